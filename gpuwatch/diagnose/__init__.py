@@ -1,0 +1,1 @@
+"""What the facts mean: pure functions over the fleet and a clock."""

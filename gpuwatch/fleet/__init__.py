@@ -1,0 +1,1 @@
+"""What is known now: nodes, GPUs, ranks and their histories; no threads, no I/O."""

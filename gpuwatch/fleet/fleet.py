@@ -1,0 +1,125 @@
+"""The fleet: what is known now. No threads, no I/O; one writer (the session), any number of readers between."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from functools import singledispatchmethod
+
+from gpuwatch.fleet.node import Gpu, Node
+from gpuwatch.hosts.plan import Plan
+from gpuwatch.link.inbox import Arrival, ClockReading, LinkStatus, Refused
+from gpuwatch.wire import Bye, Event, GpuSample, Hello, Ranks, Reply, Sample
+
+KEPT_EVENTS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEvent:
+    """An event, the node it happened on, and when it reached us (our monotonic clock)."""
+
+    node: str
+    at: float
+    event: Event
+
+
+class Fleet:
+    """All nodes by name, in the order of the plan. `version` moves when anything did."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.nodes: dict[str, Node] = {spec.name: Node(spec, plan.interval_s) for spec in plan.nodes}
+        self.events: deque[NodeEvent] = deque(maxlen=KEPT_EVENTS)
+        self.version = 0
+
+    def apply(self, arrival: Arrival) -> None:
+        """Take one arrival in; one of an unknown node is ignored."""
+        node = self.nodes.get(arrival.node)
+        if node is None:
+            return
+        self._take(arrival.what, node, arrival.at)
+        node.version += 1
+        self.version += 1
+
+    def gpus(self) -> list[Gpu]:
+        """Every GPU, node by node in the plan's order."""
+        return [gpu for node in self.nodes.values() for gpu in node.gpu_list()]
+
+    @singledispatchmethod
+    def _take(self, what: object, node: Node, at: float) -> None:
+        raise TypeError(f"the fleet does not know {type(what).__name__}")
+
+    @_take.register
+    def _(self, what: LinkStatus, node: Node, at: float) -> None:
+        node.link, node.link_at = what, at
+
+    @_take.register
+    def _(self, what: ClockReading, node: Node, at: float) -> None:
+        node.clock = what
+
+    @_take.register
+    def _(self, what: Refused, node: Node, at: float) -> None:
+        node.refused += 1
+        node.refused_reason = what.reason
+
+    @_take.register
+    def _(self, what: Reply, node: Node, at: float) -> None:
+        node.heard_at = at
+
+    @_take.register
+    def _(self, what: Bye, node: Node, at: float) -> None:
+        node.heard_at, node.bye = at, what.reason
+
+    @_take.register
+    def _(self, what: Event, node: Node, at: float) -> None:
+        node.heard_at = at
+        node.events.append(what)
+        self.events.append(NodeEvent(node.name, at, what))
+
+    @_take.register
+    def _(self, what: Ranks, node: Node, at: float) -> None:
+        node.heard_at = node.processes_at = at
+        node.processes, node.processes_partial = what.processes, what.partial
+
+    @_take.register
+    def _(self, what: Hello, node: Node, at: float) -> None:
+        node.heard_at, node.hello, node.interval_s, node.bye = at, what, what.interval_s, None
+        for info in what.gpus:
+            known = node.gpus.get(info.uuid)
+            if known is None:
+                node.gpus[info.uuid] = Gpu(info, node.name)
+            else:
+                known.info = info
+        present = {info.uuid for info in what.gpus}
+        for uuid, gpu in node.gpus.items():
+            if uuid not in present and gpu.state != "lost":
+                gpu.state, gpu.reason = "lost", "no longer listed by the driver"
+                gpu.version += 1
+
+    @_take.register
+    def _(self, what: Sample, node: Node, at: float) -> None:
+        node.heard_at = at
+        if what.agent is not None:
+            node.cost = what.agent
+        if what.host is not None:
+            node.host, node.host_at = what.host, at - max(0.0, what.t - what.host.t)
+            node.host_history.add(node.host_at, what.host)
+        for reading in what.gpus:
+            gpu = node.gpus.get(reading.uuid)
+            if gpu is not None:
+                self._take_gpu(gpu, reading, what.t, at)
+
+    @staticmethod
+    def _take_gpu(gpu: Gpu, reading: GpuSample, sent: float, at: float) -> None:
+        gpu.version += 1
+        gpu.state, gpu.reason, gpu.stuck_in = reading.state, reading.reason, reading.stuck_in
+        gpu.stuck_at = None if reading.stuck_s is None else at - reading.stuck_s
+        if reading.missing is not None:
+            gpu.missing = reading.missing
+        if reading.fast is not None:
+            gpu.fast, gpu.fast_at = reading.fast, at - max(0.0, sent - reading.fast.t)
+            gpu.history.add(gpu.fast_at, reading.fast)
+        if reading.medium is not None:
+            gpu.medium, gpu.medium_at = reading.medium, at - max(0.0, sent - reading.medium.t)
+        if reading.slow is not None:
+            gpu.slow, gpu.slow_at = reading.slow, at - max(0.0, sent - reading.slow.t)

@@ -1,0 +1,121 @@
+"""What is known about one node and its GPUs. Plain facts with their ages; no judgement here."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from gpuwatch.fleet.history import GpuHistory, HostHistory
+from gpuwatch.hosts.plan import NodeSpec
+from gpuwatch.link.inbox import ClockReading, LinkStatus
+from gpuwatch.wire import (
+    AgentCost,
+    Event,
+    GpuFast,
+    GpuInfo,
+    GpuMedium,
+    GpuSlow,
+    Hello,
+    HostSample,
+    Process,
+)
+
+NodeState: TypeAlias = Literal["connecting", "live", "stale", "lost"]
+GpuState: TypeAlias = Literal["ok", "stuck", "lost"]
+
+STALE_TICKS = 3.0
+"""A node whose newest frame is older than this many ticks is stale (DESIGN: shown within 3 ticks)."""
+KEPT_EVENTS = 200
+
+
+@dataclass
+class Gpu:
+    """One GPU, keyed by UUID. Every tier keeps the moment (our monotonic clock) when it was read."""
+
+    info: GpuInfo
+    node: str
+    state: GpuState = "ok"
+    reason: str | None = None
+    stuck_in: str | None = None
+    stuck_at: float | None = None
+    """When the call that does not come back was entered."""
+    fast: GpuFast | None = None
+    fast_at: float | None = None
+    medium: GpuMedium | None = None
+    medium_at: float | None = None
+    slow: GpuSlow | None = None
+    slow_at: float | None = None
+    missing: dict[str, str] = field(default_factory=dict)
+    history: GpuHistory = field(default_factory=GpuHistory)
+    version: int = 0
+
+    def age(self, now: float) -> float | None:
+        """Seconds since the fast values were read; None: never."""
+        return None if self.fast_at is None else max(0.0, now - self.fast_at)
+
+    def stuck_s(self, now: float) -> float | None:
+        """Seconds that the stuck call has lasted."""
+        return None if self.stuck_at is None else max(0.0, now - self.stuck_at)
+
+
+@dataclass
+class Node:
+    """One node: its link, its agent's latest words, its GPUs."""
+
+    spec: NodeSpec
+    interval_s: float
+    link: LinkStatus = field(default_factory=lambda: LinkStatus("connecting"))
+    link_at: float | None = None
+    """When the link status last changed."""
+    heard_at: float | None = None
+    """When the last frame came, whatever it was."""
+    hello: Hello | None = None
+    gpus: dict[str, Gpu] = field(default_factory=dict)
+    """By UUID; a GPU that was seen once stays, as lost."""
+    host: HostSample | None = None
+    host_at: float | None = None
+    host_history: HostHistory = field(default_factory=HostHistory)
+    cost: AgentCost | None = None
+    processes: list[Process] = field(default_factory=list)
+    processes_at: float | None = None
+    processes_partial: str | None = None
+    events: deque[Event] = field(default_factory=lambda: deque(maxlen=KEPT_EVENTS))
+    clock: ClockReading | None = None
+    refused: int = 0
+    refused_reason: str = ""
+    bye: str | None = None
+    version: int = 0
+
+    @property
+    def name(self) -> str:
+        """The name on the screen."""
+        return self.spec.name
+
+    def age(self, now: float) -> float | None:
+        """Seconds since anything was heard; None: never."""
+        return None if self.heard_at is None else max(0.0, now - self.heard_at)
+
+    def state(self, now: float) -> NodeState:
+        """Judged from the link and the age of the last frame, never from the link alone."""
+        if self.link.phase == "lost":
+            return "lost"
+        if self.link.phase == "connecting":
+            return "connecting" if self.hello is None else "lost"
+        age = self.age(now)
+        if age is None:
+            return "connecting"
+        return "stale" if age > STALE_TICKS * self.interval_s else "live"
+
+    def gpu_list(self) -> list[Gpu]:
+        """GPUs by index (as the agent last numbered them), lost ones in their old place."""
+        return sorted(self.gpus.values(), key=lambda gpu: (gpu.info.index, gpu.info.uuid))
+
+    def gpus_expected(self) -> int:
+        """How many GPUs this node should show: the larger of what the bus, the hosts file and memory say."""
+        on_bus = self.hello.gpus_expected if self.hello and self.hello.gpus_expected else 0
+        return max(on_bus, self.spec.slots or 0, len(self.gpus))
+
+    def gpus_present(self) -> int:
+        """How many GPUs answer (stuck ones count: they are there)."""
+        return sum(1 for gpu in self.gpus.values() if gpu.state != "lost")

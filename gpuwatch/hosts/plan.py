@@ -1,0 +1,56 @@
+"""What a hosts file comes to: one `NodeSpec` a node, and the settings that hold for all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    """One node and the way to it, all defaults and groups already applied."""
+
+    name: str
+    """The name on the screen; unique in a plan."""
+    link: Literal["ssh", "command", "local", "demo"] = "ssh"
+    address: str | None = None
+    """What ssh is given instead of `name`."""
+    port: int | None = None
+    user: str | None = None
+    identity_file: tuple[str, ...] = ()
+    jump: str | None = None
+    """`[user@]host[:port][,...]`, over what ssh_config says."""
+    command: tuple[str, ...] = ()
+    """The argv of a `command` link; gpuwatch appends the remote command as one last argument."""
+    python: str | None = None
+    """The interpreter on the node; None: the first that is found."""
+    labels: dict[str, str] = field(default_factory=dict)
+    slots: int | None = None
+    """GPUs that this node should have, where the source says so (`slots=8`)."""
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """When a value counts as unhealthy. A temperature limit is used only where the GPU states none of its own."""
+
+    temperature_margin_c: float = 5.0
+    """Warn from this far under the GPU's own slowdown point."""
+    temperature_c: float = 85.0
+    memory_pct: float = 98.0
+    disk_pct: float = 95.0
+    throttle_pct: float = 10.0
+    """Share of a second spent in a thermal or power-brake slowdown."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a session needs to start."""
+
+    nodes: tuple[NodeSpec, ...]
+    interval_s: float = 1.0
+    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Group name -> node names."""
+    logs: tuple[str, ...] = ()
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    source: str = ""
+    """What the person named: a path, "--local", "--demo"."""

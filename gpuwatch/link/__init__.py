@@ -1,0 +1,1 @@
+"""How frames arrive: ssh, command, local, demo."""

@@ -1,0 +1,48 @@
+"""A carrier: a two-way byte stream to a command that runs on a node. What a link speaks through."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class CarrierError(Exception):
+    """The stream cannot be opened; the message is one sentence with the remedy, safe to show.
+
+    `final` says that trying again cannot help without a person (wrong key, changed host key, bad config).
+    """
+
+    def __init__(self, message: str, *, final: bool = False) -> None:
+        super().__init__(message)
+        self.final = final
+
+
+class Carrier(Protocol):
+    """An open stream. `close` may be called from any thread and wakes a blocked `recv`."""
+
+    def recv(self, limit: int) -> bytes:
+        """Wait for bytes; b"" is the end of the stream."""
+        ...
+
+    def send(self, data: bytes) -> None:
+        """Write all of it, or raise OSError."""
+        ...
+
+    def stderr(self) -> str:
+        """The last lines that the remote side wrote to stderr (or the child's, for a command)."""
+        ...
+
+    def close(self) -> None:
+        """End the stream and everything that was started for it; safe to call twice."""
+        ...
+
+
+class Dialer(Protocol):
+    """Opens a carrier that runs `command` on one node (a shell command line, the loader)."""
+
+    def __call__(self, command: str) -> Carrier:
+        """Connect and start the command.
+
+        Raises:
+            CarrierError: with the reason.
+        """
+        ...

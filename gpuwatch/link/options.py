@@ -1,0 +1,23 @@
+"""What the person chose on the command line about connecting, and how to ask them something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Ask: TypeAlias = Callable[[str, bool], str]
+"""(prompt, secret) -> answer. Called only before a screen starts, never from a link's thread."""
+
+
+@dataclass(frozen=True)
+class LinkOptions:
+    """Connection options that hold for every node."""
+
+    accept_new_host_keys: bool = False
+    """Record an unknown host key instead of refusing it. A changed key is refused all the same."""
+    ask_password: bool = False
+    """Ask for one password before the screen starts and use it where keys are not enough."""
+    connect_workers: int = 16
+    """Logins under way at once; 8-32 is enough, more only adds latency."""
+    connect_timeout_s: float = 10.0

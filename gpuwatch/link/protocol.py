@@ -1,0 +1,25 @@
+"""What every link is to the session: something that starts, answers requests and closes."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from gpuwatch.wire import AnyRequest
+
+
+class Link(Protocol):
+    """Delivers a node's frames into an inbox until closed; reconnects by itself."""
+
+    node: str
+
+    def start(self) -> None:
+        """Begin; returns at once. Progress and failures arrive as `LinkStatus` in the inbox."""
+        ...
+
+    def send(self, request: AnyRequest) -> bool:
+        """Hand a request to the agent; False when the link is not live."""
+        ...
+
+    def close(self) -> None:
+        """End the remote agent and every thread of this link; returns within 2 s."""
+        ...

@@ -1,0 +1,1 @@
+"""Outputs without a screen: text, JSON, CSV."""

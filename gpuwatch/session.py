@@ -1,0 +1,46 @@
+"""A session: it opens the links of a plan and moves what they bring into the fleet. It knows no screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.hosts.plan import Plan
+from gpuwatch.link.inbox import Inbox
+from gpuwatch.link.opening import open_links
+from gpuwatch.link.options import Ask, LinkOptions
+from gpuwatch.link.protocol import Link
+
+
+class Session:
+    """Start it, call `poll` at any pace, close it. Also a context manager."""
+
+    def __init__(self, plan: Plan, options: LinkOptions | None = None, ask: Ask | None = None) -> None:
+        self.plan = plan
+        self.inbox = Inbox()
+        self.fleet = Fleet(plan)
+        self._links: Sequence[Link] = open_links(plan, self.inbox, options or LinkOptions(), ask)
+
+    def start(self) -> None:
+        """Start every link; returns at once."""
+        for link in self._links:
+            link.start()
+
+    def poll(self) -> bool:
+        """Move all that has arrived into the fleet; True when anything had."""
+        arrivals = self.inbox.drain()
+        for arrival in arrivals:
+            self.fleet.apply(arrival)
+        return bool(arrivals)
+
+    def close(self) -> None:
+        """Close every link; nothing of ours runs on any node afterwards."""
+        for link in self._links:
+            link.close()
+
+    def __enter__(self) -> Session:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
