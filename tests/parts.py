@@ -1,0 +1,23 @@
+"""The system parts that some tests need: a missing one skips the test, or fails it in CI."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+
+def need(part: str) -> str:
+    """The path of a program on PATH (or in the sbin folders), else skip or fail this test."""
+    path = shutil.which(part, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin:/usr/local/sbin")
+    if path is None:
+        missing(f"{part} is not installed")
+    return path or ""
+
+
+def missing(reason: str) -> None:
+    """Skip with the reason; fail instead where GPUWATCH_REQUIRE_PARTS=1 says that nothing may be missing."""
+    if os.environ.get("GPUWATCH_REQUIRE_PARTS") == "1":
+        pytest.fail(f"a required part is missing: {reason}")
+    pytest.skip(reason)
