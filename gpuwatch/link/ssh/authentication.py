@@ -125,8 +125,8 @@ def _hung_up(host: ResolvedHost, proposal: _Proposal, tried: Sequence[str], erro
     count = len(tried) + 1
     if count > 1:
         return CarrierError(
-            f"{host.where} hung up after {count} login attempts ({', '.join((*tried, proposal.label))}): too many "
-            "keys for its MaxAuthTries; name the right one with identity_file and IdentitiesOnly",
+            f"{host.where} hung up after {count} login attempts ({', '.join((*tried, proposal.label))}): "
+            "too many keys for its MaxAuthTries; name the right one with identity_file and IdentitiesOnly",
             final=True,
         )
     detail = printable(str(error)) or "no reason given"

@@ -22,7 +22,8 @@ from gpuwatch.link.ssh.jump import JumpHost
 from gpuwatch.link.ssh.keyring import Keyring
 from gpuwatch.link.ssh.person import Person
 from gpuwatch.link.ssh.routes import Route, Routes
-from gpuwatch.link.ssh.streams import ProxyStream, Stream, TcpStream
+from gpuwatch.link.ssh.streams import ProxyStream, Stream
+from gpuwatch.link.ssh.tcp import TcpStream
 from gpuwatch.link.ssh_config import ResolvedHost
 
 Chain: TypeAlias = tuple[ResolvedHost, ...]
@@ -34,12 +35,12 @@ class SshDialing:
     """Resolves configs, loads keys, asks what must be asked; afterwards nothing ever prompts."""
 
     def __init__(self, specs: Sequence[NodeSpec], options: LinkOptions, ask: Ask | None) -> None:
-        """May take as long as jump hosts take to connect. A node that cannot be reached fails in its dialer, not here.
+        """May take as long as jump hosts take to connect. A node that cannot be reached fails in its dialer.
 
         Args:
             specs: the nodes.
             options: what holds for all of them.
-            ask: asks a person; None when there is nobody, then nothing is asked and jump hosts wait for the first dial.
+            ask: asks a person; None when there is nobody: jump hosts then wait for the first dial.
         """
         self._options = options
         self._policy = HostKeyPolicy(options.accept_new_host_keys, options.ssh_config)
@@ -66,7 +67,7 @@ class SshDialing:
                 raise
 
     def dialer(self, spec: NodeSpec) -> Dialer:
-        """What opens a carrier to this node; the carrier is an `SshCarrier`, whose `facts` tell how it got in."""
+        """What opens a carrier to this node: an `SshCarrier`, whose `facts` tell how it got in."""
         return partial(self._dial, spec.name)
 
     def close(self) -> None:
@@ -84,11 +85,8 @@ class SshDialing:
         for _, group in groupby(sorted(self._jumps, key=len), key=len):
             chains = list(group)
             with ThreadPoolExecutor(self._options.connect_workers) as pool:
-                asking = [
-                    chain
-                    for chain, wants in zip(chains, pool.map(self._open_jump, chains), strict=True)
-                    if wants
-                ]
+                wants = list(pool.map(self._open_jump, chains))
+            asking = [chain for chain, wanted in zip(chains, wants, strict=True) if wanted]
             for chain in asking:
                 person = Person(chain[-1].where, ask)
                 answers = Answers(self._answers.password, person.respond)

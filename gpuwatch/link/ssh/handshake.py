@@ -142,15 +142,17 @@ def _distrust(
         )
     if verdict.trust == "changed" and entry is not None:
         return (
-            f"the host key of {lookup} CHANGED: it shows {shown}, but {entry.place} has {describe_key(entry.blob)}. "
-            "Someone may be listening in. If you know that the key was replaced, remove the old one: "
-            f"ssh-keygen -f {entry.file} -R '{lookup}'"
+            f"the host key of {lookup} CHANGED: it shows {shown}, but {entry.place} has "
+            f"{describe_key(entry.blob)}. Someone may be listening in. If you know that it was replaced, "
+            f"remove the old one: ssh-keygen -f {entry.file} -R '{lookup}'"
         )
     command = host.ssh_command(policy.config_file, "-o", "StrictHostKeyChecking=ask")
-    note = f" ({verdict.note})" if verdict.note else ""
+    note = f" ({printable(verdict.note)})" if verdict.note else ""
+    if host.strict_host_key_checking not in ("yes", "true", "ask"):
+        note += f" (StrictHostKeyChecking {host.strict_host_key_checking} of ssh_config is not followed)"
     return (
-        f"the host key of {lookup} is unknown: {shown}{note}. Compare this fingerprint with the node's, then accept "
-        f"it with: {command} true - or accept all unknown keys once with --accept-new-host-keys"
+        f"the host key of {lookup} is unknown: {shown}{note}. Compare this fingerprint with the node's, then "
+        f"accept it with: {command} true - or accept all unknown keys once with --accept-new-host-keys"
     )
 
 
@@ -159,7 +161,8 @@ def _handshake_failure(host: ResolvedHost, error: Exception | None, stream: Stre
     if words:
         return f"the ProxyCommand to {host.query.host} failed: {words}"
     if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
-        return f"{host.where} shares no accepted algorithm with us ({printable(str(error))}); it needs a newer sshd"
+        reason = printable(str(error))
+        return f"{host.where} shares no accepted algorithm with us ({reason}); it needs a newer sshd"
     if error is None or isinstance(error, EOFError) or "banner" in str(error).lower():
         return (
             f"{host.where} closed the connection or said nothing before the key exchange; "

@@ -15,7 +15,7 @@ class Person:
         self._interrupted: BaseException | None = None
 
     def respond(self, title: str, instructions: str, prompts: list[tuple[str, bool]]) -> list[str]:
-        """Ask each prompt in turn. Runs in paramiko's thread, so an interruption is kept and not raised here."""
+        """Ask each prompt in turn. Runs in paramiko's thread, so an interruption is kept, not raised here."""
         heading = " ".join(part for part in (printable(title), printable(instructions)) if part)
         answers = []
         for prompt, echo in prompts:
@@ -33,6 +33,6 @@ class Person:
             return ""
         try:
             return self._ask(question, secret)
-        except BaseException as error:  # noqa: BLE001  # raised again in the thread that asked for it
+        except BaseException as error:  # raised again in the thread that wants the answers
             self._interrupted = error
             return ""
