@@ -9,7 +9,7 @@ import pwd
 import re
 import stat
 
-from .procfs import clean, names, read_bytes, read_text
+from .procfs import clean, names, read_bytes, read_link, read_text
 
 MAX_COMMAND = 300
 MAX_LOGS = 8
@@ -29,7 +29,10 @@ _GPU_DEVICES = ("/dev/nvidia", "/dev/dxg")
 
 
 class Details(object):
-    """What one process said; what could not be read is None or empty."""
+    """What one process said; what could not be read is None or empty.
+
+    `holds_gpu`: it has an NVIDIA device open; None where its descriptors cannot be listed.
+    """
 
     __slots__ = ("command", "container", "holds_gpu", "job", "logs", "step", "user")
 
@@ -43,8 +46,7 @@ class Details(object):
         self.job, self.step = slurm_step(cgroup)
         targets = _descriptors(folder)
         self.logs = log_files(folder, targets)
-        self.holds_gpu = any(target.startswith(_GPU_DEVICES) for target in targets.values()) if targets else None
-        """Has an NVIDIA device open; None where its descriptors cannot be listed."""
+        self.holds_gpu = any(path.startswith(_GPU_DEVICES) for path in targets.values()) if targets else None
 
 
 def command_line(cmdline):
@@ -99,11 +101,8 @@ def _descriptors(folder):
     numbers = sorted(int(name) for name in names(os.path.join(folder, "fd")) if name.isdigit())
     targets = {}  # type: dict[int, str]
     for number in numbers[:MAX_DESCRIPTORS]:
-        try:
-            target = os.readlink(os.path.join(folder, "fd", str(number)))
-        except OSError:
-            continue
-        if target.startswith("/"):
+        target = read_link(os.path.join(folder, "fd", str(number)))
+        if target is not None and target.startswith("/"):
             targets[number] = target
     return targets
 
@@ -111,7 +110,8 @@ def _descriptors(folder):
 def _written(folder, descriptor, standard):
     # type: (str, int, bool) -> bool
     """Open for writing only; 1 and 2 may be open for both."""
-    match = re.search(r"^flags:\s*([0-7]+)", read_text(os.path.join(folder, "fdinfo", str(descriptor)), 4096) or "", re.M)
+    text = read_text(os.path.join(folder, "fdinfo", str(descriptor)), 4096) or ""
+    match = re.search(r"^flags:\s*([0-7]+)", text, re.MULTILINE)
     access = int(match.group(1), 8) & os.O_ACCMODE if match else os.O_RDONLY
     return access == os.O_WRONLY or (standard and access == os.O_RDWR)
 
@@ -126,12 +126,17 @@ def _path_here(folder, descriptor, target):
     if not stat.S_ISREG(opened.st_mode):
         return None
     for path in (target, os.path.join(folder, "root") + target):
-        try:
-            if os.path.samestat(os.stat(path), opened):
-                return path
-        except OSError:
-            continue
+        if _same_file(path, opened):
+            return path
     return None
+
+
+def _same_file(path, opened):
+    # type: (str, os.stat_result) -> bool
+    try:
+        return os.path.samestat(os.stat(path), opened)
+    except OSError:
+        return False
 
 
 def _user(status, users):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_PROCESSES = 1024
 SCAN_EVERY_S = 4.5
-"""All processes are looked through for ranks this often at most; those on a GPU are read every time."""
+"""All processes are looked through for ranks this often at most; those on a GPU every time."""
 YOUNG_S = 10.0
 """A process this young may still be between fork and exec: its environment is read again."""
 RECHECK_S = 60.0
@@ -34,7 +34,17 @@ _KERNEL_THREADS = 2
 class _Known(object):
     """What is remembered of one process."""
 
-    __slots__ = ("checked", "cpu", "details", "details_due", "name", "parent", "start", "start_ticks", "variables")
+    __slots__ = (
+        "checked",
+        "cpu",
+        "details",
+        "details_due",
+        "name",
+        "parent",
+        "start",
+        "start_ticks",
+        "variables",
+    )
 
     def __init__(self, found, checked, start):
         # type: (Stat, float, float | None) -> None
@@ -58,6 +68,7 @@ class ProcessReader(object):
         self._proc = proc
         self._monotonic = monotonic
         self._known = {}  # type: dict[int, _Known]
+        self._me = os.getpid()  # in a pod of a job the agent itself carries the rank's variables
         self._users = {}  # type: dict[int, str]
         self._rounds = Rounds()
         self._scan_due = monotonic()
@@ -84,17 +95,21 @@ class ProcessReader(object):
         if now >= self._scan_due:
             self._scan_due = now + SCAN_EVERY_S
             self._scan(now)
-        self._meet([pid for pid in gpu_processes if pid not in self._known], now)
+        found = {pid: read_stat(self._proc, pid) for pid in gpu_processes}
+        self._meet([pid for pid, line in found.items() if self._is_stranger(pid, line)], now)
         holders = {pid: identity(self._inherited(pid)) for pid in gpu_processes if pid in self._known}
         candidates = {
             pid: identity(one.variables)
             for pid, one in self._known.items()
-            if one.variables and pid not in holders and carries_rank(one.name, one.variables)
+            if one.variables
+            and pid not in holders
+            and carries_rank(one.name, one.variables)
+            and pid != self._me
         }
         listed = sorted(gpu_processes) + owners(candidates, holders, self._ancestors)
         truncated = max(0, len(listed) - MAX_PROCESSES)
         listed = listed[:MAX_PROCESSES]
-        found = {pid: read_stat(self._proc, pid) for pid in listed}
+        found.update((pid, read_stat(self._proc, pid)) for pid in listed if pid not in found)
         self._learn_details([pid for pid, line in found.items() if line is not None], now)
         rows = [self._row(pid, found[pid], gpu_processes.get(pid), now) for pid in listed]
         return [row for row in rows if row is not None], truncated
@@ -104,7 +119,16 @@ class ProcessReader(object):
         """Forget who is gone, meet who is new, and look again at a part of the others."""
         present = set(pids(self._proc))
         self._known = {pid: one for pid, one in self._known.items() if pid in present}
-        self._meet([pid for pid in present if pid not in self._known or self._known[pid].checked <= now - RECHECK_S], now)
+        self._meet([pid for pid in present if self._is_due(pid, now)], now)
+
+    def _is_stranger(self, pid, found):
+        # type: (int, Stat | None) -> bool
+        one = self._known.get(pid)
+        return found is not None and (one is None or one.start_ticks != found.start_ticks)
+
+    def _is_due(self, pid, now):
+        # type: (int, float) -> bool
+        return pid not in self._known or self._known[pid].checked <= now - RECHECK_S
 
     def _meet(self, strangers, now):
         # type: (list[int], float) -> None
@@ -116,15 +140,21 @@ class ProcessReader(object):
                 continue
             one = self._known.get(pid)
             if one is None or one.start_ticks != found.start_ticks:
-                one = self._known[pid] = _Known(found, now, self._started(found))
-            one.name, one.parent, one.checked = found.name, found.parent, now
-            if one.start is not None and self._clock() - one.start < YOUNG_S:
-                one.checked = now - RECHECK_S
-            if found.parent != _KERNEL_THREADS and pid != _KERNEL_THREADS:
+                one = self._known[pid] = _Known(found, now - RECHECK_S, self._started(found))
+            one.name, one.parent = found.name, found.parent
+            if _KERNEL_THREADS in (pid, found.parent):
+                one.checked = now
+            else:
                 asked.append(pid)
         for pid, answer in self._rounds.ask({pid: self._environ_of(pid) for pid in asked}).items():
-            if isinstance(answer, dict) and pid in self._known:
-                self._known[pid].variables = answer
+            if isinstance(answer, dict):
+                one = self._known[pid]
+                one.variables = answer
+                one.checked = now - RECHECK_S if self._is_young(one) else now
+
+    def _is_young(self, one):
+        # type: (_Known) -> bool
+        return one.start is not None and self._clock() - one.start < YOUNG_S
 
     def _environ_of(self, pid):
         # type: (int) -> Callable[[], dict[str, str]]
@@ -162,7 +192,7 @@ class ProcessReader(object):
         }  # type: dict[str, object]
         row.update(identity(inherited))
         if details is not None:
-            row.update(user=details.user, command=details.command, container=details.container, logs=details.logs)
+            row.update((key, getattr(details, key)) for key in ("user", "command", "container", "logs"))
             row.setdefault("job", details.job)
             if details.step is not None:
                 row["variables"] = dict({"SLURM_STEP_ID": details.step}, **inherited)
