@@ -31,7 +31,7 @@ class NodeSpec:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """When a value counts as unhealthy. A temperature limit counts only where the GPU states none of its own."""
+    """When a value counts as unhealthy. A temperature limit is for GPUs that state none of their own."""
 
     temperature_margin_c: float = 5.0
     """Warn from this far under the GPU's own slowdown point."""
