@@ -19,21 +19,19 @@ SSH_ONLY = ("address", "port", "user", "identity_file", "jump")
 
 
 def plan_from(top: Entry | Sequence[Names | Entry], problems: Problems) -> Plan:
-    """The plan of a file that has been read; what is wrong with it is noted, and the plan then not to be used."""
+    """The plan of a file that has been read. What is wrong is noted, and the plan then not to be used."""
     if not isinstance(top, Entry):
         return Assembly({"hosts": top}, problems).plan()
     return Assembly(top.values, problems).plan()
 
 
 class Assembly:
-    """Puts one plan together. Settings of a host win over its groups', the later group's over the earlier's."""
+    """Puts one plan together. A host's settings win over its groups', a later group's over an earlier's."""
 
     def __init__(self, values: dict[str, Any], problems: Problems) -> None:
         self._values = values
         self._problems = problems
-        self._sound = not len(
-            problems
-        )  # else a node that seems unknown may only be misspelt where it is listed
+        self._hosts_complete = True  # else a node that seems unknown may be one that could not be read
         self._own: dict[str, Settings] = {}
         self._places: dict[str, Place] = {}
         self._layers: dict[str, list[Settings]] = {}
@@ -64,7 +62,8 @@ class Assembly:
         else:
             named, settings = entry.values.get("name"), self._settings(entry)
             self._check_address(named, entry)
-        if named is None:
+        if named is None or not named.names:
+            self._hosts_complete = False
             return
         known = [name for name in named.names if name in self._own]
         if known:
@@ -76,6 +75,7 @@ class Assembly:
         for name in named.names:
             if len(self._own) >= MAX_NODES and name not in self._own:
                 self._problems.add(named.place, f"more than {MAX_NODES:,} nodes in all")
+                self._hosts_complete = False
                 return
             self._own.setdefault(name, settings)
             self._places.setdefault(name, named.place)
@@ -99,7 +99,7 @@ class Assembly:
                 )
             return self._groups.get(member.group, ())
         unknown = [name for name in member.names if name not in self._own]
-        if unknown and self._sound:
+        if unknown and self._hosts_complete:
             hint = did_you_mean(unknown[0], self._own) if len(unknown) == 1 else ""
             verb = "is" if len(unknown) == 1 else "are"
             self._problems.add(member.place, f"{shown(fold(unknown))} {verb} not under 'hosts'{hint}")

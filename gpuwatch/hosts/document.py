@@ -52,7 +52,8 @@ def _complaint(error: yaml.MarkedYAMLError, text: str) -> str:
     mark = error.problem_mark or error.context_mark
     lines = text.splitlines()
     line = lines[mark.line] if mark and mark.line < len(lines) else ""
-    hint = "; inside [...] or {...} a range such as 'node[1-8]' needs quotes" if line.count("[") > 1 else ""
+    nested = max(line.count("["), line.count("{")) > 1 or ("[" in line and "{" in line)
+    hint = "; inside [...] or {...} ranges and placeholders need quotes" if nested else ""
     hint = "; YAML is indented with spaces, not tabs" if line.lstrip(" ").startswith("\t") else hint
     return f"not YAML: {', '.join(parts)}{hint}"
 

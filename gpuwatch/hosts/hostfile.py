@@ -1,4 +1,4 @@
-"""The plain ways to list nodes: one name or range a line, as in an MPI or DeepSpeed hostfile (`worker-1 slots=8`)."""
+"""Plain lists of nodes: one name or range a line, as in an MPI or DeepSpeed hostfile (`worker-1 slots=8`)."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ class Names:
 
     place: Place
     names: tuple[str, ...]
+    """Empty when they could not be read."""
     user: str | None = None
     """From `user@node`."""
     group: str | None = None
@@ -55,7 +56,7 @@ class NodeRange(Shape):
             one_line = node.start_mark.line == node.end_mark.line
             offset = error.offset + quoted(node) if one_line else 0
             problems.add(at.right(offset), f"{shown(text)}: {error}")
-            return None
+            return Names(at, ())
         return Names(at, tuple(names), user=user)
 
     def schema(self) -> Schema:

@@ -33,8 +33,8 @@ def load_source(text: str) -> Plan:
     try:
         user, names = expand_login(text)
     except RangeError as error:
-        problem = f"{shown(text)} is no file, and as a node range it is wrong at character {error.offset + 1}: {error}"
-        raise HostsError([problem]) from None
+        at = f"it is wrong at character {error.offset + 1}"
+        raise HostsError([f"{shown(text)} is no file, and as a node range {at}: {error}"]) from None
     return Plan(nodes=tuple(NodeSpec(name=name, user=user) for name in names), source=text)
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gpuwatch.hosts.keys import FILE
-from gpuwatch.hosts.shapes import Schema
+
+if TYPE_CHECKING:
+    from gpuwatch.hosts.shapes import Schema
 
 
 def json_schema() -> Schema:

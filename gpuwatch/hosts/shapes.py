@@ -141,7 +141,7 @@ class Number(Shape):
 
     def __init__(self, least: float, most: float, unit: str) -> None:
         self.least, self.most = least, most
-        self.what = f"a number of {unit} from {least:g} to {most:g}"
+        self.what = f"a number from {least:g} to {most:g} ({unit})"
 
     def read(self, node: yaml.Node, problems: Problems) -> float | None:
         """The number."""

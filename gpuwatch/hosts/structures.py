@@ -98,7 +98,7 @@ class Record(Shape):
                 entry.values[name] = value
         for key in self.keys.values():
             if key.required and key.name not in entry.places:
-                problems.add(entry.place, f"the key '{key.name}' is missing in {self.what}")
+                problems.add(entry.place, f"{self.what} needs the key '{key.name}'")
         return entry
 
     def schema(self) -> Schema:
