@@ -31,11 +31,12 @@ class NodeSpec:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """When a value counts as unhealthy. A temperature limit is for GPUs that state none of their own."""
+    """When a value counts as unhealthy."""
 
     temperature_margin_c: float = 5.0
     """Warn from this far under the GPU's own slowdown point."""
     temperature_c: float = 85.0
+    """Used only where the GPU states no slowdown point of its own."""
     memory_pct: float = 98.0
     disk_pct: float = 95.0
     throttle_pct: float = 10.0

@@ -48,13 +48,16 @@ class Refused:
     reason: str
 
 
+Content: TypeAlias = AnyFrame | LinkStatus | ClockReading | Refused
+
+
 @dataclass(frozen=True, slots=True)
 class Arrival:
     """Something that came from a node, and when (our monotonic clock)."""
 
     node: str
     at: float
-    what: AnyFrame | LinkStatus | ClockReading | Refused
+    what: Content
 
 
 class Inbox:
