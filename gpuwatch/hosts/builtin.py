@@ -17,5 +17,6 @@ def local_plan() -> Plan:
 
 def demo_plan() -> Plan:
     """The simulated cluster: `gpu-001` to `gpu-016`, each with 8 GPUs."""
-    nodes = tuple(NodeSpec(name=f"gpu-{number:03}", link="demo", slots=8) for number in range(1, DEMO_NODES + 1))
+    names = (f"gpu-{number:03}" for number in range(1, DEMO_NODES + 1))
+    nodes = tuple(NodeSpec(name=name, link="demo", slots=8) for name in names)
     return Plan(nodes=nodes, source="--demo")
