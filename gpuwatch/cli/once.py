@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from gpuwatch.report.verdict import Finding
 
 DEFAULT_WAIT_S = 5.0
-NAMED_NODES = 4
-"""Nodes that the waiting line names; the rest are counted."""
 
 
 @click.command()
@@ -87,12 +85,9 @@ def waiting_line() -> Iterator[Callable[[Sequence[Node], float], None]]:
     from rich.console import Console
     from rich.text import Text
 
+    from gpuwatch.report.text import names
+
     with Console(stderr=True).status("connecting") as status:
-        yield lambda nodes, left: status.update(Text(waiting_text([node.name for node in nodes], left)))
-
-
-def waiting_text(names: list[str], left_s: float) -> str:
-    """`waiting for gpu-003, gpu-004 and 12 more, 4 s at most`."""
-    more = len(names) - NAMED_NODES
-    listed = ", ".join(names[:NAMED_NODES]) + (f" and {more} more" if more > 0 else "")
-    return f"waiting for {listed}, {left_s:.0f} s at most"
+        yield lambda nodes, left: status.update(
+            Text(f"waiting for {names([node.name for node in nodes])}, {left:.0f} s at most")
+        )

@@ -51,10 +51,11 @@ def draw(report: Report, console: Console, *, fit: bool) -> None:
             console.print(gpu_table(block, widths, kept, console.width if fit else None, titles=number == 0))
         for note in block.notes:
             show(console, note, indent=INDENT)
-    if report.findings:
-        console.print()
-        for finding in report.findings:
-            show(console, finding)
+    for lines in (report.notices, report.findings):
+        if lines:
+            console.print()
+        for line in lines:
+            show(console, line)
     console.print()
     show(console, report.verdict)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,11 +12,13 @@ from gpuwatch.fleet.metrics import METRICS, NODE_METRICS, power_limit_w
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.fleet.quantities import UNKNOWN, scaled_text, seconds_text
 from gpuwatch.report.facts import node_error, processes_on
-from gpuwatch.report.verdict import Finding, healthy
-from gpuwatch.wire import Process
+from gpuwatch.report.verdict import SEVERITIES, Finding, healthy
+from gpuwatch.wire import Notice, Process
 
 OLD_TICKS = 1.5
 """A value older than this many ticks has missed one: its age is written beside it."""
+NAMED_NODES = 4
+"""Nodes that a sentence names; the rest are counted."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class Report:
 
     title: Line
     nodes: list[NodeBlock]
+    notices: list[Line]
     findings: list[Line]
     verdict: Line
 
@@ -62,6 +65,7 @@ def report(fleet: Fleet, found: list[Finding], now: float, time: float) -> Repor
     return Report(
         title=title(fleet, time),
         nodes=[node_block(node, now) for node in fleet.nodes.values()],
+        notices=notice_lines(fleet),
         findings=[finding_line(finding) for finding in found],
         verdict=verdict(fleet, found, now),
     )
@@ -134,18 +138,37 @@ def host_parts(node: Node, now: float) -> list[str]:
 
 
 def node_notes(node: Node) -> list[Line]:
-    """What the agent says about the node, its remedy, and processes that carry a rank but hold no GPU."""
-    notes = [] if node.hello is None else node.hello.notices
-    lines = [
-        Line(f"{note.text.rstrip('.')}. {note.remedy}" if note.remedy else note.text, note.severity)
-        for note in notes
-    ]
+    """Processes that carry a rank but hold no GPU, and why some processes may be missing."""
+    lines = []
     without = [process for process in node.processes if not process.gpus]
     if without:
         lines.append(Line(f"without a GPU: {'; '.join(process_text(process) for process in without)}"))
     if node.processes_partial:
         lines.append(Line(f"processes are missing: {node.processes_partial}", "warning"))
     return lines
+
+
+def notice_lines(fleet: Fleet) -> list[Line]:
+    """What the agents say about their nodes: each sentence once, with its nodes and its remedy."""
+    holds: dict[Notice, list[str]] = {}
+    for node in fleet.nodes.values():
+        for notice in node.hello.notices if node.hello is not None else ():
+            holds.setdefault(notice, []).append(node.name)
+    return [
+        Line(f"{notice.severity:8}  {names(nodes)}: {notice_text(notice)}", notice.severity)
+        for notice, nodes in sorted(holds.items(), key=lambda item: SEVERITIES.index(item[0].severity))
+    ]
+
+
+def notice_text(notice: Notice) -> str:
+    """The sentence and its remedy."""
+    return f"{notice.text.rstrip('.')}. {notice.remedy}" if notice.remedy else notice.text
+
+
+def names(nodes: Sequence[str]) -> str:
+    """`gpu-001, gpu-002, gpu-003 and 13 more`."""
+    more = len(nodes) - NAMED_NODES
+    return ", ".join(nodes[:NAMED_NODES]) + (f" and {more} more" if more > 0 else "")
 
 
 # --------------------------------------------------------------------------- a GPU
