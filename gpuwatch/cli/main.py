@@ -19,12 +19,12 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "once": (
         "gpuwatch.cli.once",
         "once",
-        "Print what is known now, then exit 0 when all is healthy, else 1.",
+        "Print what is known now; exit 0 when all is healthy, 1 when not.",
     ),
     "dmon": (
         "gpuwatch.cli.dmon",
         "dmon",
-        "Stream one line per GPU and tick, in the columns of nvidia-smi dmon.",
+        "Stream a line per GPU and tick, in the columns of nvidia-smi dmon.",
     ),
     "hosts": ("gpuwatch.cli.hosts", "hosts", "Check a hosts file, or print its JSON Schema."),
 }

@@ -1,5 +1,7 @@
 """The options that say which nodes to watch and how to reach them: one decorator for every command."""
 
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
 from __future__ import annotations
 
 import dataclasses
@@ -8,7 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -56,16 +58,16 @@ class Refusal(click.ClickException):
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
 
-    def show(self, file: Any = None) -> None:
+    def show(self, file: IO[Any] | None = None) -> None:
         """The lines as they are: `file:line:col: text` stays clickable in an editor."""
         click.echo(self.message, file=file, err=file is None)
 
 
-def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def source_options(command: Callable[..., int]) -> Callable[..., int]:
     """Give a command the source options; it receives them as one parameter `source: Source`."""
 
     @functools.wraps(command)
-    def with_source(*args: Any, **given: Any) -> Any:
+    def with_source(*args: object, **given: Any) -> int:  # noqa: ANN401  what click parsed, of any type
         names = ("path", "local", "demo", "accept_new_host_keys", "ask_password", "interval", "ssh_config")
         chosen = {name: given.pop(name) for name in names}
         return command(*args, source=read_source(**chosen), **given)
@@ -145,7 +147,7 @@ def load_plan(path: Path | None, *, local: bool) -> Plan:
         raise Refusal(list(error.problems)) from error
 
 
-def ask(prompt: str, secret: bool) -> str:  # noqa: FBT001  the shape that links ask in
+def ask(prompt: str, secret: bool) -> str:
     """Ask the person on the terminal; the prompt goes to stderr so that stdout stays data."""
     answer: str = click.prompt(
         prompt.rstrip(": "), hide_input=secret, default="", show_default=False, err=True
