@@ -87,7 +87,9 @@ def refuse_misspelt_command(ctx: click.Context, word: str) -> None:
     close = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.7)
     if close:
         raise click.UsageError(
-            f"no file and no command {word!r}; did you mean the command {close[0]!r}?", ctx
+            f"no file and no command {word!r}; did you mean {close[0]!r}? "
+            f"(If {word} is a node: gpuwatch watch {word})",
+            ctx,
         )
 
 
