@@ -24,7 +24,8 @@ package = types.ModuleType("gpuwatch_agent")
 package.__path__ = [sys.argv[1]]
 sys.modules["gpuwatch_agent"] = package
 from gpuwatch_agent import host, kernel_log, machine, processes, xid
-child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env={"RANK": "3", "WORLD_SIZE": "4"})
+rank = {"RANK": "3", "WORLD_SIZE": "4"}
+child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=rank)
 reader = host.HostReader()
 reader.read()
 log = kernel_log.KernelLog()
