@@ -13,6 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from gpuwatch.plain import MAY_STEER, plain
+
 WIRE_VERSION = 1
 MAX_LINE_BYTES = 1 << 20
 """A longer line is refused before it is parsed: a full `ranks` frame of a busy node is about 100 kB."""
@@ -27,7 +29,7 @@ class Part(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
 # --------------------------------------------------------------------------- GPUs
 
 
-class GpuInfo(Part):
+class GpuInfo(Part, frozen=True):
     """What does not change about a GPU while the agent runs; asked once. Keyed by `uuid`, never by index."""
 
     uuid: str
@@ -59,7 +61,7 @@ class GpuInfo(Part):
     architecture: str | None = None
 
 
-class GpuFast(Part):
+class GpuFast(Part, frozen=True):
     """The 1 s tier. Rates come from NVML's own counter time stamps."""
 
     t: float
@@ -78,7 +80,7 @@ class GpuFast(Part):
     """Clock-event reasons that hold now: idle, app_clocks, power_cap, hw_slowdown, sync_boost, sw_thermal,
     hw_thermal, power_brake, display. None: not known; []: none holds."""
     throttle_pct: dict[str, float] | None = None
-    """Share of the last interval spent in power_cap, thermal, sync_boost, sw_thermal, hw_thermal, power_brake."""
+    """Share of the last interval in power_cap, thermal, sync_boost, sw_thermal, hw_thermal, power_brake."""
     pcie_rx_bps: float | None = None
     pcie_tx_bps: float | None = None
     nvlink_rx_bps: float | None = None
@@ -90,7 +92,7 @@ class GpuFast(Part):
     fp32_activity_pct: float | None = None
 
 
-class GpuMedium(Part):
+class GpuMedium(Part, frozen=True):
     """The 5 s tier."""
 
     t: float
@@ -105,7 +107,7 @@ class GpuMedium(Part):
     fan_pct: float | None = None
 
 
-class MigInstance(Part):
+class MigInstance(Part, frozen=True):
     """One MIG device of a GPU."""
 
     uuid: str
@@ -115,7 +117,7 @@ class MigInstance(Part):
     memory_total_bytes: int | None = None
 
 
-class GpuSlow(Part):
+class GpuSlow(Part, frozen=True):
     """The 30 s tier: health counters."""
 
     t: float
@@ -140,7 +142,7 @@ class GpuSlow(Part):
     mig: list[MigInstance] | None = None
 
 
-class GpuSample(Part):
+class GpuSample(Part, frozen=True):
     """One GPU in one tick. A tier is present only in the frame that first carries its new values."""
 
     uuid: str
@@ -157,7 +159,7 @@ class GpuSample(Part):
     """Field -> not_supported | no_permission | error NNN; sent when it changes."""
 
 
-class Topology(Part):
+class Topology(Part, frozen=True):
     """How the GPUs reach each other, as `nvidia-smi topo -m` says it: NV18, PIX, PXB, PHB, NODE, SYS, X."""
 
     uuids: list[str]
@@ -167,7 +169,7 @@ class Topology(Part):
 # --------------------------------------------------------------------------- host
 
 
-class Nic(Part):
+class Nic(Part, frozen=True):
     """A network interface (not loopback)."""
 
     name: str
@@ -179,7 +181,7 @@ class Nic(Part):
     drops: int | None = None
 
 
-class IbPort(Part):
+class IbPort(Part, frozen=True):
     """One InfiniBand or RoCE port."""
 
     device: str
@@ -195,7 +197,7 @@ class IbPort(Part):
     errors: dict[str, int] | None = None
 
 
-class Disk(Part):
+class Disk(Part, frozen=True):
     """A mounted file system with a device or a network share behind it."""
 
     mount: str
@@ -204,7 +206,7 @@ class Disk(Part):
     total_bytes: int | None = None
 
 
-class HostSample(Part):
+class HostSample(Part, frozen=True):
     """The node itself. `disks`, `nics` and `ib` are lists that come whole or not at all."""
 
     t: float
@@ -222,7 +224,7 @@ class HostSample(Part):
     disks: list[Disk] | None = None
 
 
-class AgentCost(Part):
+class AgentCost(Part, frozen=True):
     """What watching costs the node."""
 
     cpu_pct: float | None = None
@@ -237,7 +239,7 @@ class AgentCost(Part):
 # --------------------------------------------------------------------------- processes and ranks
 
 
-class ProcessGpu(Part):
+class ProcessGpu(Part, frozen=True):
     """A process's hold on one GPU."""
 
     uuid: str
@@ -245,7 +247,7 @@ class ProcessGpu(Part):
     sm_pct: float | None = None
 
 
-class Process(Part):
+class Process(Part, frozen=True):
     """A process that holds a GPU or carries a rank."""
 
     pid: int
@@ -275,7 +277,7 @@ class Process(Part):
 # --------------------------------------------------------------------------- frames
 
 
-class Notice(Part):
+class Notice(Part, frozen=True):
     """A sentence about the whole node: what is wrong or cannot be read, and the remedy."""
 
     code: str
@@ -294,7 +296,7 @@ class Frame(msgspec.Struct, tag_field="kind", omit_defaults=True, frozen=True, k
     v: int = WIRE_VERSION
 
 
-class Hello(Frame, tag="hello"):
+class Hello(Frame, tag="hello", frozen=True):
     """The first frame of a connection; sent again when the inventory or a notice changes."""
 
     host: str
@@ -320,7 +322,7 @@ class Hello(Frame, tag="hello"):
     """Where the kernel log is read from (/dev/kmsg, journalctl), or None when it cannot be read."""
 
 
-class Sample(Frame, tag="sample"):
+class Sample(Frame, tag="sample", frozen=True):
     """One tick."""
 
     gpus: list[GpuSample] = []
@@ -328,7 +330,7 @@ class Sample(Frame, tag="sample"):
     agent: AgentCost | None = None
 
 
-class Ranks(Frame, tag="ranks"):
+class Ranks(Frame, tag="ranks", frozen=True):
     """All processes of interest on this node; replaces the list before it."""
 
     processes: list[Process] = []
@@ -338,7 +340,7 @@ class Ranks(Frame, tag="ranks"):
     """Why some are missing ("stuck in nvmlDeviceGetComputeRunningProcesses on GPU 3")."""
 
 
-class Event(Frame, tag="event"):
+class Event(Frame, tag="event", frozen=True):
     """Something happened at a moment: an Xid, a GPU lost or back, driver trouble."""
 
     event: str
@@ -356,7 +358,7 @@ class Event(Frame, tag="event"):
     count: int = 1
 
 
-class Reply(Frame, tag="reply"):
+class Reply(Frame, tag="reply", frozen=True):
     """The answer to a request."""
 
     id: int
@@ -364,7 +366,7 @@ class Reply(Frame, tag="reply"):
     data: dict[str, Any] | None = None
 
 
-class Bye(Frame, tag="bye"):
+class Bye(Frame, tag="bye", frozen=True):
     """The agent leaves, and says why."""
 
     reason: str
@@ -382,7 +384,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def decode(line: bytes) -> AnyFrame:
-    """Decode one line.
+    """Decode one line; its strings come out harmless (see `gpuwatch.plain`).
 
     Raises:
         FrameError: too long, not JSON, of an unknown kind, or a field of the wrong type.
@@ -390,9 +392,22 @@ def decode(line: bytes) -> AnyFrame:
     if len(line) > MAX_LINE_BYTES:
         raise FrameError(f"a frame of {len(line)} bytes, over the limit of {MAX_LINE_BYTES}")
     try:
-        return _decoder.decode(line)
+        if MAY_STEER.search(line) is None:
+            return _decoder.decode(line)
+        frame: AnyFrame = msgspec.convert(_harmless(msgspec.json.decode(line)), AnyFrame)
+        return frame
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FrameError(str(error)) from error
+        raise FrameError(plain(str(error))) from error
+
+
+def _harmless(value: Any) -> Any:  # noqa: ANN401 - JSON is what it is
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, list):
+        return [_harmless(item) for item in value]
+    if isinstance(value, dict):
+        return {plain(key): _harmless(item) for key, item in value.items()}
+    return value
 
 
 def encode(frame: AnyFrame) -> bytes:
@@ -409,11 +424,11 @@ class Request(msgspec.Struct, tag_field="do", omit_defaults=True, frozen=True, k
     id: int
 
 
-class Ping(Request, tag="ping"):
+class Ping(Request, tag="ping", frozen=True):
     """Answered at once by an empty reply: the heartbeat, and the clock comparison."""
 
 
-class SetInterval(Request, tag="interval"):
+class SetInterval(Request, tag="interval", frozen=True):
     """Change the tick."""
 
     seconds: float

@@ -1,15 +1,16 @@
-"""The fleet: what is known now. No threads, no I/O; one writer (the session), any number of readers between."""
+"""The fleet: what is known now. No threads, no I/O; the session is its only writer."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from functools import singledispatchmethod
+
+from msgspec import structs
 
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.hosts.plan import Plan
-from gpuwatch.link.inbox import Arrival, ClockReading, LinkStatus, Refused
-from gpuwatch.wire import Bye, Event, GpuSample, Hello, Ranks, Reply, Sample
+from gpuwatch.link.inbox import Arrival, ClockReading, Content, LinkStatus, Refused
+from gpuwatch.wire import Bye, Event, GpuSample, Hello, HostSample, Ranks, Sample
 
 KEPT_EVENTS = 2_000
 
@@ -45,72 +46,69 @@ class Fleet:
         """Every GPU, node by node in the plan's order."""
         return [gpu for node in self.nodes.values() for gpu in node.gpu_list()]
 
-    @singledispatchmethod
-    def _take(self, what: object, node: Node, at: float) -> None:
-        raise TypeError(f"the fleet does not know {type(what).__name__}")
-
-    @_take.register
-    def _(self, what: LinkStatus, node: Node, at: float) -> None:
-        node.link, node.link_at = what, at
-
-    @_take.register
-    def _(self, what: ClockReading, node: Node, at: float) -> None:
-        node.clock = what
-
-    @_take.register
-    def _(self, what: Refused, node: Node, at: float) -> None:
-        node.refused += 1
-        node.refused_reason = what.reason
-
-    @_take.register
-    def _(self, what: Reply, node: Node, at: float) -> None:
+    def _take(self, what: Content, node: Node, at: float) -> None:
+        match what:
+            case LinkStatus():
+                node.link, node.link_at = what, at
+                return
+            case ClockReading():
+                node.clock = what
+                return
+            case Refused():
+                node.refused += what.count
+                node.refused_reason = what.reason
+                return
         node.heard_at = at
+        match what:
+            case Sample():
+                self._take_sample(node, what, at)
+            case Hello():
+                self._take_hello(node, what)
+            case Ranks():
+                node.processes, node.processes_partial, node.processes_at = what.processes, what.partial, at
+            case Event():
+                node.events.append(what)
+                self.events.append(NodeEvent(node.name, at, what))
+            case Bye():
+                node.bye = what.reason
 
-    @_take.register
-    def _(self, what: Bye, node: Node, at: float) -> None:
-        node.heard_at, node.bye = at, what.reason
-
-    @_take.register
-    def _(self, what: Event, node: Node, at: float) -> None:
-        node.heard_at = at
-        node.events.append(what)
-        self.events.append(NodeEvent(node.name, at, what))
-
-    @_take.register
-    def _(self, what: Ranks, node: Node, at: float) -> None:
-        node.heard_at = node.processes_at = at
-        node.processes, node.processes_partial = what.processes, what.partial
-
-    @_take.register
-    def _(self, what: Hello, node: Node, at: float) -> None:
-        node.heard_at, node.hello, node.interval_s, node.bye = at, what, what.interval_s, None
-        for info in what.gpus:
+    @staticmethod
+    def _take_hello(node: Node, hello: Hello) -> None:
+        node.hello, node.interval_s, node.bye = hello, hello.interval_s, None
+        for info in hello.gpus:
             known = node.gpus.get(info.uuid)
             if known is None:
                 node.gpus[info.uuid] = Gpu(info, node.name)
             else:
                 known.info = info
-        present = {info.uuid for info in what.gpus}
+        present = {info.uuid for info in hello.gpus}
         for uuid, gpu in node.gpus.items():
             if uuid not in present and gpu.state != "lost":
                 gpu.state, gpu.reason = "lost", "no longer listed by the driver"
                 gpu.version += 1
 
-    @_take.register
-    def _(self, what: Sample, node: Node, at: float) -> None:
-        node.heard_at = at
-        if what.agent is not None:
-            node.cost = what.agent
-        if what.host is not None:
-            node.host, node.host_at = what.host, at - max(0.0, what.t - what.host.t)
-            node.host_history.add(node.host_at, what.host)
-        for reading in what.gpus:
+    def _take_sample(self, node: Node, sample: Sample, at: float) -> None:
+        if sample.agent is not None:
+            node.cost = sample.agent
+        if sample.host is not None:
+            self._take_host(node, sample.host, at - max(0.0, sample.t - sample.host.t))
+        for reading in sample.gpus:
             gpu = node.gpus.get(reading.uuid)
             if gpu is not None:
-                self._take_gpu(gpu, reading, what.t, at)
+                self._take_gpu(gpu, reading, node.interval_s, sample.t, at)
 
     @staticmethod
-    def _take_gpu(gpu: Gpu, reading: GpuSample, sent: float, at: float) -> None:
+    def _take_host(node: Node, host: HostSample, at: float) -> None:
+        """Disks come in every 30th sample or so: the last ones are kept, with their own age."""
+        if host.disks is not None:
+            node.disks_at = at
+        elif node.host is not None and node.host.disks is not None:
+            host = structs.replace(host, disks=node.host.disks)
+        node.host, node.host_at = host, at
+        node.host_history.add(at, host, node.interval_s)
+
+    @staticmethod
+    def _take_gpu(gpu: Gpu, reading: GpuSample, interval_s: float, sent: float, at: float) -> None:
         gpu.version += 1
         gpu.state, gpu.reason, gpu.stuck_in = reading.state, reading.reason, reading.stuck_in
         gpu.stuck_at = None if reading.stuck_s is None else at - reading.stuck_s
@@ -118,7 +116,7 @@ class Fleet:
             gpu.missing = reading.missing
         if reading.fast is not None:
             gpu.fast, gpu.fast_at = reading.fast, at - max(0.0, sent - reading.fast.t)
-            gpu.history.add(gpu.fast_at, reading.fast)
+            gpu.history.add(gpu.fast_at, reading.fast, interval_s)
         if reading.medium is not None:
             gpu.medium, gpu.medium_at = reading.medium, at - max(0.0, sent - reading.medium.t)
         if reading.slow is not None:

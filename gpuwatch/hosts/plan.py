@@ -21,7 +21,7 @@ class NodeSpec:
     jump: str | None = None
     """`[user@]host[:port][,...]`, over what ssh_config says."""
     command: tuple[str, ...] = ()
-    """The argv of a `command` link; gpuwatch appends the remote command as one last argument."""
+    """The argv of a `command` link; `link.command.command_argv` says where the remote command goes in it."""
     python: str | None = None
     """The interpreter on the node; None: the first that is found."""
     labels: dict[str, str] = field(default_factory=dict)
@@ -31,11 +31,12 @@ class NodeSpec:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """When a value counts as unhealthy. A temperature limit is used only where the GPU states none of its own."""
+    """When a value counts as unhealthy."""
 
     temperature_margin_c: float = 5.0
     """Warn from this far under the GPU's own slowdown point."""
     temperature_c: float = 85.0
+    """Used only where the GPU states no slowdown point of its own."""
     memory_pct: float = 98.0
     disk_pct: float = 95.0
     throttle_pct: float = 10.0

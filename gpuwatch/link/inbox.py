@@ -46,6 +46,11 @@ class Refused:
     """Bytes that were not a frame; counted and shown, never fatal."""
 
     reason: str
+    """Of the newest, where there are several."""
+    count: int = 1
+
+
+Content: TypeAlias = AnyFrame | LinkStatus | ClockReading | Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,7 @@ class Arrival:
 
     node: str
     at: float
-    what: AnyFrame | LinkStatus | ClockReading | Refused
+    what: Content
 
 
 class Inbox:

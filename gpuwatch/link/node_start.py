@@ -1,0 +1,76 @@
+"""RUNS ON THE NODE (Python 3.6 and later): the first code of the bundle, shipped as text.
+
+It makes the shipped sources importable without a file, hands the agent its streams, and leaves with the
+agent's status. Annotations stand in quotes: 3.6 to 3.8 cannot evaluate them.
+"""
+
+import json
+import os
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType, TracebackType
+
+PACKAGE = "gpuwatch_agent"
+
+
+class ShippedSources:
+    """Finds and loads modules from their source texts; each is compiled only when it is imported."""
+
+    def __init__(self, sources: "dict[str, str]") -> None:
+        self._sources = sources
+
+    def find_spec(self, name: str, _path: object = None, _target: object = None) -> "ModuleSpec | None":
+        """Say that a shipped module is ours, before the node's own modules are asked."""
+        if name not in self._sources:
+            return None
+        spec = ModuleSpec(name, self, origin=self._file(name), is_package=self._is_package(name))  # type: ignore[arg-type]
+        spec.has_location = True
+        return spec
+
+    def create_module(self, _spec: object) -> None:
+        """Leave the making of the module object to the interpreter."""
+        return
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Compile the text and run it as the module's body."""
+        name = module.__name__
+        code = compile(self._sources[name], self._file(name), "exec", dont_inherit=True)
+        exec(code, vars(module))  # noqa: S102 - importing is running
+
+    def get_source(self, name: str) -> str:
+        """Give tracebacks the lines to quote: linecache asks here when there is no such file."""
+        return self._sources[name]
+
+    def _is_package(self, name: str) -> bool:
+        return any(other.startswith(name + ".") for other in self._sources) or name == PACKAGE
+
+    def _file(self, name: str) -> str:
+        return name.replace(".", "/") + ("/__init__.py" if self._is_package(name) else ".py")
+
+
+def start(sources: "dict[str, str]") -> None:
+    """Read the config line, run the agent, and leave at once with its status, whatever threads still hang."""
+
+    def show(kind: "type[BaseException]", error: BaseException, trace: "TracebackType | None") -> None:
+        import traceback  # noqa: PLC0415 - only a failure needs it
+
+        traceback.print_exception(kind, error, trace)
+
+    sys.excepthook = show  # the interpreter's own would look for the shipped files on the node's disk
+    stdin = sys.stdin.buffer
+    config = json.loads(stdin.readline().decode("utf-8"))
+    # Descriptor 1 becomes stderr, so that nothing a library prints can get into the stream of frames.
+    stdout = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    sys.meta_path.insert(0, ShippedSources(sources))
+    status = 1
+    try:
+        from gpuwatch_agent.main import run  # type: ignore[import-not-found] # noqa: PLC0415 - importable only now
+
+        status = run(config, stdin, stdout)
+    except SystemExit as leaving:
+        status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+    except BaseException as error:  # shown on stderr, then we leave in any case
+        show(type(error), error, error.__traceback__)
+    sys.stderr.flush()
+    os._exit(status)  # a thread that never comes back from the driver must not keep us here

@@ -1,0 +1,123 @@
+"""The loader and the bundle, run for real in every shell and on every interpreter that is here."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpuwatch.link.boot import NO_PYTHON, bundle, loader_argv, loader_command
+from tests.parts import missing, need
+
+TELL = """
+import json, sys
+from .inner import deep
+def run(config, stdin, stdout):
+    print("stray words")
+    facts = [config, stdin.readline().decode(), list(sys.version_info[:2]), __file__]
+    stdout.write(json.dumps(facts).encode())
+    stdout.flush()
+    return deep(config)
+"""
+INNER = """
+def deep(config):
+    if config["fail"]:
+        raise ValueError("d\\u00e9j\\u00e0 vu")  # the line to quote: \u00e9
+    return 7
+"""
+MODULES = {"gpuwatch_agent": "", "gpuwatch_agent.main": TELL, "gpuwatch_agent.inner": INNER}
+
+
+def _start(
+    argv: list[str], *, fail: bool = False, path: str | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    stdin = bundle({"nonce": "n\u00e9", "fail": fail}, MODULES) + b"request\n"
+    env = dict(os.environ) if path is None else {**os.environ, "PATH": path}
+    return subprocess.run(argv, input=stdin, capture_output=True, env=env, timeout=60, check=False)
+
+
+def _interpreters() -> list[str]:
+    found = [shutil.which(f"python3.{minor}") for minor in range(6, 14)]
+    pyenv = sorted(Path("~/.pyenv/versions").expanduser().glob("3.*/bin/python"))
+    unique = {os.path.realpath(path): path for path in [*filter(None, found), *map(str, pyenv)]}
+    usable = [path for path in unique.values() if "pyenv/shims" not in path]
+    return usable or [sys.executable]
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash", "dash", "zsh", "fish", "tcsh", "csh"])
+def test_one_loader_line_starts_the_bundle_in_every_login_shell(shell: str) -> None:
+    done = _start([need(shell), "-c", loader_command(sys.executable)])
+    config, request, _version, file = json.loads(done.stdout)
+    assert (config["nonce"], request, file) == ("n\u00e9", "request\n", "gpuwatch_agent/main.py")
+    assert done.returncode == 7
+    assert done.stderr == b"stray words\n"
+
+
+@pytest.mark.parametrize("python", _interpreters())
+def test_the_bundle_starts_on_every_python_3(python: str) -> None:
+    done = _start(["/bin/sh", "-c", loader_command(python)])
+    assert json.loads(done.stdout)[2] >= [3, 6]
+    assert done.returncode == 7
+
+
+def test_the_usual_names_find_a_python() -> None:
+    done = _start(["/bin/sh", "-c", loader_command(None)])
+    assert done.returncode == 7
+
+
+def test_python_2_is_refused_politely() -> None:
+    python2 = next(iter(Path("~/.pyenv/versions").expanduser().glob("2.*/bin/python")), None)
+    if python2 is None:
+        missing("no Python 2 under ~/.pyenv/versions")
+    done = _start(["/bin/sh", "-c", loader_command(str(python2))])
+    assert (done.stdout.decode().strip(), done.stderr) == (NO_PYTHON, b"")
+
+
+def test_a_broken_candidate_gives_way_to_the_next(tmp_path: Path) -> None:
+    (tmp_path / "python3").write_text("#!/bin/sh\necho 'shim: no version is set' >&2\nexit 127\n")
+    (tmp_path / "python3").chmod(0o755)
+    (tmp_path / "python3.9").symlink_to(sys.executable)
+    done = _start(["/bin/sh", "-c", loader_command(None)], path=str(tmp_path))
+    assert done.returncode == 7
+    assert b"shim" not in done.stderr
+
+
+def test_a_node_without_python_says_so(tmp_path: Path) -> None:
+    done = _start(["/bin/sh", "-c", loader_command("/nowhere/python3")], path=str(tmp_path))
+    assert done.stdout.decode().strip() == NO_PYTHON
+
+
+def test_a_failure_on_the_node_quotes_the_shipped_line() -> None:
+    done = _start(loader_argv(sys.executable), fail=True)
+    assert done.returncode == 1
+    text = done.stderr.decode()
+    assert 'File "gpuwatch_agent/inner.py", line 4, in deep' in text
+    assert "the line to quote: \u00e9" in text
+    assert text.endswith("ValueError: d\u00e9j\u00e0 vu\n")
+
+
+@pytest.mark.parametrize("python", ["/opt/a b/python", "python3;id", "$(id)", "a'b", 'a"b', "p`id`", ""])
+def test_an_interpreter_path_that_a_shell_could_read_is_refused(python: str) -> None:
+    with pytest.raises(ValueError, match="interpreter path"):
+        loader_command(python)
+
+
+def test_the_loader_holds_nothing_that_a_shell_changes() -> None:
+    inner = re.fullmatch(r"exec /bin/sh -c '([^'\\!\n]+)'", loader_command(None))
+    assert inner is not None
+    assert "`" not in inner[1]
+
+
+def test_the_installed_bundle_holds_the_agent_and_pynvml_and_is_small() -> None:
+    shipped = bundle({"nonce": "x"})
+    again = bundle({"nonce": "y"})
+    length, _, rest = shipped.partition(b"\n")
+    assert rest[: int(length)] == again.partition(b"\n")[2][: int(length)]
+    assert json.loads(rest[int(length) :]) == {"nonce": "x"}
+    assert len(shipped) < 200_000

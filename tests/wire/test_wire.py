@@ -1,0 +1,101 @@
+"""Frames survive the trip, bad lines are refused, and no remote string can steer a terminal."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuwatch import wire
+from gpuwatch.plain import plain
+
+HOSTILE = [
+    "\x1b]0;owned\x07",
+    "\x1b[2J",
+    "\x9b31m",
+    "a\u202eb",
+    "\u2066x\u2069",
+    "zero\u200bwidth",
+    "line\u2028end",
+    "\x00\x08\x7f",
+    "\U000e0041",
+]
+
+
+def frame(**fields: object) -> bytes:
+    return json.dumps({"v": 1, "t": 1.0, "seq": 1, **fields}).encode()
+
+
+def test_a_frame_survives_the_trip() -> None:
+    sample = wire.Sample(
+        t=5.0,
+        seq=2,
+        gpus=[wire.GpuSample(uuid="GPU-1", fast=wire.GpuFast(t=4.5, utilization_pct=0.0, throttle=[]))],
+    )
+    again = wire.decode(wire.encode(sample))
+    assert again == sample
+    assert isinstance(again, wire.Sample)
+    fast = again.gpus[0].fast
+    assert fast is not None
+    assert fast.utilization_pct == 0.0, "a measured zero stays a zero"
+    assert fast.power_w is None, "what was not measured is unknown"
+    assert fast.throttle == [], "'no reason holds' is not 'unknown'"
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_no_string_of_a_frame_can_steer_the_terminal(text: str, ascii_only: bool) -> None:
+    line = json.dumps(
+        {
+            "v": 1,
+            "t": 1.0,
+            "seq": 1,
+            "kind": "event",
+            "event": "xid",
+            "title": text,
+            "detail": f"before {text} after",
+        },
+        ensure_ascii=ascii_only,
+    ).encode()
+    event = wire.decode(line)
+    assert isinstance(event, wire.Event)
+    for shown in (event.title, event.detail or ""):
+        assert not any(unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"} for char in shown), shown
+
+
+@given(st.text())
+def test_plain_text_holds_no_control_or_format_character_that_terminals_obey(text: str) -> None:
+    cleaned = plain(text)
+    assert len(cleaned) == len(text)
+    assert not any(unicodedata.category(char) in {"Cc", "Cs", "Zl", "Zp"} for char in cleaned)
+    overrides = {"RLO", "LRO", "RLE", "LRE", "PDF", "RLI", "LRI", "FSI", "PDI"}
+    assert not any(unicodedata.bidirectional(char) in overrides for char in cleaned)
+
+
+@given(st.binary(max_size=400))
+def test_garbage_is_refused_and_never_raises_anything_else(line: bytes) -> None:
+    with pytest.raises(wire.FrameError):
+        wire.decode(b"{" + line)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (frame(kind="surprise"), "kind"),
+        (frame(kind="sample", gpus=[{"uuid": 7}]), "str"),
+        (frame(kind="bye"), "reason"),
+        (b"[" * 100_000, "."),
+        (b"x" * (wire.MAX_LINE_BYTES + 1), "over the limit"),
+        (json.dumps({"v": 1, "t": 1, "seq": 1, "kind": "bye", "reason": "\ud800"}).encode(), "."),
+    ],
+)
+def test_a_line_that_is_not_a_frame_says_why(line: bytes, says: str) -> None:
+    with pytest.raises(wire.FrameError, match=says):
+        wire.decode(line)
+
+
+def test_a_field_of_a_newer_agent_is_ignored() -> None:
+    assert isinstance(wire.decode(frame(kind="bye", reason="done", mood="fine")), wire.Bye)
