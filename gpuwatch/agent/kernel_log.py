@@ -104,7 +104,7 @@ def gather(records):
         found = event(text)
         if found is None:
             continue
-        key = (found["event"], found.get("code"), found.get("bus_id"))
+        key = (found["event"], found["code"], found.get("bus_id"))
         before = latest.get(key)
         if before is not None and t - before[0] <= SAME_EVENT_S:
             same = before[1]
@@ -114,6 +114,6 @@ def gather(records):
             same = dict(found, t=t, count=1)
             events.append(same)
         latest[key] = (t, same)
-    fallen = {one.get("bus_id") for one in events if one.get("code") == 79}
-    news = [one for one in events if "code" in one or one.get("bus_id") not in fallen]
+    fallen = {one.get("bus_id") for one in events if one["code"] == 79}
+    news = [one for one in events if one["code"] is not None or one.get("bus_id") not in fallen]
     return news[-MAX_EVENTS:]
