@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from gpuwatch import wire
-from gpuwatch.agent.kernel_log import KernelLog
+from gpuwatch.agent.kernel_log import MAX_EVENTS, KernelLog, gather
 from tests.agent_host.trees import Clock, wait_until
 
 NOW, UPTIME = 1_700_000_000.0, 200_000.0
@@ -111,13 +111,19 @@ def test_a_flood_is_one_event_with_a_count(kmsg: Kmsg) -> None:
     log.close()
 
 
+def test_more_than_anybody_reads_is_counted() -> None:
+    records = [(NOW + 100 * second, XID.format(bus="41", code=31)) for second in range(MAX_EVENTS + 9)]
+    found = gather(records)
+    assert len(found) == MAX_EVENTS + 1
+    assert str(found[0]["title"]).startswith("9 older errors")
+    assert found[-1]["t"] == records[-1][0]
+
+
 def test_the_fall_next_to_its_xid_is_told_once(kmsg: Kmsg) -> None:
     log = follow(kmsg)
     kmsg.say("NVRM: GPU 0000:41:00.0: GPU has fallen off the bus.")
     kmsg.say("NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the bus.")
-    kmsg.say(
-        "NVRM: The NVIDIA GPU 0000:b3:00.0\\x0aNVRM: installed here has\\x0aNVRM: fallen off the bus"
-    )
+    kmsg.say("NVRM: The NVIDIA GPU 0000:b3:00.0\\x0aNVRM: installed here has\\x0aNVRM: fallen off the bus")
     found = [(one["code"], one["bus_id"]) for one in log.poll()]
     assert found == [(79, "00000000:41:00.0"), (None, "00000000:B3:00.0")]
     log.close()
