@@ -143,14 +143,10 @@ _HOST = Record(
         *SETTINGS,
     ),
 )
-HOSTS = ListOf(
-    OneOf(
-        "a node name, a range such as node[001-128], or a mapping with a name",
-        single=NodeRange(user=True),
-        mapping=_HOST,
-    ),
-    "a list of hosts",
-    or_single=True,
+_HOST_ENTRY = OneOf(
+    "a node name, a range such as node[001-128], or a mapping with a name",
+    single=NodeRange(user=True),
+    mapping=_HOST,
 )
 _MEMBERS = ListOf(NodeRange(group=True), "a list of node names or ranges", or_single=True)
 _GROUP = Record("a group", (Key("hosts", _MEMBERS, "The nodes of the group.", required=True), *SETTINGS))
@@ -177,7 +173,7 @@ DOCUMENT = Record(
     "a hosts file",
     (
         Key("defaults", Record("defaults", SETTINGS), "Settings of every node."),
-        Key("hosts", HOSTS, "The nodes.", required=True),
+        Key("hosts", ListOf(_HOST_ENTRY, "a list of hosts", or_single=True), "The nodes.", required=True),
         Key(
             "groups",
             MapOf(
@@ -196,4 +192,8 @@ DOCUMENT = Record(
         Key("thresholds", _THRESHOLDS, "When a value counts as unhealthy."),
     ),
 )
-FILE = OneOf("a mapping with the key hosts, or a list of hosts", many=HOSTS, mapping=DOCUMENT)
+FILE = OneOf(
+    "a mapping with the key hosts, or a list of hosts",
+    many=ListOf(_HOST_ENTRY, "a list of hosts"),
+    mapping=DOCUMENT,
+)

@@ -10,6 +10,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from gpuwatch.link.login import LoginFacts
 from gpuwatch.wire import AnyFrame, Sample
 
 Phase: TypeAlias = Literal["connecting", "live", "lost"]
@@ -29,6 +30,8 @@ class LinkStatus:
     """What the login shell printed before the agent spoke."""
     start_s: float | None = None
     """Seconds from the remote command to the agent's start marker (a slow rc file shows here)."""
+    login: LoginFacts | None = None
+    """How the ssh connection was made, once it was; None for other links."""
 
 
 @dataclass(frozen=True, slots=True)
