@@ -86,8 +86,8 @@ _JUMP = Text("jump hosts, [user@]host[:port][,...]", rf"{_HOP}(?:,{_HOP})*")
 _PYTHON = Text("the path or name of a Python interpreter", r"[A-Za-z0-9_./~][A-Za-z0-9_./+~-]*", 512)
 _COMMAND = ListOf(
     Word(
-        "a word of a command, of whose placeholders only {name} is known",
-        r"(?!.*\{(?:host|hostname|node|address|user|port)\}).+",
+        "a word of a command, whose placeholders are {name}, {address} and {command}",
+        r"(?!.*\{(?:host|hostname|node|user|port)\}).+",
         8192,
     ),
     'a list of words such as [kubectl, exec, -i, "{name}", --]',
@@ -125,8 +125,8 @@ SETTINGS = (
     Key(
         "command",
         _COMMAND,
-        "A command that carries the session instead of ssh; gpuwatch appends what it runs on the "
-        "node as one last word. {name} stands for the node's name.",
+        "A command that carries stdin and stdout to the node, instead of gpuwatch's own ssh. "
+        "{name} and {address} stand for the node's, {command} for the shell line to run there.",
     ),
     Key("slots", Whole(0, MAX_SLOTS), "How many GPUs the node should have."),
 )

@@ -8,10 +8,12 @@ from __future__ import annotations
 import threading
 from collections import deque
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from gpuwatch.link.login import LoginFacts
 from gpuwatch.wire import AnyFrame, Sample
+
+if TYPE_CHECKING:
+    from gpuwatch.link.ssh.facts import LoginFacts
 
 Phase: TypeAlias = Literal["connecting", "live", "lost"]
 

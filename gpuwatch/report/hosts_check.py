@@ -18,7 +18,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import Node
 from gpuwatch.hosts.names import fold
 from gpuwatch.hosts.plan import NodeSpec
-from gpuwatch.link.login import LoginFacts
+from gpuwatch.link.ssh.facts import LoginFacts
 from gpuwatch.session import Session
 from gpuwatch.wire import Hello, Notice
 

@@ -32,25 +32,31 @@ TYPES: dict[str, tuple[type, ...]] = {
 
 def accepts(schema: dict[str, Any], value: object) -> bool:
     """A validator of the few words that the schema uses."""
-    known = {
-        "$schema", "title", "description", "anyOf", "enum", "type", "pattern", "maxLength", "minimum", "maximum",
-        "items", "minItems", "properties", "additionalProperties", "required", "propertyNames",
-    }  # fmt: skip
+    known = {"$schema", "title", "description", "anyOf", "enum", "type", "pattern", "maxLength", "minimum"}
+    known |= {
+        "maximum",
+        "items",
+        "minItems",
+        "properties",
+        "additionalProperties",
+        "required",
+        "propertyNames",
+    }
     assert set(schema) <= known, set(schema) - known
     if "anyOf" in schema:
         return any(accepts(each, value) for each in schema["anyOf"])
     if "enum" in schema:
-        return value in schema["enum"]
+        return value in list(schema["enum"])
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
     wanted = tuple(kind for name in kinds for kind in TYPES[name])
     if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
         return False
     if isinstance(value, str):
-        return bool(re.search(schema.get("pattern", ""), value)) and len(value) <= schema.get(
-            "maxLength", 1e9
+        return bool(
+            re.search(schema.get("pattern", ""), value) and len(value) <= schema.get("maxLength", 1e9)
         )
     if isinstance(value, (int, float)):
-        return schema.get("minimum", value) <= value <= schema.get("maximum", value)
+        return bool(schema.get("minimum", value) <= value <= schema.get("maximum", value))
     if isinstance(value, list):
         return len(value) >= schema["minItems"] and all(accepts(schema["items"], item) for item in value)
     assert isinstance(value, dict)
@@ -91,7 +97,7 @@ DOCUMENTS = [
     "hosts: n[1-3]",
     "[n1, {name: n2, port: 22}]",
     "hosts: [n1, 7, u@n2]",
-    "hosts: [{name: n1, labels: {rack: 012, on: yes}, identity_file: [a, b], slots: 0}]",
+    "hosts: [{name: n1, labels: {rack: 012, ok: yes}, identity_file: [a, b], slots: 0}]",
     "hosts: [{name: n1, link: local}, {name: n2, link: {command: [x]}}, {name: n3, command: [a, '{name}']}]",
     "hosts: [n1]\ngroups: {a: n1, b: [n1], c: {hosts: n1, user: u}, d: '@a'}",
     "hosts: [n1]\nlogs: ['/a/{rank}', ~/b]\ninterval: 0.5\nthresholds: {memory_pct: 99.5}",
@@ -111,7 +117,7 @@ DOCUMENTS = [
     "hosts: [n1]\ndefaults: {labels: {a b: c}}",
     "hosts: [n1]\ndefaults: {labels: [a]}",
     "hosts: [n1]\ndefaults: {command: ssh}",
-    "hosts: [n1]\ndefaults: {command: ['{host}']}",
+    "hosts: [n1]\ndefaults: {command: ['{hostname}']}",
     "hosts: [n1]\ndefaults: {link: demo}",
     "hosts: [n1]\nlogs: rel.log",
     "hosts: [n1]\nlogs: '/a/{rnk}'",
