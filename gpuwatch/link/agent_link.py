@@ -116,7 +116,9 @@ class AgentLink:
             if isinstance(content, Started):
                 took_s = time.monotonic() - dialled_at
                 login = getattr(carrier, "facts", None)  # of ssh only
-                content = LinkStatus("live", "", None, attempt, _noise(stream), took_s, login)
+                content = LinkStatus(
+                    "live", attempt=attempt, noise=_noise(stream), start_s=took_s, login=login
+                )
             self._tell(content)
 
         call = Call(carrier, stream, deliver, self._board.crew, self._board.timing)

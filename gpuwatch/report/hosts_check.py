@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shlex
 import time
 from collections import Counter
@@ -209,7 +210,15 @@ def to_json(checks: Sequence[NodeCheck]) -> str:
 
 def print_checks(checks: Sequence[NodeCheck], out: TextIO) -> None:
     """A block for each node, then how many are fine and what is wrong with the others."""
-    console = Console(file=out, highlight=False, width=None if out.isatty() else PIPE_WIDTH)
+    if out.isatty():
+        _draw(checks, Console(file=out, highlight=False))
+        return
+    buffer = io.StringIO()
+    _draw(checks, Console(file=buffer, highlight=False, width=PIPE_WIDTH, color_system=None))
+    out.write("".join(f"{line.rstrip()}\n" for line in buffer.getvalue().splitlines()))
+
+
+def _draw(checks: Sequence[NodeCheck], console: Console) -> None:
     for check in checks:
         heading = Text(check.name, style="bold")
         heading.append(f"  {'ok' if check.ok else 'NOT OK'}", style=STYLES["ok" if check.ok else "bad"])
