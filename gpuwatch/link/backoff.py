@@ -12,8 +12,8 @@ class RetryPace:
     """Waits double from `first_s` to `most_s`.
 
     A *final* failure (wrong key, changed host key, no python) is tried again too, because a person may mend
-    it meanwhile in another terminal, but so slowly that no lock-out rule counts it as an attack: four attempts
-    in ten minutes, where fail2ban's default allows five.
+    it meanwhile in another terminal, but so slowly that no lock-out rule takes it for an attack: four
+    attempts in ten minutes, where fail2ban's default allows five.
     """
 
     first_s: float = 1.0

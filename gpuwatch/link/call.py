@@ -20,11 +20,12 @@ from gpuwatch.wire import AnyRequest, Bye, Ping, Reply, encode_request
 
 READ_BYTES = 64 * 1024
 OUTBOX_LIMIT = 64
+PINGS_KEPT = 16
 
 
 @dataclass(frozen=True)
 class CallTiming:
-    """When a call counts as dead. The agent, for its part, leaves after `ping_deadline_s` without a request."""
+    """When a call counts as dead. The agent, for its part, leaves after `ping_deadline_s` without a ping."""
 
     start_s: float = 30.0
     silence_s: float = 12.0
@@ -63,11 +64,9 @@ class Call:
 
     def converse(self, bundle: bytes, python: str | None) -> Ending:
         """Send the bundle and read until the stream ends; says why it did."""
+        # Sent beside the reading: a login shell that prints a lot must not wait for us while we wait for it.
+        self._crew.run(lambda: self._send_bundle(bundle))
         try:
-            with contextlib.suppress(
-                OSError
-            ):  # a shell that refuses has gone already; its last words are to be read
-                self._carrier.send(bundle)
             while data := self._carrier.recv(READ_BYTES):
                 now = time.monotonic()
                 for item in self._stream.feed(data, now):
@@ -132,6 +131,12 @@ class Call:
         self._verdict = verdict
         self._crew.run(self._carrier.close)
 
+    def _send_bundle(self, bundle: bytes) -> None:
+        with contextlib.suppress(
+            OSError
+        ):  # a shell that refuses has gone already; the reader hears its words
+            self._carrier.send(bundle)
+
     def _send_all(self) -> None:
         while True:
             with self._lock:
@@ -141,6 +146,7 @@ class Call:
                 request = self._outbox.popleft()
                 if isinstance(request, Ping) and request.id < 0:
                     self._pings[request.id] = time.monotonic()
+                    self._pings.pop(request.id + PINGS_KEPT, None)
             try:
                 self._carrier.send(encode_request(request))
             except OSError:  # the reader will see the end of the stream, or the silence that follows

@@ -15,6 +15,7 @@ from gpuwatch.link.carrier import CarrierError
 STDERR_TAIL_BYTES = 8 * 1024
 LEAVE_S = 0.7
 """How long a child may take to leave by itself after its stdin was closed."""
+KILLED_S = 0.5
 LAST_WORDS_S = 0.2
 """How long stderr is waited for after the end of stdout."""
 _CHUNK = 64 * 1024
@@ -96,7 +97,10 @@ class ChildCarrier:
             # Also after the child itself has left: what it started may still be in the group.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._child.pid, signal.SIGKILL)
-            self._child.wait()
+            with contextlib.suppress(
+                subprocess.TimeoutExpired
+            ):  # stuck in the kernel: nothing can end it now
+                self._child.wait(KILLED_S)
 
     def _wait(self, wanted: dict[int, int], timeout_s: float | None = None) -> set[int]:
         poll = select.poll()

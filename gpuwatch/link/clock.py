@@ -11,7 +11,7 @@ WINDOW_S = 60.0
 
 
 class ClockComparison:
-    """Keeps the comparison with the smallest error of the last minute (the sample filter of NTP, RFC 5905)."""
+    """Keeps the comparison with the smallest error of the last minute, as NTP does (RFC 5905)."""
 
     def __init__(self) -> None:
         self._readings: deque[tuple[float, ClockReading]] = deque()

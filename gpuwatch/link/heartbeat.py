@@ -1,4 +1,4 @@
-"""The one thread that watches over all calls: it pings, and hangs up on the silent. It never does I/O itself."""
+"""The one thread that watches over all calls: it pings, hangs up on the silent, and does no I/O itself."""
 
 from __future__ import annotations
 

@@ -9,6 +9,6 @@ from gpuwatch.link.carrier import Carrier
 from gpuwatch.link.child import ChildCarrier
 
 
-def dial_local(_command: str) -> Carrier:
-    """Start the loader with no shell between: the interpreter is known, so nothing has to be looked for."""
+def dial_local(command: str) -> Carrier:  # noqa: ARG001 - dialers are given the shell line; no shell here
+    """Start the loader directly: the interpreter is known, so nothing has to be looked for."""
     return ChildCarrier(loader_argv(sys.executable))

@@ -23,7 +23,7 @@ class ConnectSlots:
         self._taken: dict[object, float] = {}
 
     def take(self, given_up: Callable[[], bool]) -> object | None:
-        """Wait for a slot; returns what `give` wants back, or None when `given_up()` became true (see `wake`)."""
+        """Wait for a slot, which `give` wants back; None when `given_up()` became true (see `wake`)."""
         with self._changed:
             while not given_up():
                 now = self._clock()

@@ -96,7 +96,7 @@ class FrameStream:
             if len(self._noise) > NOISE_LIMIT_BYTES + len(self._mark):
                 del self._noise[NOISE_LIMIT_BYTES:]
                 raise StreamError(
-                    f"the login shell printed more than {NOISE_LIMIT_BYTES // 1024} kB before the agent could start; "
+                    f"more than {NOISE_LIMIT_BYTES // 1024} kB of noise came before the agent started; "
                     "look at what its rc files print in a shell that is not interactive"
                 )
             return None
