@@ -8,6 +8,7 @@ from .background import Background
 from .disks import DiskReader
 from .infiniband import PortReader
 from .net import NicReader
+from .other_system import OtherSystem
 from .procfs import read_bytes
 
 TYPE_CHECKING = False
@@ -25,6 +26,7 @@ class HostReader(object):
     def __init__(self, clock=time.time, proc="/proc", sys="/sys", monotonic=time.monotonic):
         # type: (Callable[[], float], str, str, Callable[[], float]) -> None
         self._clock = clock
+        self._elsewhere = None if os.path.exists(os.path.join(proc, "stat")) else OtherSystem(monotonic)
         self._monotonic = monotonic
         self._proc = proc
         self._times = None  # type: list[int] | None
@@ -37,8 +39,11 @@ class HostReader(object):
         # type: () -> dict[str, object]
         """A dict with the keys of `wire.HostSample`; what is not known is left out."""
         sample = {"t": self._clock()}  # type: dict[str, object]
-        sample.update(self._processor())
         sample.update(load())
+        if self._elsewhere is not None:
+            sample.update(self._elsewhere.read())
+            return sample
+        sample.update(self._processor())
         sample.update(memory(read_bytes(os.path.join(self._proc, "meminfo")) or b""))
         self._ports.start()
         sample["nics"] = self._nics.read()

@@ -14,12 +14,14 @@ HISTORY_S = 24 * 3600.0
 SAME_EVENT_S = 60.0
 """Equal errors of one GPU closer than this are one event with a count."""
 MAX_EVENTS = 256
+RETRY_S = 60.0
+"""After a source ended (the journal was restarted) it is opened again so much later."""
 
 UNREADABLE = {
     "code": "kernel_log_unreadable",
-    "text": "The kernel log cannot be read: Xid errors are seen only from NVML, from the start of watching.",
+    "text": "The kernel log cannot be read: only the Xid errors that NVML tells while watching are seen.",
     "severity": "info",
-    "remedy": "Put the user into the group adm or systemd-journal, or set the sysctl kernel.dmesg_restrict to 0.",
+    "remedy": "Put the user into the group adm or systemd-journal, or set kernel.dmesg_restrict=0 (sysctl).",
 }
 
 
@@ -31,11 +33,15 @@ class KernelLog(object):
     with that thread.
     """
 
-    def __init__(self, clock=time.time, kmsg="/dev/kmsg", journal=None):
-        # type: (Callable[[], float], str, list[str] | None) -> None
+    def __init__(self, clock=time.time, kmsg="/dev/kmsg", journal=None, monotonic=time.monotonic):
+        # type: (Callable[[], float], str, list[str] | None, Callable[[], float]) -> None
         self._clock = clock
-        self._reader = _open(clock, kmsg, journal)  # type: Kmsg | Journal | None
+        self._monotonic = monotonic
+        self._kmsg = kmsg
+        self._journal = journal
+        self._reader = self._open()
         self._not_before = clock() - HISTORY_S
+        self._retry_at = None  # type: float | None
 
     @property
     def source(self):
@@ -52,21 +58,38 @@ class KernelLog(object):
     def poll(self):
         # type: () -> list[dict[str, object]]
         """The events since the last poll, oldest first; at first those of the last 24 hours."""
+        if self._reader is None and self._retry_at is not None and self._clock() >= self._retry_at:
+            self._reader = self._open()
         if self._reader is None:
             return []
         try:
             records = self._reader.read()
         except OSError:
             self.close()
+            self._not_before, self._retry_at = self._clock(), self._clock() + RETRY_S
             return []
         return gather((t, text) for t, text in records if t >= self._not_before)
 
     def close(self):
         # type: () -> None
         """Let go of the log; a child process is ended and reaped."""
+        self._retry_at = None
         if self._reader is not None:
             self._reader.close()
             self._reader = None
+
+    def _open(self):
+        # type: () -> Kmsg | Journal | None
+        descriptor = open_kmsg(self._kmsg)
+        if descriptor is not None:
+            return Kmsg(descriptor, self._clock, self._monotonic)
+        command = self._journal or journal_command()
+        if command is None:
+            return None
+        try:
+            return Journal(command)
+        except OSError:
+            return None
 
 
 def gather(records):
@@ -94,17 +117,3 @@ def gather(records):
     fallen = {one.get("bus_id") for one in events if one.get("code") == 79}
     news = [one for one in events if "code" in one or one.get("bus_id") not in fallen]
     return news[-MAX_EVENTS:]
-
-
-def _open(clock, kmsg, journal):
-    # type: (Callable[[], float], str, list[str] | None) -> Kmsg | Journal | None
-    descriptor = open_kmsg(kmsg)
-    if descriptor is not None:
-        return Kmsg(descriptor, clock)
-    command = journal or journal_command()
-    if command is None:
-        return None
-    try:
-        return Journal(command)
-    except OSError:
-        return None

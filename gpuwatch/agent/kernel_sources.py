@@ -36,12 +36,6 @@ class Kmsg(object):
         self._monotonic = monotonic
         self._caught_up_at = None  # type: float | None
 
-    @property
-    def caught_up(self):
-        # type: () -> bool
-        """All that stood there at the start was read."""
-        return self._caught_up_at is not None
-
     def read(self):
         # type: () -> list[tuple[float, str]]
         """The new records: (unix seconds, text)."""
@@ -89,15 +83,9 @@ def open_kmsg(path="/dev/kmsg"):
     # type: (str) -> int | None
     """A descriptor at the oldest record; None where this user may not read it."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
-    try:
-        os.lseek(descriptor, 0, os.SEEK_SET)
-    except OSError:
-        os.close(descriptor)
-        return None
-    return descriptor
 
 
 class Journal(object):
@@ -108,7 +96,6 @@ class Journal(object):
     def __init__(self, command):
         # type: (list[str]) -> None
         self._partial = b""
-        self._quiet_polls = 0
         self._child = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -119,12 +106,6 @@ class Journal(object):
         assert self._child.stdout is not None  # noqa: S101 - asked for above
         self._pipe = self._child.stdout.fileno()
         os.set_blocking(self._pipe, False)
-
-    @property
-    def caught_up(self):
-        # type: () -> bool
-        """What stood there at the start was read: the pipe was empty at two polls."""
-        return self._quiet_polls >= 2
 
     def read(self):
         # type: () -> list[tuple[float, str]]
@@ -139,10 +120,8 @@ class Journal(object):
                 ended = True
                 break
             data += piece
-        if len(data) == len(self._partial):
-            self._quiet_polls += 1
-            if ended:
-                raise OSError(errno.ENODATA, "journalctl ended")
+        if ended and len(data) == len(self._partial):
+            raise OSError(errno.ENODATA, "journalctl ended")
         whole, newline, self._partial = data.rpartition(b"\n")
         return parse_journal((whole + newline).decode("utf-8", "replace"))
 

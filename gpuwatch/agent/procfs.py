@@ -47,6 +47,15 @@ def read_int(path):
         return None
 
 
+def read_link(path):
+    # type: (str) -> str | None
+    """Where a symbolic link leads."""
+    try:
+        return os.readlink(path)
+    except OSError:
+        return None
+
+
 def names(path):
     # type: (str) -> list[str]
     """The sorted names in a folder; empty where it cannot be listed."""

@@ -60,7 +60,7 @@ def variables(environ):
 
 def identity(found):
     # type: (dict[str, str]) -> dict[str, object]
-    """`rank`, `local_rank`, `world_size`, `master` and `job` with the names of `wire.Process`, where known."""
+    """`rank`, `local_rank`, `world_size`, `master` and `job` as in `wire.Process`, where known."""
     rank, local_rank, world_size = _place(found)
     facts = {
         "rank": rank,

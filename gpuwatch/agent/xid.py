@@ -4,23 +4,25 @@ Codes and what to do follow NVIDIA's Xid catalogue ("Analyzing Xid errors with t
 docs.nvidia.com/deploy/xid-errors); the words are ours.
 """
 
-_RESTART = "Restart the program; the GPU can stay. If the same GPU does it with another program, take it out."
+_RESTART = "Restart the program; the GPU can stay. If it does the same with another program, take it out."
 _FOLLOW = "Look at the other Xids of this GPU in the same seconds: this one follows from them."
-_RESET = "End every process on the GPU and reset it (nvidia-smi -r), or reboot; if it comes back, replace the GPU."
+_RESET = "End every process on the GPU and reset it (nvidia-smi -r), or reboot; replace it if that repeats."
 _RESET_REPORT = (
-    "Run nvidia-bug-report.sh first, then reset the GPU or reboot; look for a newer driver or firmware if it repeats."
+    "Run nvidia-bug-report.sh first, then reset the GPU or reboot; if it repeats, look for a newer driver."
 )
 _NOTE = "Nothing to do for one of these; report it to NVIDIA's or the vendor's support if they repeat."
 _POWER_CYCLE = (
     "Drain the node and power-cycle it; look for PCIe (AER) errors just before, at temperature and power. "
     "A second time: reseat or replace the GPU."
 )
-_LINK = "Read the link number in the line and check both ends; drain the node if it repeats, and run the link tests."
+_LINK = (
+    "Check both ends of the link that the line names; drain the node if it repeats, and run the link tests."
+)
 _NVLINK5 = (
-    "Fatal in the line: drain the node and reset GPUs and switches. Nonfatal: watch the link's error counters."
+    "Fatal in the line: drain the node, reset GPUs and switches. Nonfatal: watch the link's error counters."
 )
 _REPLACE = "Drain the node, reset once, and have the GPU replaced if the remapping fails again."
-_SUPPORT = "Drain the node when convenient, run the diagnostics (dcgmi diag -r 3) and report the GPU to support."
+_SUPPORT = "Drain the node when convenient, run dcgmi diag -r 3 and report the GPU to the vendor's support."
 
 _KNOWN = {
     8: ("Channel timed out", "warning", _RESTART),
@@ -38,9 +40,13 @@ _KNOWN = {
     48: (
         "Uncorrectable memory error (double bit)",
         "critical",
-        "Stop the job and drain the node. With Xid 63 the row was remapped: reset the GPU. With 64: replace the GPU.",
+        "Stop the job and drain the node. With Xid 63 the row was remapped: reset. With 64: replace the GPU.",
     ),
-    54: ("Auxiliary power is not connected", "critical", "Check the GPU's power cables and supply, then power-cycle."),
+    54: (
+        "Auxiliary power is not connected",
+        "critical",
+        "Check the power cables and supply, then power-cycle.",
+    ),
     60: ("Video processor exception", "warning", _RESTART),
     61: ("Micro-controller warning", "warning", _RESET_REPORT),
     62: ("Micro-controller halted", "critical", _RESET_REPORT),
@@ -62,7 +68,7 @@ _KNOWN = {
     94: (
         "Uncorrectable memory error, contained to one program",
         "critical",
-        "Restart the job: only its program is hit. Reset the GPU at the next chance, so that the row is remapped.",
+        "Restart the job: only that program is hit. Reset the GPU at the next chance to remap the row.",
     ),
     95: (
         "Uncorrectable memory error, not contained",
@@ -115,7 +121,12 @@ _KNOWN = {
 }  # type: dict[int, tuple[str, str, str]]
 
 _FAMILIES = (
-    ("Copy engine error", "warning", _RESTART, (39, 40, 41, 70, 71, 72, 75, 76, 77, 85) + tuple(range(126, 136))),
+    (
+        "Copy engine error",
+        "warning",
+        _RESTART,
+        (39, 40, 41, 70, 71, 72, 75, 76, 77, 85) + tuple(range(126, 136)),
+    ),
     ("Video decoder error", "warning", _RESTART, (68, 83, 84, 88, 89, 96, 97, 98)),
     ("JPEG engine error", "warning", _RESTART, (82,) + tuple(range(99, 106))),
     ("Optical-flow engine error", "warning", _RESTART, (86, 139)),
@@ -124,7 +135,7 @@ _FAMILIES = (
 _NVLINK5_UNITS = {144: "SAW", 145: "RLW", 146: "TLW", 147: "TREX", 148: "NVLPW", 149: "NETIR", 150: "MSE"}
 
 _UNKNOWN_REMEDY = (
-    "This code is not in the catalogue that gpuwatch knows: look it up in NVIDIA's Xid list, and read the kernel log."
+    "Not in the catalogue that gpuwatch knows: look it up in NVIDIA's Xid list, read the kernel log."
 )
 
 

@@ -14,8 +14,8 @@ _BUS = re.compile(r"\b([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.(
 _PID = re.compile(r"\bpid=(\d+)")
 
 _SWITCH_REMEDY = (
-    "Fatal: drain the node, then reset GPUs and switches together (fabric manager). Not fatal: compare with the "
-    "Xids of the same second."
+    "Fatal: drain the node, then reset GPUs and switches together (fabric manager). "
+    "Not fatal: compare with the Xids of the same second."
 )
 
 
@@ -35,7 +35,8 @@ def event(text):
             return _with_place(describe(int(code), body), place)
     if _FELL_OFF.search(text):
         title, severity, remedy = meaning(79)
-        lost = {"event": "xid", "title": title, "severity": severity, "remedy": remedy}  # type: dict[str, object]
+        lost = {"event": "xid"}  # type: dict[str, object]
+        lost.update(title=title, severity=severity, remedy=remedy)
         lost["detail"] = clean(" ".join(text.replace("NVRM:", " ").split()), MAX_DETAIL)
         return _with_place(lost, text)
     return None
@@ -54,7 +55,8 @@ def bus_id(text):
 def _xid(code, body):
     # type: (int, str) -> dict[str, object]
     title, severity, remedy = meaning(code, body)
-    facts = {"event": "xid", "code": code, "title": title, "severity": severity, "remedy": remedy}  # type: dict[str, object]
+    facts = {"event": "xid", "code": code}  # type: dict[str, object]
+    facts.update(title=title, severity=severity, remedy=remedy)
     pid = _PID.search(body)
     if pid:
         facts["pid"] = int(pid.group(1))

@@ -46,6 +46,8 @@ class Refused:
     """Bytes that were not a frame; counted and shown, never fatal."""
 
     reason: str
+    """Of the newest, where there are several."""
+    count: int = 1
 
 
 Content: TypeAlias = AnyFrame | LinkStatus | ClockReading | Refused

@@ -21,3 +21,5 @@ class LinkOptions:
     connect_workers: int = 16
     """Logins under way at once; 8-32 is enough, more only adds latency."""
     connect_timeout_s: float = 10.0
+    ssh_config: str | None = None
+    """An ssh_config to read instead of the user's and the system's (`ssh -F`)."""

@@ -1,0 +1,130 @@
+"""The `gpuwatch` command: parse, then import the one command that was asked for, and nothing else."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpuwatch import __version__
+from gpuwatch.cli import exit_codes
+
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "watch": ("gpuwatch.cli.watch", "watch", "Open the screen (what happens when no command is named)."),
+    "once": (
+        "gpuwatch.cli.once",
+        "once",
+        "Print what is known now; exit 0 when all is healthy, 1 when not.",
+    ),
+    "dmon": (
+        "gpuwatch.cli.dmon",
+        "dmon",
+        "Stream a line per GPU and tick, in the columns of nvidia-smi dmon.",
+    ),
+    "hosts": ("gpuwatch.cli.hosts", "hosts", "Check a hosts file, or print its JSON Schema."),
+}
+"""Command -> module, attribute and the line in --help: help is printed without importing any of them."""
+
+DEFAULT_COMMAND = "watch"
+
+EXAMPLES = """\
+\b
+Examples:
+  gpuwatch hosts.yaml              every GPU of a cluster, over ssh
+  gpuwatch 'gpu-[001-016]'         the same without a file
+  gpuwatch --local                 this machine
+  gpuwatch --demo                  a simulated cluster, no GPU and no ssh
+  gpuwatch once hosts.yaml         one report, for scripts and `watch`
+  gpuwatch once --local --json     the same as JSON
+  gpuwatch dmon hosts.yaml -s pu   one line per GPU and second
+  gpuwatch hosts check hosts.yaml  what works on which node, and why not
+
+`gpuwatch COMMAND --help` tells the options of a command; `gpuwatch watch --help` those of the screen."""
+
+
+class CommandLine(click.Group):
+    """Commands by name, imported when used; anything else that comes first belongs to `watch`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
+        """In the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's
+        """Import the module of one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the default command in front where none is named."""
+        if args and args[0] not in COMMANDS and args[0] not in {"-h", "--help", "--version"}:
+            refuse_misspelt_command(ctx, args[0])
+            args = [DEFAULT_COMMAND, *args]
+        return super().parse_args(ctx, args)
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's
+        """Both ways to call it."""
+        formatter.write_usage("gpuwatch", "SOURCE | --local | --demo  [OPTIONS]")
+        formatter.write_usage("gpuwatch", "COMMAND SOURCE | --local | --demo  [OPTIONS]", prefix=" " * 7)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's
+        """From the table, so that help needs no import."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
+
+
+def refuse_misspelt_command(ctx: click.Context, word: str) -> None:
+    """`gpuwatch onec hosts.yaml` means a command, unless a file of that name is there."""
+    if word.startswith("-") or Path(word).exists():
+        return
+    close = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.7)
+    if close:
+        raise click.UsageError(
+            f"no file and no command {word!r}; did you mean {close[0]!r}? "
+            f"(If {word} is a node: gpuwatch watch {word})",
+            ctx,
+        )
+
+
+@click.command(
+    cls=CommandLine,
+    no_args_is_help=True,
+    epilog=EXAMPLES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="gpuwatch", message="%(prog)s %(version)s")
+def gpuwatch() -> None:
+    """Every GPU of a training cluster in one terminal, with nothing installed on the nodes.
+
+    SOURCE is a hosts file (YAML, a plain list of names, an MPI or DeepSpeed hostfile) or a node range
+    such as 'gpu-[001-016]'.
+    """
+
+
+def main() -> None:
+    """Run the command line; a wrong one, Ctrl-C and our own faults end in one sentence and a known status."""
+    try:
+        result: Any = gpuwatch.main(prog_name="gpuwatch", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        click.echo("gpuwatch: interrupted", err=True)
+        sys.exit(exit_codes.INTERRUPTED)
+    except Exception as error:  # the last resort: a sentence instead of a traceback over the terminal
+        if os.environ.get("GPUWATCH_DEBUG"):
+            raise
+        click.echo(
+            f"gpuwatch: a fault of gpuwatch itself: {type(error).__name__}: {error}\n"
+            "Run it again with GPUWATCH_DEBUG=1 to see where, and report that.",
+            err=True,
+        )
+        sys.exit(exit_codes.INTERNAL)
+    sys.exit(result if isinstance(result, int) else exit_codes.HEALTHY)

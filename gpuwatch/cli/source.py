@@ -1,0 +1,154 @@
+"""The options that say which nodes to watch and how to reach them: one decorator for every command."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from gpuwatch.cli import exit_codes
+
+if TYPE_CHECKING:
+    from gpuwatch.hosts.plan import Plan
+    from gpuwatch.link.options import Ask, LinkOptions
+    from gpuwatch.session import Session
+
+SHORTEST_INTERVAL_S = 0.2
+"""NVML's own averages are 1/6 s to 1 s long: a faster tick would only repeat them."""
+LONGEST_INTERVAL_S = 60.0
+
+
+@dataclass(frozen=True)
+class Source:
+    """What the command line named, checked and ready to connect."""
+
+    plan: Plan
+    options: LinkOptions
+    ask: Ask | None
+    """How to ask for a passphrase; None without a terminal."""
+
+    def session(self) -> Session:
+        """A session over the plan, not yet started. Passphrases are asked for here, before any screen.
+
+        Raises:
+            click.ClickException: when something that was asked for cannot be used.
+        """
+        from gpuwatch.link.carrier import CarrierError
+        from gpuwatch.session import Session
+
+        try:
+            return Session(self.plan, self.options, self.ask)
+        except CarrierError as error:
+            raise Refusal([str(error)]) from error
+
+
+class Refusal(click.ClickException):
+    """Problems with the source, one a line on stderr, and the usage status."""
+
+    exit_code = exit_codes.USAGE
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """The lines as they are: `file:line:col: text` stays clickable in an editor."""
+        click.echo(self.message, file=file, err=file is None)
+
+
+def source_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the source options; it receives them as one parameter `source: Source`."""
+
+    @functools.wraps(command)
+    def with_source(*args: object, **given: Any) -> int:  # noqa: ANN401  what click parsed, of any type
+        names = ("named", "local", "demo", "accept_new_host_keys", "ask_password", "interval", "ssh_config")
+        chosen = {name: given.pop(name) for name in names}
+        return command(*args, source=read_source(**chosen), **given)
+
+    decorators = (
+        click.argument("named", metavar="[SOURCE]", required=False),
+        click.option("--local", is_flag=True, help="Watch this machine."),
+        click.option("--demo", is_flag=True, help="Watch a simulated cluster."),
+        click.option(
+            "-d",
+            "--interval",
+            type=click.FloatRange(SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S),
+            help="Seconds between two samples, over what the hosts file says.",
+        ),
+        click.option(
+            "-F",
+            "--ssh-config",
+            type=click.Path(path_type=Path),
+            help="Read this ssh configuration instead of ~/.ssh/config.",
+        ),
+        click.option("--ask-password", is_flag=True, help="Ask for one ssh password before anything starts."),
+        click.option(
+            "--accept-new-host-keys",
+            is_flag=True,
+            help="Record the keys of hosts that are not known yet; a changed key is refused all the same.",
+        ),
+    )
+    for decorate in reversed(decorators):
+        with_source = decorate(with_source)
+    return with_source
+
+
+def read_source(
+    *,
+    named: str | None,
+    local: bool,
+    demo: bool,
+    accept_new_host_keys: bool,
+    ask_password: bool,
+    interval: float | None,
+    ssh_config: Path | None,
+) -> Source:
+    """Load the plan that was named: exactly one of a file or node range, `--local` and `--demo`.
+
+    Raises:
+        click.UsageError: none or several were named.
+        Refusal: the source has problems.
+    """
+    if sum((named is not None, local, demo)) != 1:
+        raise click.UsageError("name what to watch: a hosts file or node range, or --local, or --demo (one).")
+    if ssh_config is not None and not ssh_config.is_file():
+        raise Refusal([f"{ssh_config}: no such file; -F names an ssh configuration file"])
+    plan = load_plan(named, local=local)
+    if interval is not None:
+        plan = dataclasses.replace(plan, interval_s=interval)
+    from gpuwatch.link.options import LinkOptions
+
+    options = LinkOptions(accept_new_host_keys=accept_new_host_keys, ask_password=ask_password)
+    if ssh_config is not None:
+        options = dataclasses.replace(options, ssh_config=str(ssh_config))
+    return Source(plan, options, ask if sys.stdin.isatty() else None)
+
+
+def load_plan(named: str | None, *, local: bool) -> Plan:
+    """The plan of a file or node range, of this machine, or of the demo (nothing named and not local)."""
+    if named is None:
+        from gpuwatch.hosts.builtin import demo_plan, local_plan
+
+        return local_plan() if local else demo_plan()
+    from gpuwatch.hosts.errors import HostsError
+    from gpuwatch.hosts.load import load_source
+
+    try:
+        return load_source(named)
+    except HostsError as error:
+        raise Refusal(list(error.problems)) from error
+
+
+def ask(prompt: str, secret: bool) -> str:
+    """Ask the person on the terminal; the prompt goes to stderr so that stdout stays data."""
+    answer: str = click.prompt(
+        prompt.rstrip(": "), hide_input=secret, default="", show_default=False, err=True
+    )
+    return answer

@@ -1,0 +1,186 @@
+"""Node names and node ranges: `node[001-128]`, `gpu-[1-2]-[01-03]`, `a[1-9/2],b5`, `node[1-9]!node[3,7]`.
+
+The notation is ClusterShell's, and so are the sets of numbers and the folding. Ranges are counted before they
+are expanded, and no group resolver is asked. The digits before a bracket stay as they are: ClusterShell's own
+parser reads `n1[9-10]` as `n[19-110]`, 92 nodes instead of two.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
+from ClusterShell.RangeSet import RangeSet
+
+from gpuwatch.hosts.errors import shown
+
+MAX_NODES = 10_000
+"""More nodes than one cockpit streams from; a larger range is a slip of the keyboard."""
+MAX_NAME = 253
+"""The longest name that DNS allows."""
+
+USER = r"[^\s-]\S{0,255}"
+"""What a user name may look like; one that begins with `-` would be an option of ssh."""
+
+_OPERAND = re.compile(r"(?:[^\s,!&^\[\]]|\[[^\[\]]*\])+")
+_OPERATOR = re.compile(r"\s*([,!&^])\s*|\s+")
+_PIECE = re.compile(r"\[([^\[\]]*)\]|([^\[\]]+)")
+_NUMBERS = re.compile(r"\s*([0-9]{1,18})\s*(?:-\s*([0-9]{1,18})\s*(?:/\s*([0-9]{1,9})\s*)?)?")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.:%/+~-]")
+
+
+class RangeError(ValueError):
+    """A node range that cannot be read; `offset` is the place in its text, counted from 0."""
+
+    def __init__(self, offset: int, message: str) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
+@dataclass(frozen=True)
+class _Operand:
+    operator: str
+    pieces: tuple[str | tuple[str], ...]
+    """Literal text as a string, the inside of a bracket as a tuple of one."""
+    count: int
+
+
+def expand(text: str) -> list[str]:
+    """The node names that a range stands for, without repetitions, in the order written.
+
+    Raises:
+        RangeError: not a node range, or one of more than `MAX_NODES` nodes.
+    """
+    operands = _scan(text)
+    count = sum(operand.count for operand in operands)
+    if count > MAX_NODES:
+        raise RangeError(0, f"{count:,} nodes, more than the {MAX_NODES:,} that are allowed")
+    names: dict[str, None] = {}
+    for operand in operands:
+        _combine(names, operand)
+    return list(names)
+
+
+def expand_login(text: str) -> tuple[str | None, list[str]]:
+    """The user of `[user@]range`, None when there is none, and the node names.
+
+    Raises:
+        RangeError: as `expand` does, or the user cannot be one.
+    """
+    user, separator, nodes = text.rpartition("@")
+    if not separator:
+        return None, expand(text)
+    if not re.fullmatch(USER, user) or not user.isprintable():
+        raise RangeError(0, f"{shown(user)} is not a user name")
+    try:
+        return user, expand(nodes)
+    except RangeError as error:
+        raise RangeError(len(user) + 1 + error.offset, str(error)) from None
+
+
+def fold(names: Iterable[str]) -> str:
+    """Names as ranges: `node[001-003,007]`."""
+    listed = list(names)
+    try:
+        return str(NodeSet.fromlist(listed, resolver=RESOLVER_NOGROUP))
+    except NodeSetException:  # a number too large for ClusterShell
+        return ",".join(listed)
+
+
+def _combine(names: dict[str, None], operand: _Operand) -> None:
+    choices = (
+        [piece] if isinstance(piece, str) else RangeSet(piece[0]).striter() for piece in operand.pieces
+    )
+    added = dict.fromkeys("".join(parts) for parts in itertools.product(*choices))
+    if operand.operator == ",":
+        names.update(added)
+    elif operand.operator == "&":
+        _drop(names, [name for name in names if name not in added])
+    else:
+        both = [name for name in added if name in names]
+        if operand.operator == "^":
+            names.update(added)
+        _drop(names, both)
+
+
+def _drop(names: dict[str, None], gone: Iterable[str]) -> None:
+    for name in gone:
+        del names[name]
+
+
+def _scan(text: str) -> list[_Operand]:
+    operands = []
+    end = len(text.rstrip())
+    at, operator = len(text) - len(text.lstrip()), ","
+    while True:
+        match = _OPERAND.match(text, at, end)
+        if match is None:
+            raise RangeError(at, _why_no_name(text[at:end], operator))
+        operands.append(_operand(match, operator))
+        at = match.end()
+        if at >= end:
+            return operands
+        separator = _OPERATOR.match(text, at, end)
+        if separator is None:
+            raise RangeError(at, _why_no_name(text[at:end], operator))
+        at, operator = separator.end(), separator[1] or ","
+
+
+def _why_no_name(rest: str, operator: str) -> str:
+    if rest.startswith("["):
+        return "'[' is not closed"
+    if rest.startswith("]"):
+        return "']' without a '[' before it"
+    return f"a node name is missing next to '{operator}'"
+
+
+def _operand(match: re.Match[str], operator: str) -> _Operand:
+    pieces: list[str | tuple[str]] = []
+    count, length = 1, 0
+    for piece in _PIECE.finditer(match[0]):
+        at = match.start() + piece.start()
+        if piece[2] is None:
+            pieces.append((piece[1],))
+            choices, digits = _numbers(piece[1], at + 1)
+            count, length = count * choices, length + digits
+        else:
+            _check_literal(piece[2], at, first=not pieces)
+            pieces.append(piece[2])
+            length += len(piece[2])
+    if length > MAX_NAME:
+        raise RangeError(match.start(), f"a name of {length} characters, at most {MAX_NAME} are allowed")
+    return _Operand(operator, tuple(pieces), count)
+
+
+def _check_literal(text: str, at: int, *, first: bool) -> None:
+    if first and text.startswith("-"):
+        raise RangeError(at, "a node name cannot begin with '-'")
+    bad = _NOT_IN_NAMES.search(text)
+    if bad is None:
+        return
+    hint = "; a range is written [1-3]" if bad[0] in "{}" else ""
+    hint = "; list the nodes or write a range, patterns are not matched" if bad[0] in "*?" else hint
+    raise RangeError(at + bad.start(), f"{shown(bad[0])} cannot be part of a node name{hint}")
+
+
+def _numbers(text: str, at: int) -> tuple[int, int]:
+    """How many numbers `1-10/2,15` stands for, and the digits of the longest; `at` is its offset."""
+    count, digits = 0, 0
+    for part in text.split(","):
+        match = _NUMBERS.fullmatch(part)
+        if match is None:
+            what = f"{shown(part)} is not a number or a range such as 1-8" if part.strip() else "empty range"
+            raise RangeError(at, what)
+        first, last, step = match[1], match[2] or match[1], int(match[3] or 1)
+        if int(first) > int(last) or step == 0:
+            raise RangeError(at, f"the range '{part}' is empty: it needs first-last or first-last/step")
+        padded = any(len(number) > 1 and number.startswith("0") for number in (first, last))
+        if padded and len(first) != len(last):
+            raise RangeError(at, f"both ends of '{part}' need the same number of digits")
+        count += (int(last) - int(first)) // step + 1
+        digits = max(digits, len(last))
+        at += len(part) + 1
+    return count, digits

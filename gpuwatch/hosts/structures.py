@@ -1,0 +1,174 @@
+"""Lists and mappings in a hosts file, made of other shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from gpuwatch.hosts.document import place
+from gpuwatch.hosts.errors import Place, Problems, did_you_mean, shown
+from gpuwatch.hosts.shapes import Schema, Shape, Text, described, scalar
+
+
+class ListOf(Shape):
+    """A list of at least one value of a shape; `or_single` also takes the value alone."""
+
+    def __init__(self, item: Shape, what: str, *, or_single: bool = False) -> None:
+        self.item, self.what, self.or_single = item, what, or_single
+
+    def read(self, node: yaml.Node, problems: Problems) -> list[Any] | None:
+        """The values that could be read."""
+        if isinstance(node, yaml.SequenceNode) and node.value:
+            values = [self.item.read(item, problems) for item in node.value]
+            return [value for value in values if value is not None]
+        if self.or_single and scalar(node) is not None:
+            value = self.item.read(node, problems)
+            return None if value is None else [value]
+        problems.refuse(place(node), f"must be {self.what}, not {self._but(node)}")
+        return None
+
+    def schema(self) -> Schema:
+        """An array, or the value alone."""
+        array = {"type": "array", "items": self.item.schema(), "minItems": 1}
+        return {"anyOf": [array, self.item.schema()]} if self.or_single else array
+
+    @staticmethod
+    def _but(node: yaml.Node) -> str:
+        return "an empty list" if isinstance(node, yaml.SequenceNode) else described(node)
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of a mapping: what may stand there and what it is for."""
+
+    name: str
+    shape: Shape
+    doc: str
+    required: bool = False
+
+
+@dataclass
+class Entry:
+    """A mapping as it was read: the good values, and the place of every value."""
+
+    place: Place
+    values: dict[str, Any] = field(default_factory=dict)
+    places: dict[str, Place] = field(default_factory=dict)
+
+
+def pairs(node: yaml.MappingNode, problems: Problems) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
+    """The keys of a mapping with their key and value nodes; one given twice is noted and comes once."""
+    seen: dict[str, int] = {}
+    for key_node, value in node.value:
+        key = scalar(key_node)
+        if key is None:
+            problems.add(place(key_node), f"a key must be a word, not {described(key_node)}")
+        elif key in seen:
+            problems.add(place(key_node), f"{shown(key)} is given twice, first in line {seen[key]}")
+        else:
+            seen[key] = place(key_node).line
+            yield key, key_node, value
+
+
+class Record(Shape):
+    """A mapping with known keys."""
+
+    def __init__(self, what: str, keys: Sequence[Key]) -> None:
+        self.what = what
+        self.keys = {key.name: key for key in keys}
+
+    def read(self, node: yaml.Node, problems: Problems) -> Entry | None:
+        """The entry with every value that could be read."""
+        if not isinstance(node, yaml.MappingNode):
+            self.refuse(node, problems)
+            return None
+        entry = Entry(place(node))
+        for name, key_node, value_node in pairs(node, problems):
+            key = self.keys.get(name)
+            if key is None:
+                problems.add(place(key_node), f"unknown key {shown(name)}{self._hint(name)}")
+                continue
+            entry.places[name] = place(value_node)
+            with problems.about(name):
+                value = key.shape.read(value_node, problems)
+            if value is not None:
+                entry.values[name] = value
+        for key in self.keys.values():
+            if key.required and key.name not in entry.places:
+                problems.add(entry.place, f"{self.what} needs the key '{key.name}'")
+        return entry
+
+    def schema(self) -> Schema:
+        """An object that takes no other keys."""
+        properties = {key.name: {"description": key.doc, **key.shape.schema()} for key in self.keys.values()}
+        schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+        required = [key.name for key in self.keys.values() if key.required]
+        return {**schema, "required": required} if required else schema
+
+    def _hint(self, name: str) -> str:
+        if name == "<<":
+            return "; merge keys are not read, shared settings go under 'defaults' or 'groups'"
+        return did_you_mean(name, self.keys) or f"; known here: {', '.join(self.keys)}"
+
+
+class MapOf(Shape):
+    """A mapping with names of one's own choice."""
+
+    def __init__(self, what: str, name: Text, value: Shape) -> None:
+        self.what, self.name, self.value = what, name, value
+
+    def read(self, node: yaml.Node, problems: Problems) -> dict[str, Any] | None:
+        """Name -> value, for every pair that could be read."""
+        if not isinstance(node, yaml.MappingNode):
+            self.refuse(node, problems)
+            return None
+        found = {}
+        for name, key_node, value_node in pairs(node, problems):
+            if not self.name.fits(name):
+                problems.add(place(key_node), f"{shown(name)} is not {self.name.what}")
+                continue
+            with problems.about(name):
+                value = self.value.read(value_node, problems)
+            if value is not None:
+                found[name] = value
+        return found
+
+    def schema(self) -> Schema:
+        """An object whose names follow a pattern."""
+        names = {"pattern": f"^(?:{self.name.pattern})$", "maxLength": self.name.limit}
+        return {"type": "object", "propertyNames": names, "additionalProperties": self.value.schema()}
+
+
+class OneOf(Shape):
+    """Different shapes for a single value, a list and a mapping; what is left out is refused."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        single: Shape | None = None,
+        many: Shape | None = None,
+        mapping: Shape | None = None,
+    ) -> None:
+        self.what = what
+        self._single, self._many, self._mapping = single, many, mapping
+
+    def read(self, node: yaml.Node, problems: Problems) -> Any:  # noqa: ANN401 - the value of the shape that fits
+        """The value of the shape that the kind of node picks."""
+        if isinstance(node, yaml.MappingNode):
+            shape = self._mapping
+        elif isinstance(node, yaml.SequenceNode):
+            shape = self._many
+        else:
+            shape = self._single if scalar(node) is not None else None
+        if shape is None:
+            self.refuse(node, problems)
+            return None
+        return shape.read(node, problems)
+
+    def schema(self) -> Schema:
+        """Any of the shapes."""
+        return {"anyOf": [shape.schema() for shape in (self._single, self._many, self._mapping) if shape]}

@@ -1,0 +1,148 @@
+"""A link to an agent: one thread that dials, converses, and dials again."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpuwatch import __version__
+from gpuwatch.hosts.plan import NodeSpec
+from gpuwatch.link.backoff import Backoff, RetryPace
+from gpuwatch.link.boot import bundle, loader_command
+from gpuwatch.link.call import Call, CallTiming
+from gpuwatch.link.carrier import CarrierError, Dialer
+from gpuwatch.link.crew import Crew
+from gpuwatch.link.heartbeat import Heartbeat
+from gpuwatch.link.inbox import Arrival, Content, Inbox, LinkStatus
+from gpuwatch.link.reasons import Ending
+from gpuwatch.link.slots import ConnectSlots
+from gpuwatch.link.stream import FrameStream, Started
+from gpuwatch.plain import plain, plain_lines
+from gpuwatch.wire import AnyRequest
+
+NOISE_LINES = 50
+CLOSE_S = 2.0
+
+
+@dataclass(frozen=True)
+class Switchboard:
+    """What all links of a session share."""
+
+    inbox: Inbox
+    interval_s: float = 1.0
+    slots: ConnectSlots = field(default_factory=lambda: ConnectSlots(16))
+    heartbeat: Heartbeat = field(default_factory=Heartbeat)
+    crew: Crew = field(default_factory=lambda: Crew("link crew"))
+    timing: CallTiming = field(default_factory=CallTiming)
+    retry: RetryPace = field(default_factory=RetryPace)
+    modules: Mapping[str, str] | None = None
+    """Shipped instead of the installed agent (tests)."""
+
+    def close(self) -> None:
+        """End the shared threads, after every link was closed."""
+        self.heartbeat.close()
+        self.crew.close(CLOSE_S)
+
+
+class AgentLink:
+    """Implements `link.protocol.Link` over any dialer."""
+
+    def __init__(self, spec: NodeSpec, dialer: Dialer, board: Switchboard) -> None:
+        self.node = spec.name
+        self._spec = spec
+        self._dialer = dialer
+        self._board = board
+        self._backoff = Backoff(board.retry)
+        self._closing = threading.Event()
+        self._lock = threading.Lock()
+        self._call: Call | None = None
+        self._thread = threading.Thread(target=self._run, name=f"link {spec.name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin; returns at once."""
+        self._thread.start()
+
+    def send(self, request: AnyRequest) -> bool:
+        """Hand a request to the agent; False when the link is not live."""
+        call = self._call
+        return call is not None and call.send(request)
+
+    def close(self) -> None:
+        """End the agent and this link's thread; returns within 2 s, even if a dialer does not."""
+        with self._lock:
+            self._closing.set()
+            call = self._call
+        self._board.slots.wake()
+        if call is not None:
+            call.close()
+        if self._thread.ident is not None:
+            self._thread.join(CLOSE_S)
+
+    def _run(self) -> None:
+        attempt, reason = 0, ""
+        while not self._closing.is_set():
+            attempt += 1
+            self._tell(LinkStatus("connecting", reason=reason, attempt=attempt))
+            ending, live_s, noise = self._attempt(attempt)
+            if self._closing.is_set():
+                return
+            attempt = 0 if live_s else attempt
+            wait_s = self._backoff.wait_s(final=ending.final, live_s=live_s)
+            reason = plain(ending.reason)
+            retry_at = time.monotonic() + wait_s
+            self._tell(LinkStatus("lost", reason=reason, retry_at=retry_at, attempt=attempt, noise=noise))
+            self._closing.wait(wait_s)
+
+    def _attempt(self, attempt: int) -> tuple[Ending, float, str]:
+        """One connection, from the slot to the end: why it ended, how long it was live, the shell's noise."""
+        slot = self._board.slots.take(self._closing.is_set)
+        if slot is None:
+            return Ending("closed"), 0.0, ""
+        try:
+            carrier = self._dialer(loader_command(self._spec.python))
+        except CarrierError as error:
+            return Ending(str(error), error.final), 0.0, ""
+        except ValueError as error:
+            return Ending(str(error), final=True), 0.0, ""
+        finally:
+            self._board.slots.give(slot)
+        dialled_at = time.monotonic()
+        stream = FrameStream(nonce := secrets.token_hex(8))
+
+        def deliver(content: Content | Started) -> None:
+            if isinstance(content, Started):
+                took_s = time.monotonic() - dialled_at
+                content = LinkStatus("live", attempt=attempt, noise=_noise(stream), start_s=took_s)
+            self._tell(content)
+
+        call = Call(carrier, stream, deliver, self._board.crew, self._board.timing)
+        with self._lock:
+            self._call = call
+            if self._closing.is_set():
+                carrier.close()
+        self._board.heartbeat.add(call)
+        try:
+            ending = call.converse(bundle(self._config(nonce), self._board.modules), self._spec.python)
+        finally:
+            self._call = None
+            self._board.heartbeat.discard(call)
+        return ending, call.live_s(), _noise(stream)
+
+    def _config(self, nonce: str) -> dict[str, object]:
+        return {
+            "nonce": nonce,
+            "interval_s": self._board.interval_s,
+            "ping_deadline_s": self._board.timing.ping_deadline_s,
+            "version": __version__,
+        }
+
+    def _tell(self, content: Content) -> None:
+        if not self._closing.is_set():
+            self._board.inbox.put(Arrival(self.node, time.monotonic(), content))
+
+
+def _noise(stream: FrameStream) -> str:
+    return "\n".join(plain_lines(stream.noise, NOISE_LINES))

@@ -1,0 +1,1 @@
+"""A simulated training cluster and its scripted incident, delivered as ordinary frames."""

@@ -1,0 +1,188 @@
+"""The demo as links: one thread plays all nodes into the inbox, in real time and through the wire."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from gpuwatch import wire
+from gpuwatch.hosts.plan import Plan
+from gpuwatch.link.demo.frames import NodeScript
+from gpuwatch.link.inbox import Arrival, ClockReading, Content, Inbox, LinkStatus
+from gpuwatch.link.protocol import Link
+
+SEED = 79
+EPOCH = 1_800_000_000.0
+"""Unix time of second 0 where nobody waits for it, so that pictures and tests come out alike."""
+STAGGER_S = 0.9
+"""The first ticks of the nodes are spread over this long: real nodes do not tick together either."""
+MOST_BEHIND_TICKS = 5
+CLOCK = ClockReading(offset_s=0.0, error_s=0.0005)
+
+
+class DemoLink:
+    """One demo node. Its ticks come from the pump that it shares with the others."""
+
+    def __init__(self, script: NodeScript, first: float, interval_s: float, pump: Pump) -> None:
+        self.node = script.name
+        self.script = script
+        self.next = first
+        """The scenario's second of the next tick."""
+        self.before: float | None = None
+        self._interval_s = interval_s
+        self._greet = True
+        self._count = itertools.count()
+        self._pump = pump
+
+    def start(self) -> None:
+        """Join the pump."""
+        self._pump.add(self)
+
+    def send(self, request: wire.AnyRequest) -> bool:
+        """Answer as an agent would; False while the node is not live."""
+        return self._pump.answer(self, request)
+
+    def close(self) -> None:
+        """Leave the pump; the last one ends its thread."""
+        self._pump.remove(self)
+
+    def advance(self) -> list[wire.AnyFrame]:
+        """The frames of the tick that is due, and on to the next."""
+        t = self.next
+        frames = self.script.tick(
+            next(self._count), t, self.before, self._interval_s if self._greet else None
+        )
+        self.before, self.next, self._greet = t, t + self._interval_s, False
+        return [wire.decode(wire.encode(frame)) for frame in frames]
+
+    def catch_up(self, t: float) -> None:
+        """Leave ticks out when the whole process was stopped for a while, as an agent would."""
+        if t - self.next > MOST_BEHIND_TICKS * self._interval_s:
+            self.next = t
+
+    def change_interval(self, seconds: float) -> None:
+        """Tick at another pace from the next tick on, and say so in a new hello."""
+        self._interval_s, self._greet = min(60.0, max(0.1, seconds)), True
+
+
+class Pump:
+    """Plays its links' ticks when they are due. `speed` and `start_s` move the scenario's clock for tests."""
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        start_s: float = 0.0,
+        speed: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._inbox = inbox
+        self._start_s = start_s
+        self._speed = speed
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._began: float | None = None
+        self._epoch = 0.0
+        self._links: list[DemoLink] = []
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def add(self, link: DemoLink) -> None:
+        """Play a link too; the first starts the thread. Seconds before `start_s` are delivered at once."""
+        with self._changed:
+            self.play_backlog(link)
+            self._links.append(link)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="demo", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+
+    def play_backlog(self, link: DemoLink) -> None:
+        """Deliver what the link brings up to `start_s`, each arrival stamped with the past it belongs to."""
+        if self._began is None:
+            self._began = self._clock() - self._start_s / self._speed
+            self._epoch = self._wall_clock() - self._start_s
+        link.script = replace(link.script, epoch=self._epoch)
+        self._put(link, self._began, LinkStatus("connecting"))
+        while link.next <= self._start_s:
+            self._play(link, self._began + link.next / self._speed)
+
+    def remove(self, link: DemoLink) -> None:
+        """Stop playing a link; with the last one the thread ends before this returns."""
+        with self._changed:
+            if link not in self._links:
+                return
+            self._links.remove(link)
+            thread = None
+            if not self._links:
+                thread, self._thread = self._thread, None
+            self._changed.notify()
+        if thread is not None:
+            thread.join(2.0)
+
+    def answer(self, link: DemoLink, request: wire.AnyRequest) -> bool:
+        """Reply to a request out of the tick."""
+        with self._changed:
+            if link not in self._links or link.before is None:
+                return False
+            if isinstance(request, wire.SetInterval):
+                link.change_interval(request.seconds)
+            reply = wire.Reply(t=self._epoch + self._now(), seq=0, id=request.id)
+            self._put(link, self._clock(), reply)
+            return True
+
+    def _now(self) -> float:
+        """The scenario's second."""
+        return (self._clock() - (self._began or 0.0)) * self._speed
+
+    def _run(self) -> None:
+        with self._changed:
+            while self._links and self._thread is threading.current_thread():
+                link = min(self._links, key=lambda each: each.next)
+                now = self._now()
+                if now < link.next:
+                    self._changed.wait((link.next - now) / self._speed)
+                    continue
+                link.catch_up(now)
+                self._play(link, self._clock())
+
+    def _play(self, link: DemoLink, at: float) -> None:
+        if link.before is None:
+            self._put(link, at, LinkStatus("live", start_s=0.2))
+            self._put(link, at, CLOCK)
+        for frame in link.advance():
+            self._put(link, at, frame)
+
+    def _put(self, link: DemoLink, at: float, what: Content) -> None:
+        self._inbox.put(Arrival(link.node, at, what))
+
+
+def demo_links(plan: Plan, inbox: Inbox, *, start_s: float = 0.0, speed: float = 1.0) -> list[Link]:
+    """The plan's demo nodes as links that share one thread.
+
+    `start_s` begins that far into the scenario, with the seconds before it delivered at once; `speed` runs it
+    faster than real time.
+    """
+    return [*_links(plan, Pump(inbox, start_s, speed))]
+
+
+def arrivals(plan: Plan, seconds: float, ends_at: float) -> list[Arrival]:
+    """Everything that the demo delivers in its first `seconds`, oldest first, without waiting.
+
+    `ends_at` is the monotonic time that second `seconds` stands for. Pictures and tests are made from it.
+    """
+    inbox = Inbox(limit=1 << 30)
+    pump = Pump(inbox, seconds, clock=lambda: ends_at, wall_clock=lambda: EPOCH + seconds)
+    for link in _links(plan, pump):
+        pump.play_backlog(link)
+    return sorted(inbox.drain(), key=lambda arrival: arrival.at)
+
+
+def _links(plan: Plan, pump: Pump) -> list[DemoLink]:
+    names = [spec.name for spec in plan.nodes if spec.link == "demo"]
+    scripts = [NodeScript(number, name, len(names), SEED, EPOCH) for number, name in enumerate(names)]
+    gap = STAGGER_S / max(1, len(names))
+    return [DemoLink(script, gap * script.number, plan.interval_s, pump) for script in scripts]

@@ -1,0 +1,164 @@
+"""What the demo cluster does, as a pure function of seed, node, GPU and second.
+
+One training job on every GPU. From second 20 one GPU overheats and slows itself down; all others wait for it
+in every step. At second 45 another GPU falls off the bus: its rank hangs in the driver, all others spin in a
+collective that cannot end, until NCCL's watchdog kills them half a minute later. Then nothing runs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Phase: TypeAlias = Literal["training", "spinning", "stopped", "lost"]
+
+GPUS_PER_NODE = 8
+STRAGGLER = (5, 2)
+"""(node, GPU), counted from 0: gpu-006 GPU 2, rank 42."""
+FALLEN = (10, 5)
+"""gpu-011 GPU 5, rank 85."""
+STRAGGLE_AT, STRAGGLE_FULL_AT = 20.0, 35.0
+FALL_AT = 45.0
+TIMEOUT_AT = 75.0
+"""The watchdog of the first rank gives up; the last one follows `TIMEOUT_SPREAD_S` later."""
+TIMEOUT_SPREAD_S = 4.0
+
+STEP_S, SLOW_STEP_S = 3.2, 4.8
+COMPUTE_S, ALLREDUCE_S = 2.6, 0.4
+SLOWDOWN_C, SHUTDOWN_C, MEMORY_MAX_C = 87, 92, 95
+POWER_LIMIT_W, IDLE_W, SPIN_W = 700.0, 72.0, 131.0
+CLOCK_MAX_MHZ, CLOCK_LOADED_MHZ, CLOCK_HOT_MHZ, CLOCK_IDLE_MHZ = 1980, 1845, 1095, 345
+MEMORY_TOTAL = 81_559 << 20
+MEMORY_IDLE = 531 << 20
+HEATING_S, COOLING_S = 7.0, 25.0
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One GPU at one second; a lost GPU answers nothing, so every value of it is meaningless."""
+
+    phase: Phase
+    power_w: float
+    temperature_c: float
+    clock_mhz: int
+    memory_bytes: int
+    utilization_pct: float = 0.0
+    tensor_pct: float = 0.0
+    sm_pct: float = 0.0
+    dram_pct: float = 0.0
+    slowdown_pct: float = 0.0
+    nvlink_bps: float = 0.0
+    pcie_bps: float = 0.0
+
+
+def noise(*keys: int) -> float:
+    """A number in [-1, 1) that depends on the keys alone (an integer hash, finalised as in MurmurHash3)."""
+    state = 0x9E3779B9
+    for key in keys:
+        state = ((state ^ (key & 0xFFFFFFFF)) * 0x85EBCA6B + 0x27D4EB2F) & 0xFFFFFFFF
+        state ^= state >> 15
+    state = (state ^ (state >> 13)) * 0xC2B2AE35 & 0xFFFFFFFF
+    return (state ^ (state >> 16)) / 2**31 - 1.0
+
+
+def step_seconds(t: float) -> float:
+    """How long a training step takes at second `t`: the slowest rank decides."""
+    share = (t - STRAGGLE_AT) / (STRAGGLE_FULL_AT - STRAGGLE_AT)
+    return STEP_S + (SLOW_STEP_S - STEP_S) * min(1.0, max(0.0, share))
+
+
+def steps_done(t: float) -> float:
+    """Steps since second 0, fractions included: the integral of 1 / step_seconds."""
+    t = min(t, FALL_AT)
+    done = min(t, STRAGGLE_AT) / STEP_S
+    if t > STRAGGLE_AT:
+        slope = (SLOW_STEP_S - STEP_S) / (STRAGGLE_FULL_AT - STRAGGLE_AT)
+        done += math.log(step_seconds(t) / STEP_S) / slope
+    return done + max(0.0, t - STRAGGLE_FULL_AT) / SLOW_STEP_S
+
+
+def share_of_last_second(t: float, begin: float, end: float) -> float:
+    """How much of [t-1, t] fell between the parts `begin` and `end` (0..1) of a step."""
+
+    def covered(x: float) -> float:
+        return math.floor(x) * (end - begin) + min(end, max(begin, x % 1.0)) - begin
+
+    first, last = steps_done(t - 1.0), steps_done(t)
+    return 0.0 if last <= first else (covered(last) - covered(first)) / (last - first)
+
+
+def timeout_at(seed: int, node: int, gpu: int) -> float:
+    """When the watchdog of this rank kills it."""
+    return TIMEOUT_AT + TIMEOUT_SPREAD_S * (noise(seed, node, gpu, 7) + 1.0) / 2.0
+
+
+def phase(seed: int, node: int, gpu: int, t: float) -> Phase:
+    """What a GPU is doing."""
+    if t < FALL_AT:
+        return "training"
+    if (node, gpu) == FALLEN:
+        return "lost"
+    return "spinning" if t < timeout_at(seed, node, gpu) else "stopped"
+
+
+def temperature(seed: int, node: int, gpu: int, t: float) -> float:
+    """Degrees: each GPU drifts towards what its phase heats it to, slower when it cools."""
+    loaded = 63.0 + 5.0 * noise(seed, node, gpu, 1) + 0.9 * (gpu % 4)
+    waiting = 0.0 if (node, gpu) == STRAGGLER else -4.0
+    hot = 86.3 if (node, gpu) == STRAGGLER else loaded + waiting
+    legs = ((STRAGGLE_AT, hot), (FALL_AT, 46.0), (timeout_at(seed, node, gpu), 33.0))
+    now, since, target = loaded, -math.inf, loaded
+    for begin, next_target in (*legs, (math.inf, 0.0)):
+        until = min(t, begin)
+        pace = HEATING_S if target > now else COOLING_S
+        now = target + (now - target) * math.exp(-(until - since) / pace) if since > -math.inf else now
+        if t <= begin:
+            break
+        since, target = begin, next_target
+    return now + 0.4 * noise(seed, node, gpu, 2, math.floor(t))
+
+
+def reading(seed: int, node: int, gpu: int, t: float) -> Reading:
+    """One GPU at second `t`; the rates are means over the second before it."""
+    doing = phase(seed, node, gpu, t)
+    second = math.floor(t)
+    degrees = temperature(seed, node, gpu, t)
+    memory = (72_300 << 20) + int((900 << 20) * noise(seed, node, gpu, 4))
+    if doing == "training":
+        return _training(t, (node, gpu) == STRAGGLER, noise(seed, node, gpu, second, 5), degrees, memory)
+    power = (SPIN_W if doing == "spinning" else IDLE_W) + 4.0 * noise(seed, node, gpu, second, 3)
+    if doing == "spinning":
+        busy = 11.5 + noise(seed, node, gpu, second, 6)
+        return Reading(
+            doing, power, degrees, CLOCK_MAX_MHZ, memory, utilization_pct=100.0, sm_pct=busy, dram_pct=0.4
+        )
+    return Reading(doing, power, degrees, CLOCK_IDLE_MHZ, MEMORY_IDLE)
+
+
+def _training(t: float, straggler: bool, jitter: float, degrees: float, memory: int) -> Reading:
+    """A step is compute, then waiting for the slowest rank (a collective spins), then the all-reduce."""
+    step_s = step_seconds(t)
+    reduce_from = 1.0 - ALLREDUCE_S / step_s
+    compute_until = reduce_from - 0.02 if straggler else COMPUTE_S / step_s
+    compute = share_of_last_second(t, 0.0, compute_until)
+    allreduce = share_of_last_second(t, reduce_from, 1.0)
+    # the same work spread over a longer time: a slowed GPU shows less activity while it computes
+    intensity = COMPUTE_S / step_s / compute_until
+    slowdown = min(1.0, max(0.0, (degrees - 80.0) / 6.0)) if straggler else 0.0
+    clock = CLOCK_LOADED_MHZ - slowdown * (CLOCK_LOADED_MHZ - CLOCK_HOT_MHZ) + 14.0 * jitter
+    power = 158.0 + compute * intensity * 505.0 + allreduce * 70.0 + 9.0 * jitter
+    return Reading(
+        "training",
+        power * (1.0 - 0.18 * slowdown),
+        degrees,
+        int(clock) // 15 * 15,
+        memory,
+        utilization_pct=min(100.0, 98.5 + 1.5 * jitter),
+        tensor_pct=max(0.0, 61.0 * compute * intensity + 2.0 * jitter),
+        sm_pct=88.0 * compute * intensity + 14.0 * (1.0 - compute) + jitter,
+        dram_pct=max(0.0, 44.0 * compute * intensity + 9.0 * allreduce + jitter),
+        slowdown_pct=92.0 * slowdown,
+        nvlink_bps=4.6e10 * compute * intensity + 1.9e11 * allreduce,
+        pcie_bps=1.1e9 * compute + 9.0e9 * allreduce,
+    )

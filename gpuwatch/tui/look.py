@@ -1,0 +1,187 @@
+"""How things look: colours, glyphs, and the one gate that remote text passes on its way to the screen.
+
+The palette stays apart under every simulated colour-vision deficiency (smallest CIELAB distance 38), and
+nothing is said by colour alone: a glyph or a number always goes with it.
+"""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+
+Severity: TypeAlias = Literal["ok", "info", "warning", "critical", "unknown"]
+Colours: TypeAlias = Literal["many", "few", "none"]
+"""256 or more; the 16 of a plain terminal; none at all (NO_COLOR)."""
+
+_HIDDEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
+"""Unicode categories that steer a terminal, turn the reading direction, or have no width anyone agrees on."""
+
+
+@lru_cache(maxsize=4096)
+def _without_hidden(text: str) -> str:
+    return "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in _HIDDEN else c for c in text)
+
+
+def clean(text: str) -> str:
+    """Text without a character that could steer the terminal; each one is shown as U+FFFD."""
+    return text if text.isascii() and text.isprintable() else _without_hidden(text)
+
+
+def fit(text: str, width: int, align: Literal["<", ">"] = "<") -> str:
+    """Cleaned text in exactly `width` cells: cut with an ellipsis, or padded."""
+    if width <= 0:
+        return ""
+    text = clean(text)
+    length = len(text) if text.isascii() else cell_len(text)
+    if length == width:
+        return text
+    if length < width:
+        pad = " " * (width - length)
+        return text + pad if align == "<" else pad + text
+    return set_cell_size(text, width - 1) + ("~" if text.isascii() else "…")
+
+
+@dataclass(frozen=True)
+class Glyphs:
+    """The signs; one cell each."""
+
+    severity: Mapping[str, str]
+    lost: str
+    stuck: str
+    stale: str
+    missing: str
+    bar: tuple[str, str, str]
+    """Full, half and empty piece of a bar."""
+    rule: str
+    down: str
+    up: str
+    braille: bool
+    degree: str
+    dot: str
+    cursor: str
+    slope: str
+
+
+UNICODE = Glyphs(
+    {"ok": "●", "info": "●", "warning": "▲", "critical": "✖", "unknown": "?"},
+    "✖", "‼", "?", "·", ("━", "╸", "─"), "─", "▼", "▲", True, "°", "·", "▌", "→",
+)  # fmt: skip
+ASCII = Glyphs(
+    {"ok": "o", "info": "o", "warning": "!", "critical": "X", "unknown": "?"},
+    "X", "#", "?", ".", ("=", "=", "-"), "-", "v", "^", False, "", "|", ">", "->",
+)  # fmt: skip
+
+
+def wants_ascii(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether the terminal should get plain ASCII: the locale is not UTF-8, or TERM cannot draw more."""
+    if environ.get("TERM", "") in ("linux", "dumb", "vt100", "vt220"):
+        return True
+    locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
+    return "utf-8" not in locale.lower() and "utf8" not in locale.lower()
+
+
+_CIVIDIS = (
+    "#00224e", "#123570", "#2f4770", "#48556b", "#5f656e",
+    "#787877", "#918c78", "#b0a371", "#d0bb61", "#f0d54a",
+)  # fmt: skip
+"""Ten steps of cividis (Nunez, Anderton, Renslow 2018), read the same by every kind of colour vision."""
+
+
+def _ramp(colours: Colours) -> tuple[Style, ...]:
+    if colours == "many":
+        inks = ["#c9d4e4"] * 3 + ["#ffffff"] * 2 + ["#000000"] * 5
+        return tuple(Style(color=ink, bgcolor=paper) for ink, paper in zip(inks, _CIVIDIS, strict=True))
+    if colours == "few":
+        bands = (("white", "black"), ("bright_white", "blue"), ("black", "cyan"), ("black", "yellow"))
+        styles = [Style(color=ink, bgcolor=paper) for ink, paper in bands]
+    else:
+        styles = [Style(dim=True), Style(), Style(bold=True), Style(reverse=True)]
+    return tuple(styles[band] for band in (0, 0, 0, 1, 1, 1, 2, 2, 2, 3))
+
+
+@dataclass(frozen=True)
+class Look:
+    """Every style and glyph that the widgets use, worked out once for a theme and a terminal."""
+
+    glyphs: Glyphs
+    colours: Colours
+    severity: Mapping[str, Style]
+    badge: Mapping[str, Style]
+    """A severity as a filled badge."""
+    ramp: tuple[Style, ...]
+    text: Style
+    dim: Style
+    strong: Style
+    title: Style
+    cursor: Style
+    brand: Style
+    track: Style
+    """The empty part of a bar."""
+    stale: Style
+
+    def glyph(self, severity: Severity) -> str:
+        """The sign of a severity."""
+        return self.glyphs.severity[severity]
+
+    def heat(self, level: float | None) -> Style:
+        """The ramp's style for a level of 0..1; the unknown style for None."""
+        if level is None:
+            return self.severity["unknown"]
+        return self.ramp[min(9, int(level * 10))]
+
+    def mark(self, severity: Severity) -> Segment:
+        """The glyph of a severity in its colour."""
+        return Segment(self.glyph(severity), self.severity[severity])
+
+
+_DARK = {"ok": "#66b2ff", "info": "#66b2ff", "warning": "#fff699", "critical": "#ff2a00", "unknown": "#8a8a8a"}
+_LIGHT = {"ok": "#0059b3", "info": "#0059b3", "warning": "#7a5c00", "critical": "#c72100", "unknown": "#6b6b6b"}
+_SIXTEEN = {"ok": "bright_cyan", "info": "bright_cyan", "warning": "bright_yellow", "critical": "bright_red",
+            "unknown": "white"}  # fmt: skip
+
+
+def _severities(dark: bool, colours: Colours) -> dict[str, Style]:
+    inks = (_DARK if dark else _LIGHT) if colours == "many" else _SIXTEEN
+    if colours == "none":
+        plain = dict.fromkeys(inks, Style())
+        return plain | {"warning": Style(bold=True), "critical": Style(bold=True), "unknown": Style(dim=True)}
+    return {name: Style(color=ink, bold=name == "critical") for name, ink in inks.items()}
+
+
+def _badges(dark: bool, colours: Colours) -> dict[str, Style]:
+    if colours == "none":
+        return dict.fromkeys(_DARK, Style(reverse=True))
+    inks = (_DARK if dark else _LIGHT) if colours == "many" else _SIXTEEN
+    ink = "black" if dark or colours == "few" else "#ffffff"
+    return {name: Style(color=ink, bgcolor=paper, bold=True) for name, paper in inks.items()}
+
+
+def make_look(*, dark: bool = True, colours: Colours = "many", ascii_only: bool = False) -> Look:
+    """Work out the look for a theme and a terminal."""
+    grey = {"many": "#8b949e" if dark else "#5f6368", "few": "white", "none": None}[colours]
+    faint = {"many": "#343b45" if dark else "#c9ced6", "few": "bright_black", "none": None}[colours]
+    accent = {"many": "#66b2ff" if dark else "#0059b3", "few": "bright_cyan", "none": None}[colours]
+    chosen = {"many": "#26405c" if dark else "#cfe3f8", "few": "blue", "none": None}[colours]
+    return Look(
+        glyphs=ASCII if ascii_only else UNICODE,
+        colours=colours,
+        severity=_severities(dark, colours),
+        badge=_badges(dark, colours),
+        ramp=_ramp(colours),
+        text=Style(),
+        dim=Style(color=grey),
+        strong=Style(bold=True),
+        title=Style(color=accent, bold=True),
+        cursor=Style(bgcolor=chosen) if chosen else Style(reverse=True),
+        brand=Style(color="black" if dark else "#ffffff", bgcolor=accent, bold=True) if accent else Style(reverse=True),
+        track=Style(color=faint),
+        stale=Style(color=grey, dim=colours == "none", italic=colours != "few"),
+    )

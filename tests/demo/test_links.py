@@ -1,0 +1,131 @@
+"""The demo's links: ordinary frames, in order, from one thread that ends."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+
+from gpuwatch import wire
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.hosts.plan import NodeSpec, Plan
+from gpuwatch.link.demo.links import arrivals, demo_links
+from gpuwatch.link.inbox import Arrival, Inbox, LinkStatus
+
+PLAN = Plan(tuple(NodeSpec(f"gpu-{n:03}", link="demo", slots=8) for n in range(1, 17)), source="--demo")
+
+
+def fleet_at(seconds: float, plan: Plan = PLAN) -> Fleet:
+    fleet = Fleet(plan)
+    for arrival in arrivals(plan, seconds, ends_at=1000.0):
+        fleet.apply(arrival)
+    return fleet
+
+
+def collect(inbox: Inbox, enough: int) -> list[Arrival]:
+    taken: list[Arrival] = []
+    limit = time.monotonic() + 30
+    while len(taken) < enough and time.monotonic() < limit:
+        taken += inbox.drain()
+        time.sleep(0.005)
+    return taken
+
+
+def demo_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "demo"]
+
+
+def test_a_fleet_of_128_ranks_trains() -> None:
+    fleet = fleet_at(10.0)
+    assert len(fleet.gpus()) == 128
+    assert {node.state(1000.5) for node in fleet.nodes.values()} == {"live"}
+    ranks = [process.rank for node in fleet.nodes.values() for process in node.processes]
+    assert sorted(rank for rank in ranks if rank is not None) == list(range(128))
+    assert all(gpu.fast and gpu.medium and gpu.slow for gpu in fleet.gpus())
+    node = fleet.nodes["gpu-003"]
+    assert node.hello is not None and node.hello.topology is not None
+    assert len(node.hello.topology.links) == 8
+    assert node.host is not None and node.host.ib is not None and len(node.host.ib) == 8
+
+
+def test_the_same_second_is_the_same_frames() -> None:
+    assert arrivals(PLAN, 50.0, 0.0) == arrivals(PLAN, 50.0, 0.0)
+
+
+def test_slow_tiers_come_at_an_agents_pace() -> None:
+    frames = [arrival.what for arrival in arrivals(PLAN, 61.0, 0.0) if arrival.node == "gpu-002"]
+    samples = [frame for frame in frames if isinstance(frame, wire.Sample)]
+    tiers = Counter[str]()
+    for sample in samples:
+        tiers += Counter(
+            tier for tier in ("fast", "medium", "slow") if getattr(sample.gpus[3], tier) is not None
+        )
+    assert tiers["fast"] == len(samples) == 61
+    assert tiers["medium"] in (13, 14)
+    assert tiers["slow"] in (3, 4)
+    numbers = [frame.seq for frame in frames if isinstance(frame, wire.Hello | wire.Sample | wire.Ranks)]
+    assert numbers == sorted(set(numbers))
+
+
+def test_the_fall_is_told_by_three_witnesses_and_once() -> None:
+    fleet = fleet_at(60.0)
+    told = [(each.node, each.event.event, each.event.source) for each in fleet.events]
+    assert told == [
+        ("gpu-011", "xid", "nvml"),
+        ("gpu-011", "xid", "kernel"),
+        ("gpu-011", "gpu_lost", "agent"),
+    ]
+    lost = [gpu for gpu in fleet.gpus() if gpu.state == "lost"]
+    assert [(gpu.node, gpu.info.index) for gpu in lost] == [("gpu-011", 5)]
+    assert fleet.nodes["gpu-011"].gpus_present() == 7
+    assert lost[0].fast is not None, "its last values stay, with their age"
+    assert (lost[0].age(1000.0) or 0) > 14
+
+
+def test_the_ranks_are_gone_after_the_timeout() -> None:
+    assert sum(len(node.processes) for node in fleet_at(70.0).nodes.values()) == 128
+    assert sum(len(node.processes) for node in fleet_at(90.0).nodes.values()) == 0
+
+
+def test_real_time_delivers_and_the_thread_ends() -> None:
+    inbox = Inbox()
+    links = demo_links(PLAN, inbox, speed=20.0)
+    for link in links:
+        link.start()
+    assert len(demo_threads()) == 1, "one thread for all nodes"
+    taken = collect(inbox, 300)
+    for link in links:
+        link.close()
+        link.close()
+    assert demo_threads() == []
+    assert {arrival.node for arrival in taken} == {spec.name for spec in PLAN.nodes}
+    assert isinstance(taken[0].what, LinkStatus)
+    assert [arrival.at for arrival in taken] == sorted(arrival.at for arrival in taken)
+
+
+def test_a_late_start_brings_its_past_with_it() -> None:
+    inbox = Inbox()
+    (link,) = demo_links(Plan(PLAN.nodes[:1]), inbox, start_s=40.0)
+    link.start()
+    link.close()
+    taken = inbox.drain()
+    samples = [arrival.at for arrival in taken if isinstance(arrival.what, wire.Sample)]
+    assert len(samples) == 41
+    assert 39.9 < samples[-1] - samples[0] < 40.1
+    assert samples[-1] <= time.monotonic()
+
+
+def test_requests_are_answered() -> None:
+    inbox = Inbox()
+    (link,) = demo_links(Plan(PLAN.nodes[:1]), inbox, start_s=1.0, speed=50.0)
+    assert link.send(wire.Ping(id=1)) is False, "not live yet"
+    link.start()
+    try:
+        assert link.send(wire.Ping(id=7))
+        assert link.send(wire.SetInterval(id=8, seconds=2.0))
+        taken = [arrival.what for arrival in collect(inbox, 16)]
+    finally:
+        link.close()
+    assert {frame.id for frame in taken if isinstance(frame, wire.Reply)} == {7, 8}
+    assert [frame.interval_s for frame in taken if isinstance(frame, wire.Hello)] == [1.0, 2.0]
+    assert link.send(wire.Ping(id=9)) is False
