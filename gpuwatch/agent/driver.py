@@ -141,7 +141,11 @@ class Driver(object):
         if data.eventType == XID:
             self.xids.append(xid_event(int(data.eventData), uuid))
             return
-        title = "Uncorrectable memory error" if data.eventType == DOUBLE_BIT_ECC else "Storm of corrected memory errors"
+        title = (
+            "Uncorrectable memory error"
+            if data.eventType == DOUBLE_BIT_ECC
+            else "Storm of corrected memory errors"
+        )
         event = {"event": "ecc", "severity": "critical" if data.eventType == DOUBLE_BIT_ECC else "warning",
                  "title": title, "t": time.time(), "source": "nvml"}  # fmt: skip
         if uuid is not None:

@@ -1,7 +1,7 @@
 """The emitter: the main thread, which never enters NVML and never waits for anything but the clock.
 
-Once a tick it lets the readers go, gives those that are free a moment, and sends what there is: values from whoever
-answered, and for a GPU that hangs the call and how long. Between ticks it answers requests.
+Once a tick it lets the readers go, gives those that are free a moment, and sends what there is: values from
+whoever answered, and for a GPU that hangs the call and how long. Between ticks it answers requests.
 """
 
 import os
@@ -9,25 +9,22 @@ import select
 import time
 from collections import deque
 
-from . import notices, topology
 from .cost import Cost
 from .driver import Driver
+from .gpu_watch import GpuWatch
+from .hello import describe
 from .machine import nvidia_devices_on_bus
 from .node import Node
 from .pulse import KEPT_EVENTS, Pulse
-from .returns import words
 from .xid_join import XidJoin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable  # noqa: F401 - used in type comments
 
-    from .gpu import Gpu  # noqa: F401 - used in type comments
     from .outlet import Outlet  # noqa: F401 - used in type comments
     from .requests import Requests  # noqa: F401 - used in type comments
 
-STUCK_S = 3.0
-"""A call that lasts longer than this is told as stuck; slow drivers take up to a second or two."""
 HELLO_S = 0.5
 """So long the first hello waits for the GPUs to say who they are."""
 _PATIENCE_S = 0.25
@@ -58,13 +55,11 @@ class Emitter(object):
         self._dropped = 0
         self._cost = Cost()
         self._xids = XidJoin()
-        self._stuck = set()  # type: set[int]
-        self._missing = {}  # type: dict[str, dict[str, str]]
         self._events = deque(maxlen=KEPT_EVENTS)  # type: deque[dict[str, Any]]
-        self._on_bus = nvidia_devices_on_bus()
         self._pulse = Pulse(self.wake)
         self._node = Node(self._pulse, self._events)
-        self._driver = Driver(self._pulse, self._events, self._on_bus)
+        self._driver = Driver(self._pulse, self._events, nvidia_devices_on_bus())
+        self._watch = GpuWatch(self._node, self._events)
 
     def wake(self):
         # type: () -> None
@@ -117,15 +112,15 @@ class Emitter(object):
         if alive_for <= 0:
             self.leave("no request came for {:g} s".format(self._deadline))
             return
-        writing = [self._outlet] if self._outlet.full else []
+        writing = [self._outlet.fileno()] if self._outlet.full else []
         ready, writable, _ = select.select(
-            [self._requests, self._wake_end], writing, [], min(seconds, alive_for)
+            [self._requests.fileno(), self._wake_end], writing, [], min(seconds, alive_for)
         )
         if self._wake_end in ready:
             os.read(self._wake_end, 4096)
         if writable:
             self._outlet.flush()
-        if self._requests in ready:
+        if self._requests.fileno() in ready:
             self._answer()
 
     def _answer(self):
@@ -199,10 +194,10 @@ class Emitter(object):
         # type: () -> None
         now = time.time()
         gpus = self._driver.gpus
-        frames = []
+        frames = []  # type: list[dict[str, Any]]
         host = self._take_node(frames, now)
         sample = {"kind": "sample", "v": 1, "t": round(now, 3)}  # type: dict[str, Any]
-        samples = [one for one in (self._gpu_sample(gpu) for gpu in gpus) if one is not None]
+        samples = [one for one in (self._watch.sample(gpu) for gpu in gpus) if one is not None]
         if samples:
             sample["gpus"] = samples
         if host is not None:
@@ -236,7 +231,9 @@ class Emitter(object):
     def _join_events(self, records):
         # type: (list[dict[str, Any]]) -> None
         by_bus = {
-            _short(gpu.info.get("bus_id", "")): gpu.info["uuid"] for gpu in self._driver.gpus if gpu.info is not None
+            _short(gpu.info.get("bus_id", "")): gpu.info["uuid"]
+            for gpu in self._driver.gpus
+            if gpu.info is not None
         }
         xids = []
         for record in records:
@@ -258,113 +255,20 @@ class Emitter(object):
         # type: (tuple[list[dict[str, Any]], int], float) -> dict[str, Any]
         processes, truncated = found
         frame = {"kind": "ranks", "v": 1, "t": round(now, 3), "processes": processes, "truncated": truncated}
-        hanging = [
-            "GPU {} ({})".format(gpu.index, gpu.asker.slot.now[0] if gpu.asker.slot.now else "?")
-            for gpu in self._driver.gpus
-            if gpu.index in self._stuck
-        ]
-        if hanging:
+        if self._watch.stuck:
+            hanging = ["GPU {} ({})".format(index, call) for index, call in sorted(self._watch.stuck.items())]
             frame["partial"] = "no news from " + ", ".join(hanging)
         return frame
-
-    def _gpu_sample(self, gpu):
-        # type: (Gpu) -> dict[str, Any] | None
-        stuck = self._look_at_call(gpu)
-        if gpu.info is None:
-            return None
-        uuid = gpu.info["uuid"]
-        sample = {"uuid": uuid, "state": "ok"}  # type: dict[str, Any]
-        while gpu.found:
-            kind, value = gpu.found.popleft()
-            if kind == "processes":
-                self._node.gpu_processes = dict(self._node.gpu_processes, **{uuid: value})
-            else:
-                sample[kind] = _rounded(value)
-        if gpu.info.get("unified_memory") and "fast" in sample and self._node.memory is not None:
-            used, total = self._node.memory
-            if used is not None and total is not None:
-                sample["fast"].update(memory_used_bytes=used, memory_total_bytes=total)
-        if gpu.lost is not None:
-            sample["state"], sample["reason"] = "lost", words(gpu.lost.code)
-            self._node.gpu_processes = {k: v for k, v in self._node.gpu_processes.items() if k != uuid}
-        if stuck is not None:
-            sample["state"], sample["stuck_in"], sample["stuck_s"] = "stuck", stuck[0], round(stuck[1], 1)
-            sample.setdefault("reason", "no answer from the driver")
-        missing = gpu.asker.missing
-        if self._missing.get(uuid, {}) != missing:
-            self._missing[uuid] = missing
-            sample["missing"] = missing
-        return sample
-
-    def _look_at_call(self, gpu):
-        # type: (Gpu) -> tuple[str, float] | None
-        """(call, seconds) of a GPU that hangs; tells when it begins and when it ends."""
-        call = gpu.asker.slot.stuck_for(time.monotonic())
-        hangs = call is not None and call[1] >= STUCK_S
-        if hangs == (gpu.index in self._stuck):
-            return call if hangs else None
-        event = {"source": "agent", "severity": "critical" if hangs else "info"}  # type: dict[str, Any]
-        if hangs and call is not None:
-            self._stuck.add(gpu.index)
-            event.update(event="gpu_stuck", title="GPU {} is stuck in {}".format(gpu.index, call[0]))
-            event["remedy"] = "Read the kernel log for Xids; a process in state D cannot be killed, usually only a reboot helps."
-        else:
-            self._stuck.discard(gpu.index)
-            event.update(event="gpu_unstuck", title="GPU {} answers again".format(gpu.index))
-        if gpu.info is not None:
-            event["gpu"] = gpu.info["uuid"]
-        self._events.append(event)
-        return call if hangs else None
-
-    # ----------------------------------------------------------------- hello
 
     def _say_hello(self):
         # type: () -> None
         """At the start, and again whenever something in it has changed."""
-        hello = self._describe()
+        hello = describe(self._driver, self._node, self._watch.stuck)
+        hello.update(agent=self._version, pid=os.getpid(), interval_s=self._interval)
         if hello != self._hello:
             self._hello = hello
-            self._put(dict(hello))
+            self._put(dict(hello, kind="hello"))
             self._said_hello = True
-
-    def _describe(self):
-        # type: () -> dict[str, Any]
-        driver = self._driver
-        hello = {
-            "kind": "hello",
-            "agent": self._version,
-            "pid": os.getpid(),
-            "interval_s": self._interval,
-            "gpus": [gpu.info for gpu in driver.gpus if gpu.info is not None],
-            "gpus_expected": self._on_bus,
-            "driver": driver.version,
-            "cuda": driver.cuda,
-            "nvml": driver.nvml_version,
-            "kernel_log": self._node.kernel_source,
-            "notices": self._notices(),
-            "topology": topology.matrix({
-                gpu.info["uuid"]: gpu.topology or {} for gpu in driver.gpus if gpu.info is not None
-            }) if any(gpu.topology for gpu in driver.gpus) else None,
-        }  # fmt: skip
-        hello.update(self._node.facts)
-        return {name: value for name, value in hello.items() if value is not None}
-
-    def _notices(self):
-        # type: () -> list[dict[str, Any]]
-        driver = self._driver
-        found = []  # type: list[dict[str, Any] | None]
-        if not driver.opened:
-            found.append(notices.starting(driver.slot.now[0] if driver.slot.now else "loading"))
-        found.append(driver.notice)
-        for gpu in driver.gpus:
-            if gpu.info is None and gpu.lost is not None:
-                found.append(notices.unknown(gpu.index, words(gpu.lost.code)))
-            elif gpu.info is None and gpu.index in self._stuck:
-                found.append(notices.unanswered(gpu.index, gpu.asker.slot.now[0] if gpu.asker.slot.now else "?"))
-        if driver.settled():
-            found.append(notices.fewer_than_on_bus(len(driver.gpus), self._on_bus))
-        found.append(self._node.kernel_notice)
-        return [notice for notice in found if notice is not None]
 
 
 def _within(seconds):
@@ -376,9 +280,3 @@ def _short(bus_id):
     # type: (str) -> str
     """A bus id without the length of its domain, which differs between NVML (8 digits) and the kernel (4)."""
     return bus_id.lower().partition(":")[2].partition(".")[0]
-
-
-def _rounded(values):
-    # type: (dict[str, Any]) -> dict[str, Any]
-    """Three decimals are enough for everything, and cost less on the way."""
-    return {name: round(value, 3) if isinstance(value, float) else value for name, value in values.items()}

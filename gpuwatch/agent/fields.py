@@ -1,10 +1,11 @@
 """nvmlDeviceGetFieldValues: many values in one call, each with its own return code and time stamp.
 
-The field ids are those of nvml.h. Some facts have several ways (an older and a newer field, a total or one value
-for each link); a way that this GPU or driver does not have is left for the next one.
+The field ids are those of nvml.h. Some facts have several ways (an older and a newer field, a total or one
+value for each link); a way that this GPU or driver does not have is left for the next one.
 """
 
 import ctypes
+import math
 import struct
 
 from . import returns
@@ -19,7 +20,14 @@ MEMORY_TEMPERATURE = 82
 POWER_AVERAGE = 185
 POWER_INSTANT = 186
 ENERGY = 83
-THROTTLE = {"power_cap": 74, "thermal": 75, "sync_boost": 76, "sw_thermal": 269, "hw_thermal": 270, "power_brake": 271}
+THROTTLE = {
+    "power_cap": 74,
+    "thermal": 75,
+    "sync_boost": 76,
+    "sw_thermal": 269,
+    "hw_thermal": 270,
+    "power_brake": 271,
+}
 NVLINK_COUNT = 91
 NVLINK_STATE = 165
 NVLINK_TX_KIB = 138
@@ -45,7 +53,7 @@ def decoded(kind, raw):
     packed = raw.to_bytes(8, _BYTE_ORDER)
     value = _UNPACK.get(kind, _UNPACK[3]).unpack_from(packed)[0]
     blank = _BLANK.get(kind)
-    if value != value or (blank is not None and value >= blank):
+    if math.isnan(value) or (blank is not None and value >= blank):
         return None
     return value  # type: ignore[no-any-return]
 
@@ -75,7 +83,7 @@ class Wanted(object):
         self.ways = [way for way in ways if way[1]]
         self._refused = 0
 
-    def keys(self):
+    def entries(self):
         # type: () -> list[tuple[int, int]]
         """What to ask now; empty when no way is left."""
         return self.ways[0][1] if self.ways else []
@@ -103,7 +111,7 @@ class FieldBatch(object):
 
     def _lay_out(self):
         # type: () -> None
-        keys = sorted({key for wanted in self._wanted for key in wanted.keys()})
+        keys = sorted({key for wanted in self._wanted for key in wanted.entries()})
         self._count = len(keys)
         self._buffer = ctypes.create_string_buffer(_VALUE.size * max(1, len(keys)))
         for i, key in enumerate(keys):
@@ -131,7 +139,7 @@ class FieldBatch(object):
         found = {}  # type: dict[str, tuple[float, int]]
         moved = False
         for wanted in self._wanted:
-            parts = [answers[key] for key in wanted.keys()]
+            parts = [answers[key] for key in wanted.entries()]
             if not parts:
                 continue
             code = max(part[0] for part in parts)

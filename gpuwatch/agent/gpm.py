@@ -77,6 +77,6 @@ class Gpm(object):
         for place, (name, (_, unit)) in enumerate(METRICS.items()):
             metric = self._request.metrics[place]
             value = metric.value
-            if metric.nvmlReturn == returns.OK and value == value and 0.0 <= value < _BLANK:
+            if metric.nvmlReturn == returns.OK and 0.0 <= value < _BLANK:
                 found[name] = value * unit
         return found

@@ -98,7 +98,9 @@ class Gpu(Reader):
         if now < due - 0.01:
             return False
         first = not due
-        self._due[tier] = (now if first else due) + (period * (self.index * _SPREAD % 1 or 1) if first else period)
+        self._due[tier] = (now if first else due) + (
+            period * (self.index * _SPREAD % 1 or 1) if first else period
+        )
         if self._due[tier] < now:
             self._due[tier] = now + period
         return True
@@ -139,7 +141,9 @@ class Gpu(Reader):
         self._probe_at = time.monotonic() + PROBE_S
         if self.lost is None:
             self.lost_at = time.time()
-            self._event("gpu_lost", "critical", "GPU {}: {}".format(self.index, returns.words(lost.code)), lost)
+            self._event(
+                "gpu_lost", "critical", "GPU {}: {}".format(self.index, returns.words(lost.code)), lost
+            )
         self.lost = lost
         if lost.code in returns.NODE:
             self._driver.failed(lost.code)
@@ -151,5 +155,7 @@ class Gpu(Reader):
             facts["gpu"] = self.info["uuid"]
         if lost is not None:
             facts["detail"] = "{} returned {}".format(lost.call, lost.code)
-            facts["remedy"] = "Look for Xids and PCIe errors in the kernel log; reset the GPU or reboot the node."
+            facts["remedy"] = (
+                "Look for Xids and PCIe errors in the kernel log; reset the GPU or reboot the node."
+            )
         self.events.append(facts)

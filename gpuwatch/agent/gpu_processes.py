@@ -1,7 +1,7 @@
 """The processes of one GPU: memory and SM share by pid.
 
-The library is asked past the binding, with room for the answer at once: one call instead of two, and the right
-structure for the driver (the binding knows one layout only).
+The library is asked past the binding, with room for the answer at once: one call instead of two, and the
+right structure for the driver (the binding knows one layout only).
 """
 
 import ctypes
@@ -72,7 +72,7 @@ class GpuProcesses(object):
 
     def read(self):
         # type: () -> dict[int, dict[str, Any]]
-        """pid -> {memory_bytes, sm_pct}, unknown ones left out.
+        """By pid: {memory_bytes, sm_pct}, unknown ones left out.
 
         Raises:
             GpuLost: as `Asker.ask`.
@@ -118,7 +118,9 @@ class GpuProcesses(object):
             entries = (layout * self._room)()
             if layout is _Share:
                 since = ctypes.c_ulonglong(self._since_us)
-                code = self._asker.ask_directly(label, call, self._handle, entries, ctypes.byref(count), since)
+                code = self._asker.ask_directly(
+                    label, call, self._handle, entries, ctypes.byref(count), since
+                )
             else:
                 code = self._asker.ask_directly(label, call, self._handle, ctypes.byref(count), entries)
             if code == returns.INSUFFICIENT_SIZE and self._room < _MOST:

@@ -55,8 +55,12 @@ def describe(asker, handle, index):
         "unified_memory": True if not memory and _has_no_memory(asker, memory) else None,
         "power_limit_default_w": _watts(default),
         "power_limit_max_w": _watts(number(limits[1])) if limits else None,
-        "temperature_shutdown_c": number(ask("temperature_shutdown_c", "nvmlDeviceGetTemperatureThreshold", 0)),
-        "temperature_slowdown_c": number(ask("temperature_slowdown_c", "nvmlDeviceGetTemperatureThreshold", 1)),
+        "temperature_shutdown_c": number(
+            ask("temperature_shutdown_c", "nvmlDeviceGetTemperatureThreshold", 0)
+        ),
+        "temperature_slowdown_c": number(
+            ask("temperature_slowdown_c", "nvmlDeviceGetTemperatureThreshold", 1)
+        ),
         "temperature_memory_max_c": number(
             ask("temperature_memory_max_c", "nvmlDeviceGetTemperatureThreshold", 2)
         ),

@@ -1,4 +1,4 @@
-"""The node itself, read by one thread: host, processes and kernel log (any of them may block on a sick mount)."""
+"""The node itself, read by one thread: host, processes and kernel log. A sick mount may block any of them."""
 
 import time
 
@@ -52,7 +52,7 @@ class Node(Reader):
 
     def _holders(self):
         # type: () -> dict[int, list[dict[str, Any]]]
-        """pid -> its holds, each with the `uuid` of the GPU."""
+        """By pid: its holds, each with the `uuid` of the GPU."""
         holders = {}  # type: dict[int, list[dict[str, Any]]]
         for uuid, holds in self.gpu_processes.items():
             for pid, hold in holds.items():

@@ -26,24 +26,28 @@ def of_init(code, on_bus):
             "driver_mismatch",
             "critical",
             "The NVIDIA library and the loaded kernel module have different versions: no GPU can be read.",
-            "Reboot, or stop every GPU process and reload the module: rmmod nvidia_uvm nvidia_drm nvidia_modeset "
-            "nvidia && modprobe nvidia.",
+            "Reboot, or stop every GPU process and reload the module: rmmod nvidia_uvm nvidia_drm "
+            "nvidia_modeset nvidia && modprobe nvidia.",
         )
-    if code in (returns.LIBRARY_NOT_FOUND, returns.DRIVER_NOT_LOADED) and not on_bus and not _driver_in_kernel():
+    if (
+        code in (returns.LIBRARY_NOT_FOUND, returns.DRIVER_NOT_LOADED)
+        and not on_bus
+        and not _driver_in_kernel()
+    ):
         return no_gpu()
     if code == returns.LIBRARY_NOT_FOUND:
         return _notice(
             "library_missing",
             "warning",
             "libnvidia-ml.so.1 is not found: no GPU can be read.",
-            "Install the NVIDIA driver's libraries; in a container, start it with --gpus all (utility capability).",
+            "Install the NVIDIA driver's libraries; start a container with --gpus all (utility capability).",
         )
     if code == returns.DRIVER_NOT_LOADED:
         return _notice(
             "driver_not_loaded",
             "critical",
             "The NVIDIA kernel module is not loaded: no GPU can be read.",
-            "Load it: modprobe nvidia. If that fails, read dmesg; after a kernel update the module must be rebuilt.",
+            "Load it: modprobe nvidia. If that fails, read dmesg: a new kernel needs the module built anew.",
         )
     return _notice(
         "nvml_error",
@@ -95,7 +99,10 @@ def fewer_than_on_bus(found, on_bus, in_container=None):
     if _in_container() if in_container is None else in_container:
         return _notice("gpu_missing", "info", text, "This is a container: it may have been given only some.")
     return _notice(
-        "gpu_missing", "critical", text, "Read the kernel log for Xids and PCIe errors; reboot, then reseat the GPU."
+        "gpu_missing",
+        "critical",
+        text,
+        "Read the kernel log for Xids and PCIe errors; reboot, then reseat it.",
     )
 
 

@@ -1,4 +1,4 @@
-"""NVML through the shipped pynvml: one load, one init, and calls whose progress can be watched from outside."""
+"""NVML through the shipped pynvml: one load, one init, and calls that can be watched from outside."""
 
 import sys
 import time
@@ -38,7 +38,7 @@ class Nvml(object):
 
     def open(self, slot):
         # type: (CallSlot) -> int
-        """Load the library and initialise it; the return code. May block for ever where the driver is sick."""
+        """Load and initialise the library; the return code. May block for ever where the driver is sick."""
         try:
             import pynvml  # noqa: PLC0415 - dear to compile, and useless on a machine without NVIDIA
         except (ImportError, OSError):

@@ -1,4 +1,4 @@
-"""The common beat: readers start together once a tick, and the emitter learns when all that were free are done."""
+"""The common beat: readers start together, and the emitter learns when all that were free are done."""
 
 import threading
 import traceback

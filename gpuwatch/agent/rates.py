@@ -9,12 +9,12 @@ class Rate(object):
 
     def __init__(self):
         # type: () -> None
-        self._value = None  # type: int | None
+        self._value = None  # type: float | None
         self._at_us = 0
 
     def advance(self, value, at_us):
-        # type: (int | None, int) -> float | None
-        """The mean rate since the reading before; None for the first one, after a restart, or without progress in time.
+        # type: (float | None, int) -> float | None
+        """The mean rate since the reading before; None at first, after a restart, or while time stands still.
 
         A 64-bit counter that runs over goes on; any other step back is a restart of the counter.
         """

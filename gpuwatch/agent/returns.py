@@ -41,7 +41,7 @@ WORDS = {
 }
 
 
-class GpuLost(Exception):
+class GpuLost(Exception):  # noqa: N818 - it is a state that is told, not a mistake
     """NVML says that this GPU is gone; `code` is the return code."""
 
     def __init__(self, code, call):

@@ -1,8 +1,9 @@
 """What is read of one GPU every second, every 5 s and every 30 s.
 
-At most 8 NVML calls per GPU and second on average. The 1 s tier makes four calls at every tick and two more that
-alternate: GPM (2 calls) at even ticks, temperature and clock-event reasons at odd ones; so these values may be one
-tick older than the others. The 5 s tier makes 7 to 8, processes 2 (see `gpu_processes`), the 30 s tier 2 to 4.
+At most 8 NVML calls per GPU and second on average. The 1 s tier makes four calls at every tick and two more
+that alternate: GPM (2 calls) at even ticks, temperature and clock-event reasons at odd ones; so these values
+may be one tick older than the others. The 5 s tier makes 7 or 8, processes 2 (see `gpu_processes`), the 30 s
+tier one.
 """
 
 import time
@@ -77,7 +78,9 @@ class FastTier(object):
             fast["utilization_pct"], fast["memory_utilization_pct"] = number(load.gpu), number(load.memory)
         if not self.unified:
             fast.update(self._memory())
-        fast["sm_clock_mhz"] = number(self._asker.ask("sm_clock_mhz", "nvmlDeviceGetClockInfo", self._handle, 1))
+        fast["sm_clock_mhz"] = number(
+            self._asker.ask("sm_clock_mhz", "nvmlDeviceGetClockInfo", self._handle, 1)
+        )
         fast.update(self._counters())
         for name, value in self._alternating(tick).items():
             fast.setdefault(name, value)
@@ -88,7 +91,9 @@ class FastTier(object):
         version = getattr(self._asker.nvml.binding, "nvmlMemory_v2", None)
         memory = None
         if version is not None:  # without it, memory that the driver keeps for itself counts as used
-            memory = self._asker.ask("memory_reserved_bytes", "nvmlDeviceGetMemoryInfo", self._handle, version)
+            memory = self._asker.ask(
+                "memory_reserved_bytes", "nvmlDeviceGetMemoryInfo", self._handle, version
+            )
         if memory is None:
             memory = self._asker.ask(
                 "memory_used_bytes memory_total_bytes", "nvmlDeviceGetMemoryInfo", self._handle
@@ -104,19 +109,22 @@ class FastTier(object):
     def _counters(self):
         # type: () -> dict[str, Any]
         read = self._batch.read(self._asker, self._handle, "fields")
-        plain = {name: read[name][0] for name in ("memory_temperature_c", "power_w", "energy_j") if name in read}
+        found = {}  # type: dict[str, Any]
+        for name in ("memory_temperature_c", "power_w", "energy_j"):
+            if name in read:
+                found[name] = read[name][0]
         throttle = {}
         for reason in fields.THROTTLE:
             share = self._rate("throttle_pct." + reason, read)
             if share is not None:
                 throttle[reason] = round(min(100.0, share), 3)
         if throttle:
-            plain["throttle_pct"] = throttle
+            found["throttle_pct"] = throttle
         for name in ("pcie_rx_bps", "pcie_tx_bps", "nvlink_rx_bps", "nvlink_tx_bps"):
             rate = self._rate(name, read)
             if rate is not None:
-                plain[name] = rate
-        return plain
+                found[name] = rate
+        return found
 
     def _rate(self, name, read):
         # type: (str, dict[str, tuple[float, int]]) -> float | None
@@ -128,7 +136,7 @@ class FastTier(object):
         # type: (int) -> dict[str, Any]
         if tick % 2 == 0 and self._gpm is not None:
             active = self._gpm.read()
-            self._kept = {name: self._kept[name] for name in ("temperature_c", "throttle") if name in self._kept}
+            self._kept = {name: self._kept.get(name) for name in ("temperature_c", "throttle")}
             self._kept.update(active)
             self._asker.forget(active)
         if tick % 2 or not tick:
