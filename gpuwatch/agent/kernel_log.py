@@ -33,9 +33,10 @@ class KernelLog(object):
     with that thread.
     """
 
-    def __init__(self, clock=time.time, kmsg="/dev/kmsg", journal=None):
-        # type: (Callable[[], float], str, list[str] | None) -> None
+    def __init__(self, clock=time.time, kmsg="/dev/kmsg", journal=None, monotonic=time.monotonic):
+        # type: (Callable[[], float], str, list[str] | None, Callable[[], float]) -> None
         self._clock = clock
+        self._monotonic = monotonic
         self._kmsg = kmsg
         self._journal = journal
         self._reader = self._open()
@@ -81,7 +82,7 @@ class KernelLog(object):
         # type: () -> Kmsg | Journal | None
         descriptor = open_kmsg(self._kmsg)
         if descriptor is not None:
-            return Kmsg(descriptor, self._clock)
+            return Kmsg(descriptor, self._clock, self._monotonic)
         command = self._journal or journal_command()
         if command is None:
             return None

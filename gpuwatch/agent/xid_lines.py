@@ -14,8 +14,8 @@ _BUS = re.compile(r"\b([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.(
 _PID = re.compile(r"\bpid=(\d+)")
 
 _SWITCH_REMEDY = (
-    "Fatal: drain the node, then reset GPUs and switches together (fabric manager). Not fatal: compare with the "
-    "Xids of the same second."
+    "Fatal: drain the node, then reset GPUs and switches together (fabric manager). "
+    "Not fatal: compare with the Xids of the same second."
 )
 
 
