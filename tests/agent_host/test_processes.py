@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,6 +19,7 @@ from gpuwatch.agent import processes
 from gpuwatch.agent.processes import ProcessReader
 from tests.agent_host.trees import Clock, process, stat_line, wait_until, write
 
+AGENT = Path(processes.__file__).parent
 RANK_3 = {
     "RANK": "3",
     "LOCAL_RANK": "1",
@@ -135,6 +138,35 @@ sys.exit(subprocess.Popen([sys.executable, "-c", {SAY_READY!r}], env={{}}).wait(
     found = rows(ProcessReader(), {int(kids[0]): [{"uuid": "GPU-a"}]})
     assert found[int(kids[0])].rank == 3
     assert parent not in found
+
+
+def test_what_another_user_may_not_read_is_silently_absent(job: Job) -> None:
+    """The agent need not be root: it sees that the process is there, and not whose rank it is."""
+    python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
+    if os.getuid() != 0 or python is None:
+        pytest.skip("needs root, to become another user, and a python3 that this user can start")
+    pid = job.start(SAY_READY, RANK_3)
+    with tempfile.TemporaryDirectory() as folder:  # the repository may lie where that user cannot go
+        shutil.copytree(AGENT, Path(folder) / "agent")
+        Path(folder).chmod(0o755)
+        code = f"""
+import json, sys
+sys.path.insert(0, {folder!r})
+from agent.processes import ProcessReader
+print(json.dumps(ProcessReader().read({{{pid}: [{{"uuid": "GPU-a"}}]}})[0]))
+"""
+        done = subprocess.run(
+            [python, "-I", "-B", "-c", code],
+            user=65534,
+            group=65534,
+            capture_output=True,
+            check=False,
+            cwd="/",
+        )
+    assert done.stderr == b""
+    (row,) = (one for one in msgspec.convert(json.loads(done.stdout), list[wire.Process]) if one.pid == pid)
+    assert (row.user, row.rank, row.logs, row.variables) == ("root", None, [], {})
+    assert row.command is not None
 
 
 def test_a_pid_that_cannot_be_seen_keeps_its_memory_row(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_a_gpu_that_fell_off_without_a_code() -> None:
     found = event(text + "NVRM: fallen off the bus and is not responding to commands.")
     assert found is not None
     assert (found["severity"], found["bus_id"]) == ("critical", "00000000:B3:00.0")
-    assert "code" not in found
+    assert found["code"] is None
     assert "\n" not in str(found["detail"])
 
 
