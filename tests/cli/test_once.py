@@ -93,6 +93,13 @@ def test_a_node_that_never_answers_is_waited_for_no_longer_than_asked(tmp_path: 
     assert json.loads(done.stdout)["nodes"][0]["state"] == "connecting"
 
 
+def test_what_is_waited_for_is_said_on_a_terminal_only(tmp_path: Path) -> None:
+    path = hosts_file(tmp_path, "hosts:\n  - {name: mute, command: [sh, -c, 'exec sleep 60']}\n")
+    _, text = on_a_terminal("once", path, "--wait", "1")
+    assert "waiting for mute" in text
+    assert gpuwatch("once", path, "--wait", "1").stderr == ""
+
+
 def test_problems_of_a_hosts_file_come_one_a_line(tmp_path: Path) -> None:
     path = hosts_file(tmp_path, "hosts:\n  - {name: a, adress: x}\n  - {name: b, prot: 3}\n")
     done = gpuwatch("once", path)
