@@ -88,19 +88,26 @@ def wants_ascii(environ: Mapping[str, str] = os.environ) -> bool:
     return "utf-8" not in locale.lower() and "utf8" not in locale.lower()
 
 
-_CIVIDIS = (
-    "#00224e", "#123570", "#2f4770", "#48556b", "#5f656e",
-    "#787877", "#918c78", "#b0a371", "#d0bb61", "#f0d54a",
-)  # fmt: skip
-"""Ten steps of cividis (Nunez, Anderton, Renslow 2018), read the same by every kind of colour vision."""
+_RAMP = {
+    True: ("#1a1f27", "#1b2940", "#1c3355", "#1d3f69", "#1f4c7d",
+           "#235a90", "#2a69a2", "#3579b3", "#4a90c9", "#62a6dc"),
+    False: ("#edf1f5", "#d9e4ef", "#c4d7e9", "#aecae3", "#96bbdc",
+            "#7cabd4", "#5f99ca", "#4384ba", "#2a6da5", "#17568c"),
+}  # fmt: skip
+"""Ten steps of one blue, even in lightness, so that every kind of colour vision reads them the same, and a busy
+healthy fleet stays calm: yellow and red mean trouble and nothing else. By `dark`."""
+_RAMP_INKS = {
+    True: ("#7d8794", *["#e6edf3"] * 7, "#000000", "#000000"),
+    False: ("#6b6b6b", *["#10161d"] * 6, "#ffffff", "#ffffff", "#ffffff"),
+}
 
 
-def _ramp(colours: Colours) -> tuple[Style, ...]:
+def _ramp(dark: bool, colours: Colours) -> tuple[Style, ...]:
     if colours == "many":
-        inks = ["#c9d4e4"] * 3 + ["#ffffff"] * 2 + ["#000000"] * 5
-        return tuple(Style(color=ink, bgcolor=paper) for ink, paper in zip(inks, _CIVIDIS, strict=True))
+        pairs = zip(_RAMP_INKS[dark], _RAMP[dark], strict=True)
+        return tuple(Style(color=ink, bgcolor=paper) for ink, paper in pairs)
     if colours == "few":
-        bands = (("white", "black"), ("bright_white", "blue"), ("black", "cyan"), ("black", "yellow"))
+        bands = (("white", "black"), ("bright_white", "blue"), ("black", "cyan"), ("black", "white"))
         styles = [Style(color=ink, bgcolor=paper) for ink, paper in bands]
     else:
         styles = [Style(dim=True), Style(), Style(bold=True), Style(reverse=True)]
@@ -175,7 +182,7 @@ def make_look(*, dark: bool = True, colours: Colours = "many", ascii_only: bool 
         colours=colours,
         severity=_severities(dark, colours),
         badge=_badges(dark, colours),
-        ramp=_ramp(colours),
+        ramp=_ramp(dark, colours),
         text=Style(),
         dim=Style(color=grey),
         strong=Style(bold=True),

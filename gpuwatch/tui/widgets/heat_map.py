@@ -23,12 +23,12 @@ MEANINGS = {
 
 
 def number_text(value: float, level: float | None, width: int) -> str:
-    """A value in a cell of 1 to 5; in one cell it is the tenth of the scale, in two 99 stands for more as well."""
+    """A value in a cell of 1 to 7; in one cell it is the tenth of the scale, in two 99 stands for more as well."""
     if width == 1:
         return "." if level is None else str(min(9, int(level * 10)))
     if width == 2:
         return f"{min(value, 99):>2.0f}"
-    return f"{min(value, 999):>3.0f}".ljust(width) if width < 5 else f" {min(value, 999):>3.0f} "
+    return f"{min(value, 999):>3.0f}".center(width)
 
 
 def cell(gpu: Gpu, view: NodeView, metric: Metric, now: float, width: int, look: Look) -> tuple[str, Style]:
@@ -39,18 +39,18 @@ def cell(gpu: Gpu, view: NodeView, metric: Metric, now: float, width: int, look:
         return look.glyphs.stuck.center(width), look.badge["warning"]
     value = metric.read(gpu, now)
     if view.state != "live":
-        text = f"{min(value, 999):>{min(3, width - 1)}.0f}" if value is not None and width > 3 else ""
+        text = f"{min(value, 999):.0f}" if value is not None and width > 3 else ""
         return f"{text}{look.glyphs.stale}".center(width), look.stale
     if value is None:
         return look.glyphs.missing.center(width), look.dim
     level = metric.level(gpu, now)
     text, style = number_text(value, level, width), look.heat(level)
     severity = view.gpu_severity[gpu.info.uuid]
-    if severity in ("warning", "critical"):
-        if width > 3:
-            return text[:3] .ljust(width - 1) + look.glyph(severity) if width == 4 else text[:4] + look.glyph(severity), style
-        return text, style + Style(underline=True, bold=True)
-    return text, style
+    if severity not in ("warning", "critical"):
+        return text, style
+    if width > 3:
+        text = f"{min(value, 999):>3.0f}{look.glyph(severity)}".center(width)
+    return text, look.badge[severity]
 
 
 class HeatMap(Picker):
