@@ -194,7 +194,7 @@ def fall_events(seq: int, at: float) -> Iterator[wire.Event]:
                      remedy=remedy, source="nvml")  # fmt: skip
     yield wire.Event(t=at, seq=seq + 1, event="xid", title=title, severity="critical", gpu=uuid, code=79,
                      pid=52_000 + gpu, detail=line, remedy=remedy, source="kernel")  # fmt: skip
-    yield wire.Event(t=at + 0.4, seq=seq + 2, event="gpu_lost", title=f"GPU {gpu} is lost", severity="critical",
+    yield wire.Event(t=at + 0.4, seq=seq + 2, event="gpu_lost", title="GPU is lost", severity="critical",
                      gpu=uuid, detail="GPU is lost", remedy=remedy, source="agent")  # fmt: skip
 
 
