@@ -169,7 +169,7 @@ def _health(subject: Subject) -> str:
 
 
 def as_card(subject: Subject, width: int, look: Look, *, chosen: bool) -> list[Row]:
-    """Eight lines: title, five measures with bar, number and history, links and health, and a gap."""
+    """Eight lines: title, six measures with bar, number and history, links and health."""
     info = subject.gpu.info
     ranks = ",".join(str(r) for r in ranks_on(subject.node, info.uuid))
     words, severity = _first_words(subject)
