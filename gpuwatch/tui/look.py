@@ -89,15 +89,15 @@ def wants_ascii(environ: Mapping[str, str] = os.environ) -> bool:
 
 
 _RAMP = {
-    True: ("#1a1f27", "#1b2940", "#1c3355", "#1d3f69", "#1f4c7d",
-           "#235a90", "#2a69a2", "#3579b3", "#4a90c9", "#62a6dc"),
+    True: ("#1a1f27", "#1a2738", "#1b3049", "#1b395a", "#1c426b",
+           "#1d4c7d", "#1f5890", "#2463a0", "#2a6fae", "#3479ba"),
     False: ("#edf1f5", "#d9e4ef", "#c4d7e9", "#aecae3", "#96bbdc",
             "#7cabd4", "#5f99ca", "#4384ba", "#2a6da5", "#17568c"),
 }  # fmt: skip
 """Ten steps of one blue, even in lightness, so that every kind of colour vision reads them the same, and a busy
 healthy fleet stays calm: yellow and red mean trouble and nothing else. By `dark`."""
 _RAMP_INKS = {
-    True: ("#7d8794", *["#e6edf3"] * 7, "#000000", "#000000"),
+    True: ("#7d8794", *["#c8d6e5"] * 4, *["#f2f6fa"] * 5),
     False: ("#6b6b6b", *["#10161d"] * 6, "#ffffff", "#ffffff", "#ffffff"),
 }
 
@@ -130,6 +130,8 @@ class Look:
     title: Style
     cursor: Style
     brand: Style
+    pointer: Style
+    """The heat map's cursor."""
     track: Style
     """The empty part of a bar."""
     stale: Style
@@ -189,6 +191,9 @@ def make_look(*, dark: bool = True, colours: Colours = "many", ascii_only: bool 
         title=Style(color=accent, bold=True),
         cursor=Style(bgcolor=chosen) if chosen else Style(reverse=True),
         brand=Style(color="black" if dark else "#ffffff", bgcolor=accent, bold=True) if accent else Style(reverse=True),
+        pointer=Style(color="black" if dark else "#ffffff", bgcolor="#ffffff" if dark else "black", bold=True)
+        if colours != "none"
+        else Style(reverse=True, bold=True, underline=True),
         track=Style(color=faint),
         stale=Style(color=grey, dim=colours == "none", italic=colours != "few"),
     )

@@ -27,6 +27,7 @@ class GpuPage(Page):
     def __init__(self, *, id: str) -> None:  # noqa: A002 - textual's name
         super().__init__(id=id)
         self.window = WINDOWS[0]
+        self.at = 1
 
     def subject(self) -> Subject | None:
         """The GPU that the screen is about."""

@@ -7,6 +7,7 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.containers import Horizontal
 from textual.widgets import Footer, TabbedContent, TabPane
 
 from gpuwatch.tui import keys
@@ -14,7 +15,7 @@ from gpuwatch.tui.screens.live import LiveScreen
 from gpuwatch.tui.widgets.gpu_panels import GpuPanels
 from gpuwatch.tui.widgets.lines import Picker
 from gpuwatch.tui.widgets.node_header import NodeHeader
-from gpuwatch.tui.widgets.panes import Builder, NodePane, events, host, notices, processes, topology
+from gpuwatch.tui.widgets.panes import Builder, NodePane, digest, events, host, notices, processes, topology
 from gpuwatch.tui.widgets.status_line import StatusLine
 
 PANES: tuple[tuple[str, str, Builder], ...] = (
@@ -40,6 +41,7 @@ class NodeScreen(LiveScreen):
         self._name = name
         self.header = NodeHeader(name)
         self.gpus = GpuPanels(name, uuid)
+        self.side = NodePane(name, digest, id="side")
         self.panes = [NodePane(name, builder, id=f"pane-{id_}", titled=id_ == "processes") for id_, _, builder in PANES]
 
     def compose(self) -> ComposeResult:
@@ -47,10 +49,12 @@ class NodeScreen(LiveScreen):
         yield StatusLine(id="status")
         yield self.header
         yield self.gpus
-        with TabbedContent(id="lower"):
-            for (id_, title, _), pane in zip(PANES, self.panes, strict=True):
-                with TabPane(title, id=id_):
-                    yield pane
+        with Horizontal(id="below"):
+            with TabbedContent(id="lower"):
+                for (id_, title, _), pane in zip(PANES, self.panes, strict=True):
+                    with TabPane(title, id=id_):
+                        yield pane
+            yield self.side
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
@@ -91,7 +95,7 @@ class NodeScreen(LiveScreen):
         name = names[(names.index(self._name) + step) % len(names)]
         self._name = self.header.node_name = self.gpus.node_name = name
         self.gpus.at = 0
-        for pane in self.panes:
+        for pane in (*self.panes, self.side):
             pane.node_name, pane.at = name, 0
         self.pull()
 

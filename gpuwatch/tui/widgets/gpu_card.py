@@ -73,9 +73,9 @@ class Subject:
 
 def shape_for(gpus: int, width: int, height: int) -> tuple[Shape, int]:
     """The roomiest shape that fits, and how many stand side by side."""
-    across = max(1, min(gpus, width // CARD_WIDTH, 3))
-    if width >= CARD_WIDTH and -(-gpus // across) * LINES["card"] <= height:
-        return "card", across
+    for across in range(1, max(1, min(gpus, width // CARD_WIDTH)) + 1):
+        if width >= CARD_WIDTH and -(-gpus // across) * LINES["card"] <= height:
+            return "card", across
     return ("pair", 1) if gpus * 2 + 1 <= height else ("line", 1)
 
 
@@ -98,9 +98,15 @@ def _first_words(subject: Subject) -> tuple[str, Severity | None]:
     return (", ".join(held), None if held == ["power cap"] else "warning") if held else ("", None)
 
 
+def _memory_bar(width: int) -> int:
+    """The cells of the memory bar: none where the numbers need the room."""
+    return 6 if width >= 92 else 0
+
+
 def line_heading(width: int, look: Look) -> Row:
     """The heading over one-line and two-line GPUs."""
-    words = f"   GPU  rank {'util':>14}  {'memory':>19}  {'power':>9}  {'temp':>7}  {'SM MHz':>6}  {'tensor':>6}  "
+    memory = _memory_bar(width) + 13
+    words = f"   GPU  rank {'util':>14}  {'memory':>{memory}}  {'power':>9}  {'temp':>7}  {'SM MHz':>6}  {'tensor':>6}  "
     return (Segment(fit(words + "held back by", width), look.dim),)
 
 
@@ -116,9 +122,10 @@ def as_line(subject: Subject, width: int, look: Look) -> Row:
         look.mark(subject.severity), Segment(f" {subject.gpu.info.index:>3} ", look.strong),
         Segment(fit(ranks, 5, ">") + "  ", look.dim),
         *bar(subject.level("util"), 9, look, heat), Segment(f"{subject.text('util'):>5}  ", style),
-        *bar(subject.level("mem"), 6, look, heat), Segment(f"{memory:>13}  ", style),
+        *bar(subject.level("mem"), _memory_bar(width), look, heat), Segment(f"{memory:>13}  ", style),
         Segment(f"{power_text(subject.gpu):>9}  {_temperature(subject):>7}  ", style),
-        Segment(f"{subject.text('smclk'):>6}  {subject.text('tensor'):>6}  ", style),
+        Segment(f"{subject.text('smclk'):>6}", look.severity["warning"] if severity == "warning" else style),
+        Segment(f"  {subject.text('tensor'):>6}  ", style),
     ]  # fmt: skip
     room = width - sum(p.cell_length for p in parts)
     if subject.gpu.state != "ok":
@@ -133,9 +140,9 @@ def as_pair(subject: Subject, width: int, look: Look) -> list[Row]:
     ink = look.severity["unknown" if subject.old else "ok"]
     limit = power_limit_w(subject.gpu) or 1.0
     ends = METRICS["temp"].scale(subject.gpu) or (30.0, 90.0)
-    plots = (("util", 14, 0.0, 100.0), ("mem", 19, 0.0, 100.0), ("power", 9, 0.0, limit), ("temp", 7, *ends),
+    plots = (("util", 14, 0.0, 100.0), ("mem", _memory_bar(width) + 13, 0.0, 100.0), ("power", 9, 0.0, limit), ("temp", 7, *ends),
              ("smclk", 6, 0.0, float(subject.gpu.info.sm_clock_max_mhz or 2000)), ("tensor", 6, 0.0, 100.0))  # fmt: skip
-    row = [Segment(" " * 12)]
+    row = [Segment(" " * 13)]
     for name, cells, low, high in plots:
         points = cells * 2 if glyphs.braille else cells
         row += [Segment(sparkline(subject.history(name, points), low, high, cells, glyphs), ink), Segment("  ")]
@@ -147,9 +154,9 @@ def _links(subject: Subject) -> str:
     info, medium, slow = subject.gpu.info, subject.gpu.medium, subject.gpu.slow
     parts = []
     if medium and medium.pcie_gen:
-        most = f" of {info.pcie_gen_max}x{info.pcie_width_max}" if info.pcie_gen_max else ""
+        most = f" of gen{info.pcie_gen_max} x{info.pcie_width_max}" if info.pcie_gen_max else ""
         same = (medium.pcie_gen, medium.pcie_width) == (info.pcie_gen_max, info.pcie_width_max)
-        parts.append(f"PCIe {medium.pcie_gen}x{medium.pcie_width}{'' if same else most}")
+        parts.append(f"PCIe gen{medium.pcie_gen} x{medium.pcie_width}{'' if same else most}")
     if slow and slow.nvlink_active is not None:
         parts.append(f"NVLink {slow.nvlink_active}" + (f"/{info.nvlink_count}" if info.nvlink_count else ""))
     return "  ".join(parts)

@@ -12,7 +12,7 @@ from gpuwatch.tui.look import Look, clean, fit
 from gpuwatch.tui.widgets.gpu_card import Subject
 from gpuwatch.tui.widgets.lines import Row, heading
 
-WINDOWS = ((900.0, "15 minutes"), (86_400.0, "24 hours"))
+WINDOWS = ((120.0, "2 minutes"), (900.0, "15 minutes"), (86_400.0, "24 hours"))
 PLOTS = ("util", "mem", "power", "temp", "smclk", "tensor")
 
 

@@ -110,7 +110,7 @@ class GpuPanels(Page):
         """The GPU at a place."""
         if line < self.pinned:
             return None
-        column = min(self.across - 1, x * self.across // max(1, self.size.width))
+        column = min(self.across - 1, x * self.across // max(1, self.columns))
         return (line - self.pinned) // LINES[self.shape] * self.across + column
 
     def steps(self, dx: int, dy: int) -> int:

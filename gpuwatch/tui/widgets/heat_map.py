@@ -23,11 +23,11 @@ MEANINGS = {
 
 
 def number_text(value: float, level: float | None, width: int) -> str:
-    """A value in a cell of 1 to 7; in one cell it is the tenth of the scale, in two 99 stands for more as well."""
+    """A value in a cell of 1 to 7; in one cell it is the tenth of the scale, in two or three 99 stands for more as well."""
     if width == 1:
         return "." if level is None else str(min(9, int(level * 10)))
-    if width == 2:
-        return f"{min(value, 99):>2.0f}"
+    if width < 4:
+        return f"{min(value, 99):>{width}.0f}"
     return f"{min(value, 999):>3.0f}".center(width)
 
 
@@ -80,11 +80,11 @@ class HeatMap(Picker):
     def prepare(self) -> None:
         """Lay the map out again when the nodes, their GPUs or the room changed."""
         names, counts = [view.name for view in self.shown.views], self.counts()
-        shape = (tuple(names), tuple(counts), self.size.width, self.room, self.zoom)
+        shape = (tuple(names), tuple(counts), self.columns, self.room, self.zoom)
         if shape == self._shape:
             return
         self._shape = shape
-        self.layout_now = arrange(names, counts, max(10, self.size.width), max(1, self.room - 1), self.zoom)
+        self.layout_now = arrange(names, counts, max(10, self.columns), max(1, self.room - 1), self.zoom)
         self._clamp()
 
     def count(self) -> int:
@@ -143,7 +143,7 @@ class HeatMap(Picker):
         for index in range(block.start, block.stop):
             text, style = self._one(view, index, cell_width, look, now)
             if (block.node, index) == self.place:
-                style = look.badge["ok"] if self.has_focus else style + Style(underline=True, bold=True)
+                style = look.pointer if self.has_focus else style + Style(underline=True, bold=True)
                 runs.append((text, style))
                 runs.append(("", Style()))
             elif runs and runs[-1][1] is style:
@@ -171,7 +171,7 @@ class HeatMap(Picker):
         signs = [Segment(f"  {glyphs.lost}", look.severity["critical"]), Segment(" lost ", look.dim),
                  Segment(f" {glyphs.stuck}", look.severity["warning"]), Segment(" stuck ", look.dim),
                  Segment(f" {glyphs.stale}", look.stale), Segment(" stale", look.dim)]  # fmt: skip
-        note = {1: "  a digit is a tenth of the scale", 2: "  99 = 99 and more"}.get(self.layout_now.cell, "")
+        note = {1: "  a digit is a tenth of the scale", 2: "  99 = 99 and more", 3: "  99 = 99 and more"}.get(self.layout_now.cell, "")
         used = sum(s.cell_length for s in (*left, *legend, *signs))
         room = width - used - len(note)
         meaning = MEANINGS[self.metric.name] if room > len(MEANINGS[self.metric.name]) + 4 else ""

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from gpuwatch.fleet.node import Node
 from gpuwatch.fleet.quantities import MEMORY, seconds_text
 from gpuwatch.tui.look import Look, clean
-from gpuwatch.tui.overview import NodeView
+from gpuwatch.tui.overview import STATE_SEVERITY, NodeView
 from gpuwatch.tui.widgets.lines import Page, Row
 from gpuwatch.tui.widgets.status_line import spread
 
@@ -46,7 +46,7 @@ def header(view: NodeView, width: int, look: Look, now: float) -> Row:
     """The whole line; the right part gives way first."""
     node = view.node
     left = [Segment(f" {clean(view.name)} ", look.brand), Segment(" "), look.mark(view.severity),
-            Segment(f" {view.state}", look.severity[view.severity])]  # fmt: skip
+            Segment(f" {view.state}", look.severity[STATE_SEVERITY[view.state]])]  # fmt: skip
     age = node.age(now)
     if view.state in ("stale", "lost") and age is not None:
         left.append(Segment(f" for {seconds_text(age)}", look.severity["warning"]))

@@ -12,7 +12,7 @@ from gpuwatch.fleet.quantities import MEMORY, RATE, UNKNOWN, seconds_text
 from gpuwatch.tui.graphs import bar
 from gpuwatch.tui.look import Look, Severity, clean, fit
 from gpuwatch.tui.overview import NodeView
-from gpuwatch.tui.widgets.lines import Page, Row
+from gpuwatch.tui.widgets.lines import Page, Row, heading
 from gpuwatch.wire import Event, Process
 
 Builder: TypeAlias = "Callable[[NodeView, int, Look, float], list[Row]]"
@@ -213,6 +213,14 @@ def events(view: NodeView, width: int, look: Look, now: float) -> list[Row]:  # 
     source = view.node.hello.kernel_log if view.node.hello else None
     missing = "" if source else "; the kernel log cannot be read here"
     return rows or [note(f"nothing happened since gpuwatch looks on{missing}", look)]
+
+
+def digest(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
+    """Host, health and events under each other, where a wide screen has room for them beside the processes."""
+    rows: list[Row] = []
+    for title, builder in (("Health", notices), ("Host", host), ("Events", events)):
+        rows += [heading(title, width, look), *builder(view, width, look, now)]
+    return rows
 
 
 class NodePane(Page):
