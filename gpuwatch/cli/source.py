@@ -68,12 +68,12 @@ def source_options(command: Callable[..., int]) -> Callable[..., int]:
 
     @functools.wraps(command)
     def with_source(*args: object, **given: Any) -> int:  # noqa: ANN401  what click parsed, of any type
-        names = ("path", "local", "demo", "accept_new_host_keys", "ask_password", "interval", "ssh_config")
+        names = ("named", "local", "demo", "accept_new_host_keys", "ask_password", "interval", "ssh_config")
         chosen = {name: given.pop(name) for name in names}
         return command(*args, source=read_source(**chosen), **given)
 
     decorators = (
-        click.argument("path", metavar="[SOURCE]", required=False, type=click.Path(path_type=Path)),
+        click.argument("named", metavar="[SOURCE]", required=False),
         click.option("--local", is_flag=True, help="Watch this machine."),
         click.option("--demo", is_flag=True, help="Watch a simulated cluster."),
         click.option(
@@ -102,7 +102,7 @@ def source_options(command: Callable[..., int]) -> Callable[..., int]:
 
 def read_source(
     *,
-    path: Path | None,
+    named: str | None,
     local: bool,
     demo: bool,
     accept_new_host_keys: bool,
@@ -110,17 +110,17 @@ def read_source(
     interval: float | None,
     ssh_config: Path | None,
 ) -> Source:
-    """Load the plan that was named, exactly one of a path, `--local` and `--demo`.
+    """Load the plan that was named: exactly one of a file or node range, `--local` and `--demo`.
 
     Raises:
         click.UsageError: none or several were named.
         Refusal: the source has problems.
     """
-    if sum((path is not None, local, demo)) != 1:
-        raise click.UsageError("name what to watch: a hosts file, or --local, or --demo (one of them).")
+    if sum((named is not None, local, demo)) != 1:
+        raise click.UsageError("name what to watch: a hosts file or node range, or --local, or --demo (one).")
     if ssh_config is not None and not ssh_config.is_file():
         raise Refusal([f"{ssh_config}: no such file; -F names an ssh configuration file"])
-    plan = load_plan(path, local=local)
+    plan = load_plan(named, local=local)
     if interval is not None:
         plan = dataclasses.replace(plan, interval_s=interval)
     from gpuwatch.link.options import LinkOptions
@@ -131,18 +131,17 @@ def read_source(
     return Source(plan, options, ask if sys.stdin.isatty() else None)
 
 
-def load_plan(path: Path | None, *, local: bool) -> Plan:
-    """The plan of a file, of this machine, or of the demo (`path` None and not local)."""
-    from gpuwatch.hosts.errors import HostsError
-
-    if path is None:
+def load_plan(named: str | None, *, local: bool) -> Plan:
+    """The plan of a file or node range, of this machine, or of the demo (nothing named and not local)."""
+    if named is None:
         from gpuwatch.hosts.builtin import demo_plan, local_plan
 
         return local_plan() if local else demo_plan()
-    from gpuwatch.hosts.load import load_plan as load
+    from gpuwatch.hosts.errors import HostsError
+    from gpuwatch.hosts.load import load_source
 
     try:
-        return load(path)
+        return load_source(named)
     except HostsError as error:
         raise Refusal(list(error.problems)) from error
 

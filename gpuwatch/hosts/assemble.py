@@ -15,7 +15,11 @@ from gpuwatch.hosts.structures import Entry
 Settings: TypeAlias = dict[str, Any]
 """Fields of a `NodeSpec`, as one level of the file (defaults, a group, a host) gives them."""
 
-SSH_ONLY = ("address", "port", "user", "identity_file", "jump")
+MEANINGLESS = {
+    "local": ("address", "port", "user", "identity_file", "jump"),
+    "command": ("port", "user", "identity_file", "jump"),
+}
+"""What says nothing beside a link that does not use gpuwatch's own ssh."""
 
 
 def plan_from(top: Entry | Sequence[Names | Entry], problems: Problems) -> Plan:
@@ -125,7 +129,7 @@ class Assembly:
             settings["command"], link = link.values.get("command", ()), "command"
         if link is not None:
             settings["link"] = link
-        for key in SSH_ONLY if link in ("local", "command") else ():
+        for key in MEANINGLESS.get(link, ()):
             if key in entry.places:
                 self._problems.add(entry.places[key], f"'{key}' has no meaning for a {link} link")
         return settings

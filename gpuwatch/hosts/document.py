@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 from yaml.reader import Reader
 
-from gpuwatch.hosts.errors import Place, Problems, plain, shown
+from gpuwatch.hosts.errors import Place, Problems, escaped, shown
 
 MAX_DEPTH = 16
 MAX_NODES = 200_000
@@ -38,7 +38,7 @@ def compose(text: str, problems: Problems) -> yaml.Node | None:
         problems.add(_place(mark) if mark else Place(1, 1), _complaint(error, text))
         return None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        problems.add(Place(1, 1), f"not YAML: {plain(str(error))}")
+        problems.add(Place(1, 1), f"not YAML: {escaped(str(error))}")
         return None
     return root
 
@@ -48,7 +48,7 @@ def _place(mark: Any) -> Place:  # noqa: ANN401 - libyaml's marks and PyYAML's s
 
 
 def _complaint(error: yaml.MarkedYAMLError, text: str) -> str:
-    parts = [plain(part) for part in (error.problem, error.context) if part]
+    parts = [escaped(part) for part in (error.problem, error.context) if part]
     mark = error.problem_mark or error.context_mark
     lines = text.splitlines()
     line = lines[mark.line] if mark and mark.line < len(lines) else ""

@@ -66,12 +66,12 @@ class Problems:
             HostsError: when there is at least one problem.
         """
         if self._found:
-            source = plain(self.source)
+            source = escaped(self.source)
             lines = [f"{source}:{at.line}:{at.column}: {text}" for at, text in sorted(self._found)]
             raise HostsError(lines)
 
 
-def plain(text: str) -> str:
+def escaped(text: str) -> str:
     """`text` with everything that could steer a terminal written as an escape."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
@@ -79,10 +79,10 @@ def plain(text: str) -> str:
 def shown(text: str) -> str:
     """A foreign string in quotes, harmless and not too long, for use in a message."""
     cut = text if len(text) <= SHOWN_LENGTH else text[:SHOWN_LENGTH] + "..."
-    return f"'{plain(cut)}'"
+    return f"'{escaped(cut)}'"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`, did you mean 'x'?` when a known word is close, else nothing."""
     close = difflib.get_close_matches(word[:SHOWN_LENGTH], list(known), n=1)
-    return f", did you mean '{plain(close[0])}'?" if close else ""
+    return f", did you mean '{escaped(close[0])}'?" if close else ""

@@ -86,8 +86,8 @@ _JUMP = Text("jump hosts, [user@]host[:port][,...]", rf"{_HOP}(?:,{_HOP})*")
 _PYTHON = Text("the path or name of a Python interpreter", r"[A-Za-z0-9_./~][A-Za-z0-9_./+~-]*", 512)
 _COMMAND = ListOf(
     Word(
-        "a word of a command, of whose placeholders only {name} is known",
-        r"(?!.*\{(?:host|hostname|node|address|user|port)\}).+",
+        "a word of a command, whose placeholders are {name}, {address} and {command}",
+        r"(?!.*\{(?:host|hostname|node|user|port)\}).+",
         8192,
     ),
     'a list of words such as [kubectl, exec, -i, "{name}", --]',
@@ -125,8 +125,8 @@ SETTINGS = (
     Key(
         "command",
         _COMMAND,
-        "A command that carries the session instead of ssh; gpuwatch appends what it runs on the "
-        "node as one last word. {name} stands for the node's name.",
+        "A command that carries stdin and stdout to the node, instead of gpuwatch's own ssh. "
+        "{name} and {address} stand for the node's, {command} for the shell line to run there.",
     ),
     Key("slots", Whole(0, MAX_SLOTS), "How many GPUs the node should have."),
 )
@@ -143,14 +143,10 @@ _HOST = Record(
         *SETTINGS,
     ),
 )
-HOSTS = ListOf(
-    OneOf(
-        "a node name, a range such as node[001-128], or a mapping with a name",
-        single=NodeRange(user=True),
-        mapping=_HOST,
-    ),
-    "a list of hosts",
-    or_single=True,
+_HOST_ENTRY = OneOf(
+    "a node name, a range such as node[001-128], or a mapping with a name",
+    single=NodeRange(user=True),
+    mapping=_HOST,
 )
 _MEMBERS = ListOf(NodeRange(group=True), "a list of node names or ranges", or_single=True)
 _GROUP = Record("a group", (Key("hosts", _MEMBERS, "The nodes of the group.", required=True), *SETTINGS))
@@ -177,7 +173,7 @@ DOCUMENT = Record(
     "a hosts file",
     (
         Key("defaults", Record("defaults", SETTINGS), "Settings of every node."),
-        Key("hosts", HOSTS, "The nodes.", required=True),
+        Key("hosts", ListOf(_HOST_ENTRY, "a list of hosts", or_single=True), "The nodes.", required=True),
         Key(
             "groups",
             MapOf(
@@ -196,4 +192,8 @@ DOCUMENT = Record(
         Key("thresholds", _THRESHOLDS, "When a value counts as unhealthy."),
     ),
 )
-FILE = OneOf("a mapping with the key hosts, or a list of hosts", many=HOSTS, mapping=DOCUMENT)
+FILE = OneOf(
+    "a mapping with the key hosts, or a list of hosts",
+    many=ListOf(_HOST_ENTRY, "a list of hosts"),
+    mapping=DOCUMENT,
+)

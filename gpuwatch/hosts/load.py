@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpuwatch.hosts.assemble import plan_from
 from gpuwatch.hosts.document import compose
-from gpuwatch.hosts.errors import HostsError, Place, Problems, plain, shown
+from gpuwatch.hosts.errors import HostsError, Place, Problems, escaped, shown
 from gpuwatch.hosts.hostfile import is_hostfile, read_hostfile
 from gpuwatch.hosts.keys import FILE
 from gpuwatch.hosts.names import RangeError, expand_login
@@ -29,7 +29,7 @@ def load_source(text: str) -> Plan:
     if os.path.exists(text):  # noqa: PTH110 - Path.exists raises for a range longer than a file name may be
         return load_plan(Path(text))
     if "/" in text or text.lower().endswith(_FILE_ENDINGS):
-        raise HostsError([f"{plain(text)}: no such file{_similar_file(text)}"])
+        raise HostsError([f"{escaped(text)}: no such file{_similar_file(text)}"])
     try:
         user, names = expand_login(text)
     except RangeError as error:
@@ -49,15 +49,15 @@ def load_plan(path: Path) -> Plan:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise HostsError([f"{plain(source)}: {error.strerror}"]) from error
+        raise HostsError([f"{escaped(source)}: {error.strerror}"]) from error
     if len(data) > MAX_BYTES:
-        raise HostsError([f"{plain(source)}: larger than {MAX_BYTES >> 10} KiB, which no hosts file is"])
+        raise HostsError([f"{escaped(source)}: larger than {MAX_BYTES >> 10} KiB, which no hosts file is"])
     try:
         return parse_plan(data.decode("utf-8-sig"), source)
     except UnicodeDecodeError as error:
         good = data[: error.start].decode("utf-8-sig", "replace")
         at = f"{good.count(chr(10)) + 1}:{len(good) - good.rfind(chr(10))}"
-        raise HostsError([f"{plain(source)}:{at}: not UTF-8 text"]) from None
+        raise HostsError([f"{escaped(source)}:{at}: not UTF-8 text"]) from None
 
 
 def parse_plan(text: str, source: str) -> Plan:

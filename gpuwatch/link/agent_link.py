@@ -130,7 +130,10 @@ class AgentLink:
             if isinstance(content, Started):
                 self._board.slots.give(slot)  # the login is over
                 took_s = time.monotonic() - dialled_at
-                content = LinkStatus("live", attempt=attempt, noise=_noise(stream), start_s=took_s)
+                login = getattr(carrier, "facts", None)  # of ssh only
+                content = LinkStatus(
+                    "live", attempt=attempt, noise=_noise(stream), start_s=took_s, login=login
+                )
             self._tell(content)
 
         call = Call(carrier, stream, deliver, self._board.crew, self._board.timing)

@@ -182,9 +182,9 @@ def gpu_style(gpu: Gpu, node: Node, now: float) -> str:
 
 
 def is_old(gpu: Gpu, node: Node, now: float) -> bool:
-    """The newest values have missed a tick."""
+    """The newest values have missed a tick, or nothing follows them."""
     age = gpu.age(now)
-    return age is not None and age > OLD_TICKS * node.interval_s
+    return age is not None and (age > OLD_TICKS * node.interval_s or node.state(now) != "live")
 
 
 def state_text(gpu: Gpu, node: Node, now: float) -> str:

@@ -93,6 +93,14 @@ def test_a_stale_node_keeps_its_values_with_their_age() -> None:
     assert "30s old" in row_of(text, 0)
 
 
+def test_a_gpu_of_a_node_that_was_just_lost_is_not_called_ok() -> None:
+    fleet = healthy_fleet()
+    feed(fleet, "gpu-001", LinkStatus("lost", "the connection was reset"))
+    row = row_of(printed(fleet, now=START + 0.5), 0)
+    assert "0.5s old" in row
+    assert " ok " not in row
+
+
 def test_a_notice_of_many_nodes_is_said_once() -> None:
     fleet = healthy_fleet(*(f"gpu-{n:03}" for n in range(1, 8)))
     notice = Notice("kernel_log_unreadable", "the kernel log cannot be read.", remedy="Add the user to adm.")
