@@ -110,7 +110,7 @@ def _ramp(dark: bool, colours: Colours) -> tuple[Style, ...]:
         bands = (("white", "black"), ("bright_white", "blue"), ("black", "cyan"), ("black", "white"))
         styles = [Style(color=ink, bgcolor=paper) for ink, paper in bands]
     else:
-        styles = [Style(dim=True), Style(), Style(bold=True), Style(reverse=True)]
+        styles = [Style(dim=True), Style(), Style(bold=True), Style(bold=True)]
     return tuple(styles[band] for band in (0, 0, 0, 1, 1, 1, 2, 2, 2, 3))
 
 
