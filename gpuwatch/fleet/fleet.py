@@ -55,7 +55,7 @@ class Fleet:
                 node.clock = what
                 return
             case Refused():
-                node.refused += 1
+                node.refused += what.count
                 node.refused_reason = what.reason
                 return
         node.heard_at = at

@@ -1,0 +1,150 @@
+"""Reading an OpenSSH host certificate, and whether it is good for a host now (PROTOCOL.certkeys)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from dataclasses import dataclass
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    SSHCertificate,
+    SSHCertificateType,
+    load_ssh_public_identity,
+)
+
+SUFFIX = "-cert-v01@openssh.com"
+_OWN_KEY_FIELDS = {
+    "ssh-ed25519": 1,
+    "ecdsa-sha2-nistp256": 2,
+    "ecdsa-sha2-nistp384": 2,
+    "ecdsa-sha2-nistp521": 2,
+    "ssh-rsa": 2,
+}
+_SIGNATURES = {
+    "ssh-ed25519",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "rsa-sha2-256",
+    "rsa-sha2-512",
+}  # OpenSSH's CASignatureAlgorithms without the FIDO ones: no SHA-1
+
+
+class BadCertificateError(Exception):
+    """Not a certificate that can be read; the message says what is wrong."""
+
+
+@dataclass(frozen=True)
+class HostCertificate:
+    """What a certificate says, in the wire format of keys (`blob`s)."""
+
+    key: bytes
+    """The certified key."""
+    authority: bytes
+    signature_type: str
+    is_host: bool
+    principals: tuple[str, ...]
+    valid_after: int
+    valid_before: int
+    critical: tuple[str, ...]
+    genuine: bool
+    """The authority's signature is right."""
+
+    def refusal(self, hostname: str, now: float) -> str | None:
+        """Why it does not vouch for `hostname` at `now` (unix seconds); None when it does.
+
+        The checks and their order are those of OpenSSH's sshkey_cert_check_host.
+        """
+        if not self.genuine or self.signature_type not in _SIGNATURES:
+            return f"its signature ({self.signature_type}) is not accepted"
+        if not self.is_host:
+            return "it is a user certificate"
+        if now < self.valid_after:
+            return "it is not yet valid"
+        if now >= self.valid_before:
+            return "it has expired"
+        if self.principals and hostname not in self.principals:
+            return f"it is not for {hostname}"
+        if self.critical:
+            return "it has critical options that are not known"
+        return None
+
+
+def read_certificate(blob: bytes) -> HostCertificate:
+    """Parse a certificate as a server sends it.
+
+    Raises:
+        BadCertificateError: when it cannot be read.
+    """
+    kind = key_type(blob)
+    try:
+        identity = load_ssh_public_identity(f"{kind} ".encode() + base64.b64encode(blob))
+        if not isinstance(identity, SSHCertificate):
+            raise BadCertificateError("not a certificate")
+        genuine = True
+        try:
+            identity.verify_cert_signature()
+        except InvalidSignature:
+            genuine = False
+        return HostCertificate(
+            key=_plain_blob(identity),
+            authority=_authority_blob(identity),
+            signature_type=_signature_type(blob),
+            is_host=identity.type is SSHCertificateType.HOST,
+            principals=tuple(name.decode(errors="replace") for name in identity.valid_principals),
+            valid_after=identity.valid_after,
+            valid_before=identity.valid_before,
+            critical=tuple(name.decode(errors="replace") for name in identity.critical_options),
+            genuine=genuine,
+        )
+    except (ValueError, UnsupportedAlgorithm, struct.error) as error:
+        raise BadCertificateError(str(error)) from error
+
+
+def key_type(blob: bytes) -> str:
+    """The type that a key's wire format begins with; "" when it does not."""
+    try:
+        return _string(blob, 0)[0].decode("ascii")
+    except (struct.error, ValueError):
+        return ""
+
+
+def _plain_blob(identity: SSHCertificate) -> bytes:
+    return _to_blob(identity.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH))
+
+
+def _authority_blob(identity: SSHCertificate) -> bytes:
+    return _to_blob(identity.signature_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH))
+
+
+def _to_blob(line: bytes) -> bytes:
+    try:
+        return base64.b64decode(line.split()[1], validate=True)
+    except (IndexError, binascii.Error) as error:
+        raise BadCertificateError("a key in it cannot be written out") from error
+
+
+def _signature_type(blob: bytes) -> str:
+    kind, at = _string(blob, 0)
+    fields = _OWN_KEY_FIELDS[kind.decode().removesuffix(SUFFIX)]
+    for _ in range(1 + fields):  # nonce, own key
+        _, at = _string(blob, at)
+    at += 8 + 4  # serial, type
+    for _ in range(2):  # key id, principals
+        _, at = _string(blob, at)
+    at += 8 + 8  # validity
+    for _ in range(4):  # critical options, extensions, reserved, authority
+        _, at = _string(blob, at)
+    return _string(_string(blob, at)[0], 0)[0].decode("ascii", "replace")
+
+
+def _string(blob: bytes, at: int) -> tuple[bytes, int]:
+    (length,) = struct.unpack_from(">I", blob, at)
+    end = at + 4 + length
+    if end > len(blob):
+        raise ValueError("a field is cut short")
+    return blob[at + 4 : end], end

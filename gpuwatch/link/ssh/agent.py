@@ -1,0 +1,101 @@
+"""Keys in an ssh-agent (draft-miller-ssh-agent).
+
+paramiko's own client keeps one connection for all threads without a lock and takes its socket from the environment
+only; here every request has its own connection, so logins sign in parallel and an agent that was restarted still works.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+import paramiko
+
+_LIST, _KEYS = 11, 12
+_SIGN, _SIGNATURE = 13, 14
+_FLAGS = {"rsa-sha2-256": 2, "rsa-sha2-512": 4}
+_TIMEOUT_S = 60.0  # an agent may ask its person to confirm
+_LIMIT = 1 << 20
+
+
+class AgentError(paramiko.SSHException):
+    """The agent does not answer or refuses to sign."""
+
+
+class AgentKey(paramiko.PKey):
+    """A key that an agent signs with."""
+
+    def __init__(self, agent_socket: str, blob: bytes, comment: str) -> None:
+        self.public_blob: paramiko.pkey.PublicBlob | None = None
+        self.comment = comment
+        self._socket = agent_socket
+        self._blob = blob
+
+    def get_name(self) -> str:
+        """The key's type."""
+        return paramiko.Message(self._blob).get_text()
+
+    def asbytes(self) -> bytes:
+        """The public key in wire format."""
+        return self._blob
+
+    def can_sign(self) -> bool:
+        """Always: that is what an agent is for."""
+        return True
+
+    def sign_ssh_data(self, data: bytes, algorithm: str | None = None) -> paramiko.Message:
+        """Let the agent sign.
+
+        Raises:
+            AgentError: it is gone or refuses.
+        """
+        flags = _FLAGS.get((algorithm or "").removesuffix("-cert-v01@openssh.com"), 0)
+        request = bytes([_SIGN]) + _string(self._blob) + _string(data) + struct.pack(">I", flags)
+        answer = _ask(self._socket, request)
+        if answer.get_byte() != bytes([_SIGNATURE]):
+            raise AgentError("the agent refused to sign")
+        return paramiko.Message(answer.get_binary())
+
+
+def agent_keys(agent_socket: str | None) -> list[AgentKey]:
+    """The keys that an agent offers, in its order; none where there is no agent."""
+    if agent_socket is None:
+        return []
+    try:
+        answer = _ask(agent_socket, bytes([_LIST]))
+    except AgentError:
+        return []
+    if answer.get_byte() != bytes([_KEYS]):
+        return []
+    return [
+        AgentKey(agent_socket, answer.get_binary(), answer.get_binary().decode(errors="replace"))
+        for _ in range(answer.get_int())
+    ]
+
+
+def _ask(agent_socket: str, request: bytes) -> paramiko.Message:
+    try:
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(_TIMEOUT_S)
+            sock.connect(agent_socket)
+            sock.sendall(_string(request))
+            (length,) = struct.unpack(">I", _exactly(sock, 4))
+            if length > _LIMIT:
+                raise AgentError("the agent's answer is too long")
+            return paramiko.Message(_exactly(sock, length))
+    except OSError as error:
+        raise AgentError(f"the agent at {agent_socket} does not answer: {error}") from error
+
+
+def _exactly(sock: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        chunk = sock.recv(count - len(data))
+        if not chunk:
+            raise AgentError("the agent hung up")
+        data += chunk
+    return data
+
+
+def _string(data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + data

@@ -1,0 +1,158 @@
+"""Proving who we are, with what was loaded and answered before the screen started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import paramiko
+
+from gpuwatch.link.carrier import CarrierError
+from gpuwatch.link.ssh.keyring import Identity
+from gpuwatch.link.ssh_config import ResolvedHost, printable
+
+Responder: TypeAlias = Callable[[str, str, "list[tuple[str, bool]]"], "list[str]"]
+"""(title, instructions, [(prompt, echo)]) -> answers: what keyboard-interactive asks."""
+
+
+class NeedsAnswersError(CarrierError):
+    """The server asks questions, and there is nobody to answer them any more."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What may be told to a server that wants more than a key."""
+
+    password: str | None = field(default=None, repr=False)
+    respond: Responder | None = field(default=None, repr=False)
+    """A person answers; only before the screen starts."""
+
+
+@dataclass(frozen=True)
+class _Proposal:
+    method: str
+    label: str
+    attempt: Callable[[], Sequence[str]]
+    """Returns the methods that are still wanted; raises when refused."""
+
+
+def authenticate(
+    transport: paramiko.Transport, host: ResolvedHost, identity: Identity, answers: Answers
+) -> str:
+    """Log in; the words for what the server accepted.
+
+    Raises:
+        CarrierError: nothing was accepted.
+    """
+    methods = _offered(transport, host)
+    if not methods:
+        return "none"
+    remaining = _proposals(transport, host, identity, answers)
+    passed: list[str] = []
+    tried: list[str] = []
+    while True:  # a server may want several methods, one after the other
+        proposal = next((each for each in remaining if each.method in methods), None)
+        if proposal is None:
+            kind = NeedsAnswersError if "keyboard-interactive" in methods else CarrierError
+            raise kind(_refusal(host, methods, passed, tried, identity), final=True)
+        remaining.remove(proposal)
+        try:
+            methods = list(proposal.attempt())
+        except paramiko.BadAuthenticationType as error:
+            methods = error.allowed_types
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            if not transport.is_active():
+                raise _hung_up(host, proposal, tried, error) from error
+            tried.append(proposal.label)
+        else:
+            passed.append(proposal.label)
+            if not methods:
+                return ", ".join(passed)
+
+
+def _offered(transport: paramiko.Transport, host: ResolvedHost) -> Sequence[str]:
+    try:
+        return transport.auth_none(host.user)
+    except paramiko.BadAuthenticationType as error:
+        return error.allowed_types
+    except (paramiko.SSHException, EOFError, OSError) as error:
+        raise CarrierError(f"{host.where} hung up before the login; see sshd's log there") from error
+
+
+def _proposals(
+    transport: paramiko.Transport,
+    host: ResolvedHost,
+    identity: Identity,
+    answers: Answers,
+) -> list[_Proposal]:
+    def with_key(key: paramiko.PKey) -> Callable[[], Sequence[str]]:
+        return lambda: transport.auth_publickey(host.user, key)
+
+    found = [
+        _Proposal("publickey", f"publickey {each.label}", with_key(each.key)) for each in identity.candidates
+    ]
+    password = answers.password
+    respond = answers.respond or (_one_secret(password) if password is not None else None)
+    if respond is not None:
+        found.append(
+            _Proposal(
+                "keyboard-interactive",
+                "keyboard-interactive",
+                lambda: transport.auth_interactive(host.user, respond),
+            )
+        )
+    if password is not None:
+        found.append(
+            _Proposal(
+                "password", "password", lambda: transport.auth_password(host.user, password, fallback=False)
+            )
+        )
+    return found
+
+
+def _one_secret(password: str) -> Responder:
+    """Answers a lone hidden prompt with the password, and nothing else: it is no one-time code."""
+
+    def respond(_title: str, _instructions: str, prompts: list[tuple[str, bool]]) -> list[str]:
+        lone = len(prompts) == 1 and not prompts[0][1]
+        return [password] if lone else ["" for _ in prompts]
+
+    return respond
+
+
+def _hung_up(host: ResolvedHost, proposal: _Proposal, tried: Sequence[str], error: Exception) -> CarrierError:
+    count = len(tried) + 1
+    if count > 1:
+        return CarrierError(
+            f"{host.where} hung up after {count} login attempts ({', '.join((*tried, proposal.label))}): too many "
+            "keys for its MaxAuthTries; name the right one with identity_file and IdentitiesOnly",
+            final=True,
+        )
+    detail = printable(str(error)) or "no reason given"
+    return CarrierError(f"{host.where} hung up during the login with {proposal.label} ({detail})")
+
+
+def _refusal(
+    host: ResolvedHost,
+    methods: Sequence[str],
+    passed: Sequence[str],
+    tried: Sequence[str],
+    identity: Identity,
+) -> str:
+    offers = printable(", ".join(methods))
+    sentence = f"{host.where} refused the login"
+    if passed:
+        sentence += f" after accepting {', '.join(passed)}"
+    sentence += f"; it offers {offers}; tried: {', '.join(tried) or 'nothing, for there is no usable key'}"
+    if identity.unusable:
+        sentence += f"; not usable: {', '.join(identity.unusable)}"
+    if "publickey" in methods:
+        return sentence + (
+            f". Add your public key to {host.user}'s authorized_keys there, or name another key with "
+            "identity_file or user in the hosts file"
+        )
+    return sentence + (
+        ". Start gpuwatch with --ask-password (one-time codes are asked for jump hosts only, and only at "
+        "the start), or use `link: command` with ssh for this node"
+    )

@@ -1,0 +1,91 @@
+"""A command on a node, over one session channel of an ssh connection."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+
+import paramiko
+
+from gpuwatch.link.carrier import CarrierError
+from gpuwatch.link.ssh.connection import Connection
+from gpuwatch.link.ssh.facts import LoginFacts
+from gpuwatch.link.ssh_config import ResolvedHost, printable
+
+_STDERR_LIMIT = 4096
+_CHUNK = 32_768
+
+
+class SshCarrier:
+    """A `gpuwatch.link.carrier.Carrier`; owns its connection."""
+
+    def __init__(self, connection: Connection, channel: paramiko.Channel) -> None:
+        self.facts: LoginFacts = connection.facts
+        self._connection = connection
+        self._channel = channel
+        self._stderr = b""
+        self._stderr_lock = threading.Lock()
+
+    def recv(self, limit: int) -> bytes:
+        """Wait for bytes; b"" when the command or the connection ended."""
+        data = self._channel.recv(limit)
+        if not data or self._channel.recv_stderr_ready():
+            self._take_stderr()
+        return data
+
+    def send(self, data: bytes) -> None:
+        """Write all of it; a blocked send ends with OSError when the carrier is closed."""
+        try:
+            self._channel.sendall(data)
+        except (EOFError, paramiko.SSHException) as error:
+            raise OSError("the connection is gone") from error
+        if not self._connection.alive:  # paramiko drops what is sent on a dead connection without a word
+            raise OSError("the connection is gone")
+
+    def stderr(self) -> str:
+        """The last lines that the command wrote to stderr."""
+        self._take_stderr()
+        with self._stderr_lock:
+            return self._stderr.decode(errors="replace")
+
+    def close(self) -> None:
+        """End the connection: sshd then ends the session and the command sees the end of its stdin."""
+        self._connection.close()
+
+    def _take_stderr(self) -> None:
+        # stderr shares the channel's window with stdout: left unread, 2 MiB of it would stop stdout too
+        with self._stderr_lock, contextlib.suppress(EOFError, OSError, paramiko.SSHException):
+            while self._channel.recv_stderr_ready():
+                chunk = self._channel.recv_stderr(_CHUNK)
+                if not chunk:
+                    return
+                self._stderr = (self._stderr + chunk)[-_STDERR_LIMIT:]
+
+
+def start_command(connection: Connection, host: ResolvedHost, command: str, timeout_s: float) -> SshCarrier:
+    """Run a shell command line in the login shell. Closes the connection on failure.
+
+    Raises:
+        CarrierError: no session, or none within the timeout.
+    """
+    watchdog = threading.Timer(
+        timeout_s, connection.stream.close
+    )  # exec_command itself waits without a limit
+    watchdog.daemon = True
+    watchdog.start()
+    try:
+        channel = connection.transport.open_session(timeout=timeout_s)
+        channel.exec_command(command)
+    except (paramiko.SSHException, EOFError, OSError) as error:
+        connection.close()
+        detail = printable(str(error)) or "it hung up"
+        raise CarrierError(
+            f"{host.where} let us in but started no command ({detail}); "
+            "check MaxSessions and the account's shell there"
+        ) from error
+    except BaseException:
+        connection.close()
+        raise
+    finally:
+        watchdog.cancel()
+    return SshCarrier(connection, channel)

@@ -1,0 +1,22 @@
+"""What a login turned out to be: shown by `gpuwatch hosts check`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class LoginFacts:
+    """How one ssh connection was made."""
+
+    user: str
+    hostname: str
+    port: int
+    jump: str | None
+    """The jump hosts on the way, nearest first; None without."""
+    host_key: str
+    """Type and fingerprint: `ED25519 SHA256:...`."""
+    verified_by: str
+    """`file:line` of the known_hosts line that vouches for it, with "certificate" for a @cert-authority line."""
+    authenticated_by: str
+    """The method that the server accepted, with the key's name."""

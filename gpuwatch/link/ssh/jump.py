@@ -1,0 +1,96 @@
+"""Jump hosts: one shared connection each, with a direct-tcpip channel per node behind it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import paramiko
+
+from gpuwatch.link.carrier import CarrierError
+from gpuwatch.link.ssh.connection import Connection
+from gpuwatch.link.ssh.streams import JumpStream
+from gpuwatch.link.ssh_config import ResolvedHost, printable
+
+_LOGINS = 8  # nodes that log in through one jump host at once; more only makes each slower
+
+
+class JumpHost:
+    """Connects when it is first needed and again when the connection died."""
+
+    def __init__(self, host: ResolvedHost, connect: Callable[[], Connection]) -> None:
+        self.host = host
+        self.logins = threading.BoundedSemaphore(_LOGINS)
+        self._connect = connect
+        self._lock = threading.Lock()
+        self._connection: Connection | None = None
+        self._attempts = 0
+        self._failure: CarrierError | None = None
+
+    def connect(self) -> None:
+        """Connect now.
+
+        Raises:
+            CarrierError: as the login says it.
+        """
+        self._living()
+
+    def adopt(self, connection: Connection) -> None:
+        """Use a connection that was opened before the screen, with a person's answers."""
+        with self._lock:
+            self._connection = connection
+
+    def open(self, target: ResolvedHost, timeout_s: float) -> JumpStream:
+        """A stream to a node behind this host.
+
+        Raises:
+            CarrierError: the jump host cannot be reached, or it cannot reach the node.
+        """
+        try:
+            connection = self._living()
+        except CarrierError as error:
+            raise CarrierError(f"the jump host is not available: {error}", final=error.final) from error
+        try:
+            channel = connection.transport.open_channel(
+                "direct-tcpip", (target.hostname, target.port), ("127.0.0.1", 0), timeout=timeout_s
+            )
+        except paramiko.ChannelException as error:
+            raise CarrierError(
+                f"the jump host {self.host.where} cannot reach {target.hostname} port {target.port} "
+                f"({printable(error.text)}); check the address, and AllowTcpForwarding there"
+            ) from error
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            raise CarrierError(
+                f"the jump host {self.host.where} did not open the way to {target.hostname} port "
+                f"{target.port} within {timeout_s:g} s"
+            ) from error
+        return JumpStream(channel)
+
+    def close(self) -> None:
+        """End the shared connection; every node behind it then sees the end of its stream."""
+        with self._lock:
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _living(self) -> Connection:
+        seen = self._attempts
+        with self._lock:
+            if self._connection is not None and self._connection.alive:
+                return self._connection
+            if self._attempts != seen and self._failure is not None:
+                # someone else tried while this thread waited: 200 nodes must not try a dead host in turn
+                raise self._failure.with_traceback(None)
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+            try:
+                self._connection = self._connect()
+            except CarrierError as error:
+                self._failure = error
+                raise
+            else:
+                self._failure = None
+                return self._connection
+            finally:
+                self._attempts += 1

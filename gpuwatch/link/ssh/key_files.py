@@ -1,0 +1,144 @@
+"""Private key files: what can be told without the passphrase, and loading them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import copy
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+import paramiko
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+    load_ssh_private_key,
+)
+from paramiko.pkey import PublicBlob
+
+_OPENSSH_BEGIN = b"-----BEGIN OPENSSH PRIVATE KEY-----"
+_OPENSSH_MAGIC = b"openssh-key-v1\0"
+
+
+class KeyFileError(Exception):
+    """A key file cannot be used; the message says why."""
+
+
+@dataclass(frozen=True)
+class KeyFile:
+    """A private key file, read but not decrypted."""
+
+    path: Path
+    content: bytes
+    encrypted: bool
+    public: bytes | None
+    """The public key in wire format, where the file or its `.pub` tells it."""
+
+    def load(self, passphrase: str | None) -> paramiko.PKey:
+        """Decrypt it.
+
+        Raises:
+            KeyFileError: wrong passphrase, or a type that is not supported.
+        """
+        password = passphrase.encode() if passphrase is not None else None
+        try:
+            openssh = self.content.lstrip().startswith(_OPENSSH_BEGIN)
+            key = (load_ssh_private_key if openssh else load_pem_private_key)(self.content, password)
+            plain = io.StringIO(
+                key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
+            )
+        except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+            reason = "the passphrase is wrong" if passphrase is not None else f"it cannot be read ({error})"
+            raise KeyFileError(reason) from error
+        if isinstance(key, RSAPrivateKey):
+            return paramiko.RSAKey.from_private_key(plain)
+        if isinstance(key, EllipticCurvePrivateKey):
+            return paramiko.ECDSAKey.from_private_key(plain)
+        if isinstance(key, Ed25519PrivateKey):
+            return paramiko.Ed25519Key.from_private_key(plain)
+        raise KeyFileError("its type is not supported; use `link: command` with ssh for it")
+
+
+def read_key_file(path: Path) -> KeyFile:
+    """Read a private key file.
+
+    Raises:
+        KeyFileError: it is missing or not readable.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise KeyFileError(f"it cannot be read: {error.strerror}") from error
+    if content.lstrip().startswith(_OPENSSH_BEGIN):
+        return KeyFile(path, content, _openssh_header(content)[0], public_key(path))
+    return KeyFile(path, content, b"ENCRYPTED" in content, public_key(path))
+
+
+def public_key(path: Path) -> bytes | None:
+    """The public half in wire format, where `PATH.pub` or PATH tells it without a passphrase.
+
+    PATH may be missing or itself a public key: an agent may hold the private half.
+    """
+    for candidate in (path.with_name(path.name + ".pub"), path):
+        try:
+            content = candidate.read_bytes()
+            if content.lstrip().startswith(_OPENSSH_BEGIN):
+                return _openssh_header(content)[1]
+            kind, encoded = content.split()[:2]
+            blob = base64.b64decode(encoded, validate=True)
+        except (OSError, ValueError):
+            continue
+        if blob[4:].startswith(kind):
+            return blob
+    return None
+
+
+def certificates(path: Path, more: tuple[Path, ...]) -> list[tuple[Path, PublicBlob]]:
+    """The certificates that may belong to a key file: the configured ones and `PATH-cert.pub`, if readable."""
+    found = []
+    for candidate in (*more, path.with_name(path.name + "-cert.pub")):
+        try:
+            found.append((candidate, PublicBlob.from_string(candidate.read_text())))
+        except (OSError, ValueError, binascii.Error):
+            continue
+    return found
+
+
+def certified(key: paramiko.PKey, certificate: PublicBlob) -> paramiko.PKey | None:
+    """The key with the certificate; None when the certificate is for another key."""
+    message = paramiko.Message(certificate.key_blob)
+    kind = message.get_text()
+    message.get_binary()  # nonce
+    own = paramiko.Message(key.asbytes())
+    plain_kind = own.get_text()
+    if kind != f"{plain_kind}-cert-v01@openssh.com" or not message.get_remainder().startswith(
+        own.get_remainder()
+    ):
+        return None
+    both = copy.copy(key)
+    both.public_blob = certificate
+    return both
+
+
+def _openssh_header(content: bytes) -> tuple[bool, bytes | None]:
+    """(encrypted, public key) from the part of the format that is never encrypted (PROTOCOL.key)."""
+    lines = content.strip().splitlines()[1:-1]
+    try:
+        blob = base64.b64decode(b"".join(lines))
+    except binascii.Error:
+        return False, None
+    if not blob.startswith(_OPENSSH_MAGIC):
+        return False, None
+    message = paramiko.Message(blob[len(_OPENSSH_MAGIC) :])
+    cipher = message.get_text()
+    message.get_binary()  # key derivation
+    message.get_binary()  # its options
+    count = message.get_int()
+    return cipher != "none", message.get_binary() if count else None

@@ -1,0 +1,105 @@
+"""The way to each node: itself and the jump hosts before it, as ssh_config and the hosts file say."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gpuwatch.hosts.plan import NodeSpec
+from gpuwatch.link.carrier import CarrierError
+from gpuwatch.link.ssh.plain_config import read_plainly
+from gpuwatch.link.ssh_config import ConfigError, Query, ResolvedHost, ask_openssh, resolve
+
+_JUMP = re.compile(r"(?:ssh://)?(?:(?P<user>[^@]+)@)?(?P<host>\[[^\]]+\]|[^:\[\]]+)(?::(?P<port>\d+))?/?")
+_MAX_JUMPS = 8
+_RESOLVERS = 4  # `ssh -G` takes 3.4 ms; more at once only queue for the cores
+
+
+@dataclass(frozen=True)
+class Route:
+    """A node and the jump hosts to it, the nearest to us first."""
+
+    target: ResolvedHost
+    jumps: tuple[ResolvedHost, ...] = ()
+
+
+class Routes:
+    """Finds routes; each distinct query is resolved once."""
+
+    def __init__(self, config_file: str | None) -> None:
+        self._config_file = config_file
+        self._ssh = shutil.which("ssh")
+        self._known: dict[Query, ResolvedHost | ConfigError] = {}
+        self._lock = threading.Lock()
+
+    def find(self, specs: Sequence[NodeSpec]) -> dict[str, Route | CarrierError]:
+        """The route of every node by its name, or why it has none."""
+        with ThreadPoolExecutor(_RESOLVERS) as pool:
+            return dict(zip((spec.name for spec in specs), pool.map(self._find_one, specs), strict=True))
+
+    def _find_one(self, spec: NodeSpec) -> Route | CarrierError:
+        try:
+            target = self._resolve(Query(spec.address or spec.name, spec.port, spec.user))
+            if spec.identity_file:
+                files = tuple(Path(file).expanduser() for file in spec.identity_file)
+                target = replace(target, identity_files=files, default_identities=False)
+            if spec.jump is not None:
+                jump = None if spec.jump.lower() == "none" else spec.jump
+                target = replace(
+                    target,
+                    proxy_jump=jump,
+                    jump_override=spec.jump,
+                    proxy_command=None if jump else target.proxy_command,
+                )
+            return Route(target, self._jumps(target))
+        except CarrierError as error:
+            return error
+
+    def _jumps(self, target: ResolvedHost) -> tuple[ResolvedHost, ...]:
+        """The jump hosts before a host. The first of a chain may have a jump host of its own."""
+        chain: list[ResolvedHost] = []
+        via, before = target.proxy_jump, target
+        while via is not None:
+            hosts = [self._resolve(_parse_jump(part.strip())) for part in via.split(",")]
+            if (hosts[0].hostname, hosts[0].port) == (before.hostname, before.port):
+                break  # `Host *` with a ProxyJump holds for the jump host too, which is then reached directly
+            chain = [*hosts, *chain]
+            if len(chain) > _MAX_JUMPS:
+                raise ConfigError(
+                    f"the way to {target.query.host} has over {_MAX_JUMPS} jump hosts: "
+                    "ProxyJump goes round in a circle"
+                )
+            via, before = hosts[0].proxy_jump, hosts[0]
+        return tuple(chain)
+
+    def _resolve(self, query: Query) -> ResolvedHost:
+        with self._lock:
+            known = self._known.get(query)
+        if known is None:
+            known = self._read(query)
+            with self._lock:
+                self._known[query] = known
+        if isinstance(known, ConfigError):
+            raise ConfigError(str(known))
+        return known
+
+    def _read(self, query: Query) -> ResolvedHost | ConfigError:
+        try:
+            if self._ssh is None:
+                return resolve(read_plainly(query, self._config_file), query)
+            return resolve(ask_openssh(self._ssh, query, self._config_file), query)
+        except ConfigError as error:
+            return error
+
+
+def _parse_jump(text: str) -> Query:
+    match = _JUMP.fullmatch(text)
+    if match is None or match["host"].startswith("-"):
+        raise ConfigError(f"the jump host {text!r} is not of the form [user@]host[:port]")
+    port = match["port"]
+    return Query(match["host"].strip("[]"), int(port) if port else None, match["user"])

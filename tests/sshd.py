@@ -1,0 +1,286 @@
+"""Real sshd processes on loopback ports, and a client's folder that points at them.
+
+    with Sshd(tmp_path / "a", names=("node-1", "node-2")) as sshd:
+        plan = Plan(nodes=tuple(sshd.spec(name) for name in sshd.names))
+        options = sshd.client.options()
+
+Nothing outside the given folders is read or written: the client has its own key, ssh_config and known_hosts, the
+server its own host keys and authorized_keys, and the login shell gets `sshd.home` as its HOME. Needs `tests.parts.need`'s
+sshd, ssh and ssh-keygen. Sessions run as the user who runs the tests, or, for root, as a throw-away `LoginUser`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import pwd
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from gpuwatch.hosts.plan import NodeSpec
+from gpuwatch.link.options import LinkOptions
+from tests.parts import missing, need
+
+WAIT_S = 20.0
+
+
+def make_key(path: Path, kind: str = "ed25519", passphrase: str = "") -> Path:
+    """A new key pair `path` and `path.pub` of ssh-keygen's type `kind`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    bits = ["-b", "2048"] if kind == "rsa" else []
+    argv = [need("ssh-keygen"), "-q", "-t", kind, *bits, "-N", passphrase, "-C", path.name, "-f", str(path)]
+    subprocess.run(argv, check=True, stdin=subprocess.DEVNULL)
+    return path
+
+
+def public_key(path: Path) -> str:
+    """`type base64` of a key pair, without the comment."""
+    return " ".join(path.with_name(path.name + ".pub").read_text().split()[:2])
+
+
+def sign_key(
+    authority: Path, key: Path, *, principals: str = "", host: bool = False, validity: str = ""
+) -> Path:
+    """A certificate for a key pair by ssh-keygen, at `key-cert.pub`."""
+    argv = [need("ssh-keygen"), "-q", "-s", str(authority), "-I", key.name]
+    argv += ["-h"] if host else []
+    argv += ["-n", principals] if principals else []
+    argv += ["-V", validity] if validity else []
+    subprocess.run([*argv, f"{key}.pub"], check=True, stdin=subprocess.DEVNULL)
+    return key.with_name(key.name + "-cert.pub")
+
+
+class Client:
+    """The client's side: an identity, a known_hosts and an ssh_config in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.identity = make_key(folder / "id_ed25519")
+        self.known_hosts = folder / "known_hosts"
+        self.known_hosts.touch()
+        self.config = folder / "config"
+        self.config.touch()
+
+    def add_host(self, name: str, port: int, user: str, *lines: str) -> None:
+        """Append a Host block; `lines` come before the usual ones and so win over them."""
+        usual = (
+            "HostName 127.0.0.1",
+            f"Port {port}",
+            f"User {user}",
+            f"IdentityFile {self.identity}",
+            "IdentitiesOnly yes",
+            "IdentityAgent none",
+            f"UserKnownHostsFile {self.known_hosts}",
+            "GlobalKnownHostsFile /dev/null",
+        )
+        with self.config.open("a") as config:
+            config.write(f"Host {name}\n" + "".join(f"    {line}\n" for line in (*lines, *usual)))
+
+    def trust(self, line: str) -> None:
+        """Append a line to known_hosts."""
+        with self.known_hosts.open("a") as known:
+            known.write(line + "\n")
+
+    def options(self, *, accept_new_host_keys: bool = False, ask_password: bool = False) -> LinkOptions:
+        """Link options that read this client's ssh_config and nobody else's."""
+        return LinkOptions(
+            ssh_config=str(self.config), accept_new_host_keys=accept_new_host_keys, ask_password=ask_password
+        )
+
+    def ssh(self, *argv: str, timeout: float = WAIT_S) -> subprocess.CompletedProcess[str]:
+        """Run the real ssh with this client's config and never a prompt."""
+        return subprocess.run(
+            [need("ssh"), "-F", str(self.config), "-o", "BatchMode=yes", *argv],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            stdin=subprocess.DEVNULL,
+        )
+
+
+class Sshd:
+    """One sshd. `names` are host names of the client's ssh_config that lead to it."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        client: Client | None = None,
+        names: Sequence[str] = ("node-1",),
+        user: str | None = None,
+        host_keys: Sequence[str] = ("ed25519",),
+        trusted: bool = True,
+        lines: Sequence[str] = (),
+    ) -> None:
+        """Prepare, not start.
+
+        Args:
+            folder: for the server's files, made when missing.
+            client: shared by several servers; None makes one in `folder/client`.
+            names: host names for the client's ssh_config.
+            user: who logs in; None is the user who runs the tests.
+            host_keys: ssh-keygen types, kept at `folder/host_TYPE`.
+            trusted: write the first host key into the client's known_hosts.
+            lines: sshd_config lines (`Banner /path`, `ForceCommand ...`, `HostCertificate ...`, `TrustedUserCAKeys ...`);
+                they come first and so win.
+        """
+        self._sshd = need("sshd")
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.client = client or Client(folder / "client")
+        self.names = tuple(names)
+        self.user = user or getpass.getuser()
+        self.host_keys = tuple(make_key(folder / f"host_{kind}", kind) for kind in host_keys)
+        self.home = folder / "home"
+        self.home.mkdir(exist_ok=True)
+        self.log = folder / "log"
+        self.authorized_keys = folder / "authorized_keys"
+        self.authorized_keys.write_text(public_key(self.client.identity) + "\n")
+        self.port = 0
+        self._lines = tuple(lines)
+        self._trusted = trusted
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The listening process."""
+        if self._process is None:
+            raise RuntimeError("this sshd is not running")
+        return self._process.pid
+
+    def start(self) -> Sshd:
+        """Start it, wait until it greets, and tell the client about it."""
+        if os.geteuid() == 0:
+            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+        self.port = self.port or _free_port()
+        self._write_config()
+        self._launch()
+        for name in self.names:
+            self.client.add_host(name, self.port, self.user)
+        if self._trusted:
+            self.client.trust(f"[127.0.0.1]:{self.port} {public_key(self.host_keys[0])}")
+        return self
+
+    def restart(self) -> None:
+        """Stop it and start it again on the same port, with the same keys."""
+        self.stop()
+        self._launch()
+
+    def stop(self) -> None:
+        """End the listener and every session of it, by pid."""
+        if self._process is None:
+            return
+        pids = self.sessions()
+        self._process.terminate()
+        self._process.wait(WAIT_S)
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+                os.kill(pid, signal.SIGKILL)
+        self._process = None
+
+    def sessions(self) -> list[int]:
+        """The sshd processes that serve the present connections: two each for root's sshd, one else."""
+        found = [self.pid]
+        for pid in found:
+            found += [child for child in _children(pid) if _is_sshd(child)]
+        return found[1:]
+
+    def logins(self) -> int:
+        """How many logins the log has seen succeed."""
+        return len(re.findall(r"^Accepted \S+ for ", self.log.read_text(errors="replace"), re.MULTILINE))
+
+    def spec(self, name: str | None = None) -> NodeSpec:
+        """A node of a plan that leads here."""
+        return NodeSpec(name=name or self.names[0])
+
+    def _write_config(self) -> None:
+        usual = [
+            f"Port {self.port}",
+            "ListenAddress 127.0.0.1",
+            f"PidFile {self.folder / 'pid'}",
+            f"AuthorizedKeysFile {self.authorized_keys}",
+            "StrictModes no",
+            "UsePAM no",
+            "UseDNS no",
+            "PermitRootLogin yes",
+            "PasswordAuthentication no",
+            "KbdInteractiveAuthentication no",
+            "MaxStartups 2000:100:2000",
+            "LogLevel VERBOSE",
+            "PrintMotd no",
+            f"SetEnv HOME={self.home}",
+            *(f"HostKey {key}" for key in self.host_keys),
+        ]
+        (self.folder / "sshd_config").write_text("\n".join((*self._lines, *usual)) + "\n")
+
+    def _launch(self) -> None:
+        argv = [self._sshd, "-D", "-e", "-f", str(self.folder.resolve() / "sshd_config")]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        deadline = time.monotonic() + WAIT_S
+        while not _greets(self.port):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                raise RuntimeError(f"sshd did not start: {self.log.read_text(errors='replace')}")
+            time.sleep(0.02)
+
+    def __enter__(self) -> Sshd:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+@contextlib.contextmanager
+def login_user(folder: Path, shell: str) -> Iterator[str]:
+    """A throw-away account with this login shell and `folder` as its home; needs root. Gives its name.
+
+    Use it with `Sshd(..., user=name)`; rc files go where the `Sshd.home` says, for HOME points there.
+    """
+    if os.geteuid() != 0:
+        missing("only root can make a throw-away account")
+    name = f"gw{os.getpid() % 100000}t{time.monotonic_ns() % 100000}"
+    folder.mkdir(parents=True, exist_ok=True)
+    subprocess.run([need("useradd"), "-M", "-d", str(folder), "-s", shell, "-p", "*", name], check=True)
+    try:
+        os.chown(folder, pwd.getpwnam(name).pw_uid, -1)
+        yield name
+    finally:
+        subprocess.run([need("userdel"), name], check=True, capture_output=True)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _greets(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), 1.0) as sock:
+            return sock.recv(4) == b"SSH-"
+    except OSError:
+        return False
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _is_sshd(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().startswith("sshd")
+    except OSError:
+        return False
