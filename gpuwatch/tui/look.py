@@ -144,7 +144,7 @@ class Look:
         """The ramp's style for a level of 0..1; the unknown style for None."""
         if level is None:
             return self.severity["unknown"]
-        return self.ramp[min(9, int(level * 10))]
+        return self.ramp[max(0, min(9, int(level * 10)))]
 
     def mark(self, severity: Severity) -> Segment:
         """The glyph of a severity in its colour."""
