@@ -5,8 +5,8 @@ from __future__ import annotations
 from textual.binding import Binding
 
 EVERYWHERE = [
-    Binding("1", "fleet", "Fleet", id="app.fleet", tooltip="the fleet: every GPU and every node"),
-    Binding("2", "node", "Node", id="app.node", tooltip="the node under the cursor, or the one seen last"),
+    Binding("1", "fleet", "Fleet", id="app.fleet", show=False, tooltip="the fleet: every GPU and every node"),
+    Binding("2", "node", "Node", id="app.node", show=False, tooltip="the node under the cursor, or the one seen last"),
     Binding("slash", "filter", "Filter", id="fleet.filter", key_display="/",
             tooltip="filter expression, such as: temp>85 & host~=dgx"),
     Binding("p", "freeze", "Freeze", id="app.freeze", tooltip="freeze the view, and again to catch up; recording goes on"),
@@ -39,7 +39,7 @@ MOVES = [
     Binding("ctrl+d", "pages(0.5)", "Half a page down", id="move.half_down", show=False),
     Binding("home,g", "ends(0)", "First", id="move.first", show=False),
     Binding("end,G", "ends(-1)", "Last", id="move.last", show=False),
-    Binding("enter", "choose", "Open", id="move.open", tooltip="open what the cursor is on"),
+    Binding("enter", "choose", "Open", id="move.open", key_display="enter", tooltip="open what the cursor is on"),
 ]
 
 PANES = [
@@ -73,7 +73,7 @@ GPU = [
             show=False, tooltip="the GPU before"),
     Binding("right_square_bracket", "neighbour(1)", "Next GPU", id="gpu.after", key_display="]",
             tooltip="the next GPU"),
-    Binding("z", "zoom", "Window", id="gpu.zoom", tooltip="histories of 15 minutes or 24 hours"),
+    Binding("z", "zoom", "Window", id="gpu.zoom", tooltip="histories of 2 minutes, 15 minutes or 24 hours"),
 ]  # fmt: skip
 
 SECTIONS: list[tuple[str, list[Binding]]] = [
