@@ -9,7 +9,7 @@ EVERYWHERE = [
     Binding("2", "node", "Node", id="app.node", show=False, tooltip="the node under the cursor, or the one seen last"),
     Binding("slash", "filter", "Filter", id="fleet.filter", key_display="/",
             tooltip="filter expression, such as: temp>85 & host~=dgx"),
-    Binding("p", "freeze", "Freeze", id="app.freeze", tooltip="freeze the view, and again to catch up; recording goes on"),
+    Binding("p", "freeze", "Freeze", id="app.freeze", tooltip="freeze the view, and again to catch up; gpuwatch goes on underneath"),
     Binding("question_mark,f1", "help", "Help", id="app.help", key_display="?", tooltip="this page"),
     Binding("colon", "command_palette", "Go to", id="app.palette", key_display=":",
             tooltip="command palette: jump to a node or GPU, change the theme"),
@@ -92,9 +92,9 @@ _NAMES = {
 }  # fmt: skip
 
 
-def shown(binding: Binding) -> str:
+def shown(binding: Binding) -> list[str]:
     """The keys of a binding as a person writes them."""
-    return " ".join(_NAMES.get(key, key) for key in binding.key.split(","))
+    return [_NAMES.get(key, key) for key in binding.key.split(",")]
 
 
 def meaning(binding: Binding) -> str:

@@ -110,7 +110,7 @@ def _ramp(dark: bool, colours: Colours) -> tuple[Style, ...]:
         bands = (("white", "black"), ("bright_white", "blue"), ("black", "cyan"), ("black", "white"))
         styles = [Style(color=ink, bgcolor=paper) for ink, paper in bands]
     else:
-        styles = [Style(dim=True), Style(), Style(bold=True), Style(reverse=True)]
+        styles = [Style(dim=True), Style(), Style(bold=True), Style(bold=True)]
     return tuple(styles[band] for band in (0, 0, 0, 1, 1, 1, 2, 2, 2, 3))
 
 
@@ -144,7 +144,7 @@ class Look:
         """The ramp's style for a level of 0..1; the unknown style for None."""
         if level is None:
             return self.severity["unknown"]
-        return self.ramp[min(9, int(level * 10))]
+        return self.ramp[max(0, min(9, int(level * 10)))]
 
     def mark(self, severity: Severity) -> Segment:
         """The glyph of a severity in its colour."""

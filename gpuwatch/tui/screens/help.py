@@ -39,7 +39,7 @@ class HelpPage(Page):
         for title, bindings in keys.SECTIONS:
             rows += [(), heading(title, width, look)]
             rows += [
-                (Segment(fit(keys.shown(b), 16) + " ", look.strong), Segment(fit(keys.meaning(b), max(1, width - 17)), look.text))
+                (Segment(fit(" ".join(keys.shown(b)), 16) + " ", look.strong), Segment(fit(keys.meaning(b), max(1, width - 17)), look.text))
                 for b in bindings
             ]
         return rows

@@ -107,7 +107,9 @@ def line_heading(width: int, look: Look) -> Row:
     """The heading over one-line and two-line GPUs."""
     memory = _memory_bar(width) + 13
     words = f"   GPU  rank {'util':>14}  {'memory':>{memory}}  {'power':>9}  {'temp':>7}  {'SM MHz':>6}  {'tensor':>6}  "
-    return (Segment(fit(words + "held back by", width), look.dim),)
+    if width >= len(words) + 12:
+        words += "held back by"
+    return (Segment(fit(words.rstrip(), width), look.dim),)
 
 
 def as_line(subject: Subject, width: int, look: Look) -> Row:
@@ -147,10 +149,13 @@ def as_pair(subject: Subject, width: int, look: Look) -> list[Row]:
         points = cells * 2 if glyphs.braille else cells
         row += [Segment(sparkline(subject.history(name, points), low, high, cells, glyphs), ink), Segment("  ")]
     room = width - sum(p.cell_length for p in row)
-    return [as_line(subject, width, look), (*row, Segment(fit(_links(subject), room), dim))]
+    links = _links(subject)
+    while links and len("  ".join(links)) > room:
+        links.pop()
+    return [as_line(subject, width, look), (*row, Segment("  ".join(links), dim))]
 
 
-def _links(subject: Subject) -> str:
+def _links(subject: Subject) -> list[str]:
     info, medium, slow = subject.gpu.info, subject.gpu.medium, subject.gpu.slow
     parts = []
     if medium and medium.pcie_gen:
@@ -159,7 +164,7 @@ def _links(subject: Subject) -> str:
         parts.append(f"PCIe gen{medium.pcie_gen} x{medium.pcie_width}{'' if same else most}")
     if slow and slow.nvlink_active is not None:
         parts.append(f"NVLink {slow.nvlink_active}" + (f"/{info.nvlink_count}" if info.nvlink_count else ""))
-    return "  ".join(parts)
+    return parts
 
 
 def _health(subject: Subject) -> str:
@@ -203,7 +208,7 @@ def as_card(subject: Subject, width: int, look: Look, *, chosen: bool) -> list[R
     )
     rows: list[Row] = [tuple(title)]
     rows += [_measure(subject, width, look, *measure) for measure in measures]
-    footer = f"  {_links(subject)}  {_health(subject)}"
+    footer = "  " + "  ".join([*_links(subject), _health(subject)])
     rows[-1] = _beside(rows[-1], width)
     rows.append((Segment(fit(footer, width), look.dim),))
     return rows

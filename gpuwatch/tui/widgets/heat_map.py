@@ -25,7 +25,7 @@ MEANINGS = {
 def number_text(value: float, level: float | None, width: int) -> str:
     """A value in a cell of 1 to 7; in one cell it is the tenth of the scale, in two or three 99 stands for more as well."""
     if width == 1:
-        return "." if level is None else str(min(9, int(level * 10)))
+        return "." if level is None else str(max(0, min(9, int(level * 10))))
     if width < 4:
         return f"{min(value, 99):>{width}.0f}"
     return f"{min(value, 999):>3.0f}".center(width)
@@ -43,7 +43,8 @@ def cell(gpu: Gpu, view: NodeView, metric: Metric, now: float, width: int, look:
         return f"{text}{look.glyphs.stale}".center(width), look.stale
     if value is None:
         return look.glyphs.missing.center(width), look.dim
-    level = metric.level(gpu, now)
+    low, high = metric.scale(gpu) or (0.0, 0.0)
+    level = (value - low) / (high - low) if high > low else None
     text, style = number_text(value, level, width), look.heat(level)
     severity = view.gpu_severity[gpu.info.uuid]
     if severity not in ("warning", "critical"):
@@ -70,6 +71,7 @@ class HeatMap(Picker):
         """(node, GPU) of the cursor."""
         self.layout_now: HeatLayout = arrange([], [], 80, 1)
         self._shape: Hashable = None
+        self._kept: dict[tuple[str, int], tuple[NodeView, Hashable, list[Segment]]] = {}
 
     # ---- what is shown
 
@@ -103,8 +105,11 @@ class HeatMap(Picker):
         blocks = self.layout_now.lines[line - 1]
         nodes = tuple((b.node, (v := self.shown.views[b.node]).node.version, v.state) for b in blocks)
         on_line = blocks and blocks[0].node <= self.place[0] <= blocks[-1].node
-        moving = int(self.scene.now * 2) if self.metric.name == "age" else 0
-        return (settings, self._shape, nodes, (self.place, self.has_focus) if on_line else None, moving)
+        return (settings, self._shape, nodes, (self.place, self.has_focus) if on_line else None, self._moment())
+
+    def _moment(self) -> int:
+        """The half second, where cells depend on the time itself: ages, and filters that may ask for them."""
+        return int(self.scene.now * 2) if self.metric.name == "age" or self.shown.narrowed else 0
 
     # ---- painting
 
@@ -122,7 +127,7 @@ class HeatMap(Picker):
                 out += [Segment(" " * (start - x)), *label]
             else:
                 out.append(Segment(" " * (block.x - x)))
-            out += self._cells(view, block)
+            out += self._cells_of(view, block)
             x = block.x + (block.stop - block.start) * self.layout_now.cell
         return tuple(out)
 
@@ -136,6 +141,17 @@ class HeatMap(Picker):
         if view.severity == "ok":
             style = self.look.text
         return [self.look.mark(view.severity), Segment(" "), Segment(name, style + self.look.strong if here else style)]
+
+    def _cells_of(self, view: NodeView, block: Block) -> list[Segment]:
+        """The cells of a block, kept until its node moves: a frame of a large fleet changes few of them."""
+        if block.node == self.place[0]:
+            return self._cells(view, block)
+        stamp = (self.metric.name, self.layout_now.cell, self.shown.version, id(self.look), self._moment())
+        kept = self._kept.get((view.name, block.start))
+        if kept is None or kept[0] is not view or kept[1] != stamp:
+            kept = (view, stamp, self._cells(view, block))
+            self._kept[view.name, block.start] = kept
+        return kept[2]
 
     def _cells(self, view: NodeView, block: Block) -> list[Segment]:
         cell_width, look, now = self.layout_now.cell, self.look, self.scene.now

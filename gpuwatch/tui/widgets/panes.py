@@ -80,7 +80,7 @@ def processes(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
 def _meter(word: str, share: float | None, text: str, width: int, look: Look, *, high: float = 95.0) -> Row:
     severity: Severity = "warning" if share is not None and share >= high else "ok"
     cells = max(8, min(30, width - 42))
-    return (Segment(f" {fit(word, 16)} ", look.dim),
+    return (Segment(f"  {fit(word, 15)} ", look.dim),
             *bar(None if share is None else share / 100, cells, look, look.severity[severity]),
             Segment(f" {UNKNOWN if share is None else f'{share:.0f}%':>4}  {text}", look.text))  # fmt: skip
 
@@ -110,7 +110,7 @@ def host(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
         _meter("CPU", sample.cpu_pct, f"load {loads}{cores}{wait}", width, look),
         _meter("memory", _share(sample.memory_used_bytes, sample.memory_total_bytes),
                _of(sample.memory_used_bytes, sample.memory_total_bytes), width, look),
-        _meter("swap", _share(sample.swap_used_bytes, sample.swap_total_bytes),
+        note(" swap            none", look) if sample.swap_total_bytes == 0 else _meter("swap", _share(sample.swap_used_bytes, sample.swap_total_bytes),
                _of(sample.swap_used_bytes, sample.swap_total_bytes), width, look, high=50.0),
     ]  # fmt: skip
     for disk in sample.disks or ():
@@ -121,14 +121,14 @@ def host(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
         down = nic.state not in (None, "up")
         speed = "" if nic.speed_bps is None else f"  {nic.speed_bps * 8 / 1e9:.0f} Gbit/s"
         faults = "".join(f"  {word} {n}" for word, n in (("errors", nic.errors), ("drops", nic.drops)) if n)
-        rows.append((look.mark("unknown" if down else "ok"), Segment(fit(nic.name, 16) + " ", look.text),
+        rows.append((look.mark("unknown" if down else "ok"), Segment(f" {fit(nic.name, 15)} ", look.text),
                      Segment(f"{_rates(nic.rx_bps, nic.tx_bps)}{speed}  {clean(nic.state or UNKNOWN)}", look.text),
                      Segment(faults, look.severity["warning"])))  # fmt: skip
     for port in sample.ib or ():
         up = port.state == "ACTIVE"
         rate = "" if port.rate_gbps is None else f"  {port.rate_gbps:.0f} Gbit/s"
         faults = "".join(f"  {clean(word)} {n}" for word, n in (port.errors or {}).items() if n)
-        rows.append((look.mark("ok" if up else "critical"), Segment(fit(f"{port.device}/{port.port}", 16) + " ", look.text),
+        rows.append((look.mark("ok" if up else "critical"), Segment(f" {fit(f'{port.device}/{port.port}', 15)} ", look.text),
                      Segment(f"{_rates(port.rx_bps, port.tx_bps)}{rate}  ", look.text),
                      Segment(clean(port.state or UNKNOWN), look.text if up else look.severity["critical"]),
                      Segment(faults, look.severity["warning"])))  # fmt: skip
