@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.inbox import Inbox
 from gpuwatch.link.opening import open_links
 from gpuwatch.link.options import Ask, LinkOptions
-from gpuwatch.link.protocol import Link
 
 
 class Session:
@@ -19,12 +16,11 @@ class Session:
         self.plan = plan
         self.inbox = Inbox()
         self.fleet = Fleet(plan)
-        self._links: Sequence[Link] = open_links(plan, self.inbox, options or LinkOptions(), ask)
+        self._links = open_links(plan, self.inbox, options or LinkOptions(), ask)
 
     def start(self) -> None:
         """Start every link; returns at once."""
-        for link in self._links:
-            link.start()
+        self._links.start()
 
     def poll(self) -> bool:
         """Move all that has arrived into the fleet; True when anything had."""
@@ -34,9 +30,8 @@ class Session:
         return bool(arrivals)
 
     def close(self) -> None:
-        """Close every link; nothing of ours runs on any node afterwards."""
-        for link in self._links:
-            link.close()
+        """Close every link, within 2 s; nothing of ours runs on any node afterwards."""
+        self._links.close()
 
     def __enter__(self) -> Session:
         self.start()

@@ -19,12 +19,12 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "once": (
         "gpuwatch.cli.once",
         "once",
-        "Print what is known now, then exit 0 when all is healthy, else 1.",
+        "Print what is known now; exit 0 when all is healthy, 1 when not.",
     ),
     "dmon": (
         "gpuwatch.cli.dmon",
         "dmon",
-        "Stream one line per GPU and tick, in the columns of nvidia-smi dmon.",
+        "Stream a line per GPU and tick, in the columns of nvidia-smi dmon.",
     ),
     "hosts": ("gpuwatch.cli.hosts", "hosts", "Check a hosts file, or print its JSON Schema."),
 }
@@ -36,6 +36,7 @@ EXAMPLES = """\
 \b
 Examples:
   gpuwatch hosts.yaml              every GPU of a cluster, over ssh
+  gpuwatch 'gpu-[001-016]'         the same without a file
   gpuwatch --local                 this machine
   gpuwatch --demo                  a simulated cluster, no GPU and no ssh
   gpuwatch once hosts.yaml         one report, for scripts and `watch`
@@ -86,7 +87,9 @@ def refuse_misspelt_command(ctx: click.Context, word: str) -> None:
     close = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.7)
     if close:
         raise click.UsageError(
-            f"no file and no command {word!r}; did you mean the command {close[0]!r}?", ctx
+            f"no file and no command {word!r}; did you mean {close[0]!r}? "
+            f"(If {word} is a node: gpuwatch watch {word})",
+            ctx,
         )
 
 
@@ -100,7 +103,8 @@ def refuse_misspelt_command(ctx: click.Context, word: str) -> None:
 def gpuwatch() -> None:
     """Every GPU of a training cluster in one terminal, with nothing installed on the nodes.
 
-    SOURCE is a hosts file (YAML), a plain list of names, or an MPI/DeepSpeed hostfile.
+    SOURCE is a hosts file (YAML, a plain list of names, an MPI or DeepSpeed hostfile) or a node range
+    such as 'gpu-[001-016]'.
     """
 
 

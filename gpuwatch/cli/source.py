@@ -1,5 +1,7 @@
 """The options that say which nodes to watch and how to reach them: one decorator for every command."""
 
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
 from __future__ import annotations
 
 import dataclasses
@@ -8,7 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -56,22 +58,22 @@ class Refusal(click.ClickException):
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
 
-    def show(self, file: Any = None) -> None:
+    def show(self, file: IO[Any] | None = None) -> None:
         """The lines as they are: `file:line:col: text` stays clickable in an editor."""
         click.echo(self.message, file=file, err=file is None)
 
 
-def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def source_options(command: Callable[..., int]) -> Callable[..., int]:
     """Give a command the source options; it receives them as one parameter `source: Source`."""
 
     @functools.wraps(command)
-    def with_source(*args: Any, **given: Any) -> Any:
-        names = ("path", "local", "demo", "accept_new_host_keys", "ask_password", "interval", "ssh_config")
+    def with_source(*args: object, **given: Any) -> int:  # noqa: ANN401  what click parsed, of any type
+        names = ("named", "local", "demo", "accept_new_host_keys", "ask_password", "interval", "ssh_config")
         chosen = {name: given.pop(name) for name in names}
         return command(*args, source=read_source(**chosen), **given)
 
     decorators = (
-        click.argument("path", metavar="[SOURCE]", required=False, type=click.Path(path_type=Path)),
+        click.argument("named", metavar="[SOURCE]", required=False),
         click.option("--local", is_flag=True, help="Watch this machine."),
         click.option("--demo", is_flag=True, help="Watch a simulated cluster."),
         click.option(
@@ -100,7 +102,7 @@ def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def read_source(
     *,
-    path: Path | None,
+    named: str | None,
     local: bool,
     demo: bool,
     accept_new_host_keys: bool,
@@ -108,17 +110,17 @@ def read_source(
     interval: float | None,
     ssh_config: Path | None,
 ) -> Source:
-    """Load the plan that was named, exactly one of a path, `--local` and `--demo`.
+    """Load the plan that was named: exactly one of a file or node range, `--local` and `--demo`.
 
     Raises:
         click.UsageError: none or several were named.
         Refusal: the source has problems.
     """
-    if sum((path is not None, local, demo)) != 1:
-        raise click.UsageError("name what to watch: a hosts file, or --local, or --demo (one of them).")
+    if sum((named is not None, local, demo)) != 1:
+        raise click.UsageError("name what to watch: a hosts file or node range, or --local, or --demo (one).")
     if ssh_config is not None and not ssh_config.is_file():
         raise Refusal([f"{ssh_config}: no such file; -F names an ssh configuration file"])
-    plan = load_plan(path, local=local)
+    plan = load_plan(named, local=local)
     if interval is not None:
         plan = dataclasses.replace(plan, interval_s=interval)
     from gpuwatch.link.options import LinkOptions
@@ -129,23 +131,22 @@ def read_source(
     return Source(plan, options, ask if sys.stdin.isatty() else None)
 
 
-def load_plan(path: Path | None, *, local: bool) -> Plan:
-    """The plan of a file, of this machine, or of the demo (`path` None and not local)."""
-    from gpuwatch.hosts.errors import HostsError
-
-    if path is None:
+def load_plan(named: str | None, *, local: bool) -> Plan:
+    """The plan of a file or node range, of this machine, or of the demo (nothing named and not local)."""
+    if named is None:
         from gpuwatch.hosts.builtin import demo_plan, local_plan
 
         return local_plan() if local else demo_plan()
-    from gpuwatch.hosts.load import load_plan as load
+    from gpuwatch.hosts.errors import HostsError
+    from gpuwatch.hosts.load import load_source
 
     try:
-        return load(path)
+        return load_source(named)
     except HostsError as error:
         raise Refusal(list(error.problems)) from error
 
 
-def ask(prompt: str, secret: bool) -> str:  # noqa: FBT001  the shape that links ask in
+def ask(prompt: str, secret: bool) -> str:
     """Ask the person on the terminal; the prompt goes to stderr so that stdout stays data."""
     answer: str = click.prompt(
         prompt.rstrip(": "), hide_input=secret, default="", show_default=False, err=True

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.inbox import Arrival, ClockReading, Content, LinkStatus, Refused
-from gpuwatch.wire import Bye, Event, GpuSample, Hello, Ranks, Sample
+from gpuwatch.wire import Bye, Event, GpuSample, Hello, HostSample, Ranks, Sample
 
 KEPT_EVENTS = 2_000
 
@@ -53,7 +55,7 @@ class Fleet:
                 node.clock = what
                 return
             case Refused():
-                node.refused += 1
+                node.refused += what.count
                 node.refused_reason = what.reason
                 return
         node.heard_at = at
@@ -89,15 +91,24 @@ class Fleet:
         if sample.agent is not None:
             node.cost = sample.agent
         if sample.host is not None:
-            node.host, node.host_at = sample.host, at - max(0.0, sample.t - sample.host.t)
-            node.host_history.add(node.host_at, sample.host)
+            self._take_host(node, sample.host, at - max(0.0, sample.t - sample.host.t))
         for reading in sample.gpus:
             gpu = node.gpus.get(reading.uuid)
             if gpu is not None:
-                self._take_gpu(gpu, reading, sample.t, at)
+                self._take_gpu(gpu, reading, node.interval_s, sample.t, at)
 
     @staticmethod
-    def _take_gpu(gpu: Gpu, reading: GpuSample, sent: float, at: float) -> None:
+    def _take_host(node: Node, host: HostSample, at: float) -> None:
+        """Disks come in every 30th sample or so: the last ones are kept, with their own age."""
+        if host.disks is not None:
+            node.disks_at = at
+        elif node.host is not None and node.host.disks is not None:
+            host = structs.replace(host, disks=node.host.disks)
+        node.host, node.host_at = host, at
+        node.host_history.add(at, host, node.interval_s)
+
+    @staticmethod
+    def _take_gpu(gpu: Gpu, reading: GpuSample, interval_s: float, sent: float, at: float) -> None:
         gpu.version += 1
         gpu.state, gpu.reason, gpu.stuck_in = reading.state, reading.reason, reading.stuck_in
         gpu.stuck_at = None if reading.stuck_s is None else at - reading.stuck_s
@@ -105,7 +116,7 @@ class Fleet:
             gpu.missing = reading.missing
         if reading.fast is not None:
             gpu.fast, gpu.fast_at = reading.fast, at - max(0.0, sent - reading.fast.t)
-            gpu.history.add(gpu.fast_at, reading.fast)
+            gpu.history.add(gpu.fast_at, reading.fast, interval_s)
         if reading.medium is not None:
             gpu.medium, gpu.medium_at = reading.medium, at - max(0.0, sent - reading.medium.t)
         if reading.slow is not None:

@@ -13,7 +13,15 @@ from typing import Literal, TypeAlias
 from gpuwatch.fleet import quantities
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.fleet.quantities import Quantity
-from gpuwatch.wire import GpuFast
+from gpuwatch.fleet.readings import (
+    host_memory_pct,
+    memory_pct,
+    network_bps,
+    nvlink_bps,
+    pcie_bps,
+    slowdown_pct,
+)
+from gpuwatch.wire import GpuFast, HostSample
 
 Tier: TypeAlias = Literal["fast", "medium", "slow"]
 Scale: TypeAlias = "tuple[float, float] | None"
@@ -26,8 +34,6 @@ PCIE_LANE_BPS = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.5
 """Bytes a second of one lane in one direction after line coding, by PCIe generation."""
 NVLINK_BPS = 25e9
 """One link, one direction: NVLink 2 to 4 (V100, A100, H100); Blackwell's carry twice that."""
-SLOWDOWNS = ("thermal", "sw_thermal", "hw_thermal", "power_brake")
-"""The shares of throttle time that mean trouble; a power cap is ordinary under load."""
 
 
 @dataclass(frozen=True)
@@ -100,13 +106,6 @@ class NodeMetric:
 # --------------------------------------------------------------------------- reading a GPU
 
 
-def memory_pct(fast: GpuFast | None) -> float | None:
-    """Used share of the GPU's memory, 0..100."""
-    if fast is None or fast.memory_used_bytes is None or not fast.memory_total_bytes:
-        return None
-    return 100.0 * fast.memory_used_bytes / fast.memory_total_bytes
-
-
 def power_limit_w(gpu: Gpu) -> float | None:
     """The limit that is enforced now, else the one the GPU was built with."""
     enforced = None if gpu.medium is None else gpu.medium.power_limit_w
@@ -126,16 +125,8 @@ def slowdown_c(gpu: Gpu) -> float | None:
     return None if gpu.info.temperature_slowdown_c is None else float(gpu.info.temperature_slowdown_c)
 
 
-def slowdown_pct(fast: GpuFast | None) -> float | None:
-    """Share of the last interval in thermal or power-brake slowdown: the largest one, for they overlap."""
-    if fast is None or fast.throttle_pct is None:
-        return None
-    shares = [fast.throttle_pct[reason] for reason in SLOWDOWNS if reason in fast.throttle_pct]
-    return max(shares) if shares else None
-
-
-def _slowdown(gpu: Gpu) -> float | None:
-    return slowdown_pct(gpu.fast)
+def _of_fast_tier(derive: Callable[[GpuFast], float | None]) -> Callable[[Gpu], float | None]:
+    return lambda gpu: None if gpu.fast is None else derive(gpu.fast)
 
 
 def _remapped(gpu: Gpu) -> float | None:
@@ -207,7 +198,9 @@ def _no_scale(_gpu: Gpu) -> Scale:
 
 _PERCENT = _fixed(0.0, 100.0)
 _PCIE = _up_to(_pcie_top)
+_PCIE_BOTH = _up_to(lambda gpu: 2.0 * (_pcie_top(gpu) or 0.0))
 _NVLINK = _up_to(_nvlink_top)
+_NVLINK_BOTH = _up_to(lambda gpu: 2.0 * (_nvlink_top(gpu) or 0.0))
 _NVLINKS = _up_to(lambda gpu: gpu.info.nvlink_count)
 _SM_CLOCK = _up_to(lambda gpu: gpu.info.sm_clock_max_mhz)
 _MEMORY_CLOCK = _up_to(lambda gpu: gpu.info.memory_clock_max_mhz)
@@ -231,26 +224,37 @@ def _of_fast() -> list[Metric]:
     q = quantities
     return [
         Metric("util", "utilisation", q.PERCENT, "fast", _fast("utilization_pct"), _PERCENT, "util"),
-        Metric("mem", "memory", q.PERCENT, "fast", lambda gpu: memory_pct(gpu.fast), _PERCENT, "mem"),
+        Metric("mem", "memory", q.PERCENT, "fast", _of_fast_tier(memory_pct), _PERCENT, "mem"),
         Metric("memused", "memory used", q.MEMORY, "fast", _fast("memory_used_bytes"), _up_to(_memory_total)),
         Metric("membw", "memory busy", q.PERCENT, "fast", _fast("memory_utilization_pct"), _PERCENT),
         Metric("temp", "temperature", q.CELSIUS, "fast", _fast("temperature_c"), _temperature, "temp"),
         Metric(
-            "memtemp", "memory temp.", q.CELSIUS, "fast", _fast("memory_temperature_c"), _memory_temperature
+            "memtemp",
+            "memory temperature",
+            q.CELSIUS,
+            "fast",
+            _fast("memory_temperature_c"),
+            _memory_temperature,
         ),
         Metric("power", "power", q.WATTS, "fast", _fast("power_w"), _up_to(power_limit_w), "power"),
-        Metric("powerpct", "power of limit", q.PERCENT, "fast", power_pct, _PERCENT),
+        Metric("powerpct", "power % of limit", q.PERCENT, "fast", power_pct, _PERCENT),
         Metric("smclk", "SM clock", q.MEGAHERTZ, "fast", _fast("sm_clock_mhz"), _SM_CLOCK, "smclk"),
-        Metric("tensor", "tensor act.", q.PERCENT, "fast", _fast("tensor_activity_pct"), _PERCENT, "tensor"),
+        Metric(
+            "tensor", "tensor activity", q.PERCENT, "fast", _fast("tensor_activity_pct"), _PERCENT, "tensor"
+        ),
         Metric("sm", "SM activity", q.PERCENT, "fast", _fast("sm_activity_pct"), _PERCENT),
         Metric("occupancy", "SM occupancy", q.PERCENT, "fast", _fast("sm_occupancy_pct"), _PERCENT),
         Metric("dram", "DRAM activity", q.PERCENT, "fast", _fast("dram_activity_pct"), _PERCENT),
         Metric("fp32", "FP32 activity", q.PERCENT, "fast", _fast("fp32_activity_pct"), _PERCENT),
-        Metric("pcierx", "PCIe in", q.RATE, "fast", _fast("pcie_rx_bps"), _PCIE, "pcierx"),
-        Metric("pcietx", "PCIe out", q.RATE, "fast", _fast("pcie_tx_bps"), _PCIE, "pcietx"),
-        Metric("nvlrx", "NVLink in", q.RATE, "fast", _fast("nvlink_rx_bps"), _NVLINK, "nvlrx"),
-        Metric("nvltx", "NVLink out", q.RATE, "fast", _fast("nvlink_tx_bps"), _NVLINK, "nvltx"),
-        Metric("throttle", "slowed down", q.PERCENT, "fast", _slowdown, _PERCENT, "throttle"),
+        Metric("pcierx", "PCIe in", q.RATE, "fast", _fast("pcie_rx_bps"), _PCIE),
+        Metric("pcietx", "PCIe out", q.RATE, "fast", _fast("pcie_tx_bps"), _PCIE),
+        Metric("pcie", "PCIe", q.RATE, "fast", _of_fast_tier(pcie_bps), _PCIE_BOTH, "pcie"),
+        Metric("nvlrx", "NVLink in", q.RATE, "fast", _fast("nvlink_rx_bps"), _NVLINK),
+        Metric("nvltx", "NVLink out", q.RATE, "fast", _fast("nvlink_tx_bps"), _NVLINK),
+        Metric("nvlink", "NVLink", q.RATE, "fast", _of_fast_tier(nvlink_bps), _NVLINK_BOTH, "nvlink"),
+        Metric(
+            "throttle", "slowed down", q.PERCENT, "fast", _of_fast_tier(slowdown_pct), _PERCENT, "throttle"
+        ),
         Metric("powercap", "power capped", q.PERCENT, "fast", _power_cap, _PERCENT),
         Metric("age", "age", q.SECONDS, "fast", lambda _gpu: None, _fixed(0.0, 10.0)),
     ]
@@ -284,22 +288,8 @@ HEAT_METRICS = ("util", "mem", "powerpct", "temp", "tensor", "age")
 """The heat map's cycle, in order."""
 
 
-def host_memory_pct(node: Node, _now: float = 0.0) -> float | None:
-    """Used share of the host's memory, 0..100."""
-    if node.host is None or node.host.memory_used_bytes is None or not node.host.memory_total_bytes:
-        return None
-    return 100.0 * node.host.memory_used_bytes / node.host.memory_total_bytes
-
-
-def _rate_sum(direction: Literal["rx_bps", "tx_bps"]) -> Callable[[Node, float], float | None]:
-    def read(node: Node, _now: float) -> float | None:
-        if node.host is None:
-            return None
-        ports = [*(node.host.nics or ()), *(node.host.ib or ())]
-        rates = [rate for port in ports if (rate := getattr(port, direction)) is not None]
-        return float(sum(rates)) if rates else None
-
-    return read
+def _of_host(derive: Callable[[HostSample], float | None]) -> Callable[[Node, float], float | None]:
+    return lambda node, _now: None if node.host is None else derive(node.host)
 
 
 def _host(field: str) -> Callable[[Node, float], float | None]:
@@ -316,9 +306,9 @@ def _of_nodes() -> list[NodeMetric]:
         NodeMetric("cpu", "CPU", q.PERCENT, _host("cpu_pct"), "cpu"),
         NodeMetric("iowait", "I/O wait", q.PERCENT, _host("iowait_pct")),
         NodeMetric("load", "load 1 min", q.LOAD, _host("load_1m")),
-        NodeMetric("hostmem", "host memory", q.PERCENT, host_memory_pct, "memory"),
-        NodeMetric("rx", "network in", q.RATE, _rate_sum("rx_bps"), "rx"),
-        NodeMetric("tx", "network out", q.RATE, _rate_sum("tx_bps"), "tx"),
+        NodeMetric("hostmem", "host memory", q.PERCENT, _of_host(host_memory_pct), "memory"),
+        NodeMetric("rx", "network in", q.RATE, _of_host(lambda host: network_bps(host, "rx_bps")), "rx"),
+        NodeMetric("tx", "network out", q.RATE, _of_host(lambda host: network_bps(host, "tx_bps")), "tx"),
         NodeMetric("gpus", "GPUs present", q.COUNT, _present),
         NodeMetric("nodeage", "node age", q.SECONDS, lambda node, now: node.age(now)),
     ]

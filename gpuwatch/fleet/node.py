@@ -75,6 +75,8 @@ class Node:
     """By UUID; a GPU that was seen once stays, as lost."""
     host: HostSample | None = None
     host_at: float | None = None
+    disks_at: float | None = None
+    """When `host.disks` was read: less often than the rest of `host`."""
     host_history: HostHistory = field(default_factory=HostHistory)
     cost: AgentCost | None = None
     processes: list[Process] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""YAML text as a tree of nodes with their places: bounded, and with every complaint at its line and column."""
+"""YAML text as a tree of nodes with their places: bounded, every complaint at its line and column."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from typing import Any
 import yaml
 from yaml.reader import Reader
 
-from gpuwatch.hosts.errors import Place, Problems, plain, shown
+from gpuwatch.hosts.errors import Place, Problems, escaped, shown
 
 MAX_DEPTH = 16
 MAX_NODES = 200_000
 """Values in a document with every alias counted as often as it is used."""
 
-_Loader: Any = getattr(
-    yaml, "CSafeLoader", yaml.SafeLoader
-)  # libyaml is ten times faster, where it is built in
+# libyaml is ten times faster, where it is built in
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def place(node: yaml.Node) -> Place:
@@ -24,7 +23,7 @@ def place(node: yaml.Node) -> Place:
 
 
 def compose(text: str, problems: Problems) -> yaml.Node | None:
-    """The root of the one document in `text`; None when there is none, or it cannot be read (then it is noted)."""
+    """The root of the one document in `text`; None when empty or not readable (that is then noted)."""
     bad = Reader.NON_PRINTABLE.search(text)
     if bad is not None:
         line, column = text.count("\n", 0, bad.start()) + 1, bad.start() - text.rfind("\n", 0, bad.start())
@@ -39,49 +38,49 @@ def compose(text: str, problems: Problems) -> yaml.Node | None:
         problems.add(_place(mark) if mark else Place(1, 1), _complaint(error, text))
         return None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        problems.add(Place(1, 1), f"not YAML: {plain(str(error))}")
+        problems.add(Place(1, 1), f"not YAML: {escaped(str(error))}")
         return None
     return root
 
 
-def _place(mark: yaml.Mark) -> Place:
+def _place(mark: Any) -> Place:  # noqa: ANN401 - libyaml's marks and PyYAML's share no type
     return Place(mark.line + 1, mark.column + 1)
 
 
 def _complaint(error: yaml.MarkedYAMLError, text: str) -> str:
-    parts = [plain(part) for part in (error.problem, error.context) if part]
+    parts = [escaped(part) for part in (error.problem, error.context) if part]
     mark = error.problem_mark or error.context_mark
     lines = text.splitlines()
     line = lines[mark.line] if mark and mark.line < len(lines) else ""
-    hint = "; inside [...] or {...} a range such as 'node[1-8]' needs quotes" if line.count("[") > 1 else ""
+    nested = max(line.count("["), line.count("{")) > 1 or ("[" in line and "{" in line)
+    hint = "; inside [...] or {...} ranges and placeholders need quotes" if nested else ""
     hint = "; YAML is indented with spaces, not tabs" if line.lstrip(" ").startswith("\t") else hint
     return f"not YAML: {', '.join(parts)}{hint}"
 
 
 def _bounded(text: str, problems: Problems) -> bool:
-    """Whether the document stays small when its aliases are followed; judged from the events, before composing."""
+    """Whether the document stays small with its aliases followed; judged from events, before composing."""
     sizes: dict[str, int] = {}
     opened: list[tuple[str | None, int]] = []
     total = 0
     for event in yaml.parse(text, Loader=_Loader):
+        anchor = getattr(event, "anchor", None)
         if isinstance(event, yaml.AliasEvent):
-            if event.anchor not in sizes:  # unknown, or the anchor of what is still open: a loop
+            if anchor not in sizes:  # unknown, or still open: a loop
                 problems.add(
-                    _place(event.start_mark), f"the alias {shown('*' + event.anchor)} has no anchor before it"
+                    _place(event.start_mark), f"the alias {shown(f'*{anchor}')} has no anchor before it"
                 )
                 return False
-            total += sizes[event.anchor]
+            total += sizes[anchor]
         elif isinstance(event, yaml.ScalarEvent):
             total += 1
-            if event.anchor:
-                sizes[event.anchor] = 1
+            sizes.update({anchor: 1} if anchor else {})
         elif isinstance(event, yaml.CollectionStartEvent):
+            opened.append((anchor, total))
             total += 1
-            opened.append((event.anchor, total))
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, before = opened.pop()
-            if anchor:
-                sizes[anchor] = total - before + 1
+            sizes.update({anchor: total - before} if anchor else {})
         if len(opened) > MAX_DEPTH or total > MAX_NODES:
             what = "nested too deep" if len(opened) > MAX_DEPTH else f"more than {MAX_NODES:,} values"
             problems.add(_place(event.start_mark), f"{what} for a hosts file")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 SHOWN_LENGTH = 60
@@ -37,12 +38,26 @@ class Problems:
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self._found: list[tuple[Place, str]] = []
+        self._found: dict[tuple[Place, str], None] = {}  # a mistake under an alias is met more than once
+        self._subject = "the file"
 
     def add(self, place: Place, text: str) -> None:
         """Note a problem; its text has passed every foreign string through `shown`."""
-        if (place, text) not in self._found:  # one mistake under an alias is read more than once
-            self._found.append((place, text))
+        self._found[place, text] = None
+
+    def refuse(self, place: Place, text: str) -> None:
+        """Note that the value now being read `must be ...`; the message begins with its key."""
+        self.add(place, f"{self._subject} {text}")
+
+    @contextmanager
+    def about(self, key: str) -> Iterator[None]:
+        """What is refused meanwhile is the value of `key`."""
+        before, self._subject = self._subject, shown(key)
+        yield
+        self._subject = before
+
+    def __len__(self) -> int:
+        return len(self._found)
 
     def raise_any(self) -> None:
         """Raise what was found, sorted by place.
@@ -51,12 +66,12 @@ class Problems:
             HostsError: when there is at least one problem.
         """
         if self._found:
-            source = plain(self.source)
-            lines = (f"{source}:{at.line}:{at.column}: {text}" for at, text in sorted(self._found))
-            raise HostsError(list(lines))
+            source = escaped(self.source)
+            lines = [f"{source}:{at.line}:{at.column}: {text}" for at, text in sorted(self._found)]
+            raise HostsError(lines)
 
 
-def plain(text: str) -> str:
+def escaped(text: str) -> str:
     """`text` with everything that could steer a terminal written as an escape."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
@@ -64,10 +79,10 @@ def plain(text: str) -> str:
 def shown(text: str) -> str:
     """A foreign string in quotes, harmless and not too long, for use in a message."""
     cut = text if len(text) <= SHOWN_LENGTH else text[:SHOWN_LENGTH] + "..."
-    return f"'{plain(cut)}'"
+    return f"'{escaped(cut)}'"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`, did you mean 'x'?` when a known word is close, else nothing."""
     close = difflib.get_close_matches(word[:SHOWN_LENGTH], list(known), n=1)
-    return f", did you mean '{plain(close[0])}'?" if close else ""
+    return f", did you mean '{escaped(close[0])}'?" if close else ""

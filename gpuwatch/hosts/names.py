@@ -22,6 +22,9 @@ MAX_NODES = 10_000
 MAX_NAME = 253
 """The longest name that DNS allows."""
 
+USER = r"[^\s-]\S{0,255}"
+"""What a user name may look like; one that begins with `-` would be an option of ssh."""
+
 _OPERAND = re.compile(r"(?:[^\s,!&^\[\]]|\[[^\[\]]*\])+")
 _OPERATOR = re.compile(r"\s*([,!&^])\s*|\s+")
 _PIECE = re.compile(r"\[([^\[\]]*)\]|([^\[\]]+)")
@@ -59,6 +62,23 @@ def expand(text: str) -> list[str]:
     for operand in operands:
         _combine(names, operand)
     return list(names)
+
+
+def expand_login(text: str) -> tuple[str | None, list[str]]:
+    """The user of `[user@]range`, None when there is none, and the node names.
+
+    Raises:
+        RangeError: as `expand` does, or the user cannot be one.
+    """
+    user, separator, nodes = text.rpartition("@")
+    if not separator:
+        return None, expand(text)
+    if not re.fullmatch(USER, user) or not user.isprintable():
+        raise RangeError(0, f"{shown(user)} is not a user name")
+    try:
+        return user, expand(nodes)
+    except RangeError as error:
+        raise RangeError(len(user) + 1 + error.offset, str(error)) from None
 
 
 def fold(names: Iterable[str]) -> str:

@@ -21,7 +21,7 @@ class NodeSpec:
     jump: str | None = None
     """`[user@]host[:port][,...]`, over what ssh_config says."""
     command: tuple[str, ...] = ()
-    """The argv of a `command` link; gpuwatch appends the remote command as one last argument."""
+    """The argv of a `command` link; `link.command.command_argv` says where the remote command goes in it."""
     python: str | None = None
     """The interpreter on the node; None: the first that is found."""
     labels: dict[str, str] = field(default_factory=dict)

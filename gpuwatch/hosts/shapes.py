@@ -1,4 +1,4 @@
-"""What a single value in a hosts file may look like. One description reads the value and makes its JSON Schema."""
+"""What a single value in a hosts file may look like: one description reads it and makes its JSON Schema."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Shape(abc.ABC):
 
     def refuse(self, node: yaml.Node, problems: Problems) -> None:
         """Note that the value is not of this shape."""
-        problems.add(place(node), f"must be {self.what}, not {described(node)}")
+        problems.refuse(place(node), f"must be {self.what}, not {described(node)}")
 
 
 def described(node: yaml.Node) -> str:
@@ -51,7 +51,7 @@ def described(node: yaml.Node) -> str:
         return "a mapping"
     if node.tag == _NULL:
         return "nothing"
-    return shown(str(node.value)) + (" in quotes" if node.style in ("'", '"') else "")
+    return shown(str(node.value)) + (" in quotes" if quoted(node) else "")
 
 
 def scalar(node: yaml.Node) -> str | None:
@@ -61,9 +61,14 @@ def scalar(node: yaml.Node) -> str | None:
     return None
 
 
+def quoted(node: yaml.Node) -> bool:
+    """Whether a single value is written in quotes, or as a block."""
+    return isinstance(node, yaml.ScalarNode) and bool(node.style)
+
+
 def unquoted(node: yaml.Node) -> str | None:
     """The text of a single value that stands without quotes, as a number must."""
-    return scalar(node) if not getattr(node, "style", None) else None
+    return None if quoted(node) else scalar(node)
 
 
 class Text(Shape):
@@ -76,7 +81,8 @@ class Text(Shape):
         """The text."""
         text = scalar(node)
         if text is None or not self.fits(text):
-            return self.refuse(node, problems)
+            self.refuse(node, problems)
+            return None
         return text
 
     def fits(self, text: str) -> bool:
@@ -102,7 +108,7 @@ class Choice(Shape):
         if text in self.words:
             return text
         hint = did_you_mean(text or "", self.words)
-        problems.add(place(node), f"must be {self.what}, not {described(node)}{hint}")
+        problems.refuse(place(node), f"must be {self.what}, not {described(node)}{hint}")
         return None
 
     def schema(self) -> Schema:
@@ -122,7 +128,8 @@ class Whole(Shape):
         text = unquoted(node)
         if text is not None and _WHOLE.fullmatch(text) and self.least <= int(text) <= self.most:
             return int(text)
-        return self.refuse(node, problems)
+        self.refuse(node, problems)
+        return None
 
     def schema(self) -> Schema:
         """An integer with its limits."""
@@ -134,14 +141,15 @@ class Number(Shape):
 
     def __init__(self, least: float, most: float, unit: str) -> None:
         self.least, self.most = least, most
-        self.what = f"a number of {unit} from {least:g} to {most:g}"
+        self.what = f"a number from {least:g} to {most:g} ({unit})"
 
     def read(self, node: yaml.Node, problems: Problems) -> float | None:
         """The number."""
         text = unquoted(node)
         if text is not None and _NUMBER.fullmatch(text) and self.least <= float(text) <= self.most:
             return float(text)
-        return self.refuse(node, problems)
+        self.refuse(node, problems)
+        return None
 
     def schema(self) -> Schema:
         """A number with its limits."""

@@ -27,7 +27,7 @@ class ListOf(Shape):
         if self.or_single and scalar(node) is not None:
             value = self.item.read(node, problems)
             return None if value is None else [value]
-        problems.add(place(node), f"must be {self.what}, not {self._but(node)}")
+        problems.refuse(place(node), f"must be {self.what}, not {self._but(node)}")
         return None
 
     def schema(self) -> Schema:
@@ -60,7 +60,7 @@ class Entry:
 
 
 def pairs(node: yaml.MappingNode, problems: Problems) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
-    """The keys of a mapping with their key and value nodes; one that is given twice is noted and comes once."""
+    """The keys of a mapping with their key and value nodes; one given twice is noted and comes once."""
     seen: dict[str, int] = {}
     for key_node, value in node.value:
         key = scalar(key_node)
@@ -83,7 +83,8 @@ class Record(Shape):
     def read(self, node: yaml.Node, problems: Problems) -> Entry | None:
         """The entry with every value that could be read."""
         if not isinstance(node, yaml.MappingNode):
-            return self.refuse(node, problems)
+            self.refuse(node, problems)
+            return None
         entry = Entry(place(node))
         for name, key_node, value_node in pairs(node, problems):
             key = self.keys.get(name)
@@ -91,12 +92,13 @@ class Record(Shape):
                 problems.add(place(key_node), f"unknown key {shown(name)}{self._hint(name)}")
                 continue
             entry.places[name] = place(value_node)
-            value = key.shape.read(value_node, problems)
+            with problems.about(name):
+                value = key.shape.read(value_node, problems)
             if value is not None:
                 entry.values[name] = value
         for key in self.keys.values():
             if key.required and key.name not in entry.places:
-                problems.add(entry.place, f"the key '{key.name}' is missing in {self.what}")
+                problems.add(entry.place, f"{self.what} needs the key '{key.name}'")
         return entry
 
     def schema(self) -> Schema:
@@ -121,13 +123,15 @@ class MapOf(Shape):
     def read(self, node: yaml.Node, problems: Problems) -> dict[str, Any] | None:
         """Name -> value, for every pair that could be read."""
         if not isinstance(node, yaml.MappingNode):
-            return self.refuse(node, problems)
+            self.refuse(node, problems)
+            return None
         found = {}
         for name, key_node, value_node in pairs(node, problems):
             if not self.name.fits(name):
                 problems.add(place(key_node), f"{shown(name)} is not {self.name.what}")
                 continue
-            value = self.value.read(value_node, problems)
+            with problems.about(name):
+                value = self.value.read(value_node, problems)
             if value is not None:
                 found[name] = value
         return found
@@ -160,7 +164,10 @@ class OneOf(Shape):
             shape = self._many
         else:
             shape = self._single if scalar(node) is not None else None
-        return shape.read(node, problems) if shape else self.refuse(node, problems)
+        if shape is None:
+            self.refuse(node, problems)
+            return None
+        return shape.read(node, problems)
 
     def schema(self) -> Schema:
         """Any of the shapes."""

@@ -8,9 +8,12 @@ from __future__ import annotations
 import threading
 from collections import deque
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from gpuwatch.wire import AnyFrame, Sample
+
+if TYPE_CHECKING:
+    from gpuwatch.link.ssh.facts import LoginFacts
 
 Phase: TypeAlias = Literal["connecting", "live", "lost"]
 
@@ -29,6 +32,8 @@ class LinkStatus:
     """What the login shell printed before the agent spoke."""
     start_s: float | None = None
     """Seconds from the remote command to the agent's start marker (a slow rc file shows here)."""
+    login: LoginFacts | None = None
+    """How the ssh connection was made, once it was; None for other links."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,8 @@ class Refused:
     """Bytes that were not a frame; counted and shown, never fatal."""
 
     reason: str
+    """Of the newest, where there are several."""
+    count: int = 1
 
 
 Content: TypeAlias = AnyFrame | LinkStatus | ClockReading | Refused

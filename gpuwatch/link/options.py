@@ -22,4 +22,4 @@ class LinkOptions:
     """Logins under way at once; 8-32 is enough, more only adds latency."""
     connect_timeout_s: float = 10.0
     ssh_config: str | None = None
-    """Path of the ssh configuration to read instead of ~/.ssh/config (`-F`)."""
+    """An ssh_config to read instead of the user's and the system's (`ssh -F`)."""

@@ -148,7 +148,7 @@ def fast_tier(reading: Reading, at: float, energy_j: float) -> wire.GpuFast:
         memory_total_bytes=scenario.MEMORY_TOTAL,
         memory_reserved_bytes=scenario.MEMORY_IDLE,
         temperature_c=round(reading.temperature_c),
-        memory_temperature_c=round(reading.temperature_c + 7.0),
+        memory_temperature_c=round(reading.temperature_c + 2.0),
         power_w=round(reading.power_w, 1),
         energy_j=energy_j,
         sm_clock_mhz=reading.clock_mhz,
@@ -194,7 +194,7 @@ def fall_events(seq: int, at: float) -> Iterator[wire.Event]:
                      remedy=remedy, source="nvml")  # fmt: skip
     yield wire.Event(t=at, seq=seq + 1, event="xid", title=title, severity="critical", gpu=uuid, code=79,
                      pid=52_000 + gpu, detail=line, remedy=remedy, source="kernel")  # fmt: skip
-    yield wire.Event(t=at + 0.4, seq=seq + 2, event="gpu_lost", title=f"GPU {gpu} is lost", severity="critical",
+    yield wire.Event(t=at + 0.4, seq=seq + 2, event="gpu_lost", title="GPU is lost", severity="critical",
                      gpu=uuid, detail="GPU is lost", remedy=remedy, source="agent")  # fmt: skip
 
 

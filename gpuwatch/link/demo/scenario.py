@@ -1,7 +1,7 @@
 """What the demo cluster does, as a pure function of seed, node, GPU and second.
 
-One training job on every GPU. From second 20 one GPU overheats and slows itself down, and all others wait for
-it in every step. At second 45 another GPU falls off the bus: its rank hangs in the driver, all others spin in a
+One training job on every GPU. From second 20 one GPU overheats and slows itself down; all others wait for it
+in every step. At second 45 another GPU falls off the bus: its rank hangs in the driver, all others spin in a
 collective that cannot end, until NCCL's watchdog kills them half a minute later. Then nothing runs.
 """
 

@@ -1,0 +1,133 @@
+"""The kernel log's Xids, as events."""
+
+import time
+
+from .kernel_sources import Journal, Kmsg, journal_command, open_kmsg
+from .xid_lines import event
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Iterable  # noqa: F401 - used in type comments
+
+HISTORY_S = 24 * 3600.0
+"""How far back events from before the start are told."""
+SAME_EVENT_S = 60.0
+"""Equal errors of one GPU closer than this are one event with a count."""
+MAX_EVENTS = 256
+RETRY_S = 60.0
+"""After a source ended (the journal was restarted) it is opened again so much later."""
+
+UNREADABLE = {
+    "code": "kernel_log_unreadable",
+    "text": "The kernel log cannot be read: only the Xid errors that NVML tells while watching are seen.",
+    "severity": "info",
+    "remedy": "Put the user into the group adm or systemd-journal, or set kernel.dmesg_restrict=0 (sysctl).",
+}
+
+
+class KernelLog(object):
+    """Follows the kernel log without ever waiting for it.
+
+    `source` says where it is read (None: nowhere), `notice` what to tell the user then; both may change
+    when a source ends. To be made in a thread that lives as long as the agent: a child started here ends
+    with that thread.
+    """
+
+    def __init__(self, clock=time.time, kmsg="/dev/kmsg", journal=None, monotonic=time.monotonic):
+        # type: (Callable[[], float], str, list[str] | None, Callable[[], float]) -> None
+        self._clock = clock
+        self._monotonic = monotonic
+        self._kmsg = kmsg
+        self._journal = journal
+        self._reader = self._open()
+        self._not_before = clock() - HISTORY_S
+        self._retry_at = None  # type: float | None
+
+    @property
+    def source(self):
+        # type: () -> str | None
+        """/dev/kmsg, journalctl, or None."""
+        return None if self._reader is None else self._reader.name
+
+    @property
+    def notice(self):
+        # type: () -> dict[str, object] | None
+        """A dict with the keys of `wire.Notice` while the log cannot be read."""
+        return dict(UNREADABLE) if self._reader is None else None
+
+    def poll(self):
+        # type: () -> list[dict[str, object]]
+        """The events since the last poll, oldest first; at first those of the last 24 hours."""
+        if self._reader is None and self._retry_at is not None and self._clock() >= self._retry_at:
+            self._reader = self._open()
+        if self._reader is None:
+            return []
+        try:
+            records = self._reader.read()
+        except OSError:
+            self.close()
+            self._not_before, self._retry_at = self._clock(), self._clock() + RETRY_S
+            return []
+        return gather((t, text) for t, text in records if t >= self._not_before)
+
+    def close(self):
+        # type: () -> None
+        """Let go of the log; a child process is ended and reaped."""
+        self._retry_at = None
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def _open(self):
+        # type: () -> Kmsg | Journal | None
+        descriptor = open_kmsg(self._kmsg)
+        if descriptor is not None:
+            return Kmsg(descriptor, self._clock, self._monotonic)
+        command = self._journal or journal_command()
+        if command is None:
+            return None
+        try:
+            return Journal(command)
+        except OSError:
+            return None
+
+
+def gather(records):
+    # type: (Iterable[tuple[float, str]]) -> list[dict[str, object]]
+    """The events in (unix seconds, text) records; equal ones close together are one with a `count`.
+
+    A line about a fallen GPU next to its own Xid 79 is the same news and is dropped. Of very many the newest
+    `MAX_EVENTS` are told, after an event that counts the others.
+    """
+    events = []  # type: list[dict[str, object]]
+    latest = {}  # type: dict[tuple[object, ...], tuple[float, dict[str, object]]]
+    for t, text in records:
+        found = event(text)
+        if found is None:
+            continue
+        key = (found["event"], found["code"], found.get("bus_id"))
+        before = latest.get(key)
+        if before is not None and t - before[0] <= SAME_EVENT_S:
+            same = before[1]
+            count = same["count"]
+            same["count"] = (count if isinstance(count, int) else 0) + 1
+        else:
+            same = dict(found, t=t, count=1)
+            events.append(same)
+        latest[key] = (t, same)
+    fallen = {one.get("bus_id") for one in events if one["code"] == 79}
+    news = [one for one in events if one["code"] is not None or one.get("bus_id") not in fallen]
+    return news if len(news) <= MAX_EVENTS else [_left_out(news[:-MAX_EVENTS])] + news[-MAX_EVENTS:]
+
+
+def _left_out(events):
+    # type: (list[dict[str, object]]) -> dict[str, object]
+    title = "{} older errors in the kernel log are not listed".format(len(events))
+    return {
+        "event": "agent",
+        "code": None,
+        "title": title,
+        "severity": "info",
+        "source": "kernel",
+        "t": events[-1]["t"],
+    }

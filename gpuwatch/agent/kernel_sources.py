@@ -1,0 +1,179 @@
+"""Where the kernel log can be read: the kernel's own device, or the journal's."""
+
+import ctypes
+import errno
+import glob
+import os
+import re
+import signal
+import subprocess
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable  # noqa: F401 - used in type comments
+
+MAX_RECORDS = 4000
+"""Read in one poll at most; a flood goes on in the next one."""
+_RECORD_BYTES = 8192
+_PR_SET_PDEATHSIG = 1
+_JOURNALS = ("/var/log/journal/*/system.journal", "/run/log/journal/*/system.journal")
+
+
+class Kmsg(object):
+    """/dev/kmsg: one record a read, never waiting.
+
+    A record's own clock is the kernel's since boot and drifts by seconds in months, so what arrives while
+    we are watching is kept between the poll before and now.
+    """
+
+    name = "/dev/kmsg"
+
+    def __init__(self, descriptor, clock=time.time, monotonic=time.monotonic):
+        # type: (int, Callable[[], float], Callable[[], float]) -> None
+        self._descriptor = descriptor
+        self._clock = clock
+        self._monotonic = monotonic
+        self._caught_up_at = None  # type: float | None
+
+    def read(self):
+        # type: () -> list[tuple[float, str]]
+        """The new records: (unix seconds, text)."""
+        records = []  # type: list[tuple[float, str]]
+        boot, now = self._clock() - self._monotonic(), self._clock()
+        for _ in range(MAX_RECORDS):
+            try:
+                data = os.read(self._descriptor, _RECORD_BYTES)
+            except OSError as error:
+                if error.errno in (errno.EPIPE, errno.EINTR):
+                    continue  # EPIPE: overwritten before we came; the next read goes on with what is left
+                if error.errno == errno.EAGAIN:
+                    self._caught_up_at = now
+                    break
+                raise
+            if not data:
+                raise OSError(errno.ENODATA, "the kernel log ended")
+            record = parse_kmsg(data)
+            if record is not None:
+                t = min(boot + record[0], now)
+                records.append((t if self._caught_up_at is None else max(t, self._caught_up_at), record[1]))
+        return records
+
+    def close(self):
+        # type: () -> None
+        """Close the device."""
+        os.close(self._descriptor)
+
+
+def parse_kmsg(data):
+    # type: (bytes) -> tuple[float, str] | None
+    """Seconds since boot and text of a record `priority,sequence,microseconds,flags;text`.
+
+    The format is the kernel's Documentation/ABI/testing/dev-kmsg.
+    """
+    head, separator, rest = data.partition(b";")
+    fields = head.split(b",")
+    if not separator or len(fields) < 3 or not fields[2].isdigit():
+        return None
+    text = rest.split(b"\n", 1)[0].decode("utf-8", "replace")
+    return int(fields[2]) / 1e6, re.sub(r"\\x([0-9a-f]{2})", lambda found: chr(int(found.group(1), 16)), text)
+
+
+def open_kmsg(path="/dev/kmsg"):
+    # type: (str) -> int | None
+    """A descriptor at the oldest record; None where this user may not read it."""
+    try:
+        return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+class Journal(object):
+    """`journalctl` following the kernel's messages of this boot, in a child that ends with us."""
+
+    name = "journalctl"
+
+    def __init__(self, command):
+        # type: (list[str]) -> None
+        self._partial = b""
+        self._child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            preexec_fn=_die_with_parent(),  # noqa: PLW1509 - one prepared system call
+        )
+        assert self._child.stdout is not None  # noqa: S101 - asked for above
+        self._pipe = self._child.stdout.fileno()
+        os.set_blocking(self._pipe, False)
+
+    def read(self):
+        # type: () -> list[tuple[float, str]]
+        """The new records: (unix seconds, text)."""
+        data, ended = self._partial, False
+        while len(data) < (4 << 20):
+            try:
+                piece = os.read(self._pipe, 1 << 16)
+            except BlockingIOError:
+                break
+            if not piece:
+                ended = True
+                break
+            data += piece
+        if ended and len(data) == len(self._partial):
+            raise OSError(errno.ENODATA, "journalctl ended")
+        whole, newline, self._partial = data.rpartition(b"\n")
+        return parse_journal((whole + newline).decode("utf-8", "replace"))
+
+    def close(self):
+        # type: () -> None
+        """End the child and reap it."""
+        self._child.kill()
+        self._child.wait()
+        if self._child.stdout is not None:
+            self._child.stdout.close()
+
+
+def parse_journal(text):
+    # type: (str) -> list[tuple[float, str]]
+    """The records of `-o short-unix`: `1700000000.123456 host kernel: text`, further lines indented."""
+    records = []  # type: list[tuple[float, str]]
+    for line in text.splitlines():
+        match = re.match(r"(\d{9,11}\.\d+) \S+ [^:]*: (.*)", line)
+        if match:
+            records.append((float(match.group(1)), match.group(2)))
+        elif records and line[:1] == " ":
+            t, before = records[-1]
+            records[-1] = (t, before + "\n" + line.strip())
+    return records
+
+
+def journal_command():
+    # type: () -> list[str] | None
+    """The command that follows the kernel's messages; None where this user may not see them.
+
+    Without the right `journalctl` waits for ever and says nothing, so the files are looked at first.
+    """
+    readable = any(os.access(path, os.R_OK) for pattern in _JOURNALS for path in glob.glob(pattern))
+    program = next((p for p in ("/usr/bin/journalctl", "/bin/journalctl") if os.access(p, os.X_OK)), None)
+    if program is None or not readable:
+        return None
+    return [program, "-k", "-f", "-o", "short-unix", "-n", "2000", "--no-pager", "-q"]
+
+
+def _die_with_parent():
+    # type: () -> Callable[[], None] | None
+    """To be called in the child: the kernel ends it when the thread that started it is gone."""
+    try:
+        prctl = ctypes.CDLL(None).prctl
+    except (AttributeError, OSError):
+        return None
+    parent = os.getpid()
+
+    def arm():
+        # type: () -> None
+        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(0)
+
+    return arm

@@ -1,0 +1,49 @@
+"""Who runs on this node: the cheap part of every process, and its place in the tree."""
+
+import os
+
+from .procfs import clean, names, read_bytes
+
+MAX_DEPTH = 24
+
+
+class Stat(object):
+    """One line of /proc/PID/stat, as proc(5) numbers its fields."""
+
+    __slots__ = ("cpu_ticks", "name", "parent", "rss_pages", "start_ticks", "state")
+
+    def __init__(self, line):
+        # type: (bytes) -> None
+        head, _, tail = line.rpartition(b")")
+        fields = tail.split()
+        self.name = clean(head.partition(b"(")[2].decode("utf-8", "replace"), 64) or "?"
+        self.state = fields[0].decode("ascii", "replace")
+        self.parent = int(fields[1])
+        self.cpu_ticks = int(fields[11]) + int(fields[12])
+        self.start_ticks = int(fields[19])
+        self.rss_pages = int(fields[21])
+
+
+def read_stat(proc, pid):
+    # type: (str, int) -> Stat | None
+    """None for a process that is not there (any more, or not in this pid namespace)."""
+    line = read_bytes(os.path.join(proc, str(pid), "stat"), 2048)
+    try:
+        return Stat(line) if line else None
+    except (ValueError, IndexError):
+        return None
+
+
+def pids(proc):
+    # type: (str) -> list[int]
+    """All processes that can be seen."""
+    return [int(name) for name in names(proc) if name.isdigit()]
+
+
+def boot_time(proc):
+    # type: (str) -> float | None
+    """Unix seconds at which the kernel started, of /proc/stat."""
+    for line in (read_bytes(os.path.join(proc, "stat"), 1 << 20) or b"").splitlines():
+        if line.startswith(b"btime "):
+            return float(line.split()[1])
+    return None

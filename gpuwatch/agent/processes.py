@@ -1,0 +1,243 @@
+"""The processes of interest: those that hold a GPU, and those that carry a rank."""
+
+import os
+import time
+
+from .background import Rounds
+from .inspection import Details
+from .process_table import MAX_DEPTH, boot_time, pids, read_stat
+from .procfs import read_bytes
+from .rank_owners import carries_rank, owners
+from .ranks import identity, variables
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Iterator  # noqa: F401 - used in type comments
+
+    from .process_table import Stat  # noqa: F401 - used in type comments
+
+MAX_PROCESSES = 1024
+SCAN_EVERY_S = 4.5
+"""All processes are looked through for ranks this often at most; those on a GPU every time."""
+YOUNG_S = 10.0
+"""A process this young may still be between fork and exec: its environment is read again."""
+RECHECK_S = 60.0
+"""Every process is looked at anew this often: a pid is used again, a shell becomes python."""
+DETAILS_EVERY_S = 30.0
+"""Log files come and go while a process lives."""
+MAX_ENVIRON = 1 << 20
+_INITIAL_PID_NAMESPACE = "pid:[4026531836]"
+"""PROC_PID_INIT_INO of the kernel: the namespace whose pids the driver speaks of."""
+_KERNEL_THREADS = 2
+
+
+class _Known(object):
+    """What is remembered of one process."""
+
+    __slots__ = (
+        "checked",
+        "cpu",
+        "details",
+        "details_due",
+        "name",
+        "parent",
+        "start",
+        "start_ticks",
+        "variables",
+    )
+
+    def __init__(self, found, checked, start):
+        # type: (Stat, float, float | None) -> None
+        self.name = found.name
+        self.parent = found.parent
+        self.start_ticks = found.start_ticks
+        self.start = start
+        self.checked = checked
+        self.variables = None  # type: dict[str, str] | None
+        self.details = None  # type: Details | None
+        self.details_due = 0.0
+        self.cpu = None  # type: tuple[float, int] | None
+
+
+class ProcessReader(object):
+    """Joins NVML's process ids to /proc and finds the ranks among all processes."""
+
+    def __init__(self, clock=time.time, proc="/proc", monotonic=time.monotonic):
+        # type: (Callable[[], float], str, Callable[[], float]) -> None
+        self._clock = clock
+        self._proc = proc
+        self._monotonic = monotonic
+        self._known = {}  # type: dict[int, _Known]
+        self._me = os.getpid()  # in a pod of a job the agent itself carries the rank's variables
+        self._users = {}  # type: dict[int, str]
+        self._rounds = Rounds()
+        self._scan_due = monotonic()
+        self._ticks_per_s = float(os.sysconf("SC_CLK_TCK"))
+        self._page_bytes = os.sysconf("SC_PAGE_SIZE")
+        self._boot = boot_time(proc)
+        self._own_pids = _pids_are_the_drivers(proc)
+
+    @property
+    def partial(self):
+        # type: () -> str | None
+        """Why facts are missing, where asking about a process does not come back."""
+        stuck = self._rounds.stuck
+        return "reading /proc/{} does not come back".format(stuck[0]) if stuck else None
+
+    def read(self, gpu_processes):
+        # type: (dict[int, list[dict[str, object]]]) -> tuple[list[dict[str, object]], int]
+        """Dicts with the keys of `wire.Process`, those on a GPU first, and how many more there were.
+
+        `gpu_processes` maps a pid to what it holds (keys of `wire.ProcessGpu`). A pid that cannot be seen
+        from here (another pid namespace) is listed with the name `?`.
+        """
+        now = self._monotonic()
+        if now >= self._scan_due:
+            self._scan_due = now + SCAN_EVERY_S
+            self._scan(now)
+        found = {pid: read_stat(self._proc, pid) for pid in gpu_processes}
+        self._meet([pid for pid, line in found.items() if self._is_stranger(pid, line)], now)
+        holders = {pid: identity(self._inherited(pid)) for pid in gpu_processes if pid in self._known}
+        candidates = {
+            pid: identity(one.variables)
+            for pid, one in self._known.items()
+            if one.variables
+            and pid not in holders
+            and carries_rank(one.name, one.variables)
+            and pid != self._me
+        }
+        listed = sorted(gpu_processes) + owners(candidates, holders, self._ancestors)
+        truncated = max(0, len(listed) - MAX_PROCESSES)
+        listed = listed[:MAX_PROCESSES]
+        found.update((pid, read_stat(self._proc, pid)) for pid in listed if pid not in found)
+        self._learn_details([pid for pid, line in found.items() if line is not None], now)
+        rows = [self._row(pid, found[pid], gpu_processes.get(pid), now) for pid in listed]
+        return [row for row in rows if row is not None], truncated
+
+    def _scan(self, now):
+        # type: (float) -> None
+        """Forget who is gone, meet who is new, and look again at a part of the others."""
+        present = set(pids(self._proc))
+        self._known = {pid: one for pid, one in self._known.items() if pid in present}
+        self._meet([pid for pid in present if self._is_due(pid, now)], now)
+
+    def _is_stranger(self, pid, found):
+        # type: (int, Stat | None) -> bool
+        one = self._known.get(pid)
+        return found is not None and (one is None or one.start_ticks != found.start_ticks)
+
+    def _is_due(self, pid, now):
+        # type: (int, float) -> bool
+        return pid not in self._known or self._known[pid].checked <= now - RECHECK_S
+
+    def _meet(self, strangers, now):
+        # type: (list[int], float) -> None
+        asked = []  # type: list[int]
+        for pid in strangers:
+            found = read_stat(self._proc, pid)
+            if found is None:
+                self._known.pop(pid, None)
+                continue
+            one = self._known.get(pid)
+            if one is None or one.start_ticks != found.start_ticks:
+                one = self._known[pid] = _Known(found, now - RECHECK_S, self._started(found))
+            one.name, one.parent = found.name, found.parent
+            if _KERNEL_THREADS in (pid, found.parent):
+                one.checked = now
+            else:
+                asked.append(pid)
+        for pid, answer in self._rounds.ask({pid: self._environ_of(pid) for pid in asked}).items():
+            if isinstance(answer, dict):
+                one = self._known[pid]
+                one.variables = answer
+                one.checked = now - RECHECK_S if self._is_young(one) else now
+
+    def _is_young(self, one):
+        # type: (_Known) -> bool
+        return one.start is not None and self._clock() - one.start < YOUNG_S
+
+    def _environ_of(self, pid):
+        # type: (int) -> Callable[[], dict[str, str]]
+        path = os.path.join(self._proc, str(pid), "environ")
+        return lambda: variables(read_bytes(path, MAX_ENVIRON) or b"")
+
+    def _details_of(self, pid):
+        # type: (int) -> Callable[[], Details]
+        return lambda: Details(self._proc, pid, self._users)
+
+    def _learn_details(self, present, now):
+        # type: (list[int], float) -> None
+        due = [pid for pid in present if pid in self._known and self._known[pid].details_due <= now]
+        for pid, answer in self._rounds.ask({pid: self._details_of(pid) for pid in due}).items():
+            if isinstance(answer, Details):
+                self._known[pid].details = answer
+                self._known[pid].details_due = now + DETAILS_EVERY_S
+
+    def _row(self, pid, found, gpus, now):
+        # type: (int, Stat | None, list[dict[str, object]] | None, float) -> dict[str, object] | None
+        one = self._known.get(pid)
+        details = one.details if one is not None else None
+        if found is None or one is None or self._is_a_namesake(details, gpus):
+            return {"pid": pid, "name": "?", "gpus": gpus} if gpus else None
+        inherited = self._inherited(pid)
+        row = {
+            "pid": pid,
+            "name": found.name,
+            "start": one.start,
+            "state": found.state,
+            "cpu_pct": self._cpu(one, found, now),
+            "rss_bytes": found.rss_pages * self._page_bytes,
+            "gpus": gpus,
+            "variables": inherited,
+        }  # type: dict[str, object]
+        row.update(identity(inherited))
+        if details is not None:
+            row.update((key, getattr(details, key)) for key in ("user", "command", "container", "logs"))
+            row.setdefault("job", details.job)
+            if details.step is not None:
+                row["variables"] = dict({"SLURM_STEP_ID": details.step}, **inherited)
+        return {key: value for key, value in row.items() if value not in (None, [], {})}
+
+    def _is_a_namesake(self, details, gpus):
+        # type: (Details | None, list[dict[str, object]] | None) -> bool
+        """In a container the driver's pid may be that of another process here, which has no GPU open."""
+        return bool(gpus) and not self._own_pids and details is not None and details.holds_gpu is False
+
+    def _cpu(self, one, found, now):
+        # type: (_Known, Stat, float) -> float | None
+        """Per cent of one core since the reading before."""
+        before, one.cpu = one.cpu, (now, found.cpu_ticks)
+        if before is None or now <= before[0] or found.cpu_ticks < before[1]:
+            return None
+        return 100.0 * (found.cpu_ticks - before[1]) / self._ticks_per_s / (now - before[0])
+
+    def _started(self, found):
+        # type: (Stat) -> float | None
+        return None if self._boot is None else self._boot + found.start_ticks / self._ticks_per_s
+
+    def _ancestors(self, pid):
+        # type: (int) -> Iterator[int]
+        for _ in range(MAX_DEPTH):
+            one = self._known.get(pid)
+            if one is None or one.parent <= 0:
+                return
+            pid = one.parent
+            yield pid
+
+    def _inherited(self, pid):
+        # type: (int) -> dict[str, str]
+        """The variables of a process, completed from the processes above it: the nearest wins."""
+        merged = dict(self._known[pid].variables or {})
+        for above in self._ancestors(pid):
+            one = self._known.get(above)
+            for key, value in (one.variables or {}).items() if one is not None else ():
+                merged.setdefault(key, value)
+        return merged
+
+
+def _pids_are_the_drivers(proc):
+    # type: (str) -> bool
+    try:
+        return os.readlink(os.path.join(proc, "self/ns/pid")) == _INITIAL_PID_NAMESPACE
+    except OSError:
+        return True

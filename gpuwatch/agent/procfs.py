@@ -1,0 +1,72 @@
+"""Small kernel files as text and numbers; a file that cannot be read is None, never an error."""
+
+import os
+import re
+
+_UNPRINTABLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]+"
+)
+
+
+def read_bytes(path, limit=65536):
+    # type: (str, int) -> bytes | None
+    """Up to `limit` bytes of a file; plain descriptors, because `open()` costs five times as much."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
+    except (OSError, ValueError):
+        return None
+    try:
+        pieces = []
+        while limit > 0:
+            piece = os.read(descriptor, limit)
+            if not piece:
+                break
+            pieces.append(piece)
+            limit -= len(piece)
+        return b"".join(pieces)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def read_text(path, limit=65536):
+    # type: (str, int) -> str | None
+    """Up to `limit` bytes of a file as text without surrounding white space."""
+    data = read_bytes(path, limit)
+    return None if data is None else data.decode("utf-8", "replace").strip()
+
+
+def read_int(path):
+    # type: (str) -> int | None
+    """A file that holds one decimal number."""
+    data = read_bytes(path, 64)
+    try:
+        return None if data is None else int(data)
+    except ValueError:
+        return None
+
+
+def read_link(path):
+    # type: (str) -> str | None
+    """Where a symbolic link leads."""
+    try:
+        return os.readlink(path)
+    except OSError:
+        return None
+
+
+def names(path):
+    # type: (str) -> list[str]
+    """The sorted names in a folder; empty where it cannot be listed."""
+    try:
+        return sorted(os.listdir(path))
+    except OSError:
+        return []
+
+
+def clean(text, limit):
+    # type: (str, int) -> str
+    """`text` on one line without control, direction or broken characters, at most `limit` characters."""
+    text = _UNPRINTABLE.sub(" ", text[: 4 * limit]).strip()
+    return text if len(text) <= limit else text[: limit - 1] + "\u2026"

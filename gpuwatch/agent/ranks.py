@@ -1,0 +1,111 @@
+"""Which rank a process is, from the environment it was started with.
+
+Only the variables named here are ever taken out of an environment; everything else stays where it is.
+"""
+
+from .procfs import clean
+
+VARIABLES = (
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "SLURM_JOB_ID",
+    "SLURM_PROCID",
+    "SLURM_LOCALID",
+    "SLURM_NTASKS",
+    "SLURM_STEP_ID",
+    "SLURM_NODEID",
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "PMIX_RANK",
+    "MV2_COMM_WORLD_RANK",
+    "MV2_COMM_WORLD_LOCAL_RANK",
+    "MV2_COMM_WORLD_SIZE",
+    "TORCHELASTIC_RUN_ID",
+    "TORCHELASTIC_RESTART_COUNT",
+    "CUDA_VISIBLE_DEVICES",
+)
+MAX_VALUE = 200
+
+_TORCH = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
+_FAMILIES = (
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "", "PMI_SIZE"),
+    ("PMIX_RANK", "", ""),
+    ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"),
+)
+"""(rank, local rank, world size) as the launchers name them, the surest first."""
+
+_WANTED = {name.encode("ascii"): name for name in VARIABLES}
+
+
+def variables(environ):
+    # type: (bytes) -> dict[str, str]
+    """The whitelisted variables of a NUL-separated environment."""
+    found = {}  # type: dict[str, str]
+    for entry in environ.split(b"\0"):
+        name, equals, value = entry.partition(b"=")
+        if equals and name in _WANTED:
+            found[_WANTED[name]] = clean(value.decode("utf-8", "replace"), MAX_VALUE)
+    return found
+
+
+def identity(found):
+    # type: (dict[str, str]) -> dict[str, object]
+    """`rank`, `local_rank`, `world_size`, `master` and `job` as in `wire.Process`, where known."""
+    rank, local_rank, world_size = _place(found)
+    facts = {
+        "rank": rank,
+        "local_rank": local_rank,
+        "world_size": world_size,
+        "master": _master(found),
+        "job": _job(found),
+    }
+    return {key: value for key, value in facts.items() if value is not None}
+
+
+def _place(found):
+    # type: (dict[str, str]) -> tuple[int | None, int | None, int | None]
+    rank, local_rank, world_size = (_number(found, name) for name in _TORCH)
+    if rank is not None:
+        return rank, local_rank, world_size
+    for rank_name, local_name, size_name in _FAMILIES:
+        family_rank, family_local = _number(found, rank_name), _number(found, local_name)
+        family_size = _number(found, size_name)
+        if family_rank is None:
+            continue
+        if local_rank is not None and local_rank != family_local:
+            continue  # a launcher below this one numbered the processes anew
+        if rank_name == "SLURM_PROCID" and family_size == 1:
+            continue  # one task on its own, or the batch script: not a rank among others
+        return family_rank, family_local, family_size if family_size is not None else world_size
+    return None, local_rank, world_size
+
+
+def _master(found):
+    # type: (dict[str, str]) -> str | None
+    address, port = found.get("MASTER_ADDR"), found.get("MASTER_PORT")
+    if not address:
+        return None
+    host = "[" + address + "]" if ":" in address else address
+    return host + ":" + port if port else host
+
+
+def _job(found):
+    # type: (dict[str, str]) -> str | None
+    run = found.get("TORCHELASTIC_RUN_ID")
+    return found.get("SLURM_JOB_ID") or (run if run and run != "none" else None)
+
+
+def _number(found, name):
+    # type: (dict[str, str], str) -> int | None
+    text = found.get(name, "")
+    return int(text) if text.isdecimal() and len(text) < 10 else None

@@ -1,0 +1,78 @@
+"""`gpuwatch dmon`: one line per GPU and tick, for the whole cluster."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuwatch.cli import exit_codes
+from gpuwatch.cli.output import reader_may_leave
+from gpuwatch.cli.source import Source, source_options
+
+if TYPE_CHECKING:
+    from gpuwatch.report.stream import Stream
+    from gpuwatch.session import Session
+
+POLL_S = 0.1
+
+
+@click.command()
+@source_options
+@click.option(
+    "-s",
+    "--select",
+    "groups",
+    default="puc",
+    show_default=True,
+    help="Groups of columns: p power and temperature, u utilisation, c clocks, v violations, m memory, "
+    "e ECC errors and PCIe replays, t PCIe throughput.",
+)
+@click.option("-c", "--count", type=click.IntRange(1), help="End after this many lines per GPU.")
+@click.option(
+    "-o", "--options", "stamps", default="", help="D puts the date in front of every line, T the time."
+)
+def dmon(source: Source, groups: str, count: int | None, stamps: str) -> int:
+    """Stream one line per GPU and new sample, in the columns of `nvidia-smi dmon` behind the node's name.
+
+    Unknown is a dash. A GPU that does not answer says `stale`, `stuck` or `lost` instead of its old
+    values; what happens to a node comes as a comment (`# node: ...`). -d sets the seconds between samples.
+    """
+    from gpuwatch.report.dmon import GroupError, Layout, columns
+    from gpuwatch.report.stream import Stream
+
+    if set(stamps) - set("DT"):
+        raise click.BadParameter(f"{stamps!r} is neither D, T nor both.", param_hint="-o")
+    try:
+        chosen = columns(groups)
+    except GroupError as error:
+        raise click.BadParameter(f"{error}.", param_hint="-s") from error
+    layout = Layout(chosen, max(len("node"), *(len(node.name) for node in source.plan.nodes)), stamps)
+    with source.session() as session:
+        return copy_out(follow(session, Stream(layout, count)))
+
+
+def follow(session: Session, stream: Stream) -> Iterator[list[str]]:
+    """Poll a started session and yield the lines that are due, until the stream is done."""
+    while True:
+        session.poll()
+        now = time.monotonic()
+        yield stream.lines(session.fleet, now, time.time())
+        if stream.done(session.fleet, now):
+            return
+        time.sleep(POLL_S)
+
+
+def copy_out(batches: Iterator[list[str]]) -> int:
+    """Print as it comes, until the end or until nobody reads any more."""
+    with reader_may_leave():
+        for lines in batches:
+            if lines:
+                sys.stdout.write("\n".join(lines) + "\n")
+                sys.stdout.flush()
+    return exit_codes.HEALTHY

@@ -1,0 +1,59 @@
+"""`gpuwatch hosts`: check what a hosts file names, and print its JSON Schema."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+from gpuwatch.cli import exit_codes
+from gpuwatch.cli.source import Source, source_options
+
+DEFAULT_TIMEOUT_S = 20.0
+
+
+@click.group()
+def hosts() -> None:
+    """Check a hosts file, or print its JSON Schema."""
+
+
+@hosts.command()
+@source_options
+@click.option("--json", "as_json", is_flag=True, help="As JSON, one object per node.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0.1, 3600),
+    default=DEFAULT_TIMEOUT_S,
+    show_default=True,
+    help="Seconds to wait at most for all nodes.",
+)
+def check(source: Source, as_json: bool, timeout_s: float) -> int:
+    """Connect to every node once and tell what works there, and why not.
+
+    Per node: the login and who vouches for the host key, python, driver and GPUs, the clock, and what
+    cannot be read.
+
+    Exit status: 0 every node is fine, 1 some node is not, 2 wrong usage or a mistake in the hosts file.
+    """
+    from gpuwatch.report.hosts_check import check_fleet, print_checks, to_json
+
+    with source.session() as session:
+        checks = check_fleet(session, timeout_s)
+    if as_json:
+        click.echo(to_json(checks))
+    else:
+        print_checks(checks, sys.stdout)
+    return exit_codes.HEALTHY if all(each.ok for each in checks) else exit_codes.UNHEALTHY
+
+
+@hosts.command()
+def schema() -> int:
+    """Print the JSON Schema of a hosts file, for editors."""
+    from gpuwatch.hosts.schema import json_schema
+
+    click.echo(json.dumps(json_schema(), indent=2))
+    return exit_codes.HEALTHY

@@ -1,0 +1,87 @@
+"""`gpuwatch once`: what the fleet screen knows, printed."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuwatch.cli import exit_codes
+from gpuwatch.cli.output import reader_may_leave
+from gpuwatch.cli.source import Source, source_options
+
+if TYPE_CHECKING:
+    from gpuwatch.fleet.fleet import Fleet
+    from gpuwatch.report.verdict import Finding
+    from gpuwatch.report.waiting import Progress
+
+DEFAULT_WAIT_S = 5.0
+
+
+@click.command()
+@source_options
+@click.option("--json", "form", flag_value="json", help="As JSON; docs/json.md tells every key.")
+@click.option("--csv", "form", flag_value="csv", help="As CSV, one row per GPU.")
+@click.option("--text", "form", flag_value="text", default="text", help="As text (the default).")
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(0, 3600),
+    default=DEFAULT_WAIT_S,
+    show_default=True,
+    help="Seconds to wait at most until every node has answered.",
+)
+def once(source: Source, form: str, wait_s: float) -> int:
+    """Print what is known about every node, GPU and process, once.
+
+    Exit status: 0 all is healthy, 1 something is not (a node that does not answer included), 2 wrong usage.
+    """
+    return report_once(source, form, wait_s)
+
+
+def report_once(source: Source, form: str = "text", wait_s: float = DEFAULT_WAIT_S) -> int:
+    """Connect, wait for the first full samples, print the report to stdout; the exit status."""
+    from gpuwatch.report.verdict import findings, healthy
+    from gpuwatch.report.waiting import wait_for_first_report
+
+    with source.session() as session:
+        with waiting_line() as progress:
+            wait_for_first_report(session, wait_s, progress)
+        fleet, now, unix = session.fleet, time.monotonic(), time.time()
+        found = findings(fleet, now)
+        print_as(form, fleet, found, now, unix)
+    return exit_codes.HEALTHY if healthy(fleet, found, now) else exit_codes.UNHEALTHY
+
+
+def print_as(form: str, fleet: Fleet, found: list[Finding], now: float, unix: float) -> None:
+    """Write the report in one form."""
+    with reader_may_leave():
+        if form == "text":
+            from gpuwatch.report.terminal import print_report
+            from gpuwatch.report.text import report
+
+            print_report(report(fleet, found, now, unix), sys.stdout)
+        else:
+            from gpuwatch.report.csv_table import to_csv
+            from gpuwatch.report.facts import fleet_facts, to_json
+
+            facts = fleet_facts(fleet, found, now, unix)
+            sys.stdout.write(f"{to_json(facts)}\n" if form == "json" else to_csv(facts))
+        sys.stdout.flush()
+
+
+def waiting_line() -> AbstractContextManager[Progress]:
+    """The wait is told on stderr, and only where that is a terminal."""
+    from gpuwatch.report.waiting import silent
+
+    if not sys.stderr.isatty():
+        return contextlib.nullcontext(silent)
+    from gpuwatch.report import progress
+
+    return progress.waiting_line()

@@ -1,0 +1,159 @@
+"""From the entries of a hosts file to a plan: who is named, which settings win, and what contradicts what."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from gpuwatch.hosts.errors import Place, Problems, did_you_mean, shown
+from gpuwatch.hosts.keys import SETTINGS, Names
+from gpuwatch.hosts.names import MAX_NODES, fold
+from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
+from gpuwatch.hosts.structures import Entry
+
+Settings: TypeAlias = dict[str, Any]
+"""Fields of a `NodeSpec`, as one level of the file (defaults, a group, a host) gives them."""
+
+MEANINGLESS = {
+    "local": ("address", "port", "user", "identity_file", "jump"),
+    "command": ("port", "user", "identity_file", "jump"),
+}
+"""What says nothing beside a link that does not use gpuwatch's own ssh."""
+
+
+def plan_from(top: Entry | Sequence[Names | Entry], problems: Problems) -> Plan:
+    """The plan of a file that has been read. What is wrong is noted, and the plan then not to be used."""
+    if not isinstance(top, Entry):
+        return Assembly({"hosts": top}, problems).plan()
+    return Assembly(top.values, problems).plan()
+
+
+class Assembly:
+    """Puts one plan together. A host's settings win over its groups', a later group's over an earlier's."""
+
+    def __init__(self, values: dict[str, Any], problems: Problems) -> None:
+        self._values = values
+        self._problems = problems
+        self._hosts_complete = True  # else a node that seems unknown may be one that could not be read
+        self._own: dict[str, Settings] = {}
+        self._places: dict[str, Place] = {}
+        self._layers: dict[str, list[Settings]] = {}
+        self._groups: dict[str, tuple[str, ...]] = {}
+
+    def plan(self) -> Plan:
+        """Go through the file once, from hosts to groups to nodes."""
+        defaults = self._settings(self._values.get("defaults"))
+        for entry in self._values.get("hosts", ()):
+            self._take_host(entry)
+        for name, value in self._values.get("groups", {}).items():
+            self._take_group(name, value)
+        nodes = (_spec(name, [defaults, *self._layers.get(name, ()), own]) for name, own in self._own.items())
+        thresholds: Entry | None = self._values.get("thresholds")
+        return Plan(
+            nodes=tuple(nodes),
+            interval_s=self._values.get("interval", Plan.interval_s),
+            groups=self._groups,
+            logs=tuple(self._values.get("logs", ())),
+            thresholds=Thresholds(**thresholds.values) if thresholds else Thresholds(),
+            source=self._problems.source,
+        )
+
+    def _take_host(self, entry: Names | Entry) -> None:
+        if isinstance(entry, Names):
+            named: Names | None = entry
+            settings: Settings = {"user": entry.user} if entry.user else {}
+        else:
+            named, settings = entry.values.get("name"), self._settings(entry)
+            self._check_address(named, entry)
+        if named is None or not named.names:
+            self._hosts_complete = False
+            return
+        known = [name for name in named.names if name in self._own]
+        if known:
+            first = self._places[known[0]].line
+            verb = "is" if len(known) == 1 else "are"
+            self._problems.add(
+                named.place, f"{shown(fold(known))} {verb} listed twice, first in line {first}"
+            )
+        for name in named.names:
+            if len(self._own) >= MAX_NODES and name not in self._own:
+                self._problems.add(named.place, f"more than {MAX_NODES:,} nodes in all")
+                self._hosts_complete = False
+                return
+            self._own.setdefault(name, settings)
+            self._places.setdefault(name, named.place)
+
+    def _take_group(self, group: str, value: Sequence[Names] | Entry) -> None:
+        members = value.values.get("hosts", ()) if isinstance(value, Entry) else value
+        settings = self._settings(value if isinstance(value, Entry) else None)
+        nodes: dict[str, None] = {}
+        for member in members:
+            nodes.update(dict.fromkeys(self._members(member)))
+        self._groups[group] = tuple(nodes)
+        for name in nodes if settings else ():
+            self._layers.setdefault(name, []).append(settings)
+
+    def _members(self, member: Names) -> Sequence[str]:
+        if member.group is not None:
+            if member.group not in self._groups:
+                hint = did_you_mean(member.group, self._groups)
+                self._problems.add(
+                    member.place, f"no group {shown(member.group)} stands above this one{hint}"
+                )
+            return self._groups.get(member.group, ())
+        unknown = [name for name in member.names if name not in self._own]
+        if unknown and self._hosts_complete:
+            hint = did_you_mean(unknown[0], self._own) if len(unknown) == 1 else ""
+            verb = "is" if len(unknown) == 1 else "are"
+            self._problems.add(member.place, f"{shown(fold(unknown))} {verb} not under 'hosts'{hint}")
+        return member.names
+
+    def _check_address(self, named: Names | None, entry: Entry) -> None:
+        address = entry.values.get("address", "{name}")
+        if named and len(named.names) > 1 and "{name}" not in address:
+            text = f"{len(named.names)} nodes would share the address {shown(address)}; use {{name}} in it"
+            self._problems.add(entry.places["address"], text)
+
+    def _settings(self, entry: Entry | None) -> Settings:
+        """What one level says, as fields of a `NodeSpec`; contradictions within the level are noted."""
+        if entry is None:
+            return {}
+        settings = {key.name: entry.values[key.name] for key in SETTINGS if key.name in entry.values}
+        link = settings.pop("link", None)
+        if "command" in settings:
+            if link is not None:
+                self._problems.add(entry.places["link"], "'link' and 'command' exclude each other")
+            link = "command"
+        elif isinstance(link, Entry):
+            settings["command"], link = link.values.get("command", ()), "command"
+        if link is not None:
+            settings["link"] = link
+        for key in MEANINGLESS.get(link, ()):
+            if key in entry.places:
+                self._problems.add(entry.places[key], f"'{key}' has no meaning for a {link} link")
+        return settings
+
+
+def _spec(name: str, layers: Sequence[Settings]) -> NodeSpec:
+    merged: Settings = {}
+    labels: dict[str, str] = {}
+    for layer in layers:
+        merged.update(layer)
+        labels.update(layer.get("labels", {}))
+    link = merged.get("link", "ssh")
+    command = merged.get("command", ()) if link == "command" else ()
+    address = merged.get("address")
+    return NodeSpec(
+        name=name,
+        link=link,
+        address=address and address.replace("{name}", name),
+        port=merged.get("port"),
+        user=merged.get("user"),
+        identity_file=tuple(os.path.expanduser(path) for path in merged.get("identity_file", ())),  # noqa: PTH111 - never raises
+        jump=merged.get("jump"),
+        command=tuple(word.replace("{name}", name) for word in command),
+        python=merged.get("python"),
+        labels=labels,
+        slots=merged.get("slots"),
+    )

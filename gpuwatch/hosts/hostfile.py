@@ -1,0 +1,70 @@
+"""Plain lists of nodes: one name or range a line, as in an MPI or DeepSpeed hostfile (`worker-1 slots=8`)."""
+
+from __future__ import annotations
+
+import re
+
+from gpuwatch.hosts.errors import Place, Problems, did_you_mean, shown
+from gpuwatch.hosts.keys import MAX_SLOTS
+from gpuwatch.hosts.names import MAX_NODES, RangeError, expand_login
+from gpuwatch.hosts.plan import NodeSpec, Plan
+
+_YAML_START = re.compile(r"---|[-?](\s|$)|[%\[{\"'!&*|>@`]|[^#]*?:(\s|$)")
+_NAME_AND_SLOTS = re.compile(r"([^\s:]+):([0-9]+)")
+"""MPICH's `node1:8`; an IPv6 address has more than one colon."""
+_IGNORED = ("max_slots", "max-slots")
+"""OpenMPI's upper limit of processes: says nothing about GPUs."""
+
+
+def is_hostfile(text: str) -> bool:
+    """Whether a text is a plain list and not YAML: told from its first line that says anything."""
+    for line in text.split("\n"):
+        said = line.split("#", 1)[0].strip()
+        if said:
+            return _YAML_START.match(said) is None
+    return False
+
+
+def read_hostfile(text: str, problems: Problems) -> Plan:
+    """The plan of a plain list; what is wrong with it is noted, and the plan then not to be used."""
+    nodes: dict[str, NodeSpec] = {}
+    places: dict[str, Place] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        said = line.split("#", 1)[0]
+        if not said.strip():
+            continue
+        at = Place(number, len(said) - len(said.lstrip()) + 1)
+        for spec in _line(said.strip(), at, problems):
+            known = nodes.setdefault(spec.name, spec)
+            if known != spec or (known is not spec and spec.slots is not None):
+                first = places[spec.name].line
+                problems.add(at, f"{shown(spec.name)} is listed twice, first in line {first}")
+            places.setdefault(spec.name, at)
+        if len(nodes) > MAX_NODES:
+            problems.add(at, f"more than {MAX_NODES:,} nodes in all")
+            break
+    return Plan(nodes=tuple(nodes.values()), source=problems.source)
+
+
+def _line(said: str, at: Place, problems: Problems) -> list[NodeSpec]:
+    named, *options = said.split()
+    slots = None
+    with_slots = _NAME_AND_SLOTS.fullmatch(named)
+    if with_slots:
+        named = with_slots[1]
+        options.append(f"slots={with_slots[2]}")
+    for option in options:
+        key, separator, value = option.partition("=")
+        if key == "slots" and re.fullmatch(r"[0-9]{1,4}", value) and int(value) <= MAX_SLOTS:
+            slots = int(value)
+        elif key == "slots" and separator:
+            problems.add(at, f"'slots' must be a whole number from 0 to {MAX_SLOTS}, not {shown(value)}")
+        elif key not in _IGNORED:
+            hint = did_you_mean(key, ("slots", *_IGNORED)) or "; a line is a node and perhaps slots=8"
+            problems.add(at, f"{shown(option)} means nothing here{hint}")
+    try:
+        user, names = expand_login(named)
+    except RangeError as error:
+        problems.add(at.right(error.offset), f"{shown(named)}: {error}")
+        return []
+    return [NodeSpec(name=name, user=user, slots=slots) for name in names]

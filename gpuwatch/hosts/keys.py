@@ -1,0 +1,199 @@
+"""Every key of a hosts file and what may stand there: the table of the parser and of the JSON Schema."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import yaml
+
+from gpuwatch.hosts.document import place
+from gpuwatch.hosts.errors import Place, Problems, shown
+from gpuwatch.hosts.names import USER, RangeError, expand, expand_login
+from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.hosts.shapes import Choice, Number, Schema, Shape, Text, Whole, quoted, scalar
+from gpuwatch.hosts.structures import Key, ListOf, MapOf, OneOf, Record
+
+_HOP = r"(?:[^\s@,-][^\s@,]*@)?(?:[^\s@,:\[\]-][^\s@,:\[\]]*|\[[0-9A-Fa-f:.%]+\])(?::[0-9]{1,5})?"
+_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
+
+MAX_SLOTS = 1024
+"""More GPUs than any machine holds."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """Nodes as one entry names them, and where."""
+
+    place: Place
+    names: tuple[str, ...]
+    """Empty when they could not be read."""
+    user: str | None = None
+    """From `user@node`."""
+    group: str | None = None
+    """From `@group`: the nodes of a group that stands above."""
+
+
+class NodeRange(Shape):
+    """A node name or range; `user@` before it, and for members of a group `@group`, where allowed."""
+
+    def __init__(self, *, user: bool = False, group: bool = False) -> None:
+        self._user, self._group = user, group
+        extra = ", or @ and the name of a group above" if group else ""
+        self.what = f"a node name or a range such as node[001-128]{extra}"
+
+    def read(self, node: yaml.Node, problems: Problems) -> Names | None:
+        """The names, expanded."""
+        text = scalar(node)
+        if text is None:
+            self.refuse(node, problems)
+            return None
+        at = place(node)
+        if self._group and text.startswith("@"):
+            return Names(at, (), group=text[1:])
+        try:
+            user, names = expand_login(text) if self._user else (None, expand(text))
+        except RangeError as error:
+            one_line = node.start_mark.line == node.end_mark.line
+            offset = error.offset + quoted(node) if one_line else 0
+            problems.add(at.right(offset), f"{shown(text)}: {error}")
+            return Names(at, ())
+        return Names(at, tuple(names), user=user)
+
+    def schema(self) -> Schema:
+        """A string; what is inside the brackets is judged by the parser only."""
+        start = "(?:@?)" if self._group else r"(?:[^\s@-][^\s@]*@)?" if self._user else ""
+        return {"type": ["string", "number", "boolean"], "pattern": rf"^\s*{start}[A-Za-z0-9_.:%/+~\[]"}
+
+
+class Word(Text):
+    """A word of a command; `{name}` without quotes is a mapping to YAML, which needs its own message."""
+
+    def refuse(self, node: yaml.Node, problems: Problems) -> None:
+        """Say what is wrong with it."""
+        if isinstance(node, yaml.MappingNode):
+            problems.refuse(place(node), 'holds { } without quotes; a placeholder is written "{name}"')
+        else:
+            super().refuse(node, problems)
+
+
+_ADDRESS = Text(
+    "a host name or IP address, without user and port; {name} stands for the node's name",
+    r"(?!-)(?:[^\s\[\]{}@,]|\{name\})+",
+    512,
+)
+_IDENTITY = Text("the path of a private key", r"[^-].*")
+_JUMP = Text("jump hosts, [user@]host[:port][,...]", rf"{_HOP}(?:,{_HOP})*")
+_PYTHON = Text("the path or name of a Python interpreter", r"[A-Za-z0-9_./~][A-Za-z0-9_./+~-]*", 512)
+_COMMAND = ListOf(
+    Word(
+        "a word of a command, whose placeholders are {name}, {address} and {command}",
+        r"(?!.*\{(?:host|hostname|node|user|port)\}).+",
+        8192,
+    ),
+    'a list of words such as [kubectl, exec, -i, "{name}", --]',
+)
+_LOG = Text(
+    "an absolute path or glob, with no other placeholders than {rank}, {host} and {date}",
+    r"[/~](?:[^{}]|\{(?:rank|host|date)\})*",
+)
+
+SETTINGS = (
+    Key("address", _ADDRESS, "What ssh connects to instead of the node's name; {name} stands for the name."),
+    Key("port", Whole(1, 65535), "The ssh port."),
+    Key("user", Text("a user name", USER), "The user to log in as."),
+    Key(
+        "identity_file",
+        ListOf(_IDENTITY, "a path or a list of paths", or_single=True),
+        "Private keys to offer; ~ is the home directory.",
+    ),
+    Key("jump", _JUMP, "Jump hosts to go through, as in ssh -J."),
+    Key("python", _PYTHON, "The Python interpreter on the node; without it the first python3 that is found."),
+    Key(
+        "labels",
+        MapOf("a mapping of labels", Text("a label's name", _NAME, 100), Text("a label's value", limit=200)),
+        "Labels of one's own, to filter by.",
+    ),
+    Key(
+        "link",
+        OneOf(
+            "ssh, local or a mapping with a command",
+            single=Choice(("ssh", "local")),
+            mapping=Record("a link", (Key("command", _COMMAND, "As the key command.", required=True),)),
+        ),
+        "How the node is reached: ssh (the default), local (this machine), or a command.",
+    ),
+    Key(
+        "command",
+        _COMMAND,
+        "A command that carries stdin and stdout to the node, instead of gpuwatch's own ssh. "
+        "{name} and {address} stand for the node's, {command} for the shell line to run there.",
+    ),
+    Key("slots", Whole(0, MAX_SLOTS), "How many GPUs the node should have."),
+)
+
+_HOST = Record(
+    "a host",
+    (
+        Key(
+            "name",
+            NodeRange(),
+            "The node's name on the screen, or a range; the settings then hold for each node.",
+            required=True,
+        ),
+        *SETTINGS,
+    ),
+)
+_HOST_ENTRY = OneOf(
+    "a node name, a range such as node[001-128], or a mapping with a name",
+    single=NodeRange(user=True),
+    mapping=_HOST,
+)
+_MEMBERS = ListOf(NodeRange(group=True), "a list of node names or ranges", or_single=True)
+_GROUP = Record("a group", (Key("hosts", _MEMBERS, "The nodes of the group.", required=True), *SETTINGS))
+
+_LIMITS = {
+    "temperature_margin_c": Number(0, 50, "degrees Celsius"),
+    "temperature_c": Number(30, 120, "degrees Celsius"),
+    "memory_pct": Number(1, 100, "percent"),
+    "disk_pct": Number(1, 100, "percent"),
+    "throttle_pct": Number(0, 100, "percent"),
+}
+_MEANINGS = {
+    "temperature_margin_c": "Warn from this far under the GPU's own slowdown temperature.",
+    "temperature_c": "Warn from here where a GPU states no slowdown temperature.",
+    "memory_pct": "Warn when this much of a GPU's memory is used.",
+    "disk_pct": "Warn when a file system is this full.",
+    "throttle_pct": "Warn when thermal or power-brake slowdown takes this share of the time.",
+}
+_THRESHOLDS = Record(
+    "thresholds", [Key(each.name, _LIMITS[each.name], _MEANINGS[each.name]) for each in fields(Thresholds)]
+)
+
+DOCUMENT = Record(
+    "a hosts file",
+    (
+        Key("defaults", Record("defaults", SETTINGS), "Settings of every node."),
+        Key("hosts", ListOf(_HOST_ENTRY, "a list of hosts", or_single=True), "The nodes.", required=True),
+        Key(
+            "groups",
+            MapOf(
+                "a mapping of groups",
+                Text("a group's name", _NAME, 100),
+                OneOf("nodes or a mapping with hosts", single=_MEMBERS, many=_MEMBERS, mapping=_GROUP),
+            ),
+            "Names for sets of nodes, and settings that hold for them.",
+        ),
+        Key(
+            "logs",
+            ListOf(_LOG, "a path or a list of paths", or_single=True),
+            "Log files on the nodes, as globs.",
+        ),
+        Key("interval", Number(0.2, 60, "seconds"), "How often every node is sampled."),
+        Key("thresholds", _THRESHOLDS, "When a value counts as unhealthy."),
+    ),
+)
+FILE = OneOf(
+    "a mapping with the key hosts, or a list of hosts",
+    many=ListOf(_HOST_ENTRY, "a list of hosts"),
+    mapping=DOCUMENT,
+)

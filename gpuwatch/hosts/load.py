@@ -1,0 +1,89 @@
+"""From what a person names on the command line to a plan: a hosts file, a hostfile, or a node range."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+
+from gpuwatch.hosts.assemble import plan_from
+from gpuwatch.hosts.document import compose
+from gpuwatch.hosts.errors import HostsError, Place, Problems, escaped, shown
+from gpuwatch.hosts.hostfile import is_hostfile, read_hostfile
+from gpuwatch.hosts.keys import FILE
+from gpuwatch.hosts.names import RangeError, expand_login
+from gpuwatch.hosts.plan import NodeSpec, Plan
+
+MAX_BYTES = 1 << 20
+"""10,000 nodes with settings of their own fit; anything larger is not a hosts file."""
+
+_FILE_ENDINGS = (".yaml", ".yml", ".json", ".txt", ".hosts", ".cfg", ".conf", ".ini", ".toml")
+
+
+def load_source(text: str) -> Plan:
+    """The plan of a file, if there is one of that name, else of a node range such as `gpu-[001-004]`.
+
+    Raises:
+        HostsError: with every problem of the file, or what was tried.
+    """
+    if os.path.exists(text):  # noqa: PTH110 - Path.exists raises for a range longer than a file name may be
+        return load_plan(Path(text))
+    if "/" in text or text.lower().endswith(_FILE_ENDINGS):
+        raise HostsError([f"{escaped(text)}: no such file{_similar_file(text)}"])
+    try:
+        user, names = expand_login(text)
+    except RangeError as error:
+        at = f"it is wrong at character {error.offset + 1}"
+        raise HostsError([f"{shown(text)} is no file, and as a node range {at}: {error}"]) from None
+    return Plan(nodes=tuple(NodeSpec(name=name, user=user) for name in names), source=text)
+
+
+def load_plan(path: Path) -> Plan:
+    """The plan of a hosts file or a hostfile, told apart by their content. Nothing is connected.
+
+    Raises:
+        HostsError: with every problem, in the order of the file.
+    """
+    source = str(path)
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise HostsError([f"{escaped(source)}: {error.strerror}"]) from error
+    if len(data) > MAX_BYTES:
+        raise HostsError([f"{escaped(source)}: larger than {MAX_BYTES >> 10} KiB, which no hosts file is"])
+    try:
+        return parse_plan(data.decode("utf-8-sig"), source)
+    except UnicodeDecodeError as error:
+        good = data[: error.start].decode("utf-8-sig", "replace")
+        at = f"{good.count(chr(10)) + 1}:{len(good) - good.rfind(chr(10))}"
+        raise HostsError([f"{escaped(source)}:{at}: not UTF-8 text"]) from None
+
+
+def parse_plan(text: str, source: str) -> Plan:
+    """The plan of the text of a hosts file; `source` names it in messages.
+
+    Raises:
+        HostsError: with every problem, in the order of the text.
+    """
+    problems = Problems(source)
+    if is_hostfile(text):
+        plan = read_hostfile(text, problems)
+        problems.raise_any()
+        return plan
+    root = compose(text, problems)
+    if root is None and not len(problems):
+        problems.add(Place(1, 1), "the file is empty; it needs at least a list of hosts")
+    read = FILE.read(root, problems) if root is not None else None
+    plan = plan_from(read or [], problems)
+    problems.raise_any()
+    return plan
+
+
+def _similar_file(text: str) -> str:
+    folder, name = os.path.split(text)
+    try:
+        close = difflib.get_close_matches(name, os.listdir(folder or "."), n=1)  # noqa: PTH208 - as the person wrote it
+    except OSError:
+        return ""
+    return f", did you mean {shown(os.path.join(folder, close[0]))}?" if close else ""  # noqa: PTH118 - likewise

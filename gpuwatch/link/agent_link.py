@@ -1,0 +1,172 @@
+"""A link to an agent: one thread that dials, converses, and dials again."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpuwatch import __version__
+from gpuwatch.hosts.plan import NodeSpec
+from gpuwatch.link.backoff import Backoff, RetryPace
+from gpuwatch.link.boot import bundle, loader_command
+from gpuwatch.link.call import Call, CallTiming
+from gpuwatch.link.carrier import CarrierError, Dialer
+from gpuwatch.link.crew import Crew
+from gpuwatch.link.heartbeat import Heartbeat
+from gpuwatch.link.inbox import Arrival, Content, Inbox, LinkStatus
+from gpuwatch.link.reasons import Ending
+from gpuwatch.link.slots import ConnectSlots
+from gpuwatch.link.stream import FrameStream, Started
+from gpuwatch.plain import plain, plain_lines
+from gpuwatch.wire import AnyRequest
+
+NOISE_LINES = 50
+CLOSE_S = 2.0
+
+
+@dataclass(frozen=True)
+class Switchboard:
+    """What all links of a session share."""
+
+    inbox: Inbox
+    interval_s: float = 1.0
+    slots: ConnectSlots = field(default_factory=lambda: ConnectSlots(16))
+    heartbeat: Heartbeat = field(default_factory=Heartbeat)
+    crew: Crew = field(default_factory=lambda: Crew("link crew"))
+    timing: CallTiming = field(default_factory=CallTiming)
+    retry: RetryPace = field(default_factory=RetryPace)
+    modules: Mapping[str, str] | None = None
+    """Shipped instead of the installed agent (tests)."""
+
+    def close(self) -> None:
+        """End the shared threads, after every link was closed."""
+        self.heartbeat.close()
+        self.crew.close(CLOSE_S)
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What became of one attempt."""
+
+    ending: Ending
+    live_s: float = 0.0
+    noise: str = ""
+
+
+class AgentLink:
+    """Implements `link.protocol.Link` over any dialer."""
+
+    def __init__(self, spec: NodeSpec, dialer: Dialer, board: Switchboard) -> None:
+        self.node = spec.name
+        self._spec = spec
+        self._dialer = dialer
+        self._board = board
+        self._backoff = Backoff(board.retry)
+        self._closing = threading.Event()
+        self._lock = threading.Lock()
+        self._call: Call | None = None
+        self._thread = threading.Thread(target=self._run, name=f"link {spec.name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin; returns at once."""
+        self._thread.start()
+
+    def send(self, request: AnyRequest) -> bool:
+        """Hand a request to the agent; False when the link is not live."""
+        call = self._call
+        return call is not None and call.send(request)
+
+    def close(self) -> None:
+        """End the agent and this link's thread; returns within 2 s, even if a dialer does not."""
+        with self._lock:
+            self._closing.set()
+            call = self._call
+        self._board.slots.wake()
+        if call is not None:
+            call.close()
+        if self._thread.ident is not None:
+            self._thread.join(CLOSE_S)
+
+    def _run(self) -> None:
+        attempt, reason = 0, ""
+        while not self._closing.is_set():
+            attempt += 1
+            self._tell(LinkStatus("connecting", reason=reason, attempt=attempt))
+            outcome = self._attempt(attempt)
+            if outcome.live_s:
+                attempt = 0
+            wait_s = self._backoff.wait_s(final=outcome.ending.final, live_s=outcome.live_s)
+            reason = plain(outcome.ending.reason)
+            retry_at = time.monotonic() + wait_s
+            self._tell(LinkStatus("lost", reason, retry_at=retry_at, attempt=attempt, noise=outcome.noise))
+            self._closing.wait(wait_s)
+
+    def _attempt(self, attempt: int) -> _Outcome:
+        slot = self._board.slots.take(self._closing.is_set)
+        if slot is None:
+            return _Outcome(Ending("closed"))
+        try:
+            return self._connect(attempt, slot)
+        except CarrierError as error:
+            return _Outcome(Ending(str(error), error.final))
+        except (
+            Exception
+        ) as error:  # a thread that dies unseen would leave "connecting" on the screen for ever
+            return _Outcome(Ending(f"an error in gpuwatch, please report it: {error!r}", final=True))
+        finally:
+            self._board.slots.give(slot)
+
+    def _connect(self, attempt: int, slot: object) -> _Outcome:
+        nonce = secrets.token_hex(8)
+        shipped = bundle(self._config(nonce), self._board.modules)
+        carrier = self._dialer(self._loader())
+        dialled_at = time.monotonic()
+        stream = FrameStream(nonce)
+
+        def deliver(content: Content | Started) -> None:
+            if isinstance(content, Started):
+                self._board.slots.give(slot)  # the login is over
+                took_s = time.monotonic() - dialled_at
+                login = getattr(carrier, "facts", None)  # of ssh only
+                content = LinkStatus(
+                    "live", attempt=attempt, noise=_noise(stream), start_s=took_s, login=login
+                )
+            self._tell(content)
+
+        call = Call(carrier, stream, deliver, self._board.crew, self._board.timing)
+        with self._lock:
+            self._call = call
+            if self._closing.is_set():
+                carrier.close()
+        self._board.heartbeat.add(call)
+        try:
+            ending = call.converse(shipped, self._spec.python)
+        finally:
+            self._call = None
+            self._board.heartbeat.discard(call)
+        return _Outcome(ending, call.live_s(), _noise(stream))
+
+    def _loader(self) -> str:
+        try:
+            return loader_command(self._spec.python)
+        except ValueError as error:
+            raise CarrierError(str(error), final=True) from error
+
+    def _config(self, nonce: str) -> dict[str, object]:
+        return {
+            "nonce": nonce,
+            "interval_s": self._board.interval_s,
+            "ping_deadline_s": self._board.timing.ping_deadline_s,
+            "version": __version__,
+        }
+
+    def _tell(self, content: Content) -> None:
+        if not self._closing.is_set():
+            self._board.inbox.put(Arrival(self.node, time.monotonic(), content))
+
+
+def _noise(stream: FrameStream) -> str:
+    return "\n".join(plain_lines(stream.noise, NOISE_LINES))

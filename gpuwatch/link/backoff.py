@@ -1,0 +1,51 @@
+"""How long to wait before a link is tried again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RetryPace:
+    """Waits double from `first_s` to `most_s`.
+
+    A *final* failure (wrong key, changed host key, no python) is tried again too, because a person may mend
+    it meanwhile in another terminal, but so slowly that no lock-out rule takes it for an attack: four
+    attempts in ten minutes, where fail2ban's default allows five.
+    """
+
+    first_s: float = 1.0
+    most_s: float = 30.0
+    final_first_s: float = 60.0
+    final_most_s: float = 600.0
+    settled_s: float = 30.0
+    """A link that was live for so long starts again from `first_s`."""
+
+
+class Backoff:
+    """Counts failures and says how long to wait. The jitter keeps 200 links from coming back as one."""
+
+    def __init__(self, pace: RetryPace, chance: Callable[[], float] = random.random) -> None:
+        self._pace = pace
+        self._chance = chance
+        self._failures = 0
+
+    def wait_s(self, *, final: bool, live_s: float) -> float:
+        """Seconds until the next attempt.
+
+        Args:
+            final: The failure needs a person.
+            live_s: How long the link was live before it failed; 0 when it never was.
+        """
+        if live_s >= self._pace.settled_s:
+            self._failures = 0
+        first, most = (
+            (self._pace.final_first_s, self._pace.final_most_s)
+            if final
+            else (self._pace.first_s, self._pace.most_s)
+        )
+        longest = min(most, first * 2.0 ** min(self._failures, 32))
+        self._failures += 1
+        return longest * (0.75 + 0.25 * self._chance())

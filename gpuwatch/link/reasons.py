@@ -1,0 +1,98 @@
+"""Why a connection ended, as one sentence with the remedy. Pure: text in, text out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gpuwatch.link.boot import NO_PYTHON, OLDEST_PYTHON
+from gpuwatch.plain import plain_lines
+
+QUOTED_CHARACTERS = 160
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Why a connection is over."""
+
+    reason: str
+    final: bool = False
+    """Trying again cannot help without a person."""
+
+
+def before_start(noise: str, stderr: str, python: str | None) -> Ending:
+    """The stream ended before the agent spoke.
+
+    Args:
+        noise: What came on stdout.
+        stderr: The last lines on stderr.
+        python: The interpreter that the hosts file names, if it does.
+    """
+    words = plain_lines(noise, 1_000)
+    oldest = ".".join(map(str, OLDEST_PYTHON))
+    if NO_PYTHON in words:
+        if python is not None:
+            return Ending(
+                f"{python} is missing on the node, or older than Python {oldest}; correct `python:`",
+                final=True,
+            )
+        return Ending(
+            f"no Python {oldest} or later was found on the node; install one, or name it with `python:`",
+            final=True,
+        )
+    if _is_traceback(stderr):
+        return Ending(_failed(stderr))
+    if words:
+        return Ending(
+            f'instead of starting the agent the node said "{_quote(words[:2])}"; '
+            "the account must be allowed to run /bin/sh (no nologin, no forced command)"
+        )
+    said = plain_lines(stderr, 2)
+    if said:
+        return Ending(f'the agent could not be started: "{_quote(said)}"')
+    return Ending(
+        "the connection was closed before the agent started, without a word; "
+        "see whether the account may run a command there"
+    )
+
+
+def after_start(bye: str | None, stderr: str) -> Ending:
+    """The stream ended while the agent ran; `bye` is the agent's own last word."""
+    if _is_traceback(stderr):
+        return Ending(_failed(stderr))
+    if bye is not None:
+        return Ending(f"the agent left: {bye}")
+    said = plain_lines(stderr, 1)
+    heard = f' ("{_quote(said)}")' if said else ""
+    return Ending(f"the connection was closed from the other side{heard}; the session or the node went down")
+
+
+def not_started_in(seconds: float, noise: str) -> Ending:
+    """The start marker did not come in time."""
+    words = plain_lines(noise, 2)
+    heard = f'it said "{_quote(words)}" and then nothing' if words else "not a word came"
+    return Ending(
+        f"the agent did not start within {seconds:.0f} s: {heard}; "
+        "see whether a login there waits for something or is slow"
+    )
+
+
+def silent_for(seconds: float) -> Ending:
+    """A live link fell silent."""
+    return Ending(f"no word for {seconds:.0f} s, so the link was closed; the node or the way to it hangs")
+
+
+def _is_traceback(stderr: str) -> bool:
+    return "Traceback (most recent call last)" in stderr
+
+
+def _failed(stderr: str) -> str:
+    error = _quote(plain_lines(stderr, 1))
+    places = re.findall(r'File "([^"]+)", line (\d+)', stderr)
+    place = " at {}:{}".format(*places[-1]) if places else ""
+    return f"the agent failed{place}: {error}; this is an error in gpuwatch, please report it"
+
+
+def _quote(lines: list[str]) -> str:
+    text = " / ".join(lines)
+    return text if len(text) <= QUOTED_CHARACTERS else text[: QUOTED_CHARACTERS - 3] + "..."

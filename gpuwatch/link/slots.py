@@ -1,0 +1,48 @@
+"""Who may log in now: few logins at once are as fast as many, and kinder to bastions and directories."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+LEASE_S = 2.0
+"""A login that takes longer gives its slot up, so that dead nodes do not delay the living."""
+
+
+class ConnectSlots:
+    """A semaphore whose permits expire. Waiters can be told to give up."""
+
+    def __init__(
+        self, most: int, lease_s: float = LEASE_S, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._most = max(1, most)
+        self._lease_s = lease_s
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._taken: dict[object, float] = {}
+
+    def take(self, given_up: Callable[[], bool]) -> object | None:
+        """Wait for a slot, which `give` wants back; None when `given_up()` became true (see `wake`)."""
+        with self._changed:
+            while not given_up():
+                now = self._clock()
+                self._taken = {slot: at for slot, at in self._taken.items() if now - at < self._lease_s}
+                if len(self._taken) < self._most:
+                    slot = object()
+                    self._taken[slot] = now
+                    return slot
+                self._changed.wait(min(self._taken.values()) + self._lease_s - now)
+            self._changed.notify()  # the wake-up that reached us may have been meant for a free slot
+        return None
+
+    def give(self, slot: object) -> None:
+        """Free a slot; one whose lease ran out is free already."""
+        with self._changed:
+            if self._taken.pop(slot, None) is not None:
+                self._changed.notify()
+
+    def wake(self) -> None:
+        """Make every waiter ask `given_up` again."""
+        with self._changed:
+            self._changed.notify_all()

@@ -1,0 +1,282 @@
+"""What works on which node, and why not: `gpuwatch hosts check` as facts, as JSON and as text."""
+
+from __future__ import annotations
+
+import io
+import shlex
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TextIO
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.node import Node
+from gpuwatch.hosts.names import fold
+from gpuwatch.hosts.plan import NodeSpec
+from gpuwatch.link.ssh.facts import LoginFacts
+from gpuwatch.session import Session
+from gpuwatch.wire import Hello, Notice
+
+POLL_S = 0.05
+SLOW_START_S = 2.0
+"""A login shell that takes longer delays every reconnection; its rc files are worth a look."""
+CLOCK_TOLERANCE_S = 1.0
+"""From here on the order of events on different nodes can no longer be read off their own logs."""
+PIPE_WIDTH = 10_000
+"""Nothing is wrapped where no terminal sets a width."""
+
+STYLES = {"ok": "#66b2ff", "note": "#fff699", "bad": "bold #ff2a00"}
+
+
+@dataclass(frozen=True)
+class NodeCheck:
+    """What was found out about one node. None means not known, never zero."""
+
+    name: str
+    ok: bool
+    link: str
+    target: str
+    """`user@host:port`, the command, or what else carries the link."""
+    error: str | None = None
+    """Why the node cannot be watched."""
+    problems: tuple[str, ...] = ()
+    """What is not well on a node that can."""
+    notes: tuple[str, ...] = ()
+    """What cannot be read there, and other things worth knowing."""
+    host_key: str | None = None
+    verified_by: str | None = None
+    authenticated_by: str | None = None
+    start_s: float | None = None
+    noise: str | None = None
+    python: str | None = None
+    driver: str | None = None
+    cuda: str | None = None
+    gpus: int | None = None
+    gpus_expected: int | None = None
+    gpu_names: tuple[str, ...] = ()
+    clock_offset_s: float | None = None
+    clock_error_s: float | None = None
+    kernel_log: str | None = None
+
+
+# --------------------------------------------------------------------------- finding out
+
+
+def settled(node: Node) -> bool:
+    """The link failed, or the inventory, the clock and each GPU's first values have come."""
+    if node.link.phase == "lost":
+        return True
+    read = all(gpu.state != "ok" or gpu.fast is not None for gpu in node.gpus.values())
+    return node.hello is not None and node.clock is not None and read
+
+
+def check_fleet(
+    session: Session,
+    longest_s: float,
+    clock: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], None] = time.sleep,
+) -> list[NodeCheck]:
+    """Poll a started session until every node has settled, or for `longest_s` seconds; one result per node.
+
+    A node whose link fails keeps that result while others are waited for, unless a later attempt succeeds.
+    """
+    deadline = clock() + longest_s
+    failed: dict[str, NodeCheck] = {}
+    while True:
+        session.poll()
+        waiting = False
+        for name, node in session.fleet.nodes.items():
+            if node.link.phase == "lost":
+                failed[name] = check_node(node, longest_s)
+            waiting = waiting or not (settled(node) or name in failed)
+        if not waiting or clock() >= deadline:
+            return _results(session.fleet, failed, longest_s)
+        pause(POLL_S)
+
+
+def _results(fleet: Fleet, failed: Mapping[str, NodeCheck], waited_s: float) -> list[NodeCheck]:
+    return [
+        failed[name] if node.hello is None and name in failed else check_node(node, waited_s)
+        for name, node in fleet.nodes.items()
+    ]
+
+
+def check_node(node: Node, waited_s: float) -> NodeCheck:
+    """What is known about a node after waiting for `waited_s` seconds."""
+    login, hello = node.link.login, node.hello
+    error = None if hello is not None and node.link.phase != "lost" else _failure(node, waited_s)
+    problems, notes = _judged(node, hello) if hello else ([], [])
+    slow = node.link.start_s is not None and node.link.start_s > SLOW_START_S
+    if slow:
+        notes.append(f"the login shell took {node.link.start_s:.1f} s to start; look at its rc files")
+    return NodeCheck(
+        name=node.name,
+        ok=error is None and not problems,
+        link=node.spec.link,
+        target=_target(node.spec, login),
+        error=error,
+        problems=tuple(problems),
+        notes=tuple(notes),
+        host_key=login.host_key if login else None,
+        verified_by=login.verified_by if login else None,
+        authenticated_by=login.authenticated_by if login else None,
+        start_s=node.link.start_s,
+        noise=node.link.noise or None,
+        python=hello.python if hello else None,
+        driver=hello.driver if hello else None,
+        cuda=hello.cuda if hello else None,
+        gpus=node.gpus_present() if hello else None,
+        gpus_expected=node.gpus_expected() if hello else None,
+        gpu_names=tuple(gpu.info.name for gpu in node.gpu_list()),
+        clock_offset_s=node.clock.offset_s if node.clock else None,
+        clock_error_s=node.clock.error_s if node.clock else None,
+        kernel_log=hello.kernel_log if hello else None,
+    )
+
+
+def _failure(node: Node, waited_s: float) -> str:
+    if node.bye:
+        return f"the agent left: {node.bye}"
+    return node.link.reason or f"no answer within {waited_s:g} s; it may be down, or behind a firewall"
+
+
+def _target(spec: NodeSpec, login: LoginFacts | None) -> str:
+    if spec.link == "command":
+        return shlex.join(spec.command)
+    if spec.link != "ssh":
+        return {"local": "this machine, without ssh", "demo": "simulated"}[spec.link]
+    if login is not None:
+        through = f" through {login.jump}" if login.jump else ""
+        return f"{login.user}@{login.hostname}:{login.port}{through}"
+    user = f"{spec.user}@" if spec.user else ""
+    port = f":{spec.port}" if spec.port else ""
+    return f"{user}{spec.address or spec.name}{port}"
+
+
+def _judged(node: Node, hello: Hello) -> tuple[list[str], list[str]]:
+    """What is not well on a node that speaks, and what is merely worth knowing."""
+    problems = [_sentence(notice) for notice in hello.notices if notice.severity != "info"]
+    notes = [_sentence(notice) for notice in hello.notices if notice.severity == "info"]
+    present, expected = node.gpus_present(), node.gpus_expected()
+    if present < expected and not any(notice.code == "gpu_missing" for notice in hello.notices):
+        problems.append(f"{present} of {expected} GPUs are there")
+    for gpu in node.gpu_list():
+        if gpu.state == "stuck":
+            problems.append(
+                f"GPU {gpu.info.index} does not answer: stuck in {gpu.stuck_in or 'an NVML call'}"
+            )
+        elif gpu.state == "lost":
+            problems.append(f"GPU {gpu.info.index} is lost: {gpu.reason or 'no reason given'}")
+    if hello.kernel_log is None and not any("kernel_log" in notice.code for notice in hello.notices):
+        notes.append("the kernel log cannot be read; Xid messages come from the driver only")
+    if node.clock and abs(node.clock.offset_s) - node.clock.error_s > CLOCK_TOLERANCE_S:
+        notes.append(f"its clock is {_signed(node.clock.offset_s)} s off; is chrony or ntpd running there?")
+    return problems, [*notes, *_unreadable(node)]
+
+
+def _unreadable(node: Node) -> list[str]:
+    """One sentence for each reason why values are missing, with the values."""
+    fields: dict[str, dict[str, None]] = {}
+    for gpu in node.gpu_list():
+        for field, reason in gpu.missing.items():
+            fields.setdefault(reason, {})[field] = None
+    return [
+        f"not readable ({reason.replace('_', ' ')}): {', '.join(names)}" for reason, names in fields.items()
+    ]
+
+
+def _sentence(notice: Notice) -> str:
+    return f"{notice.text}; {notice.remedy}" if notice.remedy else notice.text
+
+
+def _signed(seconds: float) -> str:
+    return f"{seconds:+.3f}"
+
+
+# --------------------------------------------------------------------------- telling
+
+
+def to_json(checks: Sequence[NodeCheck]) -> str:
+    """`{"ok": ..., "nodes": [...]}`, keys as the fields of `NodeCheck`; unknown is null."""
+    facts = {"ok": all(check.ok for check in checks), "nodes": [asdict(check) for check in checks]}
+    return msgspec.json.format(msgspec.json.encode(facts), indent=2).decode()
+
+
+def print_checks(checks: Sequence[NodeCheck], out: TextIO) -> None:
+    """A block for each node, then how many are fine and what is wrong with the others."""
+    if out.isatty():
+        _draw(checks, Console(file=out, highlight=False))
+        return
+    buffer = io.StringIO()
+    _draw(checks, Console(file=buffer, highlight=False, width=PIPE_WIDTH, color_system=None))
+    out.write("".join(f"{line.rstrip()}\n" for line in buffer.getvalue().splitlines()))
+
+
+def _draw(checks: Sequence[NodeCheck], console: Console) -> None:
+    for check in checks:
+        heading = Text(check.name, style="bold")
+        heading.append(f"  {'ok' if check.ok else 'NOT OK'}", style=STYLES["ok" if check.ok else "bad"])
+        console.print(heading)
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        grid.add_column(no_wrap=True)
+        grid.add_column()
+        for label, text, style in _lines(check):
+            grid.add_row(Text(f"  {label}"), Text(text, style=STYLES.get(style, "")))
+        console.print(grid)
+    for text, style in _summary(checks):
+        console.print(Text(text, style=STYLES[style]))
+
+
+def _lines(check: NodeCheck) -> list[tuple[str, str, str]]:
+    lines = [(check.link, check.target, "")]
+    if check.host_key:
+        lines.append(("host key", f"{check.host_key}, known from {check.verified_by}", ""))
+    if check.authenticated_by:
+        lines.append(("login", check.authenticated_by, ""))
+    if check.start_s is not None:
+        said = f"; it printed: {check.noise}" if check.noise else ""
+        lines.append(("shell", f"{check.start_s:.2f} s until the agent ran{said}", ""))
+    if check.python:
+        lines.append(("python", check.python, ""))
+    if check.gpus is not None:
+        lines.append(("GPUs", _gpus(check), ""))
+    if check.clock_offset_s is not None and check.clock_error_s is not None:
+        offset = f"{_signed(check.clock_offset_s)} s against ours, within {check.clock_error_s:.3f} s"
+        lines.append(("clock", offset, ""))
+    if check.kernel_log:
+        lines.append(("kernel log", check.kernel_log, ""))
+    lines += [("error", check.error, "bad")] if check.error else []
+    lines += [("problem", text, "bad") for text in check.problems]
+    return lines + [("note", text, "note") for text in check.notes]
+
+
+def _gpus(check: NodeCheck) -> str:
+    if not check.gpus and not check.gpus_expected:
+        count = "none"
+    else:
+        models = ", ".join(f"{count} x {name}" for name, count in Counter(check.gpu_names).items())
+        count = f"{check.gpus} of {check.gpus_expected}" + (f": {models}" if models else "")
+    versions = [f"driver {check.driver}"] if check.driver else []
+    versions += [f"CUDA {check.cuda}"] if check.cuda else []
+    return "; ".join([count, *versions])
+
+
+def _summary(checks: Sequence[NodeCheck]) -> list[tuple[str, str]]:
+    """The verdict, with the same fault of many nodes told once."""
+    faults: dict[str, list[str]] = {}
+    for check in checks:
+        for text in [check.error] if check.error else check.problems:
+            faults.setdefault(text.replace(check.name, "{node}"), []).append(check.name)
+    bad = [check.name for check in checks if not check.ok]
+    if not bad:
+        return [(f"{len(checks)} of {len(checks)} nodes are fine", "ok")]
+    lines = [(f"{len(bad)} of {len(checks)} nodes are not fine: {fold(bad)}", "bad")]
+    return lines + [
+        (f"  {fold(names)}: {text.replace('{node}', fold(names))}", "bad") for text, names in faults.items()
+    ]

@@ -1,0 +1,109 @@
+"""Prints a `Report`: fitted and coloured on a terminal, plain aligned text in a pipe."""
+
+from __future__ import annotations
+
+import io
+from typing import TextIO
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gpuwatch.report.text import COLUMNS, Line, NodeBlock, Report
+
+STYLES = {
+    "ok": "#66b2ff",
+    "info": "default",
+    "plain": "default",
+    "old": "#8a8a8a",
+    "warning": "#fff699",
+    "critical": "bold #ff2a00",
+}
+"""Colour-blind safe; a severity is always written out as a word too."""
+GAP = 2
+INDENT = 2
+LEAST_LAST = 12
+"""Cells that the last column needs to be worth its place."""
+PIPE_WIDTH = 10_000
+"""Wide enough that nothing is cut or wrapped where no terminal sets a width."""
+
+
+def print_report(report: Report, out: TextIO) -> None:
+    """Write the report; colours follow the terminal, NO_COLOR and TERM."""
+    if out.isatty():
+        draw(report, Console(file=out, highlight=False), fit=True)
+        return
+    buffer = io.StringIO()
+    draw(report, Console(file=buffer, highlight=False, width=PIPE_WIDTH, color_system=None), fit=False)
+    out.write("".join(f"{line.rstrip()}\n" for line in buffer.getvalue().splitlines()))
+
+
+def draw(report: Report, console: Console, *, fit: bool) -> None:
+    """Everything in order; long sentences wrap, table cells never do."""
+    show(console, report.title)
+    widths = natural_widths(report)
+    kept = fitting(widths, console.width) if fit else list(range(len(COLUMNS)))
+    for number, block in enumerate(report.nodes):
+        console.print()
+        show(console, block.heading)
+        if block.rows:
+            console.print(gpu_table(block, widths, kept, console.width if fit else None, titles=number == 0))
+        for note in block.notes:
+            show(console, note, indent=INDENT)
+    for lines in (report.notices, report.findings):
+        if lines:
+            console.print()
+        for line in lines:
+            show(console, line)
+    console.print()
+    show(console, report.verdict)
+
+
+def show(console: Console, line: Line, indent: int = 0) -> None:
+    """One line of words; remote text is never read as markup."""
+    console.print(Text(" " * indent + line.text, style=STYLES[line.style]))
+
+
+def natural_widths(report: Report) -> list[int]:
+    """The widest cell of each column over all nodes, so that their tables line up."""
+    widths = [cell_len(column.title) for column in COLUMNS]
+    for block in report.nodes:
+        for cells, _ in block.rows:
+            widths = [max(width, cell_len(cell)) for width, cell in zip(widths, cells, strict=True)]
+    return widths
+
+
+def fitting(widths: list[int], room: int) -> list[int]:
+    """The columns that fit into `room` cells: the least important ones go first, the last shrinks."""
+    kept = list(range(len(COLUMNS)))
+    needs = [*widths[:-1], min(widths[-1], LEAST_LAST)]
+    while INDENT + sum(needs[n] + GAP for n in kept) - GAP > room:
+        worst = max(kept, key=lambda n: COLUMNS[n].rank)
+        if COLUMNS[worst].rank == 0:
+            break
+        kept.remove(worst)
+    return kept
+
+
+def gpu_table(
+    block: NodeBlock, widths: list[int], kept: list[int], room: int | None, *, titles: bool
+) -> Table:
+    """The rows of one node; `room` is the width to cut the last column at, None for no cut."""
+    table = Table(box=None, show_header=titles, header_style="dim", pad_edge=False, padding=(0, GAP, 0, 0))
+    table.add_column("", width=INDENT - GAP)
+    last = len(COLUMNS) - 1
+    taken = INDENT + sum(widths[n] + GAP for n in kept if n != last)
+    for n in kept:
+        column = COLUMNS[n]
+        width = widths[n] if n != last or room is None else max(LEAST_LAST, min(widths[n], room - taken))
+        table.add_column(
+            column.title,
+            width=width,
+            justify="right" if column.right else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+        )
+    for cells, style in block.rows:
+        table.add_row("", *(Text(cells[n]) for n in kept), style=STYLES[style])
+    return table

@@ -1,0 +1,293 @@
+"""What `once` says in words: rows of strings from the fleet and a clock. Printing is in `terminal.py`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from gpuwatch import __version__
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.metrics import METRICS, NODE_METRICS, power_limit_w
+from gpuwatch.fleet.node import Gpu, Node
+from gpuwatch.fleet.quantities import UNKNOWN, scaled_text, seconds_text
+from gpuwatch.report.facts import node_error, processes_on
+from gpuwatch.report.verdict import Finding, healthy
+from gpuwatch.wire import Notice, Process, Severity
+
+OLD_TICKS = 1.5
+"""A value older than this many ticks has missed one: its age is written beside it."""
+NAMED_NODES = 4
+"""Nodes that a sentence names; the rest are counted."""
+NAMED_REMARKS = 4
+"""Remarks of one kind that are written out."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the GPU table. A narrow terminal loses those with the highest `rank` first."""
+
+    title: str
+    text: Callable[[Gpu, Node, float], str]
+    rank: int
+    right: bool = True
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of words and how grave it is: ok, info, warning, critical, or plain."""
+
+    text: str
+    style: str = "plain"
+
+
+@dataclass(frozen=True)
+class NodeBlock:
+    """One node: its line, its GPUs as rows of cells, and what is to be said about it."""
+
+    heading: Line
+    rows: list[tuple[list[str], str]]
+    """Cells in the order of `COLUMNS`, and the style of the row."""
+    notes: list[Line]
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that is printed, in order."""
+
+    title: Line
+    nodes: list[NodeBlock]
+    notices: list[Line]
+    findings: list[Line]
+    verdict: Line
+
+
+def report(fleet: Fleet, found: list[Finding], now: float, time: float) -> Report:
+    """`now` is our monotonic clock, `time` the same moment in unix seconds."""
+    return Report(
+        title=title(fleet, time),
+        nodes=[node_block(node, now) for node in fleet.nodes.values()],
+        notices=notice_lines(fleet),
+        findings=finding_lines(found),
+        verdict=verdict(fleet, found, now),
+    )
+
+
+def title(fleet: Fleet, time: float) -> Line:
+    """What this is, of when, and that a simulation is one."""
+    moment = datetime.fromtimestamp(time).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+    demo = any(node.spec.link == "demo" for node in fleet.nodes.values())
+    mark = "DEMO, a simulated cluster  " if demo else ""
+    return Line(
+        f"{mark}{moment}  {fleet.plan.source}  gpuwatch {__version__}", "warning" if demo else "plain"
+    )
+
+
+# --------------------------------------------------------------------------- a node
+
+
+def node_block(node: Node, now: float) -> NodeBlock:
+    """One node as lines and rows."""
+    return NodeBlock(
+        heading=node_line(node, now),
+        rows=[
+            ([column.text(gpu, node, now) for column in COLUMNS], gpu_style(gpu, node, now))
+            for gpu in node.gpu_list()
+        ],
+        notes=node_notes(node),
+    )
+
+
+def node_line(node: Node, now: float) -> Line:
+    """`gpu-001  live  8/8 GPUs  driver 570.86  CPU 34%  load 12.1  memory 45%`, or why there is nothing."""
+    state = node.state(now)
+    parts = [node.name, state]
+    age = node.age(now)
+    if state != "live" and age is not None:
+        parts.append(f"last heard {seconds_text(age)} ago")
+    error = node_error(node, now)
+    if error:
+        parts.append(error)
+    if node.link.retry_at is not None and state == "lost":
+        parts.append(f"next try in {seconds_text(max(0.0, node.link.retry_at - now))}")
+    if node.hello is not None:
+        parts.append(gpu_count(node))
+        parts += host_parts(node, now)
+    style = {"live": "ok", "stale": "warning", "lost": "critical", "connecting": "info"}[state]
+    return Line("  ".join(parts), style)
+
+
+def gpu_count(node: Node) -> str:
+    """`8 GPUs`, `7 of 8 GPUs`, `no GPU`."""
+    present, expected = node.gpus_present(), node.gpus_expected()
+    if expected == 0:
+        return "no GPU"
+    if present != expected:
+        return f"{present} of {expected} GPUs"
+    return f"{present} GPU{'s' if present > 1 else ''}"
+
+
+def host_parts(node: Node, now: float) -> list[str]:
+    """The host's own figures, with their age when it has missed a tick."""
+    parts = [] if node.hello is None or not node.hello.driver else [f"driver {node.hello.driver}"]
+    for name, label in (("cpu", "CPU"), ("load", "load"), ("hostmem", "memory")):
+        metric = NODE_METRICS[name]
+        parts.append(f"{label} {metric.format(metric.read(node, now)).strip()}")
+    age = None if node.host_at is None else now - node.host_at
+    if age is not None and age > OLD_TICKS * node.interval_s:
+        parts.append(f"({seconds_text(age)} old)")
+    return parts
+
+
+def node_notes(node: Node) -> list[Line]:
+    """Processes that carry a rank but hold no GPU."""
+    without = [process for process in node.processes if not process.gpus]
+    if not without:
+        return []
+    return [Line(f"without a GPU: {'; '.join(process_text(process) for process in without)}")]
+
+
+def notice_lines(fleet: Fleet) -> list[Line]:
+    """What the agents remark on their nodes, each sentence once. Graver notices are among the findings."""
+    holds: dict[Notice, list[str]] = {}
+    for node in fleet.nodes.values():
+        for notice in node.hello.notices if node.hello is not None else ():
+            if notice.severity == "info":
+                holds.setdefault(notice, []).append(node.name)
+    return [labelled("info", f"{names(nodes)}: {notice_text(notice)}") for notice, nodes in holds.items()]
+
+
+def notice_text(notice: Notice) -> str:
+    """The sentence and its remedy."""
+    return f"{notice.text.rstrip('.')}. {notice.remedy}" if notice.remedy else notice.text
+
+
+def names(nodes: Sequence[str]) -> str:
+    """`gpu-001, gpu-002, gpu-003 and 13 more`."""
+    more = len(nodes) - NAMED_NODES
+    return ", ".join(nodes[:NAMED_NODES]) + (f" and {more} more" if more > 0 else "")
+
+
+# --------------------------------------------------------------------------- a GPU
+
+
+def gpu_style(gpu: Gpu, node: Node, now: float) -> str:
+    """How grave the row is at first sight."""
+    if gpu.state != "ok":
+        return "critical"
+    return "old" if is_old(gpu, node, now) else "plain"
+
+
+def is_old(gpu: Gpu, node: Node, now: float) -> bool:
+    """The newest values have missed a tick, or nothing follows them."""
+    age = gpu.age(now)
+    return age is not None and (age > OLD_TICKS * node.interval_s or node.state(now) != "live")
+
+
+def state_text(gpu: Gpu, node: Node, now: float) -> str:
+    """`ok`, `12s old`, `stuck 5s`, `lost`; what was read before keeps its age."""
+    age = gpu.age(now)
+    aged = f"{seconds_text(age)} old" if age is not None and is_old(gpu, node, now) else ""
+    if gpu.state == "stuck":
+        stuck = gpu.stuck_s(now)
+        return "stuck" if stuck is None else f"stuck {seconds_text(stuck)}"
+    if gpu.state == "lost":
+        return f"lost, {aged}" if aged else "lost"
+    return aged or ("ok" if age is not None else UNKNOWN)
+
+
+def memory_text(gpu: Gpu, _node: Node, now: float) -> str:
+    """`71.2G/80.0G`."""
+    used = METRICS["memused"].format(METRICS["memused"].read(gpu, now)).strip()
+    live = None if gpu.fast is None else gpu.fast.memory_total_bytes
+    total = live or gpu.info.memory_total_bytes
+    return f"{used}/{UNKNOWN if total is None else scaled_text(total, 1024)}"
+
+
+def power_text(gpu: Gpu, _node: Node, now: float) -> str:
+    """`640/700W`."""
+    power, limit = METRICS["power"].read(gpu, now), power_limit_w(gpu)
+    return f"{UNKNOWN if power is None else f'{power:.0f}'}/{UNKNOWN if limit is None else f'{limit:.0f}'}W"
+
+
+def holders_text(gpu: Gpu, node: Node, _now: float) -> str:
+    """Why a GPU is not ok, else who uses it."""
+    if gpu.state == "stuck":
+        return f"in {gpu.stuck_in}" if gpu.stuck_in else gpu.reason or ""
+    if gpu.state == "lost":
+        return gpu.reason or ""
+    return "; ".join(process_text(process, gpu) for process in processes_on(node, gpu))
+
+
+def process_text(process: Process, gpu: Gpu | None = None) -> str:
+    """`rank 3 alice 4242 python 71.2G`."""
+    rank = "" if process.rank is None else f"rank {process.rank} "
+    text = f"{rank}{process.user or UNKNOWN} {process.pid} {process.name}"
+    if gpu is None:
+        return text
+    held = next((hold.memory_bytes for hold in process.gpus if hold.uuid == gpu.info.uuid), None)
+    return text if held is None else f"{text} {scaled_text(held, 1024)}"
+
+
+def metric_text(name: str) -> Callable[[Gpu, Node, float], str]:
+    """A column that shows a metric as the screens do."""
+    metric = METRICS[name]
+    return lambda gpu, _node, now: metric.format(metric.read(gpu, now)).strip()
+
+
+COLUMNS = (
+    Column("gpu", lambda gpu, _node, _now: str(gpu.info.index), 0),
+    Column("name", lambda gpu, _node, _now: gpu.info.name, 5, right=False),
+    Column("util", metric_text("util"), 0),
+    Column("memory", memory_text, 0),
+    Column("temp", metric_text("temp"), 1),
+    Column("power", power_text, 1),
+    Column("SM MHz", metric_text("smclk"), 4),
+    Column("tensor", metric_text("tensor"), 3),
+    Column("slowed", metric_text("throttle"), 2),
+    Column("state", state_text, 0, right=False),
+    Column("processes", holders_text, 0, right=False),
+)
+"""The last one takes the width that is left and is cut there."""
+
+
+# --------------------------------------------------------------------------- the end
+
+
+def finding_lines(found: list[Finding]) -> list[Line]:
+    """All that is grave, and of remarks the first few of a kind: a busy cluster has hundreds."""
+    lines: list[Line] = []
+    remarks: Counter[str] = Counter()
+    for finding in found:
+        condition = finding.condition
+        if condition.severity == "info":
+            remarks[condition.code] += 1
+            if remarks[condition.code] > NAMED_REMARKS:
+                continue
+        lines.append(
+            labelled(condition.severity, f"{finding.place}: {condition.text} ({condition.evidence})")
+        )
+    more = {code: count - NAMED_REMARKS for code, count in remarks.items() if count > NAMED_REMARKS}
+    return lines + [
+        labelled("info", f"and {count} more of {code} (--json has all)") for code, count in more.items()
+    ]
+
+
+def labelled(severity: Severity, text: str) -> Line:
+    """The severity as a word in front, so that it never is a colour alone."""
+    return Line(f"{severity:8}  {text}", severity)
+
+
+def verdict(fleet: Fleet, found: list[Finding], now: float) -> Line:
+    """One sentence: how many nodes and GPUs, and whether they are well."""
+    nodes, gpus = len(fleet.nodes), len(fleet.gpus())
+    what = f"{nodes} node{'s' * (nodes != 1)}, {gpus} GPU{'s' * (gpus != 1)}"
+    if healthy(fleet, found, now):
+        return Line(f"{what}: all healthy", "ok")
+    counts = [
+        f"{count} {severity}"
+        for severity in ("critical", "warning")
+        if (count := sum(finding.condition.severity == severity for finding in found))
+    ]
+    return Line(f"{what}: {', '.join(counts) or 'not all of them were heard'}", "critical")

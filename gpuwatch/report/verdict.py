@@ -1,0 +1,43 @@
+"""Whether the fleet is healthy, and everything that says otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuwatch.diagnose.condition import ORDER, Condition
+from gpuwatch.diagnose.health import gpu_conditions, node_conditions
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.node import Gpu, Node
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A condition and where it holds."""
+
+    node: Node
+    gpu: Gpu | None
+    condition: Condition
+
+    @property
+    def place(self) -> str:
+        """`node` or `node GPU 3`."""
+        return self.node.name if self.gpu is None else f"{self.node.name} GPU {self.gpu.info.index}"
+
+
+def findings(fleet: Fleet, now: float) -> list[Finding]:
+    """Every condition that holds now, the gravest first, then in the order of the plan."""
+    thresholds = fleet.plan.thresholds
+    found: list[Finding] = []
+    for node in fleet.nodes.values():
+        found += [Finding(node, None, condition) for condition in node_conditions(node, thresholds, now)]
+        for gpu in node.gpu_list():
+            found += [
+                Finding(node, gpu, condition) for condition in gpu_conditions(gpu, node, thresholds, now)
+            ]
+    return sorted(found, key=lambda finding: ORDER.index(finding.condition.severity))
+
+
+def healthy(fleet: Fleet, found: list[Finding], now: float) -> bool:
+    """Every node is heard, and nothing worse than a remark was found."""
+    all_heard = all(node.state(now) == "live" for node in fleet.nodes.values())
+    return all_heard and all(finding.condition.severity == "info" for finding in found)

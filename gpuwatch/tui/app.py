@@ -1,0 +1,210 @@
+"""The app: themes, screens, keys, and the pump that keeps the visible screen true."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import ClassVar
+
+from textual.app import App, SystemCommand
+from textual.binding import BindingType
+from textual.filter import LineFilter
+from textual.screen import Screen
+from textual.timer import Timer
+
+from gpuwatch.tui import keys
+from gpuwatch.tui.jump import JumpProvider
+from gpuwatch.tui.look import Colours, Look, make_look, wants_ascii
+from gpuwatch.tui.overview import Overview, Totals
+from gpuwatch.tui.pace import FASTEST_HZ, Pace
+from gpuwatch.tui.scene import Scene, Watched
+from gpuwatch.tui.screens.fleet import FleetScreen
+from gpuwatch.tui.screens.gpu import GpuScreen
+from gpuwatch.tui.screens.help import HelpScreen
+from gpuwatch.tui.screens.live import LiveScreen
+from gpuwatch.tui.screens.node import NodeScreen
+from gpuwatch.tui.themes import THEMES, Colourless
+
+CRASHED = 70
+"""Exit status after a fault of our own (EX_SOFTWARE of sysexits.h)."""
+
+
+class GpuwatchApp(App[None]):
+    """The cockpit over a session. Session and clocks are given, so that a test can hold them still."""
+
+    TITLE = "gpuwatch"
+    CSS_PATH = "gpuwatch.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.EVERYWHERE]
+    COMMANDS: ClassVar = App.COMMANDS | {JumpProvider}
+
+    def __init__(
+        self,
+        session: Watched,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+        hz: float = FASTEST_HZ,
+        ascii_only: bool | None = None,
+        no_color: bool = False,
+        theme: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.scene = Scene(session, clock, wall)
+        self.overview = Overview()
+        self.pace = Pace(hz)
+        self.asked_hz = self.pace.hz
+        self.crash: Exception | None = None
+        self.no_color = self.no_color or no_color
+        self._ascii = wants_ascii() if ascii_only is None else ascii_only
+        self._timer: Timer | None = None
+        self._last_node: str | None = None
+        for own in THEMES:
+            self.register_theme(own)
+        self.theme = THEMES[0].name
+        self.look: Look = self._make_look()
+        self.totals: Totals = self.overview.totals()
+
+    # ---- look
+
+    def _colours(self) -> Colours:
+        if self.no_color:
+            return "none"
+        return "few" if self.console.color_system in ("standard", "windows") else "many"
+
+    def _make_look(self) -> Look:
+        return make_look(dark=self.current_theme.dark, colours=self._colours(), ascii_only=self._ascii)
+
+    def _restyle(self) -> None:
+        self.look = self._make_look()
+        self.pump()
+
+    def get_line_filters(self) -> list[LineFilter]:
+        """NO_COLOR means no colour at all, not shades of grey; bold and reverse stay."""
+        return [Colourless()] if self.no_color else list(super().get_line_filters())
+
+    # ---- life
+
+    def get_default_screen(self) -> Screen[None]:
+        """The fleet."""
+        return FleetScreen()
+
+    def on_mount(self) -> None:
+        """Paint what is known (nothing is connected yet), then start the links."""
+        self.theme_changed_signal.subscribe(self, lambda _theme: self._restyle())
+        self.call_after_refresh(self._begin)
+
+    def _begin(self) -> None:
+        self.scene.session.start()
+        self._timer = self.set_interval(1 / self.pace.hz, self.pump)
+        self.pump()
+
+    def pump(self) -> None:
+        """One frame: take in what arrived, then let the visible widgets repaint what moved."""
+        self.scene.session.poll()
+        self.scene.tick()
+        if self.overview.refresh(self.scene.fleet, self.scene.now):
+            self.totals = self.overview.totals()
+        if isinstance(self.screen, LiveScreen):
+            self.screen.pull()
+        if self.pace.frame(time.monotonic(), time.thread_time()):
+            self._retime()
+
+    def _retime(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = self.set_interval(1 / self.pace.hz, self.pump)
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Leave the screen in order; whoever ran the app tells what happened, without the values of variables."""
+        if self.is_headless:
+            super()._handle_exception(error)
+            return
+        self.crash = self.crash or error
+        self.exit(return_code=CRASHED)
+
+    # ---- going places
+
+    def show_node(self, name: str, uuid: str | None = None) -> None:
+        """Open a node, with the cursor on a GPU."""
+        self.action_fleet()
+        self._last_node = name
+        self.push_screen(NodeScreen(name, uuid))
+
+    def show_gpu(self, name: str, uuid: str) -> None:
+        """Open a GPU, over its node."""
+        if not isinstance(self.screen, NodeScreen):
+            self.show_node(name, uuid)
+        self.push_screen(GpuScreen(name, uuid))
+
+    def action_fleet(self) -> None:
+        """The fleet screen."""
+        while len(self.screen_stack) > 1:
+            self.pop_screen()
+
+    def action_node(self) -> None:
+        """The node under the cursor, else the one seen last, else the first."""
+        if isinstance(self.screen, NodeScreen):
+            return
+        name = self.screen.node_name() if isinstance(self.screen, LiveScreen) else None
+        name = name or self._last_node or next(iter(self.scene.fleet.nodes), None)
+        if name is not None:
+            self.show_node(name)
+
+    def action_filter(self) -> None:
+        """Filter the fleet."""
+        self.action_fleet()
+        if isinstance(self.screen, FleetScreen):
+            self.screen.open_filter()
+
+    async def action_back(self) -> None:
+        """One step back: out of the filter, or out of a screen."""
+        if len(self.screen_stack) > 1:
+            self.pop_screen()
+        elif isinstance(self.screen, FleetScreen):
+            self.screen.close_filter()
+
+    async def action_back_or_quit(self) -> None:
+        """Back; at the fleet, quit."""
+        if len(self.screen_stack) > 1:
+            self.pop_screen()
+        else:
+            self.exit()
+
+    def action_help(self) -> None:
+        """The keys."""
+        if not isinstance(self.screen, HelpScreen):
+            self.push_screen(HelpScreen())
+
+    # ---- the view itself
+
+    def action_freeze(self) -> None:
+        """Hold what is painted still, or catch up."""
+        self.scene.toggle_freeze()
+        self.pump()
+
+    def action_faster(self) -> None:
+        """Repaint more often."""
+        self.pace.faster()
+        self._retime()
+        self.pump()
+
+    def action_slower(self) -> None:
+        """Repaint less often."""
+        self.pace.slower()
+        self._retime()
+        self.pump()
+
+    def action_copy(self) -> None:
+        """Copy the line under the cursor."""
+        text = self.screen.copy_text() if isinstance(self.screen, LiveScreen) else ""
+        if text:
+            self.copy_to_clipboard(text)
+            self.notify("copied the line under the cursor", timeout=2)
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The palette's own entries: themes, help and quit; no screenshot file, no panels of textual's."""
+        for command in super().get_system_commands(screen):
+            if command.title in ("Theme", "Quit"):
+                yield command
+        yield SystemCommand("Help", "every key", self.action_help)
+        yield SystemCommand("Freeze", "hold the view still, or catch up", self.action_freeze)

@@ -1,0 +1,75 @@
+"""Numbers as small pictures: bars, one-line sparklines and plots of several lines, in braille or ASCII."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.segment import Segment
+from rich.style import Style
+
+from gpuwatch.tui.look import Glyphs, Look
+
+_LEFT = (0x00, 0x40, 0x44, 0x46, 0x47)
+_RIGHT = (0x00, 0x80, 0xA0, 0xB0, 0xB8)
+_ASCII_STEPS = " .:-=+*#%@"
+
+
+def bar(level: float | None, width: int, look: Look, style: Style, mark: float | None = None) -> list[Segment]:
+    """A bar of `width` cells filled to `level` (0..1), with an optional limit mark at `mark` (0..1)."""
+    full, half, empty = look.glyphs.bar
+    if level is None:
+        return [Segment(look.glyphs.missing * width, look.track)]
+    halves = round(min(1.0, max(0.0, level)) * width * 2)
+    filled = full * (halves // 2) + (half if halves % 2 and look.glyphs.braille else "")
+    rest = empty * (width - len(filled))
+    if mark is not None and (at := min(width - 1, int(mark * width)) - len(filled)) >= 0:
+        tick = "┤" if look.glyphs.braille else "|"
+        return [Segment(filled, style), Segment(rest[:at], look.track), Segment(tick, look.dim),
+                Segment(rest[at + 1 :], look.track)]  # fmt: skip
+    return [Segment(filled, style), Segment(rest, look.track)]
+
+
+def resample(values: Sequence[float | None], count: int) -> list[float | None]:
+    """The last `count` points; fewer are padded with unknown at the left (time grows to the right)."""
+    newest = list(values[-count:])
+    return [None] * (count - len(newest)) + newest
+
+
+def _heights(values: Sequence[float | None], low: float, high: float, steps: int) -> list[int]:
+    span = (high - low) or 1.0
+    return [
+        0 if v is None else max(1, min(steps, 1 + int((v - low) / span * (steps - 1) + 0.5))) for v in values
+    ]
+
+
+def sparkline(values: Sequence[float | None], low: float, high: float, width: int, glyphs: Glyphs) -> str:
+    """`width` cells, two samples a cell in braille, one in ASCII. Unknown is blank, known is never blank."""
+    return plot(values, low, high, width, 1, glyphs)[0]
+
+
+def plot(
+    values: Sequence[float | None], low: float, high: float, width: int, height: int, glyphs: Glyphs
+) -> list[str]:
+    """`height` lines of `width` cells, top line first, filled from below."""
+    if not glyphs.braille:
+        return _ascii_plot(values, low, high, width, height)
+    heights = _heights(resample(values, width * 2), low, high, height * 4)
+    lines = []
+    for row in range(height - 1, -1, -1):
+        part = [min(4, max(0, h - row * 4)) for h in heights]
+        lines.append(
+            "".join(
+                chr(0x2800 + _LEFT[a] + _RIGHT[b]) if a or b else " "
+                for a, b in zip(part[::2], part[1::2], strict=True)
+            )
+        )
+    return lines
+
+
+def _ascii_plot(values: Sequence[float | None], low: float, high: float, width: int, height: int) -> list[str]:
+    steps = len(_ASCII_STEPS) - 1
+    heights = _heights(resample(values, width), low, high, height * steps)
+    return [
+        "".join(_ASCII_STEPS[min(steps, max(0, h - row * steps))] for h in heights)
+        for row in range(height - 1, -1, -1)
+    ]

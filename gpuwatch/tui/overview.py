@@ -1,0 +1,164 @@
+"""One summary a node, made afresh only when the node moved: what the table, the heat map and the status line show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gpuwatch.diagnose.health import Condition, gpu_conditions, node_conditions
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.metrics import METRICS, NODE_METRICS
+from gpuwatch.fleet.node import Gpu, Node, NodeState
+from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.tui.look import Severity
+
+_ORDER: dict[Severity, int] = {"ok": 0, "info": 1, "unknown": 2, "warning": 3, "critical": 4}
+
+
+STATE_SEVERITY: dict[NodeState, Severity] = {
+    "live": "ok", "connecting": "unknown", "stale": "warning", "lost": "critical",
+}  # fmt: skip
+
+
+def rank(severity: Severity) -> int:
+    """How bad a severity is."""
+    return _ORDER[severity]
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """What is said about one node. Figures are None when unknown."""
+
+    node: Node
+    state: NodeState
+    severity: Severity
+    gpus: list[Gpu]
+    """By index."""
+    gpu_severity: dict[str, Severity]
+    """By UUID."""
+    conditions: list[Condition]
+    """The node's and its GPUs', the worst first."""
+    ok: int
+    stuck: int
+    lost: int
+    """Lost GPUs and those that never showed up."""
+    expected: int
+    util_mean: float | None
+    util_min: float | None
+    memory_pct: float | None
+    power_w: float | None
+    temperature_max: float | None
+    cpu_pct: float | None
+    host_memory_pct: float | None
+    rx_bps: float | None
+    tx_bps: float | None
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.node.name
+
+    @property
+    def trouble(self) -> str:
+        """The worst condition in words, or nothing."""
+        return self.conditions[0].text if self.conditions else ""
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _known(name: str, gpus: Iterable[Gpu], now: float) -> list[float]:
+    metric = METRICS[name]
+    return [value for gpu in gpus if (value := metric.read(gpu, now)) is not None]
+
+
+def _node_severity(state: NodeState, conditions: list[Condition]) -> Severity:
+    return max((STATE_SEVERITY[state], *(condition.severity for condition in conditions)), key=rank)
+
+
+def summarise(node: Node, thresholds: Thresholds, now: float) -> NodeView:
+    """Summarise one node. Lost and stuck GPUs do not take part in the means: their values are old."""
+    gpus = node.gpu_list()
+    answering = [gpu for gpu in gpus if gpu.state == "ok"]
+    state = node.state(now)
+    conditions = list(node_conditions(node, thresholds, now))
+    severities: dict[str, Severity] = {}
+    for gpu in gpus:
+        own = gpu_conditions(gpu, node, thresholds, now)
+        conditions += own
+        severities[gpu.info.uuid] = max((c.severity for c in own), key=rank, default="ok")
+    conditions.sort(key=lambda c: -rank(c.severity))
+    stuck = sum(gpu.state == "stuck" for gpu in gpus)
+    utils, temps, powers = (_known(name, answering, now) for name in ("util", "temp", "power"))
+    host = {name: metric.read(node, now) for name, metric in NODE_METRICS.items() if name != "nodeage"}
+    return NodeView(
+        node, state, _node_severity(state, conditions), gpus, severities, conditions,
+        ok=len(answering), stuck=stuck, expected=node.gpus_expected(),
+        lost=node.gpus_expected() - len(answering) - stuck if gpus else 0,
+        util_mean=_mean(utils), util_min=min(utils, default=None),
+        memory_pct=_mean(_known("mem", answering, now)),
+        power_w=sum(powers) if powers else None,
+        temperature_max=max(temps, default=None),
+        cpu_pct=host["cpu"], host_memory_pct=host["hostmem"], rx_bps=host["rx"], tx_bps=host["tx"],
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The whole fleet in a few numbers."""
+
+    states: dict[NodeState, int]
+    ok: int
+    stuck: int
+    lost: int
+    expected: int
+    worst: list[tuple[str, Condition]]
+    """(node, condition), the worst first."""
+    warnings: int
+    criticals: int
+
+
+class Overview:
+    """The summaries of all nodes; `refresh` keeps them true."""
+
+    def __init__(self) -> None:
+        self.views: dict[str, NodeView] = {}
+        self.stamps: dict[str, tuple[int, ...]] = {}
+        self.version = 0
+        """Moves when any summary did."""
+        self._fleet: Fleet | None = None
+
+    def refresh(self, fleet: Fleet, now: float) -> bool:
+        """Summarise the nodes that moved; True when any did."""
+        if fleet is not self._fleet:
+            self._fleet, self.views, self.stamps = fleet, {}, {}
+        thresholds, moved = fleet.plan.thresholds, False
+        for name, node in fleet.nodes.items():
+            stamp = self._stamp(name, node, now)
+            if self.stamps.get(name) != stamp:
+                self.stamps[name], moved = stamp, True
+                self.views[name] = summarise(node, thresholds, now)
+        self.version += moved
+        return moved
+
+    def _stamp(self, name: str, node: Node, now: float) -> tuple[int, ...]:
+        view = self.views.get(name)
+        state = node.state(now)
+        waiting = state != "live" or (view is not None and view.stuck > 0)
+        return (node.version, ("connecting", "live", "stale", "lost").index(state), int(now) if waiting else 0)
+
+    def totals(self) -> Totals:
+        """Add everything up."""
+        views = self.views.values()
+        states: dict[NodeState, int] = {"live": 0, "connecting": 0, "stale": 0, "lost": 0}
+        for view in views:
+            states[view.state] += 1
+        found = [(view.name, condition) for view in views for condition in view.conditions]
+        found.sort(key=lambda pair: -rank(pair[1].severity))
+        return Totals(
+            states, sum(v.ok for v in views), sum(v.stuck for v in views), sum(v.lost for v in views),
+            sum(v.expected for v in views), found,
+            warnings=sum(c.severity == "warning" for _, c in found),
+            criticals=sum(c.severity == "critical" for _, c in found),
+        )  # fmt: skip

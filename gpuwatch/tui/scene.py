@@ -1,0 +1,110 @@
+"""What the screens paint from: the fleet as it is, or as it was when the person froze the view."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.node import Gpu, Node
+from gpuwatch.hosts.plan import Plan
+
+
+class Watched(Protocol):
+    """What the app needs of a session."""
+
+    plan: Plan
+    fleet: Fleet
+
+    def start(self) -> None:
+        """Start the links; returns at once."""
+        ...
+
+    def poll(self) -> bool:
+        """Move what arrived into the fleet."""
+        ...
+
+
+def _still(fleet: Fleet) -> Fleet:
+    """A copy that stands still. Wire structs never change, so a shallow copy of each node and GPU is enough."""
+    twin = copy.copy(fleet)
+    twin.events = fleet.events.copy()
+    twin.nodes = {name: _still_node(node) for name, node in fleet.nodes.items()}
+    return twin
+
+
+def _still_node(node: Node) -> Node:
+    twin = copy.copy(node)
+    twin.events = node.events.copy()
+    twin.gpus = {uuid: copy.copy(gpu) for uuid, gpu in node.gpus.items()}
+    return twin
+
+
+class Scene:
+    """The fleet and the time that every widget paints with. Freezing stops both; the session goes on."""
+
+    def __init__(
+        self,
+        session: Watched,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.session = session
+        self._clock = clock
+        self._wall = wall
+        self._frozen: Fleet | None = None
+        self._frozen_at = 0.0
+        self._frozen_wall = 0.0
+        self.now = clock()
+
+    @property
+    def fleet(self) -> Fleet:
+        """The fleet to paint."""
+        return self._frozen or self.session.fleet
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that is watched."""
+        return self.session.plan
+
+    @property
+    def demo(self) -> bool:
+        """Whether anything shown is simulated."""
+        return any(spec.link == "demo" for spec in self.plan.nodes)
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the view stands still."""
+        return self._frozen is not None
+
+    def tick(self) -> None:
+        """Take the time for the next frame."""
+        self.now = self._frozen_at if self.frozen else self._clock()
+
+    def wall(self) -> float:
+        """The unix time that belongs to `now`."""
+        return self._frozen_wall if self.frozen else self._wall()
+
+    def frozen_for(self) -> float:
+        """Seconds since the view was frozen."""
+        return self._clock() - self._frozen_at if self.frozen else 0.0
+
+    def toggle_freeze(self) -> None:
+        """Freeze the view, or catch up."""
+        if self.frozen:
+            self._frozen = None
+        else:
+            self._frozen_at, self._frozen_wall = self._clock(), self._wall()
+            self._frozen = _still(self.session.fleet)
+        self.tick()
+
+    def node(self, name: str) -> Node | None:
+        """A node by name."""
+        return self.fleet.nodes.get(name)
+
+    def gpu(self, name: str, uuid: str) -> Gpu | None:
+        """A GPU by node and UUID."""
+        node = self.node(name)
+        return None if node is None else node.gpus.get(uuid)

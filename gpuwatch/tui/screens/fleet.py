@@ -1,0 +1,178 @@
+"""Screen 1: every GPU as a heat map, every node as a line."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal
+from textual.widgets import Footer, Input, Label
+
+from gpuwatch.tui import keys
+from gpuwatch.tui.look import clean
+from gpuwatch.tui.screens.live import LiveScreen
+from gpuwatch.tui.shown import Shown
+from gpuwatch.tui.widgets.cell_line import CellLine
+from gpuwatch.tui.widgets.heat_map import HeatMap
+from gpuwatch.tui.widgets.lines import Picker, text_of
+from gpuwatch.tui.widgets.node_table import NodeTable
+from gpuwatch.tui.widgets.status_line import StatusLine
+
+FRAME_LINES = 5
+"""Status (2), the line about a cell, footer, and one to breathe."""
+
+
+class FleetScreen(LiveScreen):
+    """The fleet."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.FLEET]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown = Shown()
+        self.heat = HeatMap(self.shown)
+        self.table = NodeTable(self.shown)
+
+    def compose(self) -> ComposeResult:
+        """Status, filter, map, cell, table, footer."""
+        yield StatusLine(id="status")
+        with Horizontal(id="filter-bar"):
+            yield Label("/", id="filter-sign")
+            yield Input(placeholder="temp>85 & host~=dgx", id="filter-text", compact=True)
+            yield Label("", id="filter-note")
+        yield self.heat
+        yield CellLine(self.heat)
+        yield self.table
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Start on the map."""
+        self.query_one("#filter-bar").display = False
+        self.heat.focus()
+
+    def arrange_parts(self) -> None:
+        """The map gets what it needs, but leaves the table its share."""
+        cockpit = self.cockpit
+        self.shown.refresh(cockpit.overview, list(cockpit.scene.fleet.nodes), cockpit.scene.now)
+        body = self.size.height - FRAME_LINES - bool(self.query_one("#filter-bar").display)
+        table = min(len(self.shown.views) + 1, max(4, body * 4 // 10))
+        self.heat.room = max(3, body - table)
+        self.heat.prepare()
+        height = max(2, self.heat.wanted_height())
+        if self.heat.styles.height is None or self.heat.styles.height.value != height:
+            self.heat.styles.height = height
+        self._note()
+
+    def _note(self) -> None:
+        if not self.query_one("#filter-bar").display:
+            return
+        note = self.query_one("#filter-note", Label)
+        shown, fleet = self.shown, self.cockpit.scene.fleet
+        if shown.error:
+            text = shown.error
+        else:
+            gpus = sum(len(v.gpus) for v in shown.views) if shown.gpus is None else len(shown.gpus)
+            known = sum(len(node.gpus) for node in fleet.nodes.values())
+            text = f"{len(shown.views)} of {len(fleet.nodes)} nodes, {gpus} of {known} GPUs"
+            text += ", only unhealthy" if shown.unhealthy else ""
+        note.set_class(bool(shown.error), "-error")
+        text = clean(text)
+        if str(note.content) != text:
+            note.update(text, layout=True)
+
+    # ---- gestures
+
+    def node_name(self) -> str | None:
+        """The node under the cursor of the focused pane."""
+        if self.focused is self.table:
+            return view.name if (view := self.table.chosen()) else None
+        return chosen[0].name if (chosen := self.heat.chosen()) else None
+
+    def copy_text(self) -> str:
+        """The table's line, or the line about the cell."""
+        if self.focused is self.heat:
+            cell = self.query_one(CellLine)
+            return text_of(cell.build(cell.size.width)[0]).strip()
+        return super().copy_text()
+
+    @on(Picker.Moved, "#heat")
+    def _follow_cell(self) -> None:
+        if chosen := self.heat.chosen():
+            self.table.go_to_node(chosen[0].name)
+        self.pull()
+
+    @on(Picker.Moved, "#nodes")
+    def _follow_node(self) -> None:
+        view = self.table.chosen()
+        if view is not None and self.focused is self.table:
+            index = next((i for i, v in enumerate(self.shown.views) if v.name == view.name), None)
+            if index is not None and index != self.heat.place[0]:
+                self.heat.put(index, 0)
+
+    @on(Picker.Chosen)
+    def _drill(self, event: Picker.Chosen) -> None:
+        name = self.node_name()
+        if name is None:
+            return
+        chosen = self.heat.chosen()
+        gpu = chosen[1] if chosen and event.picker is self.heat else None
+        self.cockpit.show_node(name, gpu.info.uuid if gpu else None)
+
+    def action_metric(self, step: int) -> None:
+        """The next metric of the map."""
+        self.heat.cycle_metric(step)
+        self.pull()
+
+    def action_zoom(self) -> None:
+        """The next size of cells."""
+        self.heat.cycle_zoom()
+        self.pull()
+
+    def action_sort(self) -> None:
+        """Sort by the next column."""
+        self.table.sort_next()
+
+    def action_reverse(self) -> None:
+        """Turn the order round."""
+        self.table.reverse()
+
+    def action_unhealthy(self) -> None:
+        """Only what is not healthy."""
+        self.shown.toggle_unhealthy()
+        self._show_filter_bar()
+        self.pull()
+
+    def open_filter(self) -> None:
+        """Ask for a filter expression."""
+        self.query_one("#filter-bar").display = True
+        self.query_one("#filter-text").focus()
+
+    def close_filter(self) -> bool:
+        """Drop the filter; False when there was none."""
+        if not self.query_one("#filter-bar").display:
+            return False
+        self.shown.unhealthy = False
+        field = self.query_one("#filter-text", Input)
+        field.value = ""
+        self.shown.set_filter("")
+        self._show_filter_bar()
+        self.heat.focus()
+        self.pull()
+        return True
+
+    def _show_filter_bar(self) -> None:
+        self.query_one("#filter-bar").display = self.shown.narrowed or bool(self.shown.text)
+
+    @on(Input.Changed, "#filter-text")
+    def _filter(self, event: Input.Changed) -> None:
+        self.shown.set_filter(event.value)
+        self.pull()
+
+    @on(Input.Submitted, "#filter-text")
+    def _done(self) -> None:
+        if not self.shown.error:
+            self._show_filter_bar()
+            self.heat.focus()
+            self.pull()

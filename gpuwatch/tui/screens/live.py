@@ -1,0 +1,49 @@
+"""A screen that is kept true by the pump."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual.screen import Screen
+
+from gpuwatch.tui import keys
+from gpuwatch.tui.widgets.lines import Lines, Picker
+
+if TYPE_CHECKING:
+    from textual.binding import BindingType
+
+    from gpuwatch.tui.app import GpuwatchApp
+
+
+class LiveScreen(Screen[None]):
+    """Pulls its visible Line-API widgets once a frame."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.PANES]
+    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (110, "-wide"), (160, "-vast")]
+
+    @property
+    def cockpit(self) -> GpuwatchApp:
+        """The app, by its own type."""
+        return cast("GpuwatchApp", self.app)
+
+    def arrange_parts(self) -> None:
+        """Give the parts their heights, before they are pulled."""
+
+    def pull(self) -> int:
+        """Repaint what moved; returns the number of lines."""
+        if not self.is_mounted:
+            return 0
+        self.arrange_parts()
+        return sum(part.pull() for part in self.query(Lines) if part.is_on_screen)
+
+    def on_screen_resume(self) -> None:
+        """Back in sight: catch up."""
+        self.pull()
+
+    def copy_text(self) -> str:
+        """What `y` copies."""
+        return self.focused.copy_text() if isinstance(self.focused, Picker) else ""
+
+    def node_name(self) -> str | None:
+        """The node that this screen is about, or its cursor is on."""
+        return None

@@ -1,0 +1,67 @@
+"""Which nodes and GPUs the fleet screen shows, and in which order: filter, "only unhealthy", sorting."""
+
+from __future__ import annotations
+
+from gpuwatch.fleet.filter import Filter, FilterError, parse
+from gpuwatch.fleet.node import Gpu
+from gpuwatch.tui.overview import NodeView, Overview, rank
+
+
+class Shown:
+    """The choice the person made, and what it comes to."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.error = ""
+        self.unhealthy = False
+        self.views: list[NodeView] = []
+        """The nodes that are shown, in the plan's order."""
+        self.gpus: set[str] | None = None
+        """UUIDs that match; None: all of them."""
+        self.version = 0
+        self._filter: Filter | None = None
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether anything is left out."""
+        return self._filter is not None or self.unhealthy
+
+    def set_filter(self, text: str) -> None:
+        """Take a filter expression; a wrong one leaves the last good one standing and sets `error`."""
+        self.text, self.error = text, ""
+        try:
+            self._filter = parse(text) if text.strip() else None
+        except FilterError as error:
+            self.error = str(error)
+        self.version += 1
+
+    def toggle_unhealthy(self) -> None:
+        """Show only what is not healthy, or everything again."""
+        self.unhealthy = not self.unhealthy
+        self.version += 1
+
+    def refresh(self, overview: Overview, order: list[str], now: float) -> None:
+        """Work out what is shown."""
+        views = [overview.views[name] for name in order if name in overview.views]
+        if not self.narrowed:
+            self.views, self.gpus = views, None
+            return
+        self.views, self.gpus = [], set()
+        for view in views:
+            matching = [gpu for gpu in view.gpus if self._wanted(view, gpu, now)]
+            if matching or (self._node_wanted(view, now) if not view.gpus or self.unhealthy else False):
+                self.views.append(view)
+            self.gpus.update(gpu.info.uuid for gpu in matching)
+
+    def _wanted(self, view: NodeView, gpu: Gpu, now: float) -> bool:
+        if self.unhealthy and view.state == "live" and rank(view.gpu_severity[gpu.info.uuid]) < rank("warning"):
+            return False
+        return self._filter is None or self._filter.matches(view.node, gpu, now)
+
+    def _node_wanted(self, view: NodeView, now: float) -> bool:
+        if self.unhealthy and rank(view.severity) < rank("unknown"):
+            return False
+        if self._filter is None:
+            return True
+        gpus: list[Gpu | None] = [*view.gpus] or [None]
+        return any(self._filter.matches(view.node, gpu, now) for gpu in gpus)

@@ -1,0 +1,44 @@
+"""Our two themes, and the filter behind NO_COLOR. Textual's own themes stay available in the palette."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color
+from textual.filter import LineFilter
+from textual.theme import Theme
+
+THEMES = (
+    Theme(
+        name="gpuwatch", dark=True,
+        primary="#66b2ff", secondary="#8ab4d8", accent="#66b2ff",
+        warning="#fff699", error="#ff2a00", success="#66b2ff",
+        foreground="#d7dce2", background="#0f1216", surface="#171b21", panel="#1e242c",
+        variables={"footer-key-foreground": "#66b2ff", "footer-background": "#171b21", "block-cursor-background": "#26405c",
+                   "block-cursor-foreground": "#ffffff", "scrollbar": "#343b45", "scrollbar-background": "#0f1216",
+                   "scrollbar-hover": "#66b2ff", "scrollbar-active": "#66b2ff"},
+    ),
+    Theme(
+        name="gpuwatch-light", dark=False,
+        primary="#0059b3", secondary="#3a6ea5", accent="#0059b3",
+        warning="#7a5c00", error="#c72100", success="#0059b3",
+        foreground="#1c2128", background="#fbfbfa", surface="#f0f1f3", panel="#e6e8eb",
+        variables={"footer-key-foreground": "#0059b3", "footer-background": "#f0f1f3", "block-cursor-background": "#cfe3f8",
+                   "block-cursor-foreground": "#000000"},
+    ),
+)  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def _without_colour(style: Style) -> Style:
+    return style.without_color if style.color or style.bgcolor else style
+
+
+class Colourless(LineFilter):
+    """Takes every colour out and leaves bold, dim, underline and reverse."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - textual's signature
+        """Filter one line."""
+        return [Segment(text, _without_colour(style) if style else style, control) for text, style, control in segments]

@@ -1,0 +1,1 @@
+"""What the screens are made of: Line-API widgets that paint straight from the fleet."""

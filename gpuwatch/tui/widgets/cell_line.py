@@ -1,0 +1,100 @@
+"""One line under the heat map: all about the GPU under the cursor."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.segment import Segment
+
+from gpuwatch.fleet.metrics import METRICS, power_limit_w
+from gpuwatch.fleet.node import Gpu, Node
+from gpuwatch.fleet.quantities import MEMORY, seconds_text
+from gpuwatch.tui.look import Look, clean
+from gpuwatch.tui.overview import NodeView
+from gpuwatch.tui.widgets.heat_map import HeatMap
+from gpuwatch.tui.widgets.lines import Page, Row
+
+
+def memory_text(used: float | None, total: float | None) -> str:
+    """`61.2G/80.0G`, dashes where unknown."""
+    return f"{MEMORY.format(used).strip()}/{MEMORY.format(total).strip()}"
+
+
+def power_text(gpu: Gpu) -> str:
+    """`655/700W`, dashes where unknown."""
+    power, limit = METRICS["power"].read(gpu, 0.0), power_limit_w(gpu)
+    left = "-" if power is None else f"{power:.0f}"
+    return f"{left}/{'-' if limit is None else f'{limit:.0f}'}W"
+
+
+def ranks_on(node: Node, uuid: str) -> list[int]:
+    """The ranks whose processes hold this GPU."""
+    return sorted(
+        {p.rank for p in node.processes if p.rank is not None and any(held.uuid == uuid for held in p.gpus)}
+    )
+
+
+def trouble_of(gpu: Gpu, now: float) -> str:
+    """In words, when the GPU does not answer."""
+    if gpu.state == "stuck":
+        lasted = gpu.stuck_s(now)
+        return f"STUCK in {gpu.stuck_in or 'a driver call'} for {seconds_text(lasted or 0.0)}"
+    if gpu.state == "lost":
+        age = gpu.age(now)
+        since = "" if age is None else f", last values {seconds_text(age)} old"
+        return f"LOST: {gpu.reason or 'gone'}{since}"
+    return ""
+
+
+def facts(gpu: Gpu, node: Node, now: float) -> list[tuple[str, str]]:
+    """(word, value) pairs, the most wanted first."""
+    fast = gpu.fast
+    rank = ",".join(str(r) for r in ranks_on(node, gpu.info.uuid))
+    found = [
+        ("rank", rank),
+        ("util", METRICS["util"].format(METRICS["util"].read(gpu, now)).strip()),
+        ("mem", memory_text(fast and fast.memory_used_bytes, (fast and fast.memory_total_bytes) or gpu.info.memory_total_bytes)),
+        ("", power_text(gpu)),
+        ("", METRICS["temp"].format(METRICS["temp"].read(gpu, now)).strip()),
+        ("age", "never read" if (age := gpu.age(now)) is None else seconds_text(age)),
+        ("tensor", METRICS["tensor"].format(METRICS["tensor"].read(gpu, now)).strip()),
+        ("SM", f"{METRICS['smclk'].format(METRICS['smclk'].read(gpu, now)).strip()} MHz"),
+        ("throttle", ", ".join(r for r in (fast.throttle or []) if r not in ("idle", "app_clocks")) if fast else ""),
+        ("", gpu.info.name),
+    ]  # fmt: skip
+    return [(word, value) for word, value in found if value]
+
+
+def line_for(chosen: tuple[NodeView, Gpu | None] | None, now: float, width: int, look: Look) -> Row:
+    """The whole line."""
+    if chosen is None:
+        return (Segment(" no GPU is shown", look.dim),)
+    view, gpu = chosen
+    if gpu is None:
+        word = "has never been seen" if view.gpus else "not known yet"
+        return (Segment(f" {clean(view.name)}", look.strong), Segment(f"  this GPU {word}", look.dim))
+    parts = [Segment(f" {clean(view.name)} GPU {gpu.info.index} ", look.strong)]
+    if trouble := trouble_of(gpu, now):
+        parts.append(Segment(f" {clean(trouble)} ", look.badge["critical"]))
+    if view.state != "live":
+        parts.append(Segment(f" node {view.state} ", look.badge["warning"]))
+    for word, value in facts(gpu, view.node, now):
+        text = f" {word} " if word else " "
+        if sum(p.cell_length for p in parts) + len(text) + len(value) > width - 1:
+            continue
+        parts += [Segment(text, look.dim), Segment(clean(value) + " ", look.text)]
+    return tuple(parts)
+
+
+class CellLine(Page, can_focus=False):
+    """Follows the heat map's cursor."""
+
+    DEFAULT_CSS: ClassVar[str] = "CellLine { height: 1; background: $surface; overflow-y: hidden; }"
+
+    def __init__(self, heat: HeatMap) -> None:
+        super().__init__(id="cell")
+        self.heat = heat
+
+    def build(self, width: int) -> list[Row]:
+        """The line."""
+        return [line_for(self.heat.chosen(), self.scene.now, width, self.look)]

@@ -1,0 +1,109 @@
+"""Where each GPU's cell goes: nodes as blocks of cells, as large as the room allows. Pure geometry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Labels: TypeAlias = Literal["each", "first"]
+
+CELL_WIDTHS: tuple[tuple[int, Labels], ...] = (
+    (7, "each"), (6, "each"), (5, "each"), (4, "each"), (3, "each"), (2, "each"), (2, "first"), (1, "first"),
+)  # fmt: skip
+"""From roomy to dense: cells of a GPU, and whether every node or only the first of a line is named."""
+LONGEST_LABEL = 24
+LEGIBLE_CELL = 3
+"""Cells that hold a whole number; of these the layout that fills the width best is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A run of GPUs of one node on one line: `node` is a position in the list, GPUs `start` to `stop`."""
+
+    node: int
+    start: int
+    stop: int
+    x: int
+    """The first cell's column."""
+
+
+@dataclass(frozen=True)
+class HeatLayout:
+    """The whole map: lines of blocks."""
+
+    cell: int
+    labels: Labels
+    label_width: int
+    lines: list[list[Block]]
+
+    def used_width(self) -> int:
+        """Columns that the widest line takes."""
+        return max((line[-1].x + (line[-1].stop - line[-1].start) * self.cell for line in self.lines), default=0)
+
+    def block_of(self, node: int, gpu: int) -> tuple[int, Block] | None:
+        """The line and the block of a GPU."""
+        for line, blocks in enumerate(self.lines):
+            if blocks and blocks[0].node <= node <= blocks[-1].node:
+                for block in blocks:
+                    if block.node == node and block.start <= gpu < max(block.stop, block.start + 1):
+                        return line, block
+        return None
+
+    def hit(self, line: int, x: int) -> tuple[int, int] | None:
+        """The (node, GPU) at a place, None beside the cells."""
+        if not 0 <= line < len(self.lines):
+            return None
+        for block in self.lines[line]:
+            gpu = block.start + (x - block.x) // self.cell
+            if block.x <= x and gpu < block.stop:
+                return block.node, gpu
+        return None
+
+
+def _build(names: Sequence[str], counts: Sequence[int], width: int, cell: int, labels: Labels) -> HeatLayout:
+    label = min(LONGEST_LABEL, max((len(name) for name in names), default=0)) + 3
+    label = min(label, max(4, width // 2))
+    gap = 1 if labels == "first" else 2
+    most = max(counts, default=1) or 1
+    per_line = max(1, min(most, (width - label) // cell))
+    if labels == "each":
+        pitch = label + per_line * cell + gap
+        across = max(1, (width + gap) // pitch)
+        starts = [index * pitch + label for index in range(across)]
+    else:
+        pitch = per_line * cell + gap
+        across = max(1, (width - label + gap) // pitch)
+        starts = [label + index * pitch for index in range(across)]
+    pieces = [
+        (node, start, min(count, start + per_line))
+        for node, count in enumerate(counts)
+        for start in range(0, max(1, count), per_line)
+    ]
+    lines = [
+        [Block(*piece, x) for piece, x in zip(pieces[at : at + across], starts, strict=False)]
+        for at in range(0, len(pieces), across)
+    ]
+    return HeatLayout(cell, labels, label, lines)
+
+
+def arrange(
+    names: Sequence[str], counts: Sequence[int], width: int, height: int, zoom: int | None = None
+) -> HeatLayout:
+    """The roomiest layout that fits `width` x `height` cells, or the densest one, which then scrolls.
+
+    Args:
+        names: the nodes' names, in order.
+        counts: how many cells each node has.
+        width: of the map.
+        height: lines that are to be had.
+        zoom: an index into `CELL_WIDTHS` to use instead.
+    """
+    if zoom is not None:
+        return _build(names, counts, width, *CELL_WIDTHS[zoom])
+    layouts = [_build(names, counts, width, cell, labels) for cell, labels in CELL_WIDTHS]
+    fitting = [layout for layout in layouts if len(layout.lines) <= height]
+    legible = [layout for layout in fitting if layout.cell >= LEGIBLE_CELL]
+    if legible:
+        return max(legible, key=lambda layout: layout.used_width() + 4 * layout.cell)
+    return fitting[0] if fitting else layouts[-1]

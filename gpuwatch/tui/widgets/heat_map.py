@@ -1,0 +1,287 @@
+"""Every GPU of the fleet as one cell, node by node. One widget, whatever the size of the fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+
+from gpuwatch.fleet.metrics import HEAT_METRICS, METRICS, Metric
+from gpuwatch.fleet.node import Gpu
+from gpuwatch.tui.look import Look, fit
+from gpuwatch.tui.overview import NodeView
+from gpuwatch.tui.shown import Shown
+from gpuwatch.tui.widgets.heat_layout import CELL_WIDTHS, Block, HeatLayout, arrange
+from gpuwatch.tui.widgets.lines import Picker, Row
+
+MEANINGS = {
+    "util": "% of the time in which a kernel ran", "mem": "% of the GPU's memory", "temp": "degrees C, scale to the slowdown point",
+    "powerpct": "% of the enforced limit", "tensor": "% of the time tensor cores worked", "age": "seconds since it was read",
+}  # fmt: skip
+
+
+def number_text(value: float, level: float | None, width: int) -> str:
+    """A value in a cell of 1 to 7; in one cell it is the tenth of the scale, in two or three 99 stands for more as well."""
+    if width == 1:
+        return "." if level is None else str(max(0, min(9, int(level * 10))))
+    if width < 4:
+        return f"{min(value, 99):>{width}.0f}"
+    return f"{min(value, 999):>3.0f}".center(width)
+
+
+def cell(gpu: Gpu, view: NodeView, metric: Metric, now: float, width: int, look: Look) -> tuple[str, Style]:
+    """The text and style of one GPU's cell."""
+    if gpu.state == "lost":
+        return look.glyphs.lost.center(width), look.badge["critical"]
+    if gpu.state == "stuck":
+        return look.glyphs.stuck.center(width), look.badge["warning"]
+    value = metric.read(gpu, now)
+    if view.state != "live":
+        text = f"{min(value, 999):.0f}" if value is not None and width > 3 else ""
+        return f"{text}{look.glyphs.stale}".center(width), look.stale
+    if value is None:
+        return look.glyphs.missing.center(width), look.dim
+    low, high = metric.scale(gpu) or (0.0, 0.0)
+    level = (value - low) / (high - low) if high > low else None
+    text, style = number_text(value, level, width), look.heat(level)
+    severity = view.gpu_severity[gpu.info.uuid]
+    if severity not in ("warning", "critical"):
+        return text, style
+    if width > 3:
+        text = f"{min(value, 999):>3.0f}{look.glyph(severity)}".center(width)
+    return text, look.badge[severity]
+
+
+class HeatMap(Picker):
+    """The map with its title line; the cursor walks over GPUs."""
+
+    DEFAULT_CSS: ClassVar[str] = "HeatMap { height: 8; }"
+    pinned = 1
+
+    def __init__(self, shown: Shown) -> None:
+        super().__init__(id="heat")
+        self.shown = shown
+        self.metric = METRICS[HEAT_METRICS[0]]
+        self.zoom: int | None = None
+        self.room = 8
+        """Lines that the map may take; the screen sets it."""
+        self.place = (0, 0)
+        """(node, GPU) of the cursor."""
+        self.layout_now: HeatLayout = arrange([], [], 80, 1)
+        self._shape: Hashable = None
+        self._kept: dict[tuple[str, int], tuple[NodeView, Hashable, list[Segment]]] = {}
+
+    # ---- what is shown
+
+    def counts(self) -> list[int]:
+        """Cells of each node: GPUs that are known, and those that should be there."""
+        return [max(len(view.gpus), view.expected) for view in self.shown.views]
+
+    def prepare(self) -> None:
+        """Lay the map out again when the nodes, their GPUs or the room changed."""
+        names, counts = [view.name for view in self.shown.views], self.counts()
+        shape = (tuple(names), tuple(counts), self.columns, self.room, self.zoom)
+        if shape == self._shape:
+            return
+        self._shape = shape
+        self.layout_now = arrange(names, counts, max(10, self.columns), max(1, self.room - 1), self.zoom)
+        self._clamp()
+
+    def count(self) -> int:
+        """The title and the map's lines."""
+        return 1 + len(self.layout_now.lines)
+
+    def wanted_height(self) -> int:
+        """Lines that the map would like to have."""
+        return min(self.room, self.count())
+
+    def key(self, line: int) -> Hashable:
+        """A line depends on its nodes, and on the time where ages are shown."""
+        settings = (self.metric.name, self.shown.version, self.shown.gpus is None)
+        if line == 0:
+            return (settings, len(self.shown.views))
+        blocks = self.layout_now.lines[line - 1]
+        nodes = tuple((b.node, (v := self.shown.views[b.node]).node.version, v.state) for b in blocks)
+        on_line = blocks and blocks[0].node <= self.place[0] <= blocks[-1].node
+        return (settings, self._shape, nodes, (self.place, self.has_focus) if on_line else None, self._moment())
+
+    def _moment(self) -> int:
+        """The half second, where cells depend on the time itself: ages, and filters that may ask for them."""
+        return int(self.scene.now * 2) if self.metric.name == "age" or self.shown.narrowed else 0
+
+    # ---- painting
+
+    def row(self, line: int, width: int) -> Row:
+        """The title, or a line of blocks."""
+        if line == 0:
+            return self._title(width)
+        out: list[Segment] = []
+        x = 0
+        for position, block in enumerate(self.layout_now.lines[line - 1]):
+            view = self.shown.views[block.node]
+            if self.layout_now.labels == "each" or position == 0:
+                label = self._label(view, block)
+                start = block.x - self.layout_now.label_width
+                out += [Segment(" " * (start - x)), *label]
+            else:
+                out.append(Segment(" " * (block.x - x)))
+            out += self._cells_of(view, block)
+            x = block.x + (block.stop - block.start) * self.layout_now.cell
+        return tuple(out)
+
+    def _label(self, view: NodeView, block: Block) -> list[Segment]:
+        width = self.layout_now.label_width
+        if block.start:
+            return [Segment(" " * width)]
+        here = block.node == self.place[0]
+        name = fit(view.name, width - 3) + " "
+        style = self.look.stale if view.state in ("stale", "connecting") else self.look.severity[view.severity]
+        if view.severity == "ok":
+            style = self.look.text
+        return [self.look.mark(view.severity), Segment(" "), Segment(name, style + self.look.strong if here else style)]
+
+    def _cells_of(self, view: NodeView, block: Block) -> list[Segment]:
+        """The cells of a block, kept until its node moves: a frame of a large fleet changes few of them."""
+        if block.node == self.place[0]:
+            return self._cells(view, block)
+        stamp = (self.metric.name, self.layout_now.cell, self.shown.version, id(self.look), self._moment())
+        kept = self._kept.get((view.name, block.start))
+        if kept is None or kept[0] is not view or kept[1] != stamp:
+            kept = (view, stamp, self._cells(view, block))
+            self._kept[view.name, block.start] = kept
+        return kept[2]
+
+    def _cells(self, view: NodeView, block: Block) -> list[Segment]:
+        cell_width, look, now = self.layout_now.cell, self.look, self.scene.now
+        runs: list[tuple[str, Style]] = []
+        for index in range(block.start, block.stop):
+            text, style = self._one(view, index, cell_width, look, now)
+            if (block.node, index) == self.place:
+                style = look.pointer if self.has_focus else style + Style(underline=True, bold=True)
+                runs.append((text, style))
+                runs.append(("", Style()))
+            elif runs and runs[-1][1] is style:
+                runs[-1] = (runs[-1][0] + text, style)
+            else:
+                runs.append((text, style))
+        return [Segment(text, style) for text, style in runs if text]
+
+    def _one(self, view: NodeView, index: int, width: int, look: Look, now: float) -> tuple[str, Style]:
+        if index >= len(view.gpus):
+            if view.gpus or view.state == "lost":
+                return look.glyphs.lost.center(width), look.severity["critical"]
+            return look.glyphs.missing.center(width), look.dim
+        gpu = view.gpus[index]
+        if self.shown.gpus is not None and gpu.info.uuid not in self.shown.gpus:
+            return look.glyphs.missing.center(width), look.track
+        return cell(gpu, view, self.metric, now, width, look)
+
+    def _title(self, width: int) -> Row:
+        look, glyphs = self.look, self.look.glyphs
+        left = [Segment(f" {self.metric.title} ", look.brand), Segment(" ")]
+        low, high = self._scale()
+        legend = [Segment(f"{low} ", look.dim), *(Segment(" " if look.colours == "many" else "#", s) for s in look.ramp),
+                  Segment(f" {high}", look.dim)]  # fmt: skip
+        signs = [Segment(f"  {glyphs.lost}", look.severity["critical"]), Segment(" lost ", look.dim),
+                 Segment(f" {glyphs.stuck}", look.severity["warning"]), Segment(" stuck ", look.dim),
+                 Segment(f" {glyphs.stale}", look.stale), Segment(" stale", look.dim)]  # fmt: skip
+        note = {1: "  a digit is a tenth of the scale", 2: "  99 = 99 and more", 3: "  99 = 99 and more"}.get(self.layout_now.cell, "")
+        used = sum(s.cell_length for s in (*left, *legend, *signs))
+        room = width - used - len(note)
+        meaning = MEANINGS[self.metric.name] if room > len(MEANINGS[self.metric.name]) + 4 else ""
+        return (*left, *legend, *signs, Segment(note if room >= 0 else "", look.dim),
+                Segment(f"   {meaning}" if meaning else "", look.dim))  # fmt: skip
+
+    def _scale(self) -> tuple[str, str]:
+        for view in self.shown.views:
+            for gpu in view.gpus:
+                scale = self.metric.scale(gpu)
+                if scale is not None:
+                    return tuple(self.metric.format(end).strip() for end in scale)  # type: ignore[return-value]
+        return "0", "100"
+
+    # ---- the cursor
+
+    def chosen(self) -> tuple[NodeView, Gpu | None] | None:
+        """The node and GPU under the cursor; a GPU that never showed up is None."""
+        self._clamp()
+        if not self.shown.views:
+            return None
+        view = self.shown.views[self.place[0]]
+        return view, view.gpus[self.place[1]] if self.place[1] < len(view.gpus) else None
+
+    def items(self) -> int:
+        """Every cell."""
+        return sum(self.counts())
+
+    def _clamp(self) -> None:
+        counts = self.counts()
+        node = max(0, min(self.place[0], len(counts) - 1))
+        gpu = max(0, min(self.place[1], (counts[node] if counts else 1) - 1))
+        self.place = (node, gpu)
+
+    def put(self, node: int, gpu: int) -> None:
+        """Put the cursor on a cell."""
+        self.place = (node, gpu)
+        self._clamp()
+        found = self.layout_now.block_of(*self.place)
+        if found:
+            self.show_line(found[0] + 1)
+        self.pull()
+        self.post_message(self.Moved(self))
+
+    def action_move(self, dx: int, dy: int) -> None:
+        """Left and right walk over cells, up and down over lines of the map."""
+        node, gpu = self.place
+        found = self.layout_now.block_of(node, gpu)
+        if dx or found is None:
+            self._walk(dx)
+            return
+        line, block = found
+        to = max(0, min(line + dy, len(self.layout_now.lines) - 1))
+        x = block.x + (gpu - block.start) * self.layout_now.cell
+        target = min(self.layout_now.lines[to], key=lambda b: abs(b.x - block.x))
+        self.put(target.node, target.start + min((x - block.x) // self.layout_now.cell, max(0, target.stop - target.start - 1)))
+
+    def _walk(self, dx: int) -> None:
+        node, gpu = self.place
+        counts = self.counts()
+        if 0 <= gpu + dx < (counts[node] if counts else 0):
+            self.put(node, gpu + dx)
+        elif 0 <= node + dx < len(counts):
+            self.put(node + dx, 0 if dx > 0 else counts[node + dx] - 1)
+
+    def action_pages(self, pages: float) -> None:
+        """A page of lines."""
+        self.action_move(0, int(pages * self.page()))
+
+    def action_ends(self, item: int) -> None:
+        """The first or the last GPU."""
+        last = len(self.shown.views) - 1
+        self.put(0, 0) if item >= 0 else self.put(last, 1 << 30)
+
+    def click(self, line: int, x: int, *, twice: bool) -> None:
+        """Put the cursor on a cell; open it on the second click."""
+        hit = self.layout_now.hit(line - 1, x)
+        if hit is None:
+            return
+        if hit == self.place and twice:
+            self.action_choose()
+        else:
+            self.put(*hit)
+
+    # ---- gestures
+
+    def cycle_metric(self, step: int) -> None:
+        """The next metric."""
+        at = HEAT_METRICS.index(self.metric.name)
+        self.metric = METRICS[HEAT_METRICS[(at + step) % len(HEAT_METRICS)]]
+        self.pull()
+
+    def cycle_zoom(self) -> None:
+        """The next size of cells, and automatic again after the smallest."""
+        self.zoom = 0 if self.zoom is None else self.zoom + 1
+        if self.zoom >= len(CELL_WIDTHS):
+            self.zoom = None

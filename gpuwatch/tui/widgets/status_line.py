@@ -1,0 +1,114 @@
+"""The two lines on top of every screen: what is watched, how it does, and what the view itself is doing."""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+
+from gpuwatch.fleet.quantities import seconds_text
+from gpuwatch.tui.look import Look, Severity, clean, fit
+from gpuwatch.tui.overview import Totals
+from gpuwatch.tui.widgets.lines import Page, Row
+
+
+def _width(parts: list[Segment]) -> int:
+    return sum(part.cell_length for part in parts)
+
+
+def spread(left: list[Segment], right: list[Segment], width: int) -> Row:
+    """One line with a left and a right part; the right one gives way first."""
+    gap = width - _width(left) - _width(right)
+    return (*left, Segment(" " * gap), *right) if gap >= 0 else tuple(left)
+
+
+def _count(look: Look, number: int, word: str, severity: Severity, sign: str | None = None) -> list[Segment]:
+    style = look.severity[severity] if number else look.dim
+    return [Segment(f"{sign or look.glyph(severity)} {number}", style), Segment(f" {word}  ", look.dim)]
+
+
+def node_counts(totals: Totals, look: Look) -> list[Segment]:
+    """How many nodes are in which state; states that do not occur are left out."""
+    out = [Segment(" nodes ", look.dim), *_count(look, totals.states["live"], "live", "ok")]
+    wanted: tuple[tuple[str, Severity], ...] = (("connecting", "unknown"), ("stale", "warning"), ("lost", "critical"))
+    for state, severity in wanted:
+        if number := totals.states[state]:  # type: ignore[index]
+            out += _count(look, number, state, severity)
+    return out
+
+
+def gpu_counts(totals: Totals, look: Look) -> list[Segment]:
+    """GPUs that answer, of those that should be there."""
+    out = [Segment("GPUs ", look.dim)]
+    severity: Severity = "ok" if totals.ok == totals.expected else "warning"
+    out += [Segment(f"{look.glyph('ok')} {totals.ok}", look.severity["ok"] if totals.ok else look.dim),
+            Segment(f" of {totals.expected}  ", look.dim if severity == "ok" else look.severity[severity])]  # fmt: skip
+    if totals.stuck:
+        out += _count(look, totals.stuck, "stuck", "warning", look.glyphs.stuck)
+    if totals.lost:
+        out += _count(look, totals.lost, "lost", "critical", look.glyphs.lost)
+    return out
+
+
+def worst(totals: Totals, look: Look, width: int) -> list[Segment]:
+    """The worst condition in words, and how many more there are."""
+    if not totals.worst or width < 12:
+        return []
+    node, condition = totals.worst[0]
+    more = f"  +{len(totals.worst) - 1}" if len(totals.worst) > 1 else ""
+    style = look.severity[condition.severity]
+    text = f"{look.glyph(condition.severity)} {node}: {condition.text}"
+    text = clean(text)
+    room = width - len(more) - 1
+    return [Segment(fit(text, room) if len(text) > room else text, style), Segment(more + " ", look.dim)]
+
+
+class StatusLine(Page, can_focus=False):
+    """Brand, source and clock over counts and the worst condition."""
+
+    DEFAULT_CSS: ClassVar[str] = "StatusLine { height: 2; background: $surface; overflow-y: hidden; }"
+    can_focus = False
+
+    def build(self, width: int) -> list[Row]:
+        """The two lines."""
+        return [self._first(width), self._second(width)]
+
+    def _first(self, width: int) -> Row:
+        look, scene, pace = self.look, self.scene, self.cockpit.pace
+        left = [Segment(" gpuwatch ", look.brand), Segment(" ")]
+        if scene.demo:
+            left += [Segment(" DEMO ", look.badge["warning"]), Segment(" simulated, nothing here is real  ", look.dim)]
+        elif scene.plan.source:
+            left.append(Segment(fit(scene.plan.source, min(40, len(scene.plan.source))) + "  ", look.strong))
+        if scene.frozen:
+            banner = f" FROZEN {seconds_text(scene.frozen_for()).strip()} ago "
+            left += [Segment(banner, look.badge["critical"]), Segment(" p catches up  ", look.dim)]
+        clock = time.strftime("%H:%M:%S ", time.localtime(scene.wall()))
+        rate = f"{pace.hz:g} Hz "
+        right: list[Segment] = []
+        if pace.slowed:
+            right.append(Segment(f"slowed to {rate}: painting is dear here  ", look.severity["warning"]))
+        elif pace.hz != self.cockpit.asked_hz:
+            right.append(Segment(rate + " ", look.dim))
+        return spread(left, [*right, Segment(clock, look.strong)], width)
+
+    def _second(self, width: int) -> Row:
+        look, totals = self.look, self.cockpit.totals
+        left = [*node_counts(totals, look), *gpu_counts(totals, look)]
+        trouble = worst(totals, look, width - _width(left) - 1)
+        if not trouble and not totals.worst and totals.states["live"]:
+            quiet = f"{look.glyph('ok')} nothing wrong that gpuwatch can see "
+            trouble = [Segment(quiet, look.severity["ok"])]
+        return spread(left, trouble, width)
+
+
+def key_hint(look: Look, key: str, text: str) -> list[Segment]:
+    """A key and what it does, as the footer writes it."""
+    return [Segment(f" {key}", look.title), Segment(f" {text} ", look.dim)]
+
+
+def plain(text: str, style: Style | None = None) -> Row:
+    """A line of one piece, cleaned."""
+    return (Segment(clean(text), style),)

@@ -1,0 +1,94 @@
+"""The real command in a real process."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+COMMAND = (sys.executable, "-m", "gpuwatch")
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """Ours, without what would colour or widen the output."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in {"NO_COLOR", "COLUMNS", "FORCE_COLOR"}
+    }
+    return {**kept, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", **changes}
+
+
+def gpuwatch(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run to the end, stdout and stderr kept apart, no terminal."""
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        cwd=cwd or ROOT,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    """Start without waiting; the caller ends it."""
+    return subprocess.Popen(
+        [*COMMAND, *arguments],
+        cwd=ROOT,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@contextlib.contextmanager
+def terminal(columns: int = 80) -> Iterator[tuple[int, int]]:
+    """A pty of that width: our end and the child's."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    try:
+        yield ours, theirs
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def read_until(terminal_end: int, word: str) -> str:
+    """Everything that is written up to and with the word; pytest's timeout ends a wait in vain."""
+    shown = bytearray()
+    while word.encode() not in shown:
+        shown += os.read(terminal_end, 65536)
+    return shown.decode()
+
+
+def on_a_terminal(*arguments: str, columns: int = 80, **changes: str) -> tuple[int, str]:
+    """Run on a pty of that width; the exit status and everything that reached the terminal."""
+    written = bytearray()
+    with terminal(columns) as (ours, theirs):
+        child = subprocess.Popen(
+            [*COMMAND, *arguments],
+            cwd=ROOT,
+            env=environment(**changes),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        while child.poll() is None or select.select([ours], [], [], 0)[0]:
+            if select.select([ours], [], [], 0.05)[0]:
+                written += os.read(ours, 65536)
+        return child.returncode, written.decode()

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from gpuwatch import __version__
+from gpuwatch.cli.main import COMMANDS
+from tests.cli.running import ROOT, environment, gpuwatch
+
+HEAVY = {
+    "textual",
+    "rich",
+    "paramiko",
+    "torch",
+    "numpy",
+    "yaml",
+    "msgspec",
+    "cryptography",
+    "pynvml",
+    "psutil",
+}
+SPY = """
+import json, sys
+sys.argv = json.loads(sys.stdin.read())
+try:
+    from gpuwatch.cli.main import main
+    main()
+finally:
+    sys.stderr.write("\\nLOADED " + " ".join(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
+
+
+def loaded(*arguments: str) -> set[str]:
+    """The top-level modules that a command line leaves in the interpreter."""
+    done = subprocess.run(
+        [sys.executable, "-c", SPY],
+        input=json.dumps(["gpuwatch", *arguments]),
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return set(done.stderr.rpartition("LOADED ")[2].split())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--version",), ("--help",), ("-h",), ("once", "--help"), ("dmon", "--help"), ("once",), ("onec",)],
+)
+def test_help_version_and_mistakes_import_nothing_heavy(arguments: tuple[str, ...]) -> None:
+    modules = loaded(*arguments)
+    assert "click" in modules
+    assert modules & HEAVY == set()
+
+
+def test_a_report_imports_neither_textual_nor_paramiko() -> None:
+    modules = loaded("once", "--demo", "--json")
+    assert "msgspec" in modules
+    assert modules & {"textual", "paramiko", "torch", "rich"} == set()
+
+
+def test_version() -> None:
+    done = gpuwatch("--version")
+    assert (done.returncode, done.stdout) == (0, f"gpuwatch {__version__}\n")
+
+
+def test_help_lists_every_command_with_examples() -> None:
+    done = gpuwatch("--help")
+    assert done.returncode == 0
+    for name in COMMANDS:
+        assert re.search(rf"^  {name} +\w", done.stdout, re.MULTILINE)
+    for example in ("gpuwatch hosts.yaml", "gpuwatch --local", "gpuwatch --demo", "gpuwatch once hosts.yaml"):
+        assert example in done.stdout
+
+
+def test_a_misspelt_command_is_named_and_nothing_is_connected() -> None:
+    done = gpuwatch("onec", "hosts.yaml")
+    assert done.returncode == 2
+    assert "did you mean 'once'?" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("once",), ("once", "--local", "--demo"), ("once", "hosts.yaml", "--demo"), ("dmon",)],
+)
+def test_exactly_one_source_has_to_be_named(arguments: tuple[str, ...]) -> None:
+    done = gpuwatch(*arguments)
+    assert done.returncode == 2
+    assert "--local, or --demo" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("once", "/nowhere/hosts.yaml"), "no such file"),
+        (("once", "--demo", "--interval", "0.01"), "0.2"),
+        (("once", "--demo", "-F", "/nowhere/config"), "/nowhere/config: no such file"),
+        (("once", "--demo", "--wait", "-1"), "0"),
+        (("once", "--demo", "--jsno"), "--json"),
+        (("dmon", "--demo", "-s", "px"), "p (power and temperature)"),
+        (("dmon", "--demo", "-o", "X"), "neither D, T nor both"),
+        (("dmon", "--demo", "-c", "0"), "0"),
+    ],
+)
+def test_a_wrong_command_line_is_told_in_a_sentence(arguments: tuple[str, ...], sentence: str) -> None:
+    done = gpuwatch(*arguments)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""

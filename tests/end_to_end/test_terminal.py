@@ -1,0 +1,89 @@
+"""As a person uses it: a real terminal, real keys, and the terminal as it was afterwards."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.terminal import Terminal, quoted
+
+GPUWATCH = quoted(sys.executable, "-m", "gpuwatch")
+
+
+@pytest.fixture(params=[(80, 24), (120, 40)], ids=["80x24", "120x40"])
+def terminal(request: pytest.FixtureRequest) -> Iterator[Terminal]:
+    with Terminal(*request.param) as opened:
+        yield opened
+
+
+@pytest.fixture
+def wide() -> Iterator[Terminal]:
+    with Terminal() as opened:
+        yield opened
+
+
+def ended(terminal: Terminal) -> int:
+    """Wait for the program's end; its exit status."""
+    screen = terminal.wait_for(r"ended=\d+ same=")
+    found = re.search(r"ended=(\d+) same=(\w+)", screen)
+    assert found is not None
+    assert found[2] == "yes", "the tty settings are not what they were"
+    assert terminal.is_restored()
+    return int(found[1])
+
+
+def start(terminal: Terminal, command: str) -> None:
+    """Run a command between two looks at the tty settings."""
+    after = 's=$?; b=$(stty -g); [ "$a" = "$b" ] && e=yes || e=no; echo ended=$s same=$e'
+    terminal.type(f"a=$(stty -g); {command}; {after}")
+
+
+def test_start_drill_back_and_quit(terminal: Terminal) -> None:
+    start(terminal, f"{GPUWATCH} --demo")
+    fleet = terminal.wait_for(r"DEMO")
+    assert "gpu-001" in terminal.wait_for(r"gpu-001"), fleet
+    terminal.press("Enter")
+    terminal.wait_for(r"(?s)gpu-001.*H100")
+    terminal.press("-")
+    terminal.wait_for(r"gpu-002")
+    terminal.press("?")
+    terminal.wait_for(r"(?i)help")
+    terminal.press("Escape")
+    terminal.press("q")
+    assert ended(terminal) == 0
+
+
+def test_ctrl_c_quits_and_restores(wide: Terminal) -> None:
+    start(wide, f"{GPUWATCH} --demo")
+    wide.wait_for("DEMO")
+    wide.press("C-c")
+    assert ended(wide) in {0, 130}
+
+
+def test_a_crash_restores_the_terminal_and_says_what_happened(wide: Terminal) -> None:
+    start(wide, quoted(sys.executable, "-m", "tests.end_to_end.crash"))
+    assert ended(wide) == 70
+    assert "a fault planted by the test" in wide.screen()
+
+
+def test_term_restores_the_terminal(wide: Terminal, tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    start(wide, f"sh -c 'echo $$ > {pid_file}; exec {GPUWATCH} --demo'")
+    wide.wait_for("DEMO")
+    os.kill(int(pid_file.read_text()), signal.SIGTERM)
+    ended(wide)
+
+
+def test_this_machine(wide: Terminal) -> None:
+    start(wide, f"{GPUWATCH} --local")
+    wide.wait_for(re.escape(os.uname().nodename[:12]))
+    wide.press("Enter")
+    wide.wait_for(r"(?i)cpu")
+    wide.press("C-q")
+    assert ended(wide) == 0

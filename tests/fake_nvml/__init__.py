@@ -1,0 +1,1 @@
+"""A fake NVML library in C, for tests and benchmarks on machines without a GPU."""

@@ -1,0 +1,74 @@
+"""Compile the fake `libnvidia-ml.so.1` and steer it while a program uses it; the settings are in fake.h."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+SOURCES = ("control.c", "device.c", "fields.c", "activity.c")
+SONAME = "libnvidia-ml.so.1"
+_ROW = struct.Struct("=56s65Q")
+
+
+def build(folder: Path, *, old_driver: bool = False) -> Path:
+    """Compile the library into `folder` and give the folder back, for LD_LIBRARY_PATH.
+
+    Raises:
+        subprocess.CalledProcessError: the compiler refused; its words are in `stderr`.
+    """
+    here = Path(__file__).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    flags = ["-DOLD_DRIVER"] if old_driver else []
+    subprocess.run(
+        ["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-pthread", *flags,
+         f"-Wl,-soname,{SONAME}", "-o", str(folder / SONAME), *(str(here / name) for name in SOURCES)],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    return folder
+
+
+class FakeNvml:
+    """One fake driver: the environment that makes a program use it, its settings, and its call counts."""
+
+    def __init__(self, library: Path, work: Path) -> None:
+        work.mkdir(parents=True, exist_ok=True)
+        self.library = library
+        self.control = work / "control"
+        self.counts = work / "counts"
+        self.control.write_text("")
+
+    def env(self) -> dict[str, str]:
+        """This process's environment, with the fake in front of any real driver."""
+        return {**os.environ, "LD_LIBRARY_PATH": str(self.library), "FAKE_NVML_CONTROL": str(self.control),
+                "FAKE_NVML_COUNTS": str(self.counts)}  # fmt: skip
+
+    def set(self, *lines: str) -> None:
+        """Replace all settings at once; a program that runs sees them at its next call."""
+        self._write(lines)
+
+    def add(self, *lines: str) -> None:
+        """Add settings to those that hold."""
+        self._write([*self.control.read_text().splitlines(), *lines])
+
+    def calls(self) -> dict[str, dict[int, int]]:
+        """Function -> GPU index -> calls so far; index -1 holds the calls that name no GPU."""
+        if not self.counts.exists():
+            return {}
+        found: dict[str, dict[int, int]] = {}
+        for name, *numbers in _ROW.iter_unpack(self.counts.read_bytes()):
+            call = name.rstrip(b"\0").decode()
+            if call:
+                found[call] = {index - 1: n for index, n in enumerate(numbers) if n}
+        return found
+
+    def calls_of(self, gpu: int) -> int:
+        """All calls about one GPU so far."""
+        return sum(by_gpu.get(gpu, 0) for by_gpu in self.calls().values())
+
+    def _write(self, lines: Iterable[str]) -> None:
+        new = self.control.with_suffix(".new")
+        new.write_text("".join(f"{line}\n" for line in lines))
+        new.replace(self.control)

@@ -1,0 +1,199 @@
+"""Waiting, queueing and judging: the parts of a link that need no process."""
+
+from __future__ import annotations
+
+import resource
+import threading
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuwatch.link.backoff import Backoff, RetryPace
+from gpuwatch.link.call import Call, CallTiming
+from gpuwatch.link.clock import WINDOW_S, ClockComparison
+from gpuwatch.link.crew import Crew
+from gpuwatch.link.descriptors import make_room
+from gpuwatch.link.heartbeat import Heartbeat
+from gpuwatch.link.reasons import QUOTED_CHARACTERS, after_start, before_start
+from gpuwatch.link.slots import ConnectSlots
+from gpuwatch.link.stream import FrameStream
+from gpuwatch.plain import plain
+from tests.link.watching import nothing_left, until
+
+
+def test_waits_double_to_their_limit() -> None:
+    backoff = Backoff(RetryPace(), chance=lambda: 1.0)
+    assert [backoff.wait_s(final=False, live_s=0.0) for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
+
+
+def test_a_link_that_was_live_for_long_starts_again() -> None:
+    backoff = Backoff(RetryPace(), chance=lambda: 1.0)
+    waits = [backoff.wait_s(final=False, live_s=live) for live in (0.0, 0.0, 3.0, 31.0)]
+    assert waits == [1, 2, 4, 1]
+
+
+def test_final_failures_are_tried_rarely() -> None:
+    backoff = Backoff(RetryPace(), chance=lambda: 0.0)
+    waits = [backoff.wait_s(final=True, live_s=0.0) for _ in range(6)]
+    assert waits == [45, 90, 180, 360, 450, 450]
+
+
+@given(st.floats(0, 1), st.integers(0, 2000))
+def test_a_wait_is_never_longer_than_its_limit(chance: float, failures: int) -> None:
+    backoff = Backoff(RetryPace(), chance=lambda: chance)
+    waits = [backoff.wait_s(final=False, live_s=0.0) for _ in range(failures)]
+    assert all(0.75 <= wait <= 30 for wait in waits)
+
+
+def test_a_slow_login_gives_its_slot_up_and_a_quick_one_passes_it_on() -> None:
+    now = [0.0]
+    slots = ConnectSlots(1, lease_s=2.0, clock=lambda: now[0])
+    slow = slots.take(lambda: False)
+    now[0] = 2.5
+    quick = slots.take(lambda: False)
+    assert None not in (slow, quick)
+    slots.give(slow)
+    taken: list[object | None] = []
+    waiting = threading.Thread(target=lambda: taken.append(slots.take(lambda: False)))
+    waiting.start()
+    assert taken == []
+    slots.give(quick)
+    waiting.join(30)
+    assert len(taken) == 1
+
+
+def test_waiting_for_a_slot_can_be_given_up() -> None:
+    slots = ConnectSlots(1, lease_s=3600.0)
+    slots.take(lambda: False)
+    closing = threading.Event()
+    taken: list[object | None] = []
+    waiting = [threading.Thread(target=lambda: taken.append(slots.take(closing.is_set))) for _ in range(20)]
+    for thread in waiting:
+        thread.start()
+    closing.set()
+    slots.wake()
+    for thread in waiting:
+        thread.join(30)
+    assert taken == [None] * 20
+
+
+def test_no_more_than_the_limit_log_in_at_once() -> None:
+    slots = ConnectSlots(4, lease_s=3600.0)
+    lock, inside, most = threading.Lock(), [0], [0]
+
+    def log_in() -> None:
+        slot = slots.take(lambda: False)
+        with lock:
+            inside[0] += 1
+            most[0] = max(most[0], inside[0])
+        time.sleep(0.002)
+        with lock:
+            inside[0] -= 1
+        slots.give(slot)
+
+    threads = [threading.Thread(target=log_in) for _ in range(40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert inside == [0]
+    assert 1 <= most[0] <= 4
+
+
+def test_a_stuck_job_holds_up_no_other_and_idle_threads_leave() -> None:
+    with nothing_left():
+        crew = Crew("test crew", idle_s=0.05)
+        release = threading.Event()
+        done: list[int] = []
+        for _ in range(5):
+            crew.run(release.wait)  # type: ignore[arg-type] # what it returns is of no interest
+        for number in range(20):
+            crew.run(lambda number=number: done.append(number))  # type: ignore[misc]
+        until(lambda: len(done) == 20, "the jobs beside the stuck ones")
+        release.set()
+        until(
+            lambda: "test crew" not in {thread.name for thread in threading.enumerate()},
+            "idle threads to leave",
+        )
+        crew.run(lambda: done.append(99))
+        until(lambda: 99 in done, "a job after all had left")
+        crew.close(30.0)
+        crew.run(lambda: done.append(100))
+        assert 100 not in done
+
+
+def test_a_heartbeat_without_calls_costs_no_thread() -> None:
+    before = threading.active_count()
+    Heartbeat().close()
+    assert threading.active_count() == before
+
+
+class _DeadAir:
+    """A carrier that carries nothing."""
+
+    def __init__(self) -> None:
+        self.closed = threading.Event()
+
+    def recv(self, limit: int) -> bytes:
+        self.closed.wait()
+        return b""[:limit]
+
+    def send(self, data: bytes) -> None:
+        if not data:
+            raise ValueError("nothing to send")
+
+    def stderr(self) -> str:
+        return ""
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+def test_silence_is_not_held_against_a_node_while_we_were_stopped_ourselves() -> None:
+    crew, carrier = Crew("test crew"), _DeadAir()
+    call = Call(carrier, FrameStream("x"), lambda _: None, crew, CallTiming(start_s=30.0))
+    now = time.monotonic()
+    call.watch(now + 300.0, overslept_s=299.0)
+    call.watch(now + 320.0, overslept_s=0.0)
+    assert not carrier.closed.is_set()
+    call.watch(now + 340.0, overslept_s=0.0)
+    assert carrier.closed.wait(30)
+    assert "did not start within 30 s" in call.converse(b"bundle", None).reason
+    crew.close(30.0)
+
+
+def test_the_best_clock_reading_of_the_last_minute_is_kept() -> None:
+    clock = ClockComparison()
+    first = clock.add(0.0, our_time=1000.0, their_time=1004.9, round_trip_s=0.2)
+    assert first is not None
+    assert (round(first.offset_s, 6), first.error_s) == (5.0, 0.1)
+    assert clock.add(1.0, 1001.0, 1009.0, round_trip_s=4.0) is None
+    better = clock.add(2.0, 1002.0, 1007.0, round_trip_s=0.02)
+    assert better is not None
+    assert better.error_s == 0.01
+    later = clock.add(2.0 + WINDOW_S + 1, 1063.0, 1063.0, round_trip_s=0.5)
+    assert later is not None
+    assert later.error_s == 0.25
+
+
+def test_room_for_descriptors_is_raised_and_never_lowered() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, hard), hard))
+        make_room(100)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(256 + 800, hard)
+        make_room(1)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(256 + 800, hard)
+        make_room(10**9)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == hard
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@given(st.text(), st.text(), st.none() | st.text())
+def test_reasons_are_one_bounded_harmless_line(noise: str, stderr: str, bye: str | None) -> None:
+    for ending in (before_start(noise, stderr, None), after_start(None, stderr)):
+        assert plain(ending.reason) == ending.reason
+        assert len(ending.reason) < 3 * QUOTED_CHARACTERS
+    assert after_start(bye, "").reason

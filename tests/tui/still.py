@@ -1,0 +1,55 @@
+"""A session that stands still: the demo as it was at one second, or whatever arrivals a test hands over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.hosts.builtin import demo_plan
+from gpuwatch.hosts.plan import Plan
+from gpuwatch.link.demo.links import EPOCH, arrivals
+from gpuwatch.link.inbox import Arrival
+from gpuwatch.tui.app import GpuwatchApp
+
+NOW = 10_000.0
+
+
+class StillSession:
+    """What the app needs of a session; nothing arrives unless a test puts it into `waiting`."""
+
+    def __init__(self, plan: Plan, delivered: Sequence[Arrival] = ()) -> None:
+        self.plan = plan
+        self.fleet = Fleet(plan)
+        self.started = 0
+        self.waiting: list[Arrival] = []
+        for arrival in delivered:
+            self.fleet.apply(arrival)
+
+    def start(self) -> None:
+        """Count the calls."""
+        self.started += 1
+
+    def poll(self) -> bool:
+        """Deliver what waits."""
+        waiting, self.waiting = self.waiting, []
+        for arrival in waiting:
+            self.fleet.apply(arrival)
+        return bool(waiting)
+
+
+def demo_session(second: float, plan: Plan | None = None) -> StillSession:
+    """The demo cluster at a second of its scenario, which is `NOW`."""
+    plan = plan or demo_plan()
+    return StillSession(plan, arrivals(plan, second, NOW))
+
+
+def still_app(
+    session: StillSession, second: float = 0.0, *, ascii_only: bool = False, theme: str | None = None,
+    no_color: bool = False, clock: Callable[[], float] = lambda: NOW,
+) -> GpuwatchApp:  # fmt: skip
+    """An app whose clocks stand still, unless a test moves them."""
+    app = GpuwatchApp(
+        session, clock=clock, wall=lambda: EPOCH + second, ascii_only=ascii_only, no_color=no_color
+    )
+    app.theme = theme or app.theme
+    return app
