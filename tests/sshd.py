@@ -4,9 +4,9 @@
         plan = Plan(nodes=tuple(sshd.spec(name) for name in sshd.names))
         options = sshd.client.options()
 
-Nothing outside the given folders is read or written: the client has its own key, ssh_config and known_hosts,
-the server its own host keys and authorized_keys, and the login shell gets `sshd.home` as its HOME. Sessions run
-as the user who runs the tests or, for root, as a throw-away `login_user`.
+Nothing outside the given folders is read or written: the client has its own key, ssh_config and known_hosts;
+the server has its own host keys and authorized_keys; the login shell gets `sshd.home` as its HOME. Sessions
+run as the user who runs the tests or, for root, as a throw-away `login_user`.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ class LoginUser:
 
 @contextlib.contextmanager
 def login_user(shell: str) -> Iterator[LoginUser]:
-    """Make an account with this login shell, for `Sshd(..., user=...)`; needs root. It is removed at the end."""
+    """An account with this login shell, for `Sshd(..., user=...)`; needs root. It is removed at the end."""
     if os.geteuid() != 0:
         missing("only root can make a throw-away account")
     name = f"gw{os.getpid() % 100000}t{time.monotonic_ns() % 100000}"

@@ -1,6 +1,6 @@
 """Host keys with OpenSSH's meaning of known_hosts (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT).
 
-`KnownHosts.judge` gives a verdict about the key that a server showed; nobody is asked, and only `record` accepts.
+`KnownHosts.judge` gives a verdict about the key a server showed; nobody is asked, and only `record` accepts.
 Lines that cannot be read are skipped, as OpenSSH does.
 """
 

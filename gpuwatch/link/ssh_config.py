@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuwatch.link.carrier import CarrierError
+from gpuwatch.plain import plain
 
 Values = Mapping[str, Sequence[str]]
 """Keyword in lower case -> its values, one a line of `ssh -G`."""
@@ -108,7 +109,7 @@ def ask_openssh(ssh: str, query: Query, config_file: str | None) -> dict[str, li
         ) from None
     if done.returncode != 0:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
-        raise ConfigError(f"ssh_config cannot be used for {query.host}: {printable(' / '.join(lines[:2]))}")
+        raise ConfigError(f"ssh_config cannot be used for {query.host}: {plain(' / '.join(lines[:2]))}")
     values: dict[str, list[str]] = {}
     for line in done.stdout.decode(errors="surrogateescape").splitlines():
         key, _, value = line.partition(" ")
@@ -223,11 +224,6 @@ class Tokens:
         ):
             raise ConfigError(f"the host or user name {value!r} holds characters that a shell would act on")
         return value
-
-
-def printable(text: str) -> str:
-    """Text from elsewhere without the characters that could steer a terminal."""
-    return "".join(c if c.isprintable() else " " for c in text).strip()
 
 
 def _is_default_identity(value: str) -> bool:

@@ -73,7 +73,10 @@ def test_a_jump_host_asks_a_person_before_the_screen(client: Client, host_key: P
         everyone = SshDialing(specs, client.options(), ask)
         try:
             assert [secret for _, secret in ask.questions] == [False, True]
-            assert ask.questions[0][0] == f"ada@127.0.0.1:{asking.port}: Second factor ]0;evil look Code: "
+            assert (
+                ask.questions[0][0]
+                == f"ada@127.0.0.1:{asking.port}: Second factor \u241b]0;evil\u2407look Code: "
+            )
             for spec in specs:
                 carrier = everyone.dialer(spec)("echo in")
                 assert carrier.recv(10) == b"in\n"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import groupby
@@ -17,7 +16,7 @@ from gpuwatch.link.options import Ask, LinkOptions
 from gpuwatch.link.ssh.authentication import Answers, NeedsAnswersError
 from gpuwatch.link.ssh.carrier import SshCarrier, start_command
 from gpuwatch.link.ssh.connection import Connection, Credentials, log_in
-from gpuwatch.link.ssh.handshake import HostKeyPolicy, await_greeting
+from gpuwatch.link.ssh.handshake import HostKeyPolicy
 from gpuwatch.link.ssh.jump import JumpHost
 from gpuwatch.link.ssh.keyring import Keyring
 from gpuwatch.link.ssh.person import Person
@@ -50,7 +49,6 @@ class SshDialing:
         self._keyring.unlock([host for route in routes for host in (*route.jumps, route.target)], ask)
         password = ask("Password for the nodes: ", True) if options.ask_password and ask is not None else None
         self._answers = Answers(password=password)
-        self._logins = threading.BoundedSemaphore(options.connect_workers)
         self._streams: weakref.WeakSet[Stream] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._closed = False
@@ -78,6 +76,7 @@ class SshDialing:
         for stream in streams:
             stream.close()
         for jump in self._jumps.values():
+            jump.logins.wake()
             jump.close()
 
     def _open_jumps(self, ask: Ask) -> None:
@@ -116,13 +115,15 @@ class SshDialing:
         timeout = self._timeout(host)
         credentials = Credentials(self._keyring.identity(host), answers, self._policy)
         stream = self._open_stream(host, jumps, timeout)
-        # a login slot is taken only now: an address that does not answer must not keep others waiting
-        await_greeting(stream, host, timeout)
         login_timeout = _PERSON_TIMEOUT_S if answers.respond is not None else timeout
-        with self._login_slot(jumps):
+        slot = self._jumps[jumps].logins.take(lambda: self._closed) if jumps else None
+        try:
             return log_in(
                 stream, host, credentials, timeout, jump=_words(jumps), login_timeout_s=login_timeout
             )
+        finally:
+            if slot is not None:
+                self._jumps[jumps].logins.give(slot)
 
     def _open_stream(self, host: ResolvedHost, jumps: Chain, timeout_s: float) -> Stream:
         if jumps:
@@ -145,14 +146,6 @@ class SshDialing:
         if closed:
             stream.close()
             raise CarrierError("gpuwatch is leaving", final=True)
-
-    @contextlib.contextmanager
-    def _login_slot(self, jumps: Chain) -> Iterator[None]:
-        with contextlib.ExitStack() as slots:
-            if jumps:
-                slots.enter_context(self._jumps[jumps].logins)
-            slots.enter_context(self._logins)
-            yield
 
     def _timeout(self, host: ResolvedHost) -> float:
         return host.connect_timeout_s or self._options.connect_timeout_s

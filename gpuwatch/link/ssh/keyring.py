@@ -18,7 +18,8 @@ from gpuwatch.link.ssh.key_files import (
     public_key,
     read_key_file,
 )
-from gpuwatch.link.ssh_config import ResolvedHost, printable
+from gpuwatch.link.ssh_config import ResolvedHost
+from gpuwatch.plain import plain
 
 _PASSPHRASE_TRIES = 3
 
@@ -81,7 +82,7 @@ class Keyring:
             []
             if host.identities_only
             else [
-                Candidate(f"agent key {printable(key.comment)}", key)
+                Candidate(f"agent key {plain(key.comment)}", key)
                 for blob, key in agents.items()
                 if blob not in taken
             ]

@@ -14,7 +14,7 @@ from typing import Protocol
 import paramiko
 
 from gpuwatch.link.carrier import CarrierError
-from gpuwatch.link.ssh_config import printable
+from gpuwatch.plain import plain
 
 _GRACE_S = 0.5  # for a proxy to clean up, such as ssh its control socket
 _REAP_S = 2.0
@@ -27,10 +27,6 @@ class Stream(Protocol):
     @property
     def sock(self) -> socket.socket | paramiko.Channel:
         """Reads and writes bytes."""
-        ...
-
-    def greeted(self, timeout_s: float) -> bool:
-        """Wait until the far side has said something, without taking it."""
         ...
 
     def close(self) -> None:
@@ -82,10 +78,6 @@ class ProxyStream:
         """Our end of the pair."""
         return self._sock
 
-    def greeted(self, timeout_s: float) -> bool:
-        """Wait for the first byte."""
-        return wait_for_byte(self._sock, timeout_s)
-
     def close(self) -> None:
         """End and reap the child."""
         with self._lock:
@@ -102,7 +94,7 @@ class ProxyStream:
         with self._lock:
             if not self._closed:
                 self._drain()
-            return " / ".join(printable(line) for line in self._words.strip().splitlines()[-2:])
+            return " / ".join(plain(line) for line in self._words.strip().splitlines()[-2:])
 
     def _end_group(self) -> None:
         pid = self._child.pid
@@ -132,10 +124,6 @@ class JumpStream:
         """The channel."""
         return self._channel
 
-    def greeted(self, timeout_s: float) -> bool:  # noqa: ARG002  # a channel shows nothing untaken
-        """True at once."""
-        return True
-
     def close(self) -> None:
         """Close the channel; the jump host then closes its connection to the node."""
         with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
@@ -144,15 +132,6 @@ class JumpStream:
     def last_words(self) -> str:
         """Nothing: a channel has no stderr."""
         return ""
-
-
-def wait_for_byte(sock: socket.socket, timeout_s: float) -> bool:
-    """Whether a byte arrives in time; it stays in the socket."""
-    try:
-        sock.settimeout(timeout_s)
-        return bool(sock.recv(1, socket.MSG_PEEK))
-    except OSError:
-        return False
 
 
 def shut_down(sock: socket.socket) -> None:

@@ -7,8 +7,9 @@ import threading
 from typing import TypeAlias
 
 from gpuwatch.link.carrier import CarrierError
-from gpuwatch.link.ssh.streams import shut_down, wait_for_byte
-from gpuwatch.link.ssh_config import ResolvedHost, printable
+from gpuwatch.link.ssh.streams import shut_down
+from gpuwatch.link.ssh_config import ResolvedHost
+from gpuwatch.plain import plain
 
 # paramiko never notices a dead peer by itself; the kernel gives up on unacknowledged data after this
 _USER_TIMEOUT_MS = 12_000
@@ -74,10 +75,6 @@ class TcpStream:
             if option is not None:
                 self.sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
-    def greeted(self, timeout_s: float) -> bool:
-        """Wait for the first byte."""
-        return wait_for_byte(self.sock, timeout_s)
-
     def close(self) -> None:
         """Shut down first: that wakes a thread blocked in connect, recv or send, close alone does not."""
         with self._lock:
@@ -111,4 +108,4 @@ def _advice(error: OSError | None, timeout_s: float) -> str:
 
 
 def _reason(error: Exception | None) -> str:
-    return printable(getattr(error, "strerror", None) or str(error))
+    return plain(getattr(error, "strerror", None) or str(error))
