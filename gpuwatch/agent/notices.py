@@ -92,7 +92,7 @@ def unknown(index, reason):
 
 def fewer_than_on_bus(found, on_bus, in_container=None):
     # type: (int, int | None, bool | None) -> dict[str, Any] | None
-    """Seven of eight: the driver lists fewer GPUs than the PCI bus has. In a container that may be meant so."""
+    """Seven of eight: fewer GPUs than the PCI bus has. In a container it may be meant so."""
     if on_bus is None or not found or found >= on_bus:
         return None
     text = "{} of {} GPUs: the driver lists fewer than are on the PCI bus.".format(found, on_bus)

@@ -7,11 +7,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 from gpuwatch.fleet.node import Node
 from gpuwatch.session import Session
 
 POLL_S = 0.05
+
+Progress: TypeAlias = Callable[[Sequence[Node], float], None]
+"""Told the nodes that are waited for and the seconds left, at every poll."""
+
+
+def silent(_nodes: Sequence[Node], _left_s: float) -> None:
+    """Say nothing while waiting."""
 
 
 class FirstReport:
@@ -45,14 +53,11 @@ class FirstReport:
 def wait_for_first_report(
     session: Session,
     longest_s: float,
-    progress: Callable[[Sequence[Node], float], None],
+    progress: Progress = silent,
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Poll a started session until every node has settled, or for `longest_s` seconds.
-
-    `progress` is told the nodes that are waited for and the seconds left, at every poll.
-    """
+    """Poll a started session until every node has settled, or for `longest_s` seconds."""
     first = FirstReport()
     deadline = clock() + longest_s
     while True:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gpuwatch.fleet.columns import COLUMNS
@@ -155,6 +155,7 @@ VALUES = ["85", "70G", "2m", "'a b'", '"x\\"y"', "gpu-0(1|2)", "[a-", "(", "\\",
 ATOMS = st.one_of(*map(st.sampled_from, (sorted(COLUMNS), SIGNS, VALUES)), st.text(max_size=5))
 
 
+@settings(deadline=None)
 @given(st.lists(ATOMS, max_size=14).map(" ".join) | st.lists(ATOMS, max_size=8).map("".join) | st.text())
 @example('host~="' + "\\" * 80)
 @example("host~=" + "(" * 150)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuwatch.fleet.metrics import HEAT_METRICS, METRICS, NODE_METRICS
@@ -77,6 +77,7 @@ def test_network_rates_add_up_interfaces_and_ports() -> None:
     assert NODE_METRICS["tx"].read(node, 0.0) is None
 
 
+@settings(deadline=None)
 @given(st.floats(0.0, 1e13), st.sampled_from(sorted(METRICS)))
 def test_text_never_outgrows_its_width(value: float, name: str) -> None:
     metric = METRICS[name]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from gpuwatch.hosts.plan import NodeSpec
-from gpuwatch.link.carrier import Carrier, CarrierError
+from gpuwatch.link.carrier import Carrier, CarrierError, Dialer
 from gpuwatch.link.options import Ask, LinkOptions
 from gpuwatch.link.ssh.carrier import SshCarrier
 from gpuwatch.link.ssh.dialing import SshDialing
@@ -47,11 +47,18 @@ def says(spec: NodeSpec, options: LinkOptions, command: str = "echo in", ask: As
 
 def refusal(spec: NodeSpec, options: LinkOptions, ask: Ask | None = None) -> CarrierError:
     """Why a node cannot be dialled."""
+    with dialing(spec, options, ask) as dial:
+        return failure(dial)
+
+
+def failure(dial: Dialer) -> CarrierError:
+    """Why this dialer fails."""
     try:
-        said = says(spec, options, ask=ask)
+        carrier = dial("true")
     except CarrierError as error:
         return error
-    raise AssertionError(f"it let us in: {said!r}")
+    carrier.close()
+    raise AssertionError("it let us in")
 
 
 def read_all(carrier: Carrier) -> bytes:

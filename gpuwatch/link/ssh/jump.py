@@ -60,6 +60,8 @@ class JumpHost:
                 f"({printable(error.text)}); check the address, and AllowTcpForwarding there"
             ) from error
         except (paramiko.SSHException, EOFError, OSError) as error:
+            if not connection.alive:
+                raise CarrierError(f"the jump host {self.host.where} hung up") from error
             raise CarrierError(
                 f"the jump host {self.host.where} did not open the way to {target.hostname} port "
                 f"{target.port} within {timeout_s:g} s"
