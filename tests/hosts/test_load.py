@@ -184,6 +184,13 @@ def test_an_alias_bomb_is_refused() -> None:
     assert "more than 200,000 values" in problem
 
 
+def test_many_large_ranges_are_refused_before_they_are_expanded() -> None:
+    told = problems("hosts: n[1-10000]\ngroups:\n" + "".join(f"  g{n}: n[1-10000]\n" for n in range(1000)))
+    assert "more than the 0 that are allowed" in told[-1]
+    told = problems("hosts: n[1-10000]\ngroups:\n  a: n[1-10000]\n  b:\n" + "    - '@a'\n" * 1000)
+    assert "too many nodes in groups of groups" in told[-1]
+
+
 def test_an_alias_of_ordinary_size_is_followed() -> None:
     found = nodes("hosts:\n  - {name: a, labels: &l {rack: r1}}\n  - {name: b, labels: *l}")
     assert found["b"].labels == {"rack": "r1"}
