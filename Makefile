@@ -29,7 +29,7 @@ bench: $(INSTALLED_DEV)
 
 # the key reference is generated from the bindings
 docs: $(INSTALLED)
-	$(BIN)/python -m gpuwatch.tui.keys > docs/keys.md
+	$(BIN)/python -m gpuwatch.tui.keys_page > $(VENV)/keys.md && mv $(VENV)/keys.md docs/keys.md
 
 clean:
 	rm -rf $(VENV)

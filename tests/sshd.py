@@ -15,6 +15,7 @@ import contextlib
 import getpass
 import os
 import pwd
+import re
 import signal
 import socket
 import subprocess
@@ -43,7 +44,9 @@ def public_key(path: Path) -> str:
     return " ".join(path.with_name(path.name + ".pub").read_text().split()[:2])
 
 
-def sign_key(authority: Path, key: Path, *, principals: str = "", host: bool = False, validity: str = "") -> Path:
+def sign_key(
+    authority: Path, key: Path, *, principals: str = "", host: bool = False, validity: str = ""
+) -> Path:
     """A certificate for a key pair by ssh-keygen, at `key-cert.pub`."""
     argv = [need("ssh-keygen"), "-q", "-s", str(authority), "-I", key.name]
     argv += ["-h"] if host else []
@@ -66,9 +69,16 @@ class Client:
 
     def add_host(self, name: str, port: int, user: str, *lines: str) -> None:
         """Append a Host block; `lines` come before the usual ones and so win over them."""
-        usual = ("HostName 127.0.0.1", f"Port {port}", f"User {user}", f"IdentityFile {self.identity}",
-                 "IdentitiesOnly yes", "IdentityAgent none", f"UserKnownHostsFile {self.known_hosts}",
-                 "GlobalKnownHostsFile /dev/null")
+        usual = (
+            "HostName 127.0.0.1",
+            f"Port {port}",
+            f"User {user}",
+            f"IdentityFile {self.identity}",
+            "IdentitiesOnly yes",
+            "IdentityAgent none",
+            f"UserKnownHostsFile {self.known_hosts}",
+            "GlobalKnownHostsFile /dev/null",
+        )
         with self.config.open("a") as config:
             config.write(f"Host {name}\n" + "".join(f"    {line}\n" for line in (*lines, *usual)))
 
@@ -79,21 +89,36 @@ class Client:
 
     def options(self, *, accept_new_host_keys: bool = False, ask_password: bool = False) -> LinkOptions:
         """Link options that read this client's ssh_config and nobody else's."""
-        return LinkOptions(ssh_config=str(self.config), accept_new_host_keys=accept_new_host_keys,
-                           ask_password=ask_password)
+        return LinkOptions(
+            ssh_config=str(self.config), accept_new_host_keys=accept_new_host_keys, ask_password=ask_password
+        )
 
     def ssh(self, *argv: str, timeout: float = WAIT_S) -> subprocess.CompletedProcess[str]:
         """Run the real ssh with this client's config and never a prompt."""
-        return subprocess.run([need("ssh"), "-F", str(self.config), "-o", "BatchMode=yes", *argv], check=False,
-                              capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL)
+        return subprocess.run(
+            [need("ssh"), "-F", str(self.config), "-o", "BatchMode=yes", *argv],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            stdin=subprocess.DEVNULL,
+        )
 
 
 class Sshd:
     """One sshd. `names` are host names of the client's ssh_config that lead to it."""
 
-    def __init__(self, folder: Path, *, client: Client | None = None, names: Sequence[str] = ("node-1",),
-                 user: str | None = None, host_keys: Sequence[str] = ("ed25519",), trusted: bool = True,
-                 lines: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        client: Client | None = None,
+        names: Sequence[str] = ("node-1",),
+        user: str | None = None,
+        host_keys: Sequence[str] = ("ed25519",),
+        trusted: bool = True,
+        lines: Sequence[str] = (),
+    ) -> None:
         """Prepare, not start.
 
         Args:
@@ -170,18 +195,30 @@ class Sshd:
 
     def logins(self) -> int:
         """How many logins the log has seen succeed."""
-        return self.log.read_text(errors="replace").count("Accepted ")
+        return len(re.findall(r"^Accepted \S+ for ", self.log.read_text(errors="replace"), re.MULTILINE))
 
     def spec(self, name: str | None = None) -> NodeSpec:
         """A node of a plan that leads here."""
         return NodeSpec(name=name or self.names[0])
 
     def _write_config(self) -> None:
-        usual = [f"Port {self.port}", "ListenAddress 127.0.0.1", f"PidFile {self.folder / 'pid'}",
-                 f"AuthorizedKeysFile {self.authorized_keys}", "StrictModes no", "UsePAM no", "UseDNS no",
-                 "PermitRootLogin yes", "PasswordAuthentication no", "KbdInteractiveAuthentication no",
-                 "MaxStartups 2000:100:2000", "LogLevel VERBOSE", "PrintMotd no", f"SetEnv HOME={self.home}",
-                 *(f"HostKey {key}" for key in self.host_keys)]
+        usual = [
+            f"Port {self.port}",
+            "ListenAddress 127.0.0.1",
+            f"PidFile {self.folder / 'pid'}",
+            f"AuthorizedKeysFile {self.authorized_keys}",
+            "StrictModes no",
+            "UsePAM no",
+            "UseDNS no",
+            "PermitRootLogin yes",
+            "PasswordAuthentication no",
+            "KbdInteractiveAuthentication no",
+            "MaxStartups 2000:100:2000",
+            "LogLevel VERBOSE",
+            "PrintMotd no",
+            f"SetEnv HOME={self.home}",
+            *(f"HostKey {key}" for key in self.host_keys),
+        ]
         (self.folder / "sshd_config").write_text("\n".join((*self._lines, *usual)) + "\n")
 
     def _launch(self) -> None:

@@ -33,9 +33,10 @@ class KernelLog(object):
     with that thread.
     """
 
-    def __init__(self, clock=time.time, kmsg="/dev/kmsg", journal=None):
-        # type: (Callable[[], float], str, list[str] | None) -> None
+    def __init__(self, clock=time.time, kmsg="/dev/kmsg", journal=None, monotonic=time.monotonic):
+        # type: (Callable[[], float], str, list[str] | None, Callable[[], float]) -> None
         self._clock = clock
+        self._monotonic = monotonic
         self._kmsg = kmsg
         self._journal = journal
         self._reader = self._open()
@@ -81,7 +82,7 @@ class KernelLog(object):
         # type: () -> Kmsg | Journal | None
         descriptor = open_kmsg(self._kmsg)
         if descriptor is not None:
-            return Kmsg(descriptor, self._clock)
+            return Kmsg(descriptor, self._clock, self._monotonic)
         command = self._journal or journal_command()
         if command is None:
             return None
@@ -95,7 +96,8 @@ def gather(records):
     # type: (Iterable[tuple[float, str]]) -> list[dict[str, object]]
     """The events in (unix seconds, text) records; equal ones close together are one with a `count`.
 
-    A line about a fallen GPU next to its own Xid 79 is the same news and is dropped.
+    A line about a fallen GPU next to its own Xid 79 is the same news and is dropped. Of very many the newest
+    `MAX_EVENTS` are told, after an event that counts the others.
     """
     events = []  # type: list[dict[str, object]]
     latest = {}  # type: dict[tuple[object, ...], tuple[float, dict[str, object]]]
@@ -103,7 +105,7 @@ def gather(records):
         found = event(text)
         if found is None:
             continue
-        key = (found["event"], found.get("code"), found.get("bus_id"))
+        key = (found["event"], found["code"], found.get("bus_id"))
         before = latest.get(key)
         if before is not None and t - before[0] <= SAME_EVENT_S:
             same = before[1]
@@ -113,6 +115,19 @@ def gather(records):
             same = dict(found, t=t, count=1)
             events.append(same)
         latest[key] = (t, same)
-    fallen = {one.get("bus_id") for one in events if one.get("code") == 79}
-    news = [one for one in events if "code" in one or one.get("bus_id") not in fallen]
-    return news[-MAX_EVENTS:]
+    fallen = {one.get("bus_id") for one in events if one["code"] == 79}
+    news = [one for one in events if one["code"] is not None or one.get("bus_id") not in fallen]
+    return news if len(news) <= MAX_EVENTS else [_left_out(news[:-MAX_EVENTS])] + news[-MAX_EVENTS:]
+
+
+def _left_out(events):
+    # type: (list[dict[str, object]]) -> dict[str, object]
+    title = "{} older errors in the kernel log are not listed".format(len(events))
+    return {
+        "event": "agent",
+        "code": None,
+        "title": title,
+        "severity": "info",
+        "source": "kernel",
+        "t": events[-1]["t"],
+    }

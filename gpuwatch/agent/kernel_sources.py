@@ -83,15 +83,9 @@ def open_kmsg(path="/dev/kmsg"):
     # type: (str) -> int | None
     """A descriptor at the oldest record; None where this user may not read it."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
-    try:
-        os.lseek(descriptor, 0, os.SEEK_SET)
-    except OSError:
-        os.close(descriptor)
-        return None
-    return descriptor
 
 
 class Journal(object):

@@ -1,5 +1,6 @@
 """A machine without /proc (macOS): psutil where it can be imported, else little."""
 
+import importlib
 import os
 
 from .disks import usage
@@ -7,12 +8,7 @@ from .net import MAX_NICS, rate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable  # noqa: F401 - used in type comments
-
-try:
-    import psutil
-except ImportError:
-    psutil = None  # type: ignore[assignment]
+    from typing import Any, Callable  # noqa: F401 - used in type comments
 
 _LOOPBACK = ("lo", "lo0")
 
@@ -23,6 +19,7 @@ class OtherSystem(object):
     def __init__(self, monotonic):
         # type: (Callable[[], float]) -> None
         self._monotonic = monotonic
+        self._psutil = _psutil()
         self._times = None  # type: tuple[float, float] | None
         self._counters = {}  # type: dict[str, tuple[float, int, int]]
 
@@ -32,6 +29,7 @@ class OtherSystem(object):
         sample = {}  # type: dict[str, object]
         used, total = usage("/")
         sample["disks"] = [{"mount": "/", "used_bytes": used, "total_bytes": total}]
+        psutil = self._psutil
         if psutil is None:
             sample["memory_total_bytes"] = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
             return sample
@@ -41,13 +39,12 @@ class OtherSystem(object):
             memory.total - memory.available,
         )
         sample["swap_total_bytes"], sample["swap_used_bytes"] = swap.total, swap.used
-        sample.update(self._processor())
-        sample["nics"] = self._nics()
+        sample.update(self._processor(psutil.cpu_times()))
+        sample["nics"] = self._nics(psutil.net_if_stats(), psutil.net_io_counters(pernic=True))
         return sample
 
-    def _processor(self):
-        # type: () -> dict[str, object]
-        times = psutil.cpu_times()
+    def _processor(self, times):
+        # type: (Any) -> dict[str, object]
         total, idle = sum(times), times.idle + getattr(times, "iowait", 0.0)
         before, self._times = self._times, (total, idle)
         if before is None or total <= before[0]:
@@ -55,15 +52,13 @@ class OtherSystem(object):
         share = 1.0 - (idle - before[1]) / (total - before[0])
         return {"cpu_pct": min(100.0, max(0.0, 100.0 * share))}
 
-    def _nics(self):
-        # type: () -> list[dict[str, object]]
-        states = psutil.net_if_stats()
-        found = psutil.net_io_counters(pernic=True)
+    def _nics(self, states, found):
+        # type: (Any, Any) -> list[dict[str, object]]
         chosen = [name for name in sorted(found) if name not in _LOOPBACK and name in states]
         return [self._nic(name, found[name], states[name]) for name in chosen[:MAX_NICS]]
 
     def _nic(self, name, count, state):
-        # type: (str, psutil._ntp.snetio, psutil._ntp.snicstats) -> dict[str, object]
+        # type: (str, Any, Any) -> dict[str, object]
         now = self._monotonic()
         before = self._counters.get(name)
         self._counters[name] = (now, count.bytes_recv, count.bytes_sent)
@@ -78,3 +73,13 @@ class OtherSystem(object):
             facts["rx_bps"] = rate(before[1], count.bytes_recv, now - before[0])
             facts["tx_bps"] = rate(before[2], count.bytes_sent, now - before[0])
         return {key: value for key, value in facts.items() if value is not None}
+
+
+def _psutil():
+    # type: () -> Any
+    try:
+        return importlib.import_module(
+            "psutil"
+        )  # not at the top: a node with /proc has no use for its memory
+    except ImportError:
+        return None

@@ -14,8 +14,8 @@ _BUS = re.compile(r"\b([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.(
 _PID = re.compile(r"\bpid=(\d+)")
 
 _SWITCH_REMEDY = (
-    "Fatal: drain the node, then reset GPUs and switches together (fabric manager). Not fatal: compare with the "
-    "Xids of the same second."
+    "Fatal: drain the node, then reset GPUs and switches together (fabric manager). "
+    "Not fatal: compare with the Xids of the same second."
 )
 
 
@@ -24,7 +24,7 @@ def event(text):
     """What a kernel line reports: the fields of `wire.Event` and `bus_id`, or None for any other line.
 
     `bus_id` is written as NVML writes it (`00000000:41:00.0`). A GPU that fell off the bus without an
-    Xid comes as an event without a code.
+    Xid comes as an event whose code is None.
     """
     if "Xid" not in text and "fallen off" not in text:
         return None
@@ -35,7 +35,7 @@ def event(text):
             return _with_place(describe(int(code), body), place)
     if _FELL_OFF.search(text):
         title, severity, remedy = meaning(79)
-        lost = {"event": "xid"}  # type: dict[str, object]
+        lost = {"event": "xid", "code": None}  # type: dict[str, object]
         lost.update(title=title, severity=severity, remedy=remedy)
         lost["detail"] = clean(" ".join(text.replace("NVRM:", " ").split()), MAX_DETAIL)
         return _with_place(lost, text)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import click
@@ -18,8 +18,8 @@ from gpuwatch.cli.source import Source, source_options
 
 if TYPE_CHECKING:
     from gpuwatch.fleet.fleet import Fleet
-    from gpuwatch.fleet.node import Node
     from gpuwatch.report.verdict import Finding
+    from gpuwatch.report.waiting import Progress
 
 DEFAULT_WAIT_S = 5.0
 
@@ -76,18 +76,12 @@ def print_as(form: str, fleet: Fleet, found: list[Finding], now: float, unix: fl
         sys.stdout.flush()
 
 
-@contextlib.contextmanager
-def waiting_line() -> Iterator[Callable[[Sequence[Node], float], None]]:
-    """What is waited for, on stderr and only on a terminal; gone when the wait is over."""
+def waiting_line() -> AbstractContextManager[Progress]:
+    """The wait is told on stderr, and only where that is a terminal."""
+    from gpuwatch.report.waiting import silent
+
     if not sys.stderr.isatty():
-        yield lambda _nodes, _left: None
-        return
-    from rich.console import Console
-    from rich.text import Text
+        return contextlib.nullcontext(silent)
+    from gpuwatch.report import progress
 
-    from gpuwatch.report.text import names
-
-    with Console(stderr=True).status("connecting") as status:
-        yield lambda nodes, left: status.update(
-            Text(f"waiting for {names([node.name for node in nodes])}, {left:.0f} s at most")
-        )
+    return progress.waiting_line()

@@ -229,12 +229,19 @@ def _of_fast() -> list[Metric]:
         Metric("membw", "memory busy", q.PERCENT, "fast", _fast("memory_utilization_pct"), _PERCENT),
         Metric("temp", "temperature", q.CELSIUS, "fast", _fast("temperature_c"), _temperature, "temp"),
         Metric(
-            "memtemp", "memory temp.", q.CELSIUS, "fast", _fast("memory_temperature_c"), _memory_temperature
+            "memtemp",
+            "memory temperature",
+            q.CELSIUS,
+            "fast",
+            _fast("memory_temperature_c"),
+            _memory_temperature,
         ),
         Metric("power", "power", q.WATTS, "fast", _fast("power_w"), _up_to(power_limit_w), "power"),
-        Metric("powerpct", "power of limit", q.PERCENT, "fast", power_pct, _PERCENT),
+        Metric("powerpct", "power % of limit", q.PERCENT, "fast", power_pct, _PERCENT),
         Metric("smclk", "SM clock", q.MEGAHERTZ, "fast", _fast("sm_clock_mhz"), _SM_CLOCK, "smclk"),
-        Metric("tensor", "tensor act.", q.PERCENT, "fast", _fast("tensor_activity_pct"), _PERCENT, "tensor"),
+        Metric(
+            "tensor", "tensor activity", q.PERCENT, "fast", _fast("tensor_activity_pct"), _PERCENT, "tensor"
+        ),
         Metric("sm", "SM activity", q.PERCENT, "fast", _fast("sm_activity_pct"), _PERCENT),
         Metric("occupancy", "SM occupancy", q.PERCENT, "fast", _fast("sm_occupancy_pct"), _PERCENT),
         Metric("dram", "DRAM activity", q.PERCENT, "fast", _fast("dram_activity_pct"), _PERCENT),

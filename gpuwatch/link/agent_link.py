@@ -47,6 +47,15 @@ class Switchboard:
         self.crew.close(CLOSE_S)
 
 
+@dataclass(frozen=True)
+class _Outcome:
+    """What became of one attempt."""
+
+    ending: Ending
+    live_s: float = 0.0
+    noise: str = ""
+
+
 class AgentLink:
     """Implements `link.protocol.Link` over any dialer."""
 
@@ -86,34 +95,40 @@ class AgentLink:
         while not self._closing.is_set():
             attempt += 1
             self._tell(LinkStatus("connecting", reason=reason, attempt=attempt))
-            ending, live_s, noise = self._attempt(attempt)
-            if self._closing.is_set():
-                return
-            attempt = 0 if live_s else attempt
-            wait_s = self._backoff.wait_s(final=ending.final, live_s=live_s)
-            reason = plain(ending.reason)
+            outcome = self._attempt(attempt)
+            if outcome.live_s:
+                attempt = 0
+            wait_s = self._backoff.wait_s(final=outcome.ending.final, live_s=outcome.live_s)
+            reason = plain(outcome.ending.reason)
             retry_at = time.monotonic() + wait_s
-            self._tell(LinkStatus("lost", reason=reason, retry_at=retry_at, attempt=attempt, noise=noise))
+            self._tell(LinkStatus("lost", reason, retry_at=retry_at, attempt=attempt, noise=outcome.noise))
             self._closing.wait(wait_s)
 
-    def _attempt(self, attempt: int) -> tuple[Ending, float, str]:
-        """One connection, from the slot to the end: why it ended, how long it was live, the shell's noise."""
+    def _attempt(self, attempt: int) -> _Outcome:
         slot = self._board.slots.take(self._closing.is_set)
         if slot is None:
-            return Ending("closed"), 0.0, ""
+            return _Outcome(Ending("closed"))
         try:
-            carrier = self._dialer(loader_command(self._spec.python))
+            return self._connect(attempt, slot)
         except CarrierError as error:
-            return Ending(str(error), error.final), 0.0, ""
-        except ValueError as error:
-            return Ending(str(error), final=True), 0.0, ""
+            return _Outcome(Ending(str(error), error.final))
+        except (
+            Exception
+        ) as error:  # a thread that dies unseen would leave "connecting" on the screen for ever
+            return _Outcome(Ending(f"an error in gpuwatch, please report it: {error!r}", final=True))
         finally:
             self._board.slots.give(slot)
+
+    def _connect(self, attempt: int, slot: object) -> _Outcome:
+        nonce = secrets.token_hex(8)
+        shipped = bundle(self._config(nonce), self._board.modules)
+        carrier = self._dialer(self._loader())
         dialled_at = time.monotonic()
-        stream = FrameStream(nonce := secrets.token_hex(8))
+        stream = FrameStream(nonce)
 
         def deliver(content: Content | Started) -> None:
             if isinstance(content, Started):
+                self._board.slots.give(slot)  # the login is over
                 took_s = time.monotonic() - dialled_at
                 login = getattr(carrier, "facts", None)  # of ssh only
                 content = LinkStatus(
@@ -128,11 +143,17 @@ class AgentLink:
                 carrier.close()
         self._board.heartbeat.add(call)
         try:
-            ending = call.converse(bundle(self._config(nonce), self._board.modules), self._spec.python)
+            ending = call.converse(shipped, self._spec.python)
         finally:
             self._call = None
             self._board.heartbeat.discard(call)
-        return ending, call.live_s(), _noise(stream)
+        return _Outcome(ending, call.live_s(), _noise(stream))
+
+    def _loader(self) -> str:
+        try:
+            return loader_command(self._spec.python)
+        except ValueError as error:
+            raise CarrierError(str(error), final=True) from error
 
     def _config(self, nonce: str) -> dict[str, object]:
         return {

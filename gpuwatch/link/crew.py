@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -35,8 +36,11 @@ class Crew:
                 self._wake.notify()
                 return
             thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-            self._threads.add(thread)
-            thread.start()
+            with contextlib.suppress(
+                RuntimeError
+            ):  # no more threads are allowed: a present one takes the job
+                thread.start()
+                self._threads.add(thread)
 
     def close(self, timeout_s: float) -> None:
         """Let idle threads leave and wait for the busy ones, but not for ever."""

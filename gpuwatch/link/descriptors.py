@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 
 PER_LINK = 8
@@ -16,4 +17,7 @@ def make_room(links: int) -> None:
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    with contextlib.suppress(
+        OSError, ValueError
+    ):  # refused (macOS has a limit of its own): a dial will say so
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))

@@ -17,10 +17,21 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 SUFFIX = "-cert-v01@openssh.com"
-_OWN_KEY_FIELDS = {"ssh-ed25519": 1, "ecdsa-sha2-nistp256": 2, "ecdsa-sha2-nistp384": 2, "ecdsa-sha2-nistp521": 2,
-                   "ssh-rsa": 2}
-_SIGNATURES = {"ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521",
-               "rsa-sha2-256", "rsa-sha2-512"}  # OpenSSH's CASignatureAlgorithms without the FIDO ones: no SHA-1
+_OWN_KEY_FIELDS = {
+    "ssh-ed25519": 1,
+    "ecdsa-sha2-nistp256": 2,
+    "ecdsa-sha2-nistp384": 2,
+    "ecdsa-sha2-nistp521": 2,
+    "ssh-rsa": 2,
+}
+_SIGNATURES = {
+    "ssh-ed25519",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "rsa-sha2-256",
+    "rsa-sha2-512",
+}  # OpenSSH's CASignatureAlgorithms without the FIDO ones: no SHA-1
 
 
 class BadCertificateError(Exception):
@@ -136,4 +147,4 @@ def _string(blob: bytes, at: int) -> tuple[bytes, int]:
     end = at + 4 + length
     if end > len(blob):
         raise ValueError("a field is cut short")
-    return blob[at + 4:end], end
+    return blob[at + 4 : end], end

@@ -95,15 +95,21 @@ class HostName:
 class KnownHosts:
     """The known_hosts files that hold for one host, the user's first."""
 
-    def __init__(self, user_files: Sequence[Path], global_files: Sequence[Path], revoked_keys: Path | None = None,
-                 ) -> None:
+    def __init__(
+        self,
+        user_files: Sequence[Path],
+        global_files: Sequence[Path],
+        revoked_keys: Path | None = None,
+    ) -> None:
         self._user_files = tuple(user_files)
         self._files = (*user_files, *global_files)
         self._revoked_keys = revoked_keys
 
     def judge(self, host: HostName, blob: bytes, now: float) -> Verdict:
         """Judge a key or certificate in wire format; `now` (unix seconds) is for a certificate's validity."""
-        if self._revoked_keys is not None and not _shown_keys(blob).isdisjoint(revoked_blobs(self._revoked_keys)):
+        if self._revoked_keys is not None and not _shown_keys(blob).isdisjoint(
+            revoked_blobs(self._revoked_keys)
+        ):
             return Verdict("revoked", Entry("@revoked", "*", blob, self._revoked_keys, 0))
         verdict = self._judge_name(host, blob, now)
         bare = host.without_port()
@@ -206,11 +212,15 @@ def revoked_blobs(file: Path) -> frozenset[bytes]:
     try:
         content = file.read_bytes()
     except OSError as error:
-        raise RevocationListError(f"RevokedHostKeys {file} cannot be read ({error.strerror}): "
-                                  "make it readable or take the line out of ssh_config") from error
+        raise RevocationListError(
+            f"RevokedHostKeys {file} cannot be read ({error.strerror}): "
+            "make it readable or take the line out of ssh_config"
+        ) from error
     if content.startswith(_KRL_MAGIC):
-        raise RevocationListError(f"RevokedHostKeys {file} is a binary list that only OpenSSH reads: "
-                                  "use `link: command` with ssh for this node")
+        raise RevocationListError(
+            f"RevokedHostKeys {file} is a binary list that only OpenSSH reads: "
+            "use `link: command` with ssh for this node"
+        )
     blobs = (_read_key(line.split()) for line in content.decode(errors="replace").splitlines())
     return frozenset(blob for blob in blobs if blob is not None)
 
@@ -327,6 +337,8 @@ def _append(file: Path, line: str) -> None:
     try:
         size = os.fstat(descriptor).st_size
         cut = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-        os.write(descriptor, (("\n" if cut else "") + line).encode())  # one write with O_APPEND is not interleaved
+        os.write(
+            descriptor, (("\n" if cut else "") + line).encode()
+        )  # one write with O_APPEND is not interleaved
     finally:
         os.close(descriptor)

@@ -36,7 +36,7 @@ class Links:
 
         Args:
             links: In the order of the plan.
-            dialing: What may still be connecting; closed after the links had a moment to end politely.
+            dialing: What may still be connecting; closed together with the links.
             shared: Closed last.
         """
         self.all = tuple(links)
@@ -50,15 +50,13 @@ class Links:
 
     def close(self) -> None:
         """Close all of them at once: 200 links take as long as the slowest, and that at most 2 s."""
-        threads = [
-            threading.Thread(target=link.close, name=f"close {link.node}", daemon=True) for link in self.all
-        ]
+        ending = [*self.all, *self._dialing]
+        threads = [threading.Thread(target=each.close, name="closing", daemon=True) for each in ending]
         for thread in threads:
             thread.start()
-        _join(threads, CLOSE_S / 2)
-        for dialing in self._dialing:
-            dialing.close()
-        _join(threads, CLOSE_S / 2)
+        deadline = time.monotonic() + CLOSE_S
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
         for shared in self._shared:
             shared.close()
 
@@ -87,9 +85,3 @@ def open_links(plan: Plan, inbox: Inbox, options: LinkOptions, ask: Ask | None =
         elif spec.link == "local":
             by_name[spec.name] = AgentLink(spec, dial_local, board)
     return Links([by_name[spec.name] for spec in plan.nodes], dialing, [board])
-
-
-def _join(threads: Sequence[threading.Thread], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))

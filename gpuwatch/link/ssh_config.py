@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
-import shutil
+import shlex
 import socket
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -72,6 +72,15 @@ class ResolvedHost:
     address_family: str = "any"
     bind_address: str | None = None
 
+    jump_override: str | None = None
+    """A jump host that the hosts file names; ssh would have to be told."""
+
+    def ssh_command(self, config_file: str | None, *options: str) -> str:
+        """The ssh command line that reaches this host as we do, for a person to type."""
+        config = ["-F", config_file] if config_file is not None else []
+        jump = ["-J", self.jump_override] if self.jump_override is not None else []
+        return shlex.join(["ssh", *config, *jump, *options, *self.query.arguments()])
+
     @property
     def where(self) -> str:
         """`user@hostname:port`, for sentences."""
@@ -88,11 +97,13 @@ def ask_openssh(ssh: str, query: Query, config_file: str | None) -> dict[str, li
     config = ["-F", config_file] if config_file is not None else []
     argv = [ssh, "-G", *config, *query.arguments()[:-1], "--", query.host]
     try:
-        done = subprocess.run(argv, check=False, capture_output=True, stdin=subprocess.DEVNULL,
-                              timeout=_RESOLVE_TIMEOUT_S)
+        done = subprocess.run(
+            argv, check=False, capture_output=True, stdin=subprocess.DEVNULL, timeout=_RESOLVE_TIMEOUT_S
+        )
     except subprocess.TimeoutExpired:
-        raise ConfigError(f"`ssh -G {query.host}` took over {_RESOLVE_TIMEOUT_S:.0f} s: "
-                          "a `Match exec` in ssh_config hangs") from None
+        raise ConfigError(
+            f"`ssh -G {query.host}` took over {_RESOLVE_TIMEOUT_S:.0f} s: a `Match exec` in ssh_config hangs"
+        ) from None
     if done.returncode != 0:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
         raise ConfigError(f"ssh_config cannot be used for {query.host}: {printable(' / '.join(lines[:2]))}")
@@ -109,6 +120,7 @@ def resolve(values: Values, query: Query) -> ResolvedHost:
     Raises:
         ConfigError: for a setting that cannot be followed here and must not be ignored.
     """
+
     def one(key: str) -> str | None:
         value = values.get(key, ("",))[0].strip()
         return value if value and value.lower() != "none" else None
@@ -118,7 +130,9 @@ def resolve(values: Values, query: Query) -> ResolvedHost:
     alias = one("hostkeyalias")
     expander = Tokens(query.host, hostname, port, user, alias)
     if one("proxyusefdpass") == "yes":
-        raise ConfigError(f"ProxyUseFdpass of {query.host} is not supported; use `link: command` with ssh for it")
+        raise ConfigError(
+            f"ProxyUseFdpass of {query.host} is not supported; use `link: command` with ssh for it"
+        )
     identities = [value for value in values.get("identityfile", ()) if value.lower() != "none"]
     revoked = one("revokedhostkeys")
     timeout = one("connecttimeout")
@@ -130,19 +144,24 @@ def resolve(values: Values, query: Query) -> ResolvedHost:
         user=user,
         identity_files=tuple(expander.path(value) for value in identities),
         default_identities=all(_is_default_identity(value) for value in identities),
-        certificate_files=tuple(expander.path(value) for value in values.get("certificatefile", ())
-                                if value.lower() != "none"),
+        certificate_files=tuple(
+            expander.path(value) for value in values.get("certificatefile", ()) if value.lower() != "none"
+        ),
         identities_only=one("identitiesonly") == "yes",
         agent_socket=_agent_socket(values.get("identityagent", ("",))[0].strip(), expander),
         proxy_jump=one("proxyjump"),
         proxy_command=expander.expand(command) if command and not one("proxyjump") else None,
         host_key_alias=alias,
         user_known_hosts=tuple(expander.path(value) for value in (one("userknownhostsfile") or "").split()),
-        global_known_hosts=tuple(expander.path(value) for value in (one("globalknownhostsfile") or "").split()),
+        global_known_hosts=tuple(
+            expander.path(value) for value in (one("globalknownhostsfile") or "").split()
+        ),
         revoked_host_keys=expander.path(revoked) if revoked else None,
         strict_host_key_checking=one("stricthostkeychecking") or "ask",
         hash_known_hosts=one("hashknownhosts") == "yes",
-        host_key_algorithms=tuple((one("hostkeyalgorithms") or "").split(",")) if one("hostkeyalgorithms") else (),
+        host_key_algorithms=tuple((one("hostkeyalgorithms") or "").split(","))
+        if one("hostkeyalgorithms")
+        else (),
         connect_timeout_s=float(timeout) if timeout else None,
         address_family=one("addressfamily") or "any",
         bind_address=one("bindaddress"),
@@ -155,9 +174,17 @@ class Tokens:
     def __init__(self, given: str, hostname: str, port: int, user: str, alias: str | None) -> None:
         node = socket.gethostname()
         self._values = {
-            "%": "%", "h": hostname, "n": given, "p": str(port), "r": user, "k": alias or given,
-            "d": str(Path.home()), "u": getpass.getuser(), "i": str(os.getuid()),
-            "l": node, "L": node.split(".")[0],
+            "%": "%",
+            "h": hostname,
+            "n": given,
+            "p": str(port),
+            "r": user,
+            "k": alias or given,
+            "d": str(Path.home()),
+            "u": getpass.getuser(),
+            "i": str(os.getuid()),
+            "l": node,
+            "L": node.split(".")[0],
         }
 
     def expand(self, text: str) -> str:
@@ -183,10 +210,14 @@ class Tokens:
 
     def _value(self, token: str, text: str) -> str:
         if token not in self._values:
-            raise ConfigError(f"ssh_config has a token %{token} in {text!r} that is not supported here; "
-                              "write the value out, or use `link: command` with ssh for this node")
+            raise ConfigError(
+                f"ssh_config has a token %{token} in {text!r} that is not supported here; "
+                "write the value out, or use `link: command` with ssh for this node"
+            )
         value = self._values[token]
-        if token in "hnrk" and (value.startswith("-") or any(c in "'`\"$\\;&<>|(){}" or c.isspace() for c in value)):
+        if token in "hnrk" and (
+            value.startswith("-") or any(c in "'`\"$\\;&<>|(){}" or c.isspace() for c in value)
+        ):
             raise ConfigError(f"the host or user name {value!r} holds characters that a shell would act on")
         return value
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gpuwatch.fleet.metrics import METRICS, SLOWDOWNS
+from gpuwatch.fleet.metrics import METRICS
 from gpuwatch.fleet.node import Gpu
 from gpuwatch.fleet.quantities import UNKNOWN
 
@@ -44,9 +44,8 @@ def unread(_gpu: Gpu) -> float | None:
 
 def in_slowdown(gpu: Gpu) -> float | None:
     """1 when the GPU was slowed down by heat or a power brake since the last sample, else 0."""
-    shares = None if gpu.fast is None else gpu.fast.throttle_pct
-    known = [shares[reason] for reason in SLOWDOWNS if reason in shares] if shares else []
-    return float(max(known) > 0) if known else None
+    share = METRICS["throttle"].read_value(gpu)
+    return None if share is None else float(share > 0)
 
 
 GROUPS: dict[str, tuple[str, tuple[Column, ...]]] = {

@@ -80,7 +80,7 @@ def node_facts(node: Node, now: float) -> Facts:
         "gpus_expected": node.gpus_expected(),
         "gpus_present": node.gpus_present(),
         "gpus": [gpu_facts(gpu, node, now) for gpu in node.gpu_list()],
-        "processes_age_s": rounded(None if node.processes_at is None else max(0.0, now - node.processes_at)),
+        "processes_age_s": since(node.processes_at, now),
         "processes_partial": node.processes_partial,
         "processes": [values_of(Process, process) for process in node.processes if not process.gpus],
         "notices": [] if hello is None else [as_data(notice) for notice in hello.notices],
@@ -100,8 +100,8 @@ def node_error(node: Node, now: float) -> str | None:
 
 def host_facts(node: Node, now: float) -> Facts:
     """The last host sample and its age."""
-    age = None if node.host_at is None else max(0.0, now - node.host_at)
-    return {"age_s": rounded(age), **values_of(HostSample, node.host, without=FRAME_FIELDS)}
+    ages = {"age_s": since(node.host_at, now), "disks_age_s": since(node.disks_at, now)}
+    return {**ages, **values_of(HostSample, node.host, without=FRAME_FIELDS)}
 
 
 def gpu_facts(gpu: Gpu, node: Node, now: float) -> Facts:
@@ -129,8 +129,8 @@ def gpu_facts(gpu: Gpu, node: Node, now: float) -> Facts:
         "processes": [process_facts(process, gpu) for process in processes_on(node, gpu)],
     }
     ages = {
-        "medium_age_s": rounded(None if gpu.medium_at is None else max(0.0, now - gpu.medium_at)),
-        "slow_age_s": rounded(None if gpu.slow_at is None else max(0.0, now - gpu.slow_at)),
+        "medium_age_s": since(gpu.medium_at, now),
+        "slow_age_s": since(gpu.slow_at, now),
         "missing": dict(gpu.missing),
     }
     rest = {**fast, **medium, **slow, **info}
@@ -183,6 +183,11 @@ def as_data(value: object) -> Any:  # noqa: ANN401  JSON data
     return value
 
 
+def since(at: float | None, now: float) -> float | None:
+    """Seconds since a moment of our monotonic clock; None: never."""
+    return None if at is None else rounded(max(0.0, now - at))
+
+
 def rounded(seconds: float | None) -> float | None:
-    """Milliseconds are as exact as an age can be."""
-    return None if seconds is None else round(seconds, 3)
+    """Milliseconds are as exact as an age can be; never -0.0."""
+    return None if seconds is None else round(seconds, 3) + 0.0

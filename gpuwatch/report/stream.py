@@ -9,6 +9,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node
 from gpuwatch.report.dmon import Layout
 from gpuwatch.report.facts import node_error
+from gpuwatch.report.text import notice_text
 
 HEADER_EVERY = 40
 """Rows between two headers."""
@@ -29,7 +30,7 @@ class Stream:
         self._sampled: dict[tuple[str, str], float] = {}
         self._due: dict[tuple[str, str], float] = {}
         self._printed: dict[tuple[str, str], int] = {}
-        self._told: dict[str, str] = {}
+        self._told: dict[str, tuple[str, ...]] = {}
         self._rows = 0
 
     def lines(self, fleet: Fleet, now: float, time: float) -> list[str]:
@@ -58,13 +59,11 @@ class Stream:
         return self._count is not None and self._printed.get((gpu.node, gpu.info.uuid), 0) >= self._count
 
     def _about(self, node: Node, now: float) -> list[str]:
-        """A comment when what is to be said about a node changes; a good start goes without saying."""
-        text = node_text(node, now)
-        before = self._told.get(node.name)
-        self._told[node.name] = text
-        if text == before or (text in QUIET and before in {None, *QUIET}):
-            return []
-        return [f"# {node.name}: {text}"]
+        """Comments on a node, each once until it changes; a good start goes without saying."""
+        texts = node_texts(node, now)
+        before = self._told.get(node.name, QUIET)
+        self._told[node.name] = (*texts, *QUIET) if texts[0] in QUIET else tuple(texts)
+        return [f"# {node.name}: {text}" for text in texts if text not in before]
 
     def _row(self, node: Node, gpu: Gpu, now: float, time: float) -> str | None:
         if self._full(gpu):
@@ -95,13 +94,15 @@ class Stream:
         return "".join(f"{forms[letter]():<12}" for letter in self._layout.stamps)
 
 
-def node_text(node: Node, now: float) -> str:
-    """`live`, `live, no GPU`, `lost, <reason>`."""
-    state = node.state(now)
-    if state == "live":
-        return "live" if node.gpus or node.hello is None else "live, no GPU"
-    error = node_error(node, now)
-    return f"{state}, {error}" if error else state
+def node_texts(node: Node, now: float) -> list[str]:
+    """First the state (`live`, `live, no GPU`, `lost, <reason>`), then what the agent warns of."""
+    state, error = node.state(now), node_error(node, now)
+    text = f"{state}, {error}" if error else state
+    if node.hello is None:
+        return [text]
+    bare = state == "live" and not node.gpus
+    warnings = [notice_text(notice) for notice in node.hello.notices if notice.severity != "info"]
+    return [f"{text}, no GPU" if bare else text, *warnings]
 
 
 def trouble_text(gpu: Gpu, node: Node, now: float) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,13 +13,15 @@ from gpuwatch.fleet.metrics import METRICS, NODE_METRICS, power_limit_w
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.fleet.quantities import UNKNOWN, scaled_text, seconds_text
 from gpuwatch.report.facts import node_error, processes_on
-from gpuwatch.report.verdict import SEVERITIES, Finding, healthy
-from gpuwatch.wire import Notice, Process
+from gpuwatch.report.verdict import Finding, healthy
+from gpuwatch.wire import Notice, Process, Severity
 
 OLD_TICKS = 1.5
 """A value older than this many ticks has missed one: its age is written beside it."""
 NAMED_NODES = 4
 """Nodes that a sentence names; the rest are counted."""
+NAMED_REMARKS = 4
+"""Remarks of one kind that are written out."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ def report(fleet: Fleet, found: list[Finding], now: float, time: float) -> Repor
         title=title(fleet, time),
         nodes=[node_block(node, now) for node in fleet.nodes.values()],
         notices=notice_lines(fleet),
-        findings=[finding_line(finding) for finding in found],
+        findings=finding_lines(found),
         verdict=verdict(fleet, found, now),
     )
 
@@ -138,26 +141,21 @@ def host_parts(node: Node, now: float) -> list[str]:
 
 
 def node_notes(node: Node) -> list[Line]:
-    """Processes that carry a rank but hold no GPU, and why some processes may be missing."""
-    lines = []
+    """Processes that carry a rank but hold no GPU."""
     without = [process for process in node.processes if not process.gpus]
-    if without:
-        lines.append(Line(f"without a GPU: {'; '.join(process_text(process) for process in without)}"))
-    if node.processes_partial:
-        lines.append(Line(f"processes are missing: {node.processes_partial}", "warning"))
-    return lines
+    if not without:
+        return []
+    return [Line(f"without a GPU: {'; '.join(process_text(process) for process in without)}")]
 
 
 def notice_lines(fleet: Fleet) -> list[Line]:
-    """What the agents say about their nodes: each sentence once, with its nodes and its remedy."""
+    """What the agents remark on their nodes, each sentence once. Graver notices are among the findings."""
     holds: dict[Notice, list[str]] = {}
     for node in fleet.nodes.values():
         for notice in node.hello.notices if node.hello is not None else ():
-            holds.setdefault(notice, []).append(node.name)
-    return [
-        Line(f"{notice.severity:8}  {names(nodes)}: {notice_text(notice)}", notice.severity)
-        for notice, nodes in sorted(holds.items(), key=lambda item: SEVERITIES.index(item[0].severity))
-    ]
+            if notice.severity == "info":
+                holds.setdefault(notice, []).append(node.name)
+    return [labelled("info", f"{names(nodes)}: {notice_text(notice)}") for notice, nodes in holds.items()]
 
 
 def notice_text(notice: Notice) -> str:
@@ -182,9 +180,9 @@ def gpu_style(gpu: Gpu, node: Node, now: float) -> str:
 
 
 def is_old(gpu: Gpu, node: Node, now: float) -> bool:
-    """The newest values have missed a tick."""
+    """The newest values have missed a tick, or nothing follows them."""
     age = gpu.age(now)
-    return age is not None and age > OLD_TICKS * node.interval_s
+    return age is not None and (age > OLD_TICKS * node.interval_s or node.state(now) != "live")
 
 
 def state_text(gpu: Gpu, node: Node, now: float) -> str:
@@ -257,10 +255,28 @@ COLUMNS = (
 # --------------------------------------------------------------------------- the end
 
 
-def finding_line(finding: Finding) -> Line:
-    """`critical  gpu-003 GPU 1: fell off the bus (evidence)`."""
-    condition = finding.condition
-    return Line(f"{condition.severity:8}  {finding.place}: {condition.text}", condition.severity)
+def finding_lines(found: list[Finding]) -> list[Line]:
+    """All that is grave, and of remarks the first few of a kind: a busy cluster has hundreds."""
+    lines: list[Line] = []
+    remarks: Counter[str] = Counter()
+    for finding in found:
+        condition = finding.condition
+        if condition.severity == "info":
+            remarks[condition.code] += 1
+            if remarks[condition.code] > NAMED_REMARKS:
+                continue
+        lines.append(
+            labelled(condition.severity, f"{finding.place}: {condition.text} ({condition.evidence})")
+        )
+    more = {code: count - NAMED_REMARKS for code, count in remarks.items() if count > NAMED_REMARKS}
+    return lines + [
+        labelled("info", f"and {count} more of {code} (--json has all)") for code, count in more.items()
+    ]
+
+
+def labelled(severity: Severity, text: str) -> Line:
+    """The severity as a word in front, so that it never is a colour alone."""
+    return Line(f"{severity:8}  {text}", severity)
 
 
 def verdict(fleet: Fleet, found: list[Finding], now: float) -> Line:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuwatch.diagnose.health import Condition, gpu_conditions, node_conditions
+from gpuwatch.diagnose.condition import ORDER, Condition
+from gpuwatch.diagnose.health import gpu_conditions, node_conditions
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import Gpu, Node
-
-SEVERITIES = ("critical", "warning", "info")
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ def findings(fleet: Fleet, now: float) -> list[Finding]:
             found += [
                 Finding(node, gpu, condition) for condition in gpu_conditions(gpu, node, thresholds, now)
             ]
-    return sorted(found, key=lambda finding: SEVERITIES.index(finding.condition.severity))
+    return sorted(found, key=lambda finding: ORDER.index(finding.condition.severity))
 
 
 def healthy(fleet: Fleet, found: list[Finding], now: float) -> bool:

@@ -1,49 +1,69 @@
-"""When a first report is complete: every node has said everything once, or cannot."""
+"""When a first report is complete: every node has said everything twice, or cannot.
+
+Twice, because rates (throttle time, GPM activity, CPU, traffic) need two readings, and verdicts rest on them.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
-from gpuwatch.fleet.node import Gpu, Node
+from gpuwatch.fleet.node import Node
 from gpuwatch.session import Session
 
 POLL_S = 0.05
 
-
-def settled(node: Node, now: float) -> bool:
-    """The node has failed, or its inventory, host, processes and both quick tiers of each GPU have come."""
-    if node.state(now) in {"lost", "stale"}:
-        return True
-    heard = node.hello is not None and node.host is not None and node.processes_at is not None
-    return heard and all(_read_once(gpu) for gpu in node.gpus.values())
+Progress: TypeAlias = Callable[[Sequence[Node], float], None]
+"""Told the nodes that are waited for and the seconds left, at every poll."""
 
 
-def _read_once(gpu: Gpu) -> bool:
-    return gpu.state != "ok" or (gpu.fast is not None and gpu.medium is not None)
+def silent(_nodes: Sequence[Node], _left_s: float) -> None:
+    """Say nothing while waiting."""
 
 
-def unsettled(nodes: Sequence[Node], now: float) -> list[Node]:
-    """The nodes that a report would still miss something of."""
-    return [node for node in nodes if not settled(node, now)]
+class FirstReport:
+    """Ask it after every poll; it remembers the first reading that it saw of each part."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[str, str], float] = {}
+
+    def missing(self, nodes: Iterable[Node], now: float) -> list[Node]:
+        """The nodes that a report would still miss something of."""
+        return [node for node in nodes if not self.settled(node, now)]
+
+    def settled(self, node: Node, now: float) -> bool:
+        """The node has failed, or inventory, processes and every tier have come, and the quick ones twice."""
+        if node.state(now) in {"lost", "stale"}:
+            return True
+        if node.hello is None or node.processes_at is None:
+            return False
+        parts = [self._twice(node, "", node.host_at)]
+        parts += [
+            self._twice(node, uuid, gpu.fast_at) and gpu.medium is not None
+            for uuid, gpu in node.gpus.items()
+            if gpu.state == "ok"
+        ]
+        return all(parts)
+
+    def _twice(self, node: Node, part: str, at: float | None) -> bool:
+        return at is not None and at > self._first.setdefault((node.name, part), at)
 
 
 def wait_for_first_report(
     session: Session,
     longest_s: float,
-    progress: Callable[[Sequence[Node], float], None],
+    progress: Progress = silent,
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Poll a started session until every node has settled, or for `longest_s` seconds.
-
-    `progress` is told the nodes that are waited for and the seconds left, at every poll.
-    """
+    """Poll a started session until every node has settled, or for `longest_s` seconds."""
+    first = FirstReport()
     deadline = clock() + longest_s
     while True:
         session.poll()
         now = clock()
-        missing = unsettled(list(session.fleet.nodes.values()), now)
+        missing = first.missing(session.fleet.nodes.values(), now)
         if not missing or now >= deadline:
             return
         progress(missing, deadline - now)

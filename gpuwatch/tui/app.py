@@ -60,7 +60,7 @@ class GpuwatchApp(App[None]):
         self._last_node: str | None = None
         for own in THEMES:
             self.register_theme(own)
-        self.theme = theme or THEMES[0].name
+        self.theme = THEMES[0].name
         self.look: Look = self._make_look()
         self.totals: Totals = self.overview.totals()
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from textual.binding import Binding
 
 EVERYWHERE = [
-    Binding("1", "fleet", "Fleet", id="app.fleet", tooltip="the fleet: every GPU and every node"),
-    Binding("2", "node", "Node", id="app.node", tooltip="the node under the cursor, or the one seen last"),
+    Binding("1", "fleet", "Fleet", id="app.fleet", show=False, tooltip="the fleet: every GPU and every node"),
+    Binding("2", "node", "Node", id="app.node", show=False, tooltip="the node under the cursor, or the one seen last"),
     Binding("slash", "filter", "Filter", id="fleet.filter", key_display="/",
             tooltip="filter expression, such as: temp>85 & host~=dgx"),
-    Binding("p", "freeze", "Freeze", id="app.freeze", tooltip="freeze the view, and again to catch up; recording goes on"),
+    Binding("p", "freeze", "Freeze", id="app.freeze", tooltip="freeze the view, and again to catch up; gpuwatch goes on underneath"),
     Binding("question_mark,f1", "help", "Help", id="app.help", key_display="?", tooltip="this page"),
     Binding("colon", "command_palette", "Go to", id="app.palette", key_display=":",
             tooltip="command palette: jump to a node or GPU, change the theme"),
@@ -39,7 +39,7 @@ MOVES = [
     Binding("ctrl+d", "pages(0.5)", "Half a page down", id="move.half_down", show=False),
     Binding("home,g", "ends(0)", "First", id="move.first", show=False),
     Binding("end,G", "ends(-1)", "Last", id="move.last", show=False),
-    Binding("enter", "choose", "Open", id="move.open", tooltip="open what the cursor is on"),
+    Binding("enter", "choose", "Open", id="move.open", key_display="enter", tooltip="open what the cursor is on"),
 ]
 
 PANES = [
@@ -73,7 +73,7 @@ GPU = [
             show=False, tooltip="the GPU before"),
     Binding("right_square_bracket", "neighbour(1)", "Next GPU", id="gpu.after", key_display="]",
             tooltip="the next GPU"),
-    Binding("z", "zoom", "Window", id="gpu.zoom", tooltip="histories of 15 minutes or 24 hours"),
+    Binding("z", "zoom", "Window", id="gpu.zoom", tooltip="histories of 2 minutes, 15 minutes or 24 hours"),
 ]  # fmt: skip
 
 SECTIONS: list[tuple[str, list[Binding]]] = [
@@ -92,9 +92,9 @@ _NAMES = {
 }  # fmt: skip
 
 
-def shown(binding: Binding) -> str:
+def shown(binding: Binding) -> list[str]:
     """The keys of a binding as a person writes them."""
-    return " ".join(_NAMES.get(key, key) for key in binding.key.split(","))
+    return [_NAMES.get(key, key) for key in binding.key.split(",")]
 
 
 def meaning(binding: Binding) -> str:

@@ -88,22 +88,29 @@ def wants_ascii(environ: Mapping[str, str] = os.environ) -> bool:
     return "utf-8" not in locale.lower() and "utf8" not in locale.lower()
 
 
-_CIVIDIS = (
-    "#00224e", "#123570", "#2f4770", "#48556b", "#5f656e",
-    "#787877", "#918c78", "#b0a371", "#d0bb61", "#f0d54a",
-)  # fmt: skip
-"""Ten steps of cividis (Nunez, Anderton, Renslow 2018), read the same by every kind of colour vision."""
+_RAMP = {
+    True: ("#1a1f27", "#1a2738", "#1b3049", "#1b395a", "#1c426b",
+           "#1d4c7d", "#1f5890", "#2463a0", "#2a6fae", "#3479ba"),
+    False: ("#edf1f5", "#d9e4ef", "#c4d7e9", "#aecae3", "#96bbdc",
+            "#7cabd4", "#5f99ca", "#4384ba", "#2a6da5", "#17568c"),
+}  # fmt: skip
+"""Ten steps of one blue, even in lightness, so that every kind of colour vision reads them the same, and a busy
+healthy fleet stays calm: yellow and red mean trouble and nothing else. By `dark`."""
+_RAMP_INKS = {
+    True: ("#7d8794", *["#c8d6e5"] * 4, *["#f2f6fa"] * 5),
+    False: ("#6b6b6b", *["#10161d"] * 6, "#ffffff", "#ffffff", "#ffffff"),
+}
 
 
-def _ramp(colours: Colours) -> tuple[Style, ...]:
+def _ramp(dark: bool, colours: Colours) -> tuple[Style, ...]:
     if colours == "many":
-        inks = ["#c9d4e4"] * 3 + ["#ffffff"] * 2 + ["#000000"] * 5
-        return tuple(Style(color=ink, bgcolor=paper) for ink, paper in zip(inks, _CIVIDIS, strict=True))
+        pairs = zip(_RAMP_INKS[dark], _RAMP[dark], strict=True)
+        return tuple(Style(color=ink, bgcolor=paper) for ink, paper in pairs)
     if colours == "few":
-        bands = (("white", "black"), ("bright_white", "blue"), ("black", "cyan"), ("black", "yellow"))
+        bands = (("white", "black"), ("bright_white", "blue"), ("black", "cyan"), ("black", "white"))
         styles = [Style(color=ink, bgcolor=paper) for ink, paper in bands]
     else:
-        styles = [Style(dim=True), Style(), Style(bold=True), Style(reverse=True)]
+        styles = [Style(dim=True), Style(), Style(bold=True), Style(bold=True)]
     return tuple(styles[band] for band in (0, 0, 0, 1, 1, 1, 2, 2, 2, 3))
 
 
@@ -123,6 +130,8 @@ class Look:
     title: Style
     cursor: Style
     brand: Style
+    pointer: Style
+    """The heat map's cursor."""
     track: Style
     """The empty part of a bar."""
     stale: Style
@@ -135,7 +144,7 @@ class Look:
         """The ramp's style for a level of 0..1; the unknown style for None."""
         if level is None:
             return self.severity["unknown"]
-        return self.ramp[min(9, int(level * 10))]
+        return self.ramp[max(0, min(9, int(level * 10)))]
 
     def mark(self, severity: Severity) -> Segment:
         """The glyph of a severity in its colour."""
@@ -175,13 +184,16 @@ def make_look(*, dark: bool = True, colours: Colours = "many", ascii_only: bool 
         colours=colours,
         severity=_severities(dark, colours),
         badge=_badges(dark, colours),
-        ramp=_ramp(colours),
+        ramp=_ramp(dark, colours),
         text=Style(),
         dim=Style(color=grey),
         strong=Style(bold=True),
         title=Style(color=accent, bold=True),
         cursor=Style(bgcolor=chosen) if chosen else Style(reverse=True),
         brand=Style(color="black" if dark else "#ffffff", bgcolor=accent, bold=True) if accent else Style(reverse=True),
+        pointer=Style(color="black" if dark else "#ffffff", bgcolor="#ffffff" if dark else "black", bold=True)
+        if colours != "none"
+        else Style(reverse=True, bold=True, underline=True),
         track=Style(color=faint),
         stale=Style(color=grey, dim=colours == "none", italic=colours != "few"),
     )

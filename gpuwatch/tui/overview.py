@@ -15,6 +15,11 @@ from gpuwatch.tui.look import Severity
 _ORDER: dict[Severity, int] = {"ok": 0, "info": 1, "unknown": 2, "warning": 3, "critical": 4}
 
 
+STATE_SEVERITY: dict[NodeState, Severity] = {
+    "live": "ok", "connecting": "unknown", "stale": "warning", "lost": "critical",
+}  # fmt: skip
+
+
 def rank(severity: Severity) -> int:
     """How bad a severity is."""
     return _ORDER[severity]
@@ -69,9 +74,7 @@ def _known(name: str, gpus: Iterable[Gpu], now: float) -> list[float]:
 
 
 def _node_severity(state: NodeState, conditions: list[Condition]) -> Severity:
-    found: list[Severity] = [condition.severity for condition in conditions]
-    found.append({"live": "ok", "connecting": "unknown", "stale": "warning", "lost": "critical"}[state])  # type: ignore[arg-type]
-    return max(found, key=rank)
+    return max((STATE_SEVERITY[state], *(condition.severity for condition in conditions)), key=rank)
 
 
 def summarise(node: Node, thresholds: Thresholds, now: float) -> NodeView:

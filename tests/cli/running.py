@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
+import select
 import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -52,27 +55,40 @@ def start(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def on_a_terminal(*arguments: str, columns: int = 80, **changes: str) -> tuple[int, str]:
-    """Run on a pty of that width; the exit status and everything that reached the terminal."""
+@contextlib.contextmanager
+def terminal(columns: int = 80) -> Iterator[tuple[int, int]]:
+    """A pty of that width: our end and the child's."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    child = subprocess.Popen(
-        [*COMMAND, *arguments],
-        cwd=ROOT,
-        env=environment(**changes),
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    )
-    os.close(theirs)
+    try:
+        yield ours, theirs
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def read_until(terminal_end: int, word: str) -> str:
+    """Everything that is written up to and with the word; pytest's timeout ends a wait in vain."""
+    shown = bytearray()
+    while word.encode() not in shown:
+        shown += os.read(terminal_end, 65536)
+    return shown.decode()
+
+
+def on_a_terminal(*arguments: str, columns: int = 80, **changes: str) -> tuple[int, str]:
+    """Run on a pty of that width; the exit status and everything that reached the terminal."""
     written = bytearray()
-    while True:
-        try:
-            chunk = os.read(ours, 65536)
-        except OSError:  # Linux says EIO when the last writer has gone
-            break
-        if not chunk:
-            break
-        written += chunk
-    os.close(ours)
-    return child.wait(timeout=100), written.decode()
+    with terminal(columns) as (ours, theirs):
+        child = subprocess.Popen(
+            [*COMMAND, *arguments],
+            cwd=ROOT,
+            env=environment(**changes),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        while child.poll() is None or select.select([ours], [], [], 0)[0]:
+            if select.select([ours], [], [], 0.05)[0]:
+                written += os.read(ours, 65536)
+        return child.returncode, written.decode()

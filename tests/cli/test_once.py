@@ -24,7 +24,7 @@ def hosts_file(folder: Path, text: str) -> str:
 
 
 def test_the_demo_as_json_is_complete_and_healthy_at_its_start() -> None:
-    done = gpuwatch("once", "--demo", "--json")
+    done = gpuwatch("once", "--demo", "--json", "--wait", "60")
     facts = json.loads(done.stdout)
     assert done.returncode == 0, done.stderr
     assert facts["demo"] is True
@@ -37,7 +37,7 @@ def test_the_demo_as_json_is_complete_and_healthy_at_its_start() -> None:
 
 
 def test_the_demo_as_csv() -> None:
-    done = gpuwatch("once", "--demo", "--csv")
+    done = gpuwatch("once", "--demo", "--csv", "--wait", "60")
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert done.returncode == 0
     assert len(rows) == 128
@@ -45,7 +45,7 @@ def test_the_demo_as_csv() -> None:
 
 
 def test_text_in_a_pipe_has_no_escape_and_says_that_it_is_a_demo() -> None:
-    done = gpuwatch("once", "--demo")
+    done = gpuwatch("once", "--demo", "--wait", "60")
     assert done.returncode == 0
     assert done.stdout.startswith("DEMO")
     assert "\x1b" not in done.stdout
@@ -53,7 +53,7 @@ def test_text_in_a_pipe_has_no_escape_and_says_that_it_is_a_demo() -> None:
 
 
 def test_on_a_terminal_it_is_coloured_and_fits() -> None:
-    status, text = on_a_terminal("once", "--demo", columns=80)
+    status, text = on_a_terminal("once", "--demo", "--wait", "60", columns=80)
     assert status == 0
     assert SGR_COLOUR.search(text)
     screen = pyte.HistoryScreen(80, 24, history=10_000)
@@ -65,7 +65,7 @@ def test_on_a_terminal_it_is_coloured_and_fits() -> None:
 
 
 def test_no_color_is_honoured() -> None:
-    _, text = on_a_terminal("once", "--demo", NO_COLOR="1")
+    _, text = on_a_terminal("once", "--demo", "--wait", "60", NO_COLOR="1")
     assert "DEMO" in text
     assert not SGR_COLOUR.search(text)
 
@@ -74,14 +74,14 @@ def test_a_node_that_cannot_be_reached_is_told_and_the_status_is_1(tmp_path: Pat
     path = hosts_file(
         tmp_path, "hosts:\n  - {name: dead, command: [sh, -c, 'echo the pod is gone >&2; exit 3']}\n"
     )
-    done = gpuwatch("once", path, "--json")
+    done = gpuwatch("once", path, "--json", "--wait", "60")
     facts = json.loads(done.stdout)
     assert done.returncode == 1
     (node,) = facts["nodes"]
     assert (node["name"], node["state"], node["gpus"]) == ("dead", "lost", [])
     assert "the pod is gone" in node["error"]
     assert facts["healthy"] is False
-    text = gpuwatch("once", path)
+    text = gpuwatch("once", path, "--wait", "60")
     assert text.returncode == 1
     assert "the pod is gone" in text.stdout
 
@@ -91,6 +91,13 @@ def test_a_node_that_never_answers_is_waited_for_no_longer_than_asked(tmp_path: 
     done = gpuwatch("once", path, "--wait", "0.3", "--json")
     assert done.returncode == 1
     assert json.loads(done.stdout)["nodes"][0]["state"] == "connecting"
+
+
+def test_what_is_waited_for_is_said_on_a_terminal_only(tmp_path: Path) -> None:
+    path = hosts_file(tmp_path, "hosts:\n  - {name: mute, command: [sh, -c, 'exec sleep 60']}\n")
+    _, text = on_a_terminal("once", path, "--wait", "1")
+    assert "waiting for mute" in text
+    assert gpuwatch("once", path, "--wait", "1").stderr == ""
 
 
 def test_problems_of_a_hosts_file_come_one_a_line(tmp_path: Path) -> None:
@@ -122,7 +129,7 @@ def test_ctrl_c_closes_everything_and_says_130(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_leaves_does_not_change_the_verdict() -> None:
-    running = start("once", "--demo", "--json")
+    running = start("once", "--demo", "--json", "--wait", "60")
     assert running.stdout is not None
     running.stdout.close()
     assert running.stderr is not None

@@ -14,6 +14,7 @@ from tests.parts import need
 from tests.sshd import Client, Sshd
 
 WAIT_S = 60.0
+ROOT = Path(__file__).parents[2]
 
 
 def fake_driver(folder: Path) -> FakeNvml:

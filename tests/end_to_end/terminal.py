@@ -23,14 +23,19 @@ class Terminal:
         self._tmux = need("tmux")
         self._socket = f"gpuwatch-test-{os.getpid()}-{time.monotonic_ns()}"
         self._size = (str(columns), str(rows))
-        self._env = {"PS1": "ready$ ", "TERM": "screen-256color", "LANG": "C.UTF-8", **env}
+        self._env = {"TERM": "screen-256color", "LANG": "C.UTF-8", **env}
 
     def __enter__(self) -> Terminal:
         columns, rows = self._size
         settings = [part for key, value in self._env.items() for part in ("-e", f"{key}={value}")]
         self._run("-f", "/dev/null", "new-session", "-d", "-s", "t", "-x", columns, "-y", rows, *settings,
                   "-c", str(ROOT), "/bin/sh")  # fmt: skip
-        self.wait_for(r"ready\$ ")
+        try:
+            self.type("PS1='rea''dy$ '; clear")
+            self.wait_for(r"^ready\$")
+        except BaseException:
+            self._run("kill-server")
+            raise
         return self
 
     def __exit__(

@@ -42,7 +42,7 @@ int nvmlDeviceRegisterEvents(struct device *d, uint64_t types, struct event_set 
 int nvmlEventSetWait_v2(struct event_set *set, struct event *event, unsigned timeout_ms)
 {
     ENTER(NULL);
-    for (unsigned waited = 0;; waited += 20) {
+    for (unsigned waited = 0;; waited += 100) {
         const struct control *c = settings();
         for (int i = 0; i < c->xids; i++) {
             const struct xid *x = &c->xid[i];
@@ -54,7 +54,7 @@ int nvmlEventSetWait_v2(struct event_set *set, struct event *event, unsigned tim
         }
         if (waited >= timeout_ms)
             return TIMEOUT;
-        usleep(20000);
+        usleep(100000);
     }
 }
 

@@ -42,7 +42,7 @@ def _start(
     return subprocess.run(argv, input=stdin, capture_output=True, env=env, timeout=60, check=False)
 
 
-def _interpreters() -> list[str]:
+def interpreters() -> list[str]:
     found = [shutil.which(f"python3.{minor}") for minor in range(6, 14)]
     pyenv = sorted(Path("~/.pyenv/versions").expanduser().glob("3.*/bin/python"))
     unique = {os.path.realpath(path): path for path in [*filter(None, found), *map(str, pyenv)]}
@@ -59,7 +59,7 @@ def test_one_loader_line_starts_the_bundle_in_every_login_shell(shell: str) -> N
     assert done.stderr == b"stray words\n"
 
 
-@pytest.mark.parametrize("python", _interpreters())
+@pytest.mark.parametrize("python", interpreters())
 def test_the_bundle_starts_on_every_python_3(python: str) -> None:
     done = _start(["/bin/sh", "-c", loader_command(python)])
     assert json.loads(done.stdout)[2] >= [3, 6]

@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuwatch.link.backoff import Backoff, RetryPace
+from gpuwatch.link.call import Call, CallTiming
 from gpuwatch.link.clock import WINDOW_S, ClockComparison
 from gpuwatch.link.crew import Crew
 from gpuwatch.link.descriptors import make_room
 from gpuwatch.link.heartbeat import Heartbeat
 from gpuwatch.link.reasons import QUOTED_CHARACTERS, after_start, before_start
 from gpuwatch.link.slots import ConnectSlots
+from gpuwatch.link.stream import FrameStream
 from gpuwatch.plain import plain
 from tests.link.watching import nothing_left, until
 
@@ -125,6 +127,40 @@ def test_a_heartbeat_without_calls_costs_no_thread() -> None:
     before = threading.active_count()
     Heartbeat().close()
     assert threading.active_count() == before
+
+
+class _DeadAir:
+    """A carrier that carries nothing."""
+
+    def __init__(self) -> None:
+        self.closed = threading.Event()
+
+    def recv(self, limit: int) -> bytes:
+        self.closed.wait()
+        return b""[:limit]
+
+    def send(self, data: bytes) -> None:
+        if not data:
+            raise ValueError("nothing to send")
+
+    def stderr(self) -> str:
+        return ""
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+def test_silence_is_not_held_against_a_node_while_we_were_stopped_ourselves() -> None:
+    crew, carrier = Crew("test crew"), _DeadAir()
+    call = Call(carrier, FrameStream("x"), lambda _: None, crew, CallTiming(start_s=30.0))
+    now = time.monotonic()
+    call.watch(now + 300.0, overslept_s=299.0)
+    call.watch(now + 320.0, overslept_s=0.0)
+    assert not carrier.closed.is_set()
+    call.watch(now + 340.0, overslept_s=0.0)
+    assert carrier.closed.wait(30)
+    assert "did not start within 30 s" in call.converse(b"bundle", None).reason
+    crew.close(30.0)
 
 
 def test_the_best_clock_reading_of_the_last_minute_is_kept() -> None:

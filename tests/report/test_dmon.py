@@ -6,8 +6,8 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.link.inbox import LinkStatus
 from gpuwatch.report.dmon import GroupError, Layout, columns
 from gpuwatch.report.stream import HEADER_EVERY, Stream
-from gpuwatch.wire import GpuSample
-from tests.report.fleets import NODE_TIME, START, feed, healthy_fleet, plan, reading, sample
+from gpuwatch.wire import GpuSample, Notice
+from tests.report.fleets import NODE_TIME, START, feed, healthy_fleet, hello, plan, reading, sample
 
 NVIDIA_SMI = [
     "# gpu    pwr  gtemp  mtemp     sm    mem    enc    dec    jpg    ofa   mclk   pclk  pviol  tviol     fb"
@@ -86,6 +86,24 @@ def test_a_node_in_trouble_is_a_comment_told_once() -> None:
     feed(fleet, "gpu-001", LinkStatus("lost", "connection refused"))
     assert out.lines(fleet, START, NODE_TIME) == ["# gpu-001: lost, connection refused"]
     assert out.lines(fleet, START + 1, NODE_TIME) == []
+
+
+def test_a_node_that_comes_back_is_told_and_a_good_start_is_not() -> None:
+    fleet, out = healthy_fleet(gpus=0), stream()
+    feed(fleet, "gpu-001", hello(1))
+    assert out.lines(fleet, START, NODE_TIME) == []
+    feed(fleet, "gpu-001", LinkStatus("lost", "the connection was reset"))
+    assert out.lines(fleet, START, NODE_TIME) == ["# gpu-001: lost, the connection was reset"]
+    feed(fleet, "gpu-001", LinkStatus("live"))
+    assert out.lines(fleet, START, NODE_TIME) == ["# gpu-001: live"]
+
+
+def test_what_an_agent_warns_of_is_a_comment_told_once() -> None:
+    fleet, out = healthy_fleet(gpus=0), stream()
+    notice = Notice("nvml_error", "GPU 2 does not answer.", "critical", "Reset the GPU.")
+    feed(fleet, "gpu-001", hello(1, notices=[notice, Notice("no_proc", "processes are hidden")]))
+    assert out.lines(fleet, START, NODE_TIME) == ["# gpu-001: GPU 2 does not answer. Reset the GPU."]
+    assert out.lines(fleet, START, NODE_TIME) == []
 
 
 def test_the_header_comes_again() -> None:

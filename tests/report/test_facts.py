@@ -175,7 +175,7 @@ def rich_fleet() -> Fleet:
     return fleet
 
 
-FREE_KEYS = {"labels", "variables", "missing", "throttle_pct", "nvlink_errors", "errors", "evidence"}
+FREE_KEYS = {"labels", "variables", "missing", "throttle_pct", "nvlink_errors", "errors"}
 """Objects whose keys are data."""
 
 

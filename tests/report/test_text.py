@@ -10,7 +10,18 @@ from gpuwatch.report.terminal import draw, print_report
 from gpuwatch.report.text import Report, report
 from gpuwatch.report.verdict import findings
 from gpuwatch.wire import GpuSample, Notice
-from tests.report.fleets import NODE_TIME, START, feed, healthy_fleet, hello, plan, process, reading, sample
+from tests.report.fleets import (
+    GIB,
+    NODE_TIME,
+    START,
+    feed,
+    healthy_fleet,
+    hello,
+    plan,
+    process,
+    reading,
+    sample,
+)
 
 
 def made(fleet: Fleet, now: float = START) -> Report:
@@ -93,6 +104,14 @@ def test_a_stale_node_keeps_its_values_with_their_age() -> None:
     assert "30s old" in row_of(text, 0)
 
 
+def test_a_gpu_of_a_node_that_was_just_lost_is_not_called_ok() -> None:
+    fleet = healthy_fleet()
+    feed(fleet, "gpu-001", LinkStatus("lost", "the connection was reset"))
+    row = row_of(printed(fleet, now=START + 0.5), 0)
+    assert "0.5s old" in row
+    assert " ok " not in row
+
+
 def test_a_notice_of_many_nodes_is_said_once() -> None:
     fleet = healthy_fleet(*(f"gpu-{n:03}" for n in range(1, 8)))
     notice = Notice("kernel_log_unreadable", "the kernel log cannot be read.", remedy="Add the user to adm.")
@@ -103,6 +122,34 @@ def test_a_notice_of_many_nodes_is_said_once() -> None:
         "gpu-001, gpu-002, gpu-003, gpu-004 and 3 more: the kernel log cannot be read. Add the user to adm."
     )
     assert [line.split(maxsplit=1)[1] for line in lines] == [expected]
+
+
+def test_findings_say_where_what_and_why() -> None:
+    fleet = healthy_fleet(gpus=2)
+    feed(fleet, "gpu-001", sample(reading(0), reading(1, temperature_c=88.0)))
+    lines = [line for line in printed(fleet).splitlines() if line.startswith("critical")]
+    assert len(lines) == 1
+    assert "gpu-001 GPU 1: 88 C" in lines[0]
+    assert "limit 87" in lines[0]
+
+
+def test_remarks_of_one_kind_do_not_fill_the_screen() -> None:
+    fleet = healthy_fleet(gpus=20)
+    feed(fleet, "gpu-001", sample(*(reading(n, memory_used_bytes=79 * GIB) for n in range(20))))
+    lines = [line for line in printed(fleet).splitlines() if line.startswith("info")]
+    assert len(lines) == 5
+    assert "16 more of memory" in lines[-1]
+    assert "all healthy" in printed(fleet)
+
+
+def test_a_grave_notice_makes_the_fleet_unhealthy_and_is_told_once() -> None:
+    fleet = healthy_fleet(gpus=1)
+    notice = Notice("driver_mismatch", "the driver was updated", "critical", "Reboot the node.")
+    feed(fleet, "gpu-001", hello(1, notices=[notice]))
+    text = printed(fleet)
+    assert text.count("the driver was updated") == 1
+    assert "Reboot the node." in text
+    assert "1 critical" in text.splitlines()[-1]
 
 
 def test_a_rank_without_a_gpu_is_shown_under_its_node() -> None:

@@ -2,35 +2,66 @@ from __future__ import annotations
 
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.link.inbox import LinkStatus
-from gpuwatch.report.waiting import settled
+from gpuwatch.report.waiting import FirstReport
 from gpuwatch.wire import GpuSample, Ranks
-from tests.report.fleets import NODE_TIME, START, fast, feed, healthy_fleet, hello, plan, reading, sample
+from tests.report.fleets import NODE_TIME, START, fast, feed, hello, plan, reading, sample
+
+STUCK = GpuSample(uuid="GPU-0001", state="stuck", stuck_in="nvmlInit", stuck_s=1.0)
 
 
-def test_a_node_is_waited_for_until_both_quick_tiers_of_every_gpu_are_there() -> None:
+def begun(gpus: int) -> Fleet:
     fleet = Fleet(plan("gpu-001"))
+    feed(fleet, "gpu-001", LinkStatus("live"), hello(gpus), Ranks(t=NODE_TIME, seq=1))
+    return fleet
+
+
+def take(fleet: Fleet, second: int, *gpus: GpuSample) -> None:
+    feed(fleet, "gpu-001", sample(*gpus, at=START + second), at=START + second)
+
+
+def at_second(index: int, second: int) -> GpuSample:
+    return reading(index, t=NODE_TIME + second)
+
+
+def test_rates_and_verdicts_need_the_second_sample_of_every_gpu() -> None:
+    fleet, first = begun(2), FirstReport()
     node = fleet.nodes["gpu-001"]
-    feed(fleet, "gpu-001", LinkStatus("live"), hello(2), Ranks(t=NODE_TIME, seq=1))
-    assert not settled(node, START)
-    feed(fleet, "gpu-001", sample(reading(0), GpuSample(uuid="GPU-0001", fast=fast())))
-    assert not settled(node, START)
-    feed(fleet, "gpu-001", sample(reading(1)))
-    assert settled(node, START)
+    take(fleet, 0, at_second(0, 0), at_second(1, 0))
+    assert not first.settled(node, START)
+    take(fleet, 1, at_second(0, 1))
+    assert not first.settled(node, START + 1)
+    take(fleet, 2, at_second(1, 2))
+    assert first.settled(node, START + 2)
+
+
+def test_the_5_s_tier_is_waited_for() -> None:
+    fleet, first = begun(1), FirstReport()
+    node = fleet.nodes["gpu-001"]
+    for second in range(3):
+        take(fleet, second, GpuSample(uuid="GPU-0000", fast=fast(t=NODE_TIME + second)))
+        assert not first.settled(node, START + second)
+    take(fleet, 3, at_second(0, 3))
+    assert first.settled(node, START + 3)
 
 
 def test_a_stuck_gpu_is_not_waited_for() -> None:
-    fleet = Fleet(plan("gpu-001"))
-    stuck = GpuSample(uuid="GPU-0001", state="stuck", stuck_in="nvmlInit", stuck_s=1.0)
-    feed(fleet, "gpu-001", LinkStatus("live"), hello(2), Ranks(t=NODE_TIME, seq=1), sample(reading(0), stuck))
-    assert settled(fleet.nodes["gpu-001"], START)
+    fleet, first = begun(2), FirstReport()
+    for second in range(2):
+        take(fleet, second, at_second(0, second), STUCK)
+        settled = first.settled(fleet.nodes["gpu-001"], START + second)
+    assert settled
 
 
 def test_a_node_that_failed_is_not_waited_for_and_one_under_way_is() -> None:
     fleet = Fleet(plan("gpu-001", "gpu-002"))
     feed(fleet, "gpu-001", LinkStatus("lost", "connection refused"))
-    assert settled(fleet.nodes["gpu-001"], START)
-    assert not settled(fleet.nodes["gpu-002"], START)
+    missing = FirstReport().missing(fleet.nodes.values(), START)
+    assert [node.name for node in missing] == ["gpu-002"]
 
 
 def test_a_machine_without_gpus_is_complete_with_its_host() -> None:
-    assert settled(healthy_fleet(gpus=0).nodes["gpu-001"], START)
+    fleet, first = begun(0), FirstReport()
+    for second in range(2):
+        take(fleet, second)
+        settled = first.settled(fleet.nodes["gpu-001"], START + second)
+    assert settled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.builtin import demo_plan
@@ -43,9 +43,13 @@ def demo_session(second: float, plan: Plan | None = None) -> StillSession:
     return StillSession(plan, arrivals(plan, second, NOW))
 
 
-def still_app(session: StillSession, second: float = 0.0, *, ascii_only: bool = False, theme: str | None = None,
-              no_color: bool = False) -> GpuwatchApp:  # fmt: skip
-    """An app whose clocks stand still."""
-    return GpuwatchApp(
-        session, clock=lambda: NOW, wall=lambda: EPOCH + second, ascii_only=ascii_only, theme=theme, no_color=no_color
+def still_app(
+    session: StillSession, second: float = 0.0, *, ascii_only: bool = False, theme: str | None = None,
+    no_color: bool = False, clock: Callable[[], float] = lambda: NOW,
+) -> GpuwatchApp:  # fmt: skip
+    """An app whose clocks stand still, unless a test moves them."""
+    app = GpuwatchApp(
+        session, clock=clock, wall=lambda: EPOCH + second, ascii_only=ascii_only, no_color=no_color
     )
+    app.theme = theme or app.theme
+    return app

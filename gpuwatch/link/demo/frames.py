@@ -148,7 +148,7 @@ def fast_tier(reading: Reading, at: float, energy_j: float) -> wire.GpuFast:
         memory_total_bytes=scenario.MEMORY_TOTAL,
         memory_reserved_bytes=scenario.MEMORY_IDLE,
         temperature_c=round(reading.temperature_c),
-        memory_temperature_c=round(reading.temperature_c + 7.0),
+        memory_temperature_c=round(reading.temperature_c + 2.0),
         power_w=round(reading.power_w, 1),
         energy_j=energy_j,
         sm_clock_mhz=reading.clock_mhz,

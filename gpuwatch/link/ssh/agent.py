@@ -43,7 +43,7 @@ class AgentKey(paramiko.PKey):
         """Always: that is what an agent is for."""
         return True
 
-    def sign_ssh_data(self, data: bytes, algorithm: str | None = None) -> bytes:  # type: ignore[override]  # paramiko takes bytes
+    def sign_ssh_data(self, data: bytes, algorithm: str | None = None) -> paramiko.Message:
         """Let the agent sign.
 
         Raises:
@@ -54,7 +54,7 @@ class AgentKey(paramiko.PKey):
         answer = _ask(self._socket, request)
         if answer.get_byte() != bytes([_SIGNATURE]):
             raise AgentError("the agent refused to sign")
-        return answer.get_binary()
+        return paramiko.Message(answer.get_binary())
 
 
 def agent_keys(agent_socket: str | None) -> list[AgentKey]:
@@ -67,8 +67,10 @@ def agent_keys(agent_socket: str | None) -> list[AgentKey]:
         return []
     if answer.get_byte() != bytes([_KEYS]):
         return []
-    return [AgentKey(agent_socket, answer.get_binary(), answer.get_binary().decode(errors="replace"))
-            for _ in range(answer.get_int())]
+    return [
+        AgentKey(agent_socket, answer.get_binary(), answer.get_binary().decode(errors="replace"))
+        for _ in range(answer.get_int())
+    ]
 
 
 def _ask(agent_socket: str, request: bytes) -> paramiko.Message:

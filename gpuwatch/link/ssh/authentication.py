@@ -16,6 +16,10 @@ Responder: TypeAlias = Callable[[str, str, "list[tuple[str, bool]]"], "list[str]
 """(title, instructions, [(prompt, echo)]) -> answers: what keyboard-interactive asks."""
 
 
+class NeedsAnswersError(CarrierError):
+    """The server asks questions, and there is nobody to answer them any more."""
+
+
 @dataclass(frozen=True)
 class Answers:
     """What may be told to a server that wants more than a key."""
@@ -33,7 +37,9 @@ class _Proposal:
     """Returns the methods that are still wanted; raises when refused."""
 
 
-def authenticate(transport: paramiko.Transport, host: ResolvedHost, identity: Identity, answers: Answers) -> str:
+def authenticate(
+    transport: paramiko.Transport, host: ResolvedHost, identity: Identity, answers: Answers
+) -> str:
     """Log in; the words for what the server accepted.
 
     Raises:
@@ -48,7 +54,8 @@ def authenticate(transport: paramiko.Transport, host: ResolvedHost, identity: Id
     while True:  # a server may want several methods, one after the other
         proposal = next((each for each in remaining if each.method in methods), None)
         if proposal is None:
-            raise CarrierError(_refusal(host, methods, passed, tried, identity), final=True)
+            kind = NeedsAnswersError if "keyboard-interactive" in methods else CarrierError
+            raise kind(_refusal(host, methods, passed, tried, identity), final=True)
         remaining.remove(proposal)
         try:
             methods = list(proposal.attempt())
@@ -73,28 +80,44 @@ def _offered(transport: paramiko.Transport, host: ResolvedHost) -> Sequence[str]
         raise CarrierError(f"{host.where} hung up before the login; see sshd's log there") from error
 
 
-def _proposals(transport: paramiko.Transport, host: ResolvedHost, identity: Identity, answers: Answers,
-               ) -> list[_Proposal]:
+def _proposals(
+    transport: paramiko.Transport,
+    host: ResolvedHost,
+    identity: Identity,
+    answers: Answers,
+) -> list[_Proposal]:
     def with_key(key: paramiko.PKey) -> Callable[[], Sequence[str]]:
         return lambda: transport.auth_publickey(host.user, key)
 
-    found = [_Proposal("publickey", f"publickey {each.label}", with_key(each.key)) for each in identity.candidates]
+    found = [
+        _Proposal("publickey", f"publickey {each.label}", with_key(each.key)) for each in identity.candidates
+    ]
     password = answers.password
     respond = answers.respond or (_one_secret(password) if password is not None else None)
     if respond is not None:
-        found.append(_Proposal("keyboard-interactive", "keyboard-interactive",
-                               lambda: transport.auth_interactive(host.user, respond)))
+        found.append(
+            _Proposal(
+                "keyboard-interactive",
+                "keyboard-interactive",
+                lambda: transport.auth_interactive(host.user, respond),
+            )
+        )
     if password is not None:
-        found.append(_Proposal("password", "password",
-                               lambda: transport.auth_password(host.user, password, fallback=False)))
+        found.append(
+            _Proposal(
+                "password", "password", lambda: transport.auth_password(host.user, password, fallback=False)
+            )
+        )
     return found
 
 
 def _one_secret(password: str) -> Responder:
     """Answers a lone hidden prompt with the password, and nothing else: it is no one-time code."""
+
     def respond(_title: str, _instructions: str, prompts: list[tuple[str, bool]]) -> list[str]:
         lone = len(prompts) == 1 and not prompts[0][1]
         return [password] if lone else ["" for _ in prompts]
+
     return respond
 
 
@@ -103,13 +126,20 @@ def _hung_up(host: ResolvedHost, proposal: _Proposal, tried: Sequence[str], erro
     if count > 1:
         return CarrierError(
             f"{host.where} hung up after {count} login attempts ({', '.join((*tried, proposal.label))}): too many "
-            "keys for its MaxAuthTries; name the right one with identity_file and IdentitiesOnly", final=True)
+            "keys for its MaxAuthTries; name the right one with identity_file and IdentitiesOnly",
+            final=True,
+        )
     detail = printable(str(error)) or "no reason given"
     return CarrierError(f"{host.where} hung up during the login with {proposal.label} ({detail})")
 
 
-def _refusal(host: ResolvedHost, methods: Sequence[str], passed: Sequence[str], tried: Sequence[str],
-             identity: Identity) -> str:
+def _refusal(
+    host: ResolvedHost,
+    methods: Sequence[str],
+    passed: Sequence[str],
+    tried: Sequence[str],
+    identity: Identity,
+) -> str:
     offers = printable(", ".join(methods))
     sentence = f"{host.where} refused the login"
     if passed:
@@ -118,6 +148,11 @@ def _refusal(host: ResolvedHost, methods: Sequence[str], passed: Sequence[str], 
     if identity.unusable:
         sentence += f"; not usable: {', '.join(identity.unusable)}"
     if "publickey" in methods:
-        return sentence + (f". Add your public key to {host.user}'s authorized_keys there, or name another key with "
-                           "identity_file or user in the hosts file")
-    return sentence + ". Start gpuwatch with --ask-password, or use `link: command` with ssh for this node"
+        return sentence + (
+            f". Add your public key to {host.user}'s authorized_keys there, or name another key with "
+            "identity_file or user in the hosts file"
+        )
+    return sentence + (
+        ". Start gpuwatch with --ask-password (one-time codes are asked for jump hosts only, and only at "
+        "the start), or use `link: command` with ssh for this node"
+    )

@@ -68,7 +68,9 @@ def start_command(connection: Connection, host: ResolvedHost, command: str, time
     Raises:
         CarrierError: no session, or none within the timeout.
     """
-    watchdog = threading.Timer(timeout_s, connection.stream.close)  # exec_command itself waits without a limit
+    watchdog = threading.Timer(
+        timeout_s, connection.stream.close
+    )  # exec_command itself waits without a limit
     watchdog.daemon = True
     watchdog.start()
     try:
@@ -77,8 +79,10 @@ def start_command(connection: Connection, host: ResolvedHost, command: str, time
     except (paramiko.SSHException, EOFError, OSError) as error:
         connection.close()
         detail = printable(str(error)) or "it hung up"
-        raise CarrierError(f"{host.where} let us in but started no command ({detail}); "
-                           "check MaxSessions and the account's shell there") from error
+        raise CarrierError(
+            f"{host.where} let us in but started no command ({detail}); "
+            "check MaxSessions and the account's shell there"
+        ) from error
     except BaseException:
         connection.close()
         raise

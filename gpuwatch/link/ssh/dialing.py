@@ -6,28 +6,41 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import groupby
+from typing import TypeAlias
 
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.carrier import CarrierError, Dialer
 from gpuwatch.link.options import Ask, LinkOptions
-from gpuwatch.link.ssh.authentication import Answers
+from gpuwatch.link.ssh.authentication import Answers, NeedsAnswersError
 from gpuwatch.link.ssh.carrier import SshCarrier, start_command
 from gpuwatch.link.ssh.connection import Connection, Credentials, log_in
-from gpuwatch.link.ssh.handshake import HostKeyPolicy
+from gpuwatch.link.ssh.handshake import HostKeyPolicy, await_greeting
 from gpuwatch.link.ssh.jump import JumpHost
 from gpuwatch.link.ssh.keyring import Keyring
+from gpuwatch.link.ssh.person import Person
 from gpuwatch.link.ssh.routes import Route, Routes
 from gpuwatch.link.ssh.streams import ProxyStream, Stream, TcpStream
 from gpuwatch.link.ssh_config import ResolvedHost
 
-Chain = tuple[ResolvedHost, ...]
+Chain: TypeAlias = tuple[ResolvedHost, ...]
+
+_PERSON_TIMEOUT_S = 120.0  # sshd's own LoginGraceTime
 
 
 class SshDialing:
     """Resolves configs, loads keys, asks what must be asked; afterwards nothing ever prompts."""
 
     def __init__(self, specs: Sequence[NodeSpec], options: LinkOptions, ask: Ask | None) -> None:
+        """May take as long as jump hosts take to connect. A node that cannot be reached fails in its dialer, not here.
+
+        Args:
+            specs: the nodes.
+            options: what holds for all of them.
+            ask: asks a person; None when there is nobody, then nothing is asked and jump hosts wait for the first dial.
+        """
         self._options = options
         self._policy = HostKeyPolicy(options.accept_new_host_keys, options.ssh_config)
         self._routes = Routes(options.ssh_config).find(specs)
@@ -40,12 +53,17 @@ class SshDialing:
         self._streams: weakref.WeakSet[Stream] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._closed = False
-        self._jumps: dict[Chain, JumpHost] = {}
-        for route in routes:
-            for length in range(1, len(route.jumps) + 1):
-                chain = route.jumps[:length]
-                if chain not in self._jumps:
-                    self._jumps[chain] = JumpHost(chain[-1], partial(self._connect, chain[-1], chain[:-1]))
+        chains = {route.jumps[:length] for route in routes for length in range(1, len(route.jumps) + 1)}
+        self._jumps = {
+            chain: JumpHost(chain[-1], partial(self._connect, chain[-1], chain[:-1], self._answers))
+            for chain in chains
+        }
+        if ask is not None:
+            try:
+                self._open_jumps(ask)
+            except BaseException:
+                self.close()
+                raise
 
     def dialer(self, spec: NodeSpec) -> Dialer:
         """What opens a carrier to this node; the carrier is an `SshCarrier`, whose `facts` tell how it got in."""
@@ -56,41 +74,79 @@ class SshDialing:
         with self._lock:
             self._closed = True
             streams = list(self._streams)
-        for jump in self._jumps.values():
-            jump.close()
         for stream in streams:
             stream.close()
+        for jump in self._jumps.values():
+            jump.close()
+
+    def _open_jumps(self, ask: Ask) -> None:
+        """Open the jump hosts while a person can still answer; those that ask nothing go side by side."""
+        for _, group in groupby(sorted(self._jumps, key=len), key=len):
+            chains = list(group)
+            with ThreadPoolExecutor(self._options.connect_workers) as pool:
+                asking = [
+                    chain
+                    for chain, wants in zip(chains, pool.map(self._open_jump, chains), strict=True)
+                    if wants
+                ]
+            for chain in asking:
+                person = Person(chain[-1].where, ask)
+                answers = Answers(self._answers.password, person.respond)
+                try:
+                    self._jumps[chain].adopt(self._connect(chain[-1], chain[:-1], answers))
+                except CarrierError:
+                    person.raise_if_interrupted()  # else the first dial through it says what is wrong
+
+    def _open_jump(self, chain: Chain) -> bool:
+        """Whether it wants answers from a person."""
+        try:
+            self._jumps[chain].connect()
+        except NeedsAnswersError:
+            return True
+        except CarrierError:
+            return False
+        return False
 
     def _dial(self, name: str, command: str) -> SshCarrier:
         route = self._routes[name]
         if isinstance(route, CarrierError):
             raise CarrierError(str(route), final=route.final)
-        connection = self._connect(route.target, route.jumps)
+        connection = self._connect(route.target, route.jumps, self._answers)
         return start_command(connection, route.target, command, self._timeout(route.target))
 
-    def _connect(self, host: ResolvedHost, jumps: Chain) -> Connection:
+    def _connect(self, host: ResolvedHost, jumps: Chain, answers: Answers) -> Connection:
         timeout = self._timeout(host)
-        credentials = Credentials(self._keyring.identity(host), self._answers, self._policy)
+        credentials = Credentials(self._keyring.identity(host), answers, self._policy)
         stream = self._open_stream(host, jumps, timeout)
         # a login slot is taken only now: an address that does not answer must not keep others waiting
+        await_greeting(stream, host, timeout)
+        login_timeout = _PERSON_TIMEOUT_S if answers.respond is not None else timeout
         with self._login_slot(jumps):
-            return log_in(stream, host, credentials, timeout, jump=_words(jumps))
+            return log_in(
+                stream, host, credentials, timeout, jump=_words(jumps), login_timeout_s=login_timeout
+            )
 
     def _open_stream(self, host: ResolvedHost, jumps: Chain, timeout_s: float) -> Stream:
-        stream: Stream
         if jumps:
-            stream = self._jumps[jumps].open(host, timeout_s)
-        elif host.proxy_command is not None:
-            stream = ProxyStream(host.proxy_command)
-        else:
-            stream = TcpStream(host, timeout_s)
+            through = self._jumps[jumps].open(host, timeout_s)
+            self._register(through)
+            return through
+        if host.proxy_command is not None:
+            child = ProxyStream(host.proxy_command)
+            self._register(child)
+            return child
+        tcp = TcpStream()
+        self._register(tcp)
+        tcp.connect(host, timeout_s)
+        return tcp
+
+    def _register(self, stream: Stream) -> None:
         with self._lock:
             self._streams.add(stream)
             closed = self._closed
         if closed:
             stream.close()
             raise CarrierError("gpuwatch is leaving", final=True)
-        return stream
 
     @contextlib.contextmanager
     def _login_slot(self, jumps: Chain) -> Iterator[None]:

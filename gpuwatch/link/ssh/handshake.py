@@ -17,9 +17,17 @@ from gpuwatch.link.ssh_config import ResolvedHost, printable
 # GCM costs half of CTR with a MAC in a log flood; CBC, SHA-1 and MD5 are out
 _CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "aes192-ctr", "aes256-ctr")
 _MACS = ("hmac-sha2-256-etm@openssh.com", "hmac-sha2-512-etm@openssh.com", "hmac-sha2-256", "hmac-sha2-512")
-_PLAIN_HOST_KEYS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521",
-                    "rsa-sha2-512", "rsa-sha2-256")
+_PLAIN_HOST_KEYS = (
+    "ssh-ed25519",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "rsa-sha2-512",
+    "rsa-sha2-256",
+)
 _HOST_KEYS = (*(name + SUFFIX for name in _PLAIN_HOST_KEYS), *_PLAIN_HOST_KEYS)
+
+_JOIN_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -39,8 +47,31 @@ class TrustedHost:
     verified_by: str
 
 
-def negotiate(stream: Stream, host: ResolvedHost, policy: HostKeyPolicy, timeout_s: float,
-              ) -> tuple[paramiko.Transport, TrustedHost]:
+def await_greeting(stream: Stream, host: ResolvedHost, timeout_s: float) -> None:
+    """Wait until the far side has begun to speak. Closes the stream on failure.
+
+    Raises:
+        CarrierError: it said nothing.
+    """
+    if not stream.greeted(timeout_s):
+        stream.close()
+        raise CarrierError(_handshake_failure(host, None, stream))
+
+
+def end(stream: Stream, transport: paramiko.Transport) -> None:
+    """Close both and wait for the transport's thread; safe to call twice."""
+    stream.close()
+    transport.close()
+    if transport.is_alive() and transport is not threading.current_thread():
+        transport.join(_JOIN_S)
+
+
+def negotiate(
+    stream: Stream,
+    host: ResolvedHost,
+    policy: HostKeyPolicy,
+    timeout_s: float,
+) -> tuple[paramiko.Transport, TrustedHost]:
     """Exchange keys and check the host's; nothing of the user has been sent yet when this returns.
 
     Raises:
@@ -56,23 +87,29 @@ def negotiate(stream: Stream, host: ResolvedHost, policy: HostKeyPolicy, timeout
     security.digests = _MACS
     wanted = [algorithm for algorithm in host.host_key_algorithms or _HOST_KEYS if algorithm in _HOST_KEYS]
     if not wanted:
-        raise CarrierError(f"HostKeyAlgorithms of {host.query.host} leaves none that is supported here", final=True)
+        raise CarrierError(
+            f"HostKeyAlgorithms of {host.query.host} leaves none that is supported here", final=True
+        )
     security.key_types = known.order(name, wanted)
     done = threading.Event()
     try:
         transport.start_client(event=done)
         done.wait(2 * timeout_s)
         if not transport.is_active() or not done.is_set():
-            raise CarrierError(_handshake_failure(host, transport, stream))
+            raise CarrierError(_handshake_failure(host, transport.get_exception(), stream))  # noqa: TRY301  # the cleanup below is wanted
         return transport, _trust(transport, known, name, host, policy)
     except BaseException:
-        stream.close()
-        transport.close()
+        end(stream, transport)
         raise
 
 
-def _trust(transport: paramiko.Transport, known: KnownHosts, name: HostName, host: ResolvedHost,
-           policy: HostKeyPolicy) -> TrustedHost:
+def _trust(
+    transport: paramiko.Transport,
+    known: KnownHosts,
+    name: HostName,
+    host: ResolvedHost,
+    policy: HostKeyPolicy,
+) -> TrustedHost:
     key = transport.get_remote_server_key()
     blob = key.public_blob.key_blob if key.public_blob is not None else key.asbytes()
     try:
@@ -82,39 +119,50 @@ def _trust(transport: paramiko.Transport, known: KnownHosts, name: HostName, hos
     except RevocationListError as error:
         raise CarrierError(str(error), final=True) from error
     except OSError as error:
-        raise CarrierError(f"the new host key of {host.hostname} cannot be recorded in {host.user_known_hosts[0]}: "
-                           f"{error.strerror}", final=True) from error
+        raise CarrierError(
+            f"the new host key of {host.hostname} cannot be recorded in {host.user_known_hosts[0]}: "
+            f"{error.strerror}",
+            final=True,
+        ) from error
     if verdict.trust != "known" or verdict.entry is None:
         raise CarrierError(_distrust(verdict, blob, name, host, policy), final=True)
     by = "certificate authority" if verdict.certified else "key"
     return TrustedHost(describe_key(blob), f"{by} at {verdict.entry.place}")
 
 
-def _distrust(verdict: Verdict, blob: bytes, name: HostName, host: ResolvedHost, policy: HostKeyPolicy) -> str:
+def _distrust(
+    verdict: Verdict, blob: bytes, name: HostName, host: ResolvedHost, policy: HostKeyPolicy
+) -> str:
     shown, lookup = describe_key(blob), name.lookup
     entry = verdict.entry
     if verdict.trust == "revoked" and entry is not None:
-        return (f"the host key of {lookup} ({shown}) is revoked at {entry.place} and is never accepted: "
-                "the node needs a new host key")
+        return (
+            f"the host key of {lookup} ({shown}) is revoked at {entry.place} and is never accepted: "
+            "the node needs a new host key"
+        )
     if verdict.trust == "changed" and entry is not None:
-        return (f"the host key of {lookup} CHANGED: it shows {shown}, but {entry.place} has {describe_key(entry.blob)}. "
-                "Someone may be listening in. If you know that the key was replaced, remove the old one: "
-                f"ssh-keygen -f {entry.file} -R '{lookup}'")
-    config = f"-F {policy.config_file} " if policy.config_file else ""
+        return (
+            f"the host key of {lookup} CHANGED: it shows {shown}, but {entry.place} has {describe_key(entry.blob)}. "
+            "Someone may be listening in. If you know that the key was replaced, remove the old one: "
+            f"ssh-keygen -f {entry.file} -R '{lookup}'"
+        )
+    command = host.ssh_command(policy.config_file, "-o", "StrictHostKeyChecking=ask")
     note = f" ({verdict.note})" if verdict.note else ""
-    return (f"the host key of {lookup} is unknown: {shown}{note}. Compare this fingerprint with the node's, then accept "
-            f"it with: ssh {config}-o StrictHostKeyChecking=ask {' '.join(host.query.arguments())} true "
-            "- or accept all unknown keys once with --accept-new-host-keys")
+    return (
+        f"the host key of {lookup} is unknown: {shown}{note}. Compare this fingerprint with the node's, then accept "
+        f"it with: {command} true - or accept all unknown keys once with --accept-new-host-keys"
+    )
 
 
-def _handshake_failure(host: ResolvedHost, transport: paramiko.Transport, stream: Stream) -> str:
+def _handshake_failure(host: ResolvedHost, error: Exception | None, stream: Stream) -> str:
     words = stream.last_words()
     if words:
         return f"the ProxyCommand to {host.query.host} failed: {words}"
-    error = transport.get_exception()
     if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
         return f"{host.where} shares no accepted algorithm with us ({printable(str(error))}); it needs a newer sshd"
     if error is None or isinstance(error, EOFError) or "banner" in str(error).lower():
-        return (f"{host.where} closed the connection or said nothing before the key exchange; "
-                "sshd may be overloaded (MaxStartups), or it is no ssh server")
+        return (
+            f"{host.where} closed the connection or said nothing before the key exchange; "
+            "sshd may be overloaded (MaxStartups), or it is no ssh server"
+        )
     return f"the key exchange with {host.where} failed: {printable(str(error))}"

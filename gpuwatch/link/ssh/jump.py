@@ -27,6 +27,14 @@ class JumpHost:
         self._attempts = 0
         self._failure: CarrierError | None = None
 
+    def connect(self) -> None:
+        """Connect now.
+
+        Raises:
+            CarrierError: as the login says it.
+        """
+        self._living()
+
     def adopt(self, connection: Connection) -> None:
         """Use a connection that was opened before the screen, with a person's answers."""
         with self._lock:
@@ -38,16 +46,26 @@ class JumpHost:
         Raises:
             CarrierError: the jump host cannot be reached, or it cannot reach the node.
         """
-        connection = self._living()
+        try:
+            connection = self._living()
+        except CarrierError as error:
+            raise CarrierError(f"the jump host is not available: {error}", final=error.final) from error
         try:
             channel = connection.transport.open_channel(
-                "direct-tcpip", (target.hostname, target.port), ("127.0.0.1", 0), timeout=timeout_s)
+                "direct-tcpip", (target.hostname, target.port), ("127.0.0.1", 0), timeout=timeout_s
+            )
         except paramiko.ChannelException as error:
-            raise CarrierError(f"the jump host {self.host.where} cannot reach {target.hostname} port {target.port} "
-                               f"({printable(error.text)}); check the address, and AllowTcpForwarding there") from error
+            raise CarrierError(
+                f"the jump host {self.host.where} cannot reach {target.hostname} port {target.port} "
+                f"({printable(error.text)}); check the address, and AllowTcpForwarding there"
+            ) from error
         except (paramiko.SSHException, EOFError, OSError) as error:
-            raise CarrierError(f"the jump host {self.host.where} did not open the way to {target.hostname} port "
-                               f"{target.port} within {timeout_s:g} s") from error
+            if not connection.alive:
+                raise CarrierError(f"the jump host {self.host.where} hung up") from error
+            raise CarrierError(
+                f"the jump host {self.host.where} did not open the way to {target.hostname} port "
+                f"{target.port} within {timeout_s:g} s"
+            ) from error
         return JumpStream(channel)
 
     def close(self) -> None:
@@ -64,15 +82,15 @@ class JumpHost:
                 return self._connection
             if self._attempts != seen and self._failure is not None:
                 # someone else tried while this thread waited: 200 nodes must not try a dead host in turn
-                raise CarrierError(str(self._failure), final=self._failure.final)
+                raise self._failure.with_traceback(None)
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
             try:
                 self._connection = self._connect()
             except CarrierError as error:
-                self._failure = CarrierError(f"the jump host is not available: {error}", final=error.final)
-                raise self._failure from error
+                self._failure = error
+                raise
             else:
                 self._failure = None
                 return self._connection

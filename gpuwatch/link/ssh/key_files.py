@@ -49,11 +49,11 @@ class KeyFile:
         """
         password = passphrase.encode() if passphrase is not None else None
         try:
-            if self.content.lstrip().startswith(_OPENSSH_BEGIN):
-                key = load_ssh_private_key(self.content, password)
-            else:
-                key = load_pem_private_key(self.content, password)
-            plain = io.StringIO(key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode())
+            openssh = self.content.lstrip().startswith(_OPENSSH_BEGIN)
+            key = (load_ssh_private_key if openssh else load_pem_private_key)(self.content, password)
+            plain = io.StringIO(
+                key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
+            )
         except (ValueError, TypeError, UnsupportedAlgorithm) as error:
             reason = "the passphrase is wrong" if passphrase is not None else f"it cannot be read ({error})"
             raise KeyFileError(reason) from error
@@ -76,11 +76,28 @@ def read_key_file(path: Path) -> KeyFile:
         content = path.read_bytes()
     except OSError as error:
         raise KeyFileError(f"it cannot be read: {error.strerror}") from error
-    public = _public_from_pub(path.with_name(path.name + ".pub"))
     if content.lstrip().startswith(_OPENSSH_BEGIN):
-        encrypted, inside = _openssh_header(content)
-        return KeyFile(path, content, encrypted, inside or public)
-    return KeyFile(path, content, b"ENCRYPTED" in content, public)
+        return KeyFile(path, content, _openssh_header(content)[0], public_key(path))
+    return KeyFile(path, content, b"ENCRYPTED" in content, public_key(path))
+
+
+def public_key(path: Path) -> bytes | None:
+    """The public half in wire format, where `PATH.pub` or PATH tells it without a passphrase.
+
+    PATH may be missing or itself a public key: an agent may hold the private half.
+    """
+    for candidate in (path.with_name(path.name + ".pub"), path):
+        try:
+            content = candidate.read_bytes()
+            if content.lstrip().startswith(_OPENSSH_BEGIN):
+                return _openssh_header(content)[1]
+            kind, encoded = content.split()[:2]
+            blob = base64.b64decode(encoded, validate=True)
+        except (OSError, ValueError):
+            continue
+        if blob[4:].startswith(kind):
+            return blob
+    return None
 
 
 def certificates(path: Path, more: tuple[Path, ...]) -> list[tuple[Path, PublicBlob]]:
@@ -101,18 +118,13 @@ def certified(key: paramiko.PKey, certificate: PublicBlob) -> paramiko.PKey | No
     message.get_binary()  # nonce
     own = paramiko.Message(key.asbytes())
     plain_kind = own.get_text()
-    if kind != f"{plain_kind}-cert-v01@openssh.com" or not message.get_remainder().startswith(own.get_remainder()):
+    if kind != f"{plain_kind}-cert-v01@openssh.com" or not message.get_remainder().startswith(
+        own.get_remainder()
+    ):
         return None
     both = copy.copy(key)
     both.public_blob = certificate
     return both
-
-
-def _public_from_pub(path: Path) -> bytes | None:
-    try:
-        return base64.b64decode(path.read_text().split()[1], validate=True)
-    except (OSError, ValueError, IndexError):
-        return None
 
 
 def _openssh_header(content: bytes) -> tuple[bool, bytes | None]:
@@ -124,7 +136,7 @@ def _openssh_header(content: bytes) -> tuple[bool, bytes | None]:
         return False, None
     if not blob.startswith(_OPENSSH_MAGIC):
         return False, None
-    message = paramiko.Message(blob[len(_OPENSSH_MAGIC):])
+    message = paramiko.Message(blob[len(_OPENSSH_MAGIC) :])
     cipher = message.get_text()
     message.get_binary()  # key derivation
     message.get_binary()  # its options

@@ -10,7 +10,14 @@ import paramiko
 
 from gpuwatch.link.options import Ask
 from gpuwatch.link.ssh.agent import AgentKey, agent_keys
-from gpuwatch.link.ssh.key_files import KeyFile, KeyFileError, certificates, certified, read_key_file
+from gpuwatch.link.ssh.key_files import (
+    KeyFile,
+    KeyFileError,
+    certificates,
+    certified,
+    public_key,
+    read_key_file,
+)
 from gpuwatch.link.ssh_config import ResolvedHost, printable
 
 _PASSPHRASE_TRIES = 3
@@ -67,9 +74,15 @@ class Keyring:
             elif not host.default_identities or path.exists():
                 unusable.append(f"{path}: {key}")
         taken = {candidate.key.asbytes() for candidate in configured}
-        others = [] if host.identities_only else [
-            Candidate(f"agent key {printable(key.comment)}", key)
-            for blob, key in agents.items() if blob not in taken]
+        others = (
+            []
+            if host.identities_only
+            else [
+                Candidate(f"agent key {printable(key.comment)}", key)
+                for blob, key in agents.items()
+                if blob not in taken
+            ]
+        )
         ordered = (*others, *configured) if host.default_identities else (*configured, *others)
         return Identity(ordered, tuple(unusable))
 
@@ -83,14 +96,9 @@ class Keyring:
         return False
 
     def _key(self, path: Path, agents: dict[bytes, AgentKey]) -> paramiko.PKey | str:
-        loaded = self._loaded.get(path, "it was not loaded")
-        if isinstance(loaded, str):
-            try:
-                public = read_key_file(path).public
-            except KeyFileError:
-                return loaded
-            return agents[public] if public in agents else loaded
-        return loaded
+        loaded = self._loaded.get(path, "it is in no agent any more")
+        public = public_key(path) if isinstance(loaded, str) and agents else None
+        return agents.get(public, loaded) if public is not None else loaded
 
     def _load(self, path: Path, agents: dict[bytes, AgentKey], ask: Ask | None) -> None:
         try:

@@ -22,8 +22,11 @@ def read_plainly(query: Query, config_file: str | None) -> dict[str, list[str]]:
     Raises:
         ConfigError: a file holds what cannot be read right without OpenSSH.
     """
-    files = [Path(config_file)] if config_file is not None else [
-        Path("~/.ssh/config").expanduser(), Path("/etc/ssh/ssh_config")]
+    files = (
+        [Path(config_file)]
+        if config_file is not None
+        else [Path("~/.ssh/config").expanduser(), Path("/etc/ssh/ssh_config")]
+    )
     config = paramiko.SSHConfig()
     for file in files:
         try:
@@ -60,11 +63,14 @@ def _refuse_what_is_misread(file: Path, text: str) -> None:
             continue
         keyword = words[0].lower()
         if keyword == "include" and any(_included(pattern, file) for pattern in words[1:]):
-            raise ConfigError(f"{file}:{number}: Include needs the ssh program to be read right; install "
-                              "openssh-client, or give the hosts file's address, user and identity_file")
+            raise ConfigError(
+                f"{file}:{number}: Include needs the ssh program to be read right; install "
+                "openssh-client, or give the hosts file's address, user and identity_file"
+            )
         if keyword == "match" and not {word.lower() for word in words[1::2]} <= _KNOWN_MATCH:
-            raise ConfigError(f"{file}:{number}: this Match needs the ssh program to be read right; install "
-                              "openssh-client")
+            raise ConfigError(
+                f"{file}:{number}: this Match needs the ssh program to be read right; install openssh-client"
+            )
 
 
 def _included(pattern: str, file: Path) -> bool:

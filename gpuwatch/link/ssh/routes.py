@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -50,7 +50,12 @@ class Routes:
                 target = replace(target, identity_files=files, default_identities=False)
             if spec.jump is not None:
                 jump = None if spec.jump.lower() == "none" else spec.jump
-                target = replace(target, proxy_jump=jump, proxy_command=None if jump else target.proxy_command)
+                target = replace(
+                    target,
+                    proxy_jump=jump,
+                    jump_override=spec.jump,
+                    proxy_command=None if jump else target.proxy_command,
+                )
             return Route(target, self._jumps(target))
         except CarrierError as error:
             return error
@@ -65,8 +70,10 @@ class Routes:
                 break  # `Host *` with a ProxyJump holds for the jump host too, which is then reached directly
             chain = [*hosts, *chain]
             if len(chain) > _MAX_JUMPS:
-                raise ConfigError(f"the way to {target.query.host} has over {_MAX_JUMPS} jump hosts: "
-                                  "ProxyJump goes round in a circle")
+                raise ConfigError(
+                    f"the way to {target.query.host} has over {_MAX_JUMPS} jump hosts: "
+                    "ProxyJump goes round in a circle"
+                )
             via, before = hosts[0].proxy_jump, hosts[0]
         return tuple(chain)
 

@@ -1,4 +1,135 @@
+"""One GPU: every value with its age, its histories, its events."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical
+from textual.widgets import Footer
+
+from gpuwatch.tui import keys
+from gpuwatch.tui.look import clean, fit
 from gpuwatch.tui.screens.live import LiveScreen
+from gpuwatch.tui.widgets.cell_line import ranks_on, trouble_of
+from gpuwatch.tui.widgets.gpu_card import Subject
+from gpuwatch.tui.widgets.gpu_facts import WINDOWS, fact_rows, plot_rows
+from gpuwatch.tui.widgets.lines import Page, Row, heading
+from gpuwatch.tui.widgets.panes import event_row, note
+from gpuwatch.tui.widgets.status_line import StatusLine
+
+
+class GpuPage(Page):
+    """A page about one GPU."""
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - textual's name
+        super().__init__(id=id)
+        self.window = WINDOWS[0]
+        self.at = 1
+
+    def subject(self) -> Subject | None:
+        """The GPU that the screen is about."""
+        screen = self.screen
+        if not isinstance(screen, GpuScreen):
+            return None
+        view = self.cockpit.overview.views.get(screen.place[0])
+        gpu = self.scene.gpu(*screen.place)
+        return Subject(gpu, view.node, view, self.scene.now) if view and gpu else None
+
+    def build(self, width: int) -> list[Row]:
+        """The lines."""
+        subject = self.subject()
+        return [] if subject is None else self.rows_for(subject, width)
+
+    def rows_for(self, subject: Subject, width: int) -> list[Row]:
+        """The lines about a GPU."""
+        raise NotImplementedError
+
+
+class GpuTitle(GpuPage, can_focus=False):
+    """Which GPU, and what is wrong with it."""
+
+    DEFAULT_CSS: ClassVar[str] = "GpuTitle { height: 1; background: $surface; overflow-y: hidden; }"
+
+    def rows_for(self, subject: Subject, width: int) -> list[Row]:
+        """One line."""
+        look, gpu = self.look, subject.gpu
+        ranks = ",".join(str(r) for r in ranks_on(subject.node, gpu.info.uuid))
+        row = [Segment(f" {clean(subject.view.name)} GPU {gpu.info.index} ", look.brand), Segment(" "),
+               look.mark(subject.severity), Segment(f" {clean(gpu.info.name)}  "),
+               Segment(f"rank {ranks}  " if ranks else "", look.title)]  # fmt: skip
+        if trouble := trouble_of(gpu, subject.now):
+            row.append(Segment(f" {clean(trouble)} ", look.badge["critical"]))
+        if subject.view.state != "live":
+            row.append(Segment(f" node {subject.view.state} ", look.badge["warning"]))
+        held = ", ".join(subject.throttle())
+        row.append(Segment(fit(f"  {held}", max(0, width - sum(s.cell_length for s in row))) if held else "", look.dim))
+        return [tuple(row)]
+
+
+class GpuValues(GpuPage):
+    """All values."""
+
+    DEFAULT_CSS: ClassVar[str] = "GpuValues { width: 2fr; min-width: 40; height: 1fr; }"
+
+    def rows_for(self, subject: Subject, width: int) -> list[Row]:
+        """Grouped by how often they are read; then the events of this GPU."""
+        rows = [*fact_rows(subject, width, self.look), heading("Events", width, self.look)]
+        own = [event for event in reversed(subject.node.events) if event.gpu == subject.gpu.info.uuid]
+        for event in own:
+            rows += event_row(event, width, self.look)
+        return rows if own else [*rows, note("none since gpuwatch looks on", self.look)]
+
+
+class GpuPlots(GpuPage):
+    """All histories."""
+
+    DEFAULT_CSS: ClassVar[str] = "GpuPlots { width: 3fr; height: 1fr; }"
+
+    def rows_for(self, subject: Subject, width: int) -> list[Row]:
+        """One plot under the other."""
+        return plot_rows(subject, self.window, width, self.size.height, self.look)
+
+
 class GpuScreen(LiveScreen):
-    def __init__(self, name, uuid=None):
+    """A GPU by node and UUID."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.GPU]
+
+    def __init__(self, name: str, uuid: str) -> None:
         super().__init__()
+        self.place = (name, uuid)
+
+    def compose(self) -> ComposeResult:
+        """Status, title, histories beside values, footer."""
+        yield StatusLine(id="status")
+        with Vertical():
+            yield GpuTitle(id="gpu-title")
+            with Horizontal(id="gpu-body"):
+                yield GpuPlots(id="gpu-plots")
+                yield GpuValues(id="gpu-values")
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Start on the values, which scroll."""
+        self.query_one(GpuValues).focus()
+
+    def node_name(self) -> str | None:
+        """The GPU's node."""
+        return self.place[0]
+
+    def action_neighbour(self, step: int) -> None:
+        """The GPU before or after, on this node."""
+        node = self.cockpit.scene.node(self.place[0])
+        uuids = [gpu.info.uuid for gpu in node.gpu_list()] if node else []
+        if self.place[1] in uuids:
+            self.place = (self.place[0], uuids[(uuids.index(self.place[1]) + step) % len(uuids)])
+            self.pull()
+
+    def action_zoom(self) -> None:
+        """The other time window."""
+        plots = self.query_one(GpuPlots)
+        plots.window = WINDOWS[(WINDOWS.index(plots.window) + 1) % len(WINDOWS)]
+        self.pull()

@@ -30,13 +30,16 @@ class HelpPage(Page):
         rows.append(tuple(signs))
         rows.append((
             Segment(glyphs.stuck, look.severity["warning"]), Segment(" a driver call does not return   ", look.dim),
-            Segment(glyphs.missing, look.dim), Segment(" filtered out, or no value   ", look.dim),
+            Segment(glyphs.stale, look.stale), Segment(" the last value of a silent node", look.dim),
+        ))  # fmt: skip
+        rows.append((
+            Segment(glyphs.missing, look.dim), Segment(" filtered out, or no value         ", look.dim),
             Segment("-", look.text), Segment(" unknown, never zero", look.dim),
         ))  # fmt: skip
         for title, bindings in keys.SECTIONS:
             rows += [(), heading(title, width, look)]
             rows += [
-                (Segment(fit(keys.shown(b), 16) + " ", look.strong), Segment(fit(keys.meaning(b), max(1, width - 17)), look.text))
+                (Segment(fit(" ".join(keys.shown(b)), 16) + " ", look.strong), Segment(fit(keys.meaning(b), max(1, width - 17)), look.text))
                 for b in bindings
             ]
         return rows

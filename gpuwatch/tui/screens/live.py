@@ -31,6 +31,8 @@ class LiveScreen(Screen[None]):
 
     def pull(self) -> int:
         """Repaint what moved; returns the number of lines."""
+        if not self.is_mounted:
+            return 0
         self.arrange_parts()
         return sum(part.pull() for part in self.query(Lines) if part.is_on_screen)
 

@@ -1,4 +1,116 @@
+"""Screen 2: one node, its GPUs, and what runs on it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal
+from textual.widgets import Footer, TabbedContent, TabPane
+
+from gpuwatch.tui import keys
 from gpuwatch.tui.screens.live import LiveScreen
+from gpuwatch.tui.widgets.gpu_panels import GpuPanels
+from gpuwatch.tui.widgets.lines import Picker
+from gpuwatch.tui.widgets.node_header import NodeHeader
+from gpuwatch.tui.widgets.panes import Builder, NodePane, digest, events, host, notices, processes, topology
+from gpuwatch.tui.widgets.status_line import StatusLine
+
+PANES: tuple[tuple[str, str, Builder], ...] = (
+    ("processes", "Processes", processes),
+    ("host", "Host", host),
+    ("topology", "Topology", topology),
+    ("notices", "Health", notices),
+    ("events", "Events", events),
+)
+FRAME_LINES = 5
+"""Status (2), header, tabs, footer."""
+LOWER_LINES = 8
+"""What the panes below keep for themselves."""
+
+
 class NodeScreen(LiveScreen):
-    def __init__(self, name, uuid=None):
+    """A node by name, with the cursor on a GPU."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.NODE]
+
+    def __init__(self, name: str, uuid: str | None = None) -> None:
         super().__init__()
+        self._name = name
+        self.header = NodeHeader(name)
+        self.gpus = GpuPanels(name, uuid)
+        self.side = NodePane(name, digest, id="side")
+        self.panes = [NodePane(name, builder, id=f"pane-{id_}", titled=id_ == "processes") for id_, _, builder in PANES]
+
+    def compose(self) -> ComposeResult:
+        """Status, header, GPUs, panes, footer."""
+        yield StatusLine(id="status")
+        yield self.header
+        yield self.gpus
+        with Horizontal(id="below"):
+            with TabbedContent(id="lower"):
+                for (id_, title, _), pane in zip(PANES, self.panes, strict=True):
+                    with TabPane(title, id=id_):
+                        yield pane
+            yield self.side
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Start on the GPUs."""
+        self.gpus.focus()
+
+    def node_name(self) -> str | None:
+        """This node."""
+        return self._name
+
+    def arrange_parts(self) -> None:
+        """The GPUs get what they need, but leave the panes their share."""
+        body = self.size.height - FRAME_LINES
+        self.gpus.room = max(3, body - min(LOWER_LINES, body // 2))
+        self.gpus.prepare()
+        height = max(2, min(self.gpus.room, self.gpus.count()))
+        if self.gpus.styles.height is None or self.gpus.styles.height.value != height:
+            self.gpus.styles.height = height
+        self._count_tabs()
+
+    def _count_tabs(self) -> None:
+        view = self.cockpit.overview.views.get(self._name)
+        if view is None or len(self.query("ContentTab")) < len(PANES):  # not mounted yet
+            return
+        tabs = self.query_one(TabbedContent)
+        hello = view.node.hello
+        health = len(view.conditions) + len(hello.notices if hello else ())
+        counts = {"processes": len(view.node.processes), "notices": health, "events": len(view.node.events)}
+        for id_, title, _ in PANES:
+            label = f"{title} {counts[id_]}" if counts.get(id_) else title
+            tab = tabs.get_tab(id_)
+            if str(tab.label) != label:
+                tab.label = label
+
+    def action_neighbour(self, step: int) -> None:
+        """The node before or after, in the order of the plan."""
+        names = list(self.cockpit.scene.fleet.nodes)
+        name = names[(names.index(self._name) + step) % len(names)]
+        self._name = self.header.node_name = self.gpus.node_name = name
+        self.gpus.at = 0
+        for pane in (*self.panes, self.side):
+            pane.node_name, pane.at = name, 0
+        self.pull()
+
+    def action_pane(self, step: int) -> None:
+        """The next pane below."""
+        names = [id_ for id_, _, _ in PANES]
+        tabs = self.query_one(TabbedContent)
+        tabs.active = names[(names.index(tabs.active) + step) % len(names)]
+        self.call_after_refresh(self.pull)
+
+    @on(TabbedContent.TabActivated)
+    def _fill(self) -> None:
+        self.call_after_refresh(self.pull)
+
+    @on(Picker.Chosen, "#gpus")
+    def _open_gpu(self) -> None:
+        if gpu := self.gpus.chosen():
+            self.cockpit.show_gpu(self._name, gpu.info.uuid)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Labels: TypeAlias = Literal["each", "first"]
 
 CELL_WIDTHS: tuple[tuple[int, Labels], ...] = (
-    (5, "each"), (4, "each"), (3, "each"), (2, "each"), (2, "first"), (1, "first"),
+    (7, "each"), (6, "each"), (5, "each"), (4, "each"), (3, "each"), (2, "each"), (2, "first"), (1, "first"),
 )  # fmt: skip
 """From roomy to dense: cells of a GPU, and whether every node or only the first of a line is named."""
 LONGEST_LABEL = 24
+LEGIBLE_CELL = 3
+"""Cells that hold a whole number; of these the layout that fills the width best is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +36,10 @@ class HeatLayout:
     labels: Labels
     label_width: int
     lines: list[list[Block]]
-    place: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
-    """(node, first GPU of the block) -> (line, position in the line)."""
+
+    def used_width(self) -> int:
+        """Columns that the widest line takes."""
+        return max((line[-1].x + (line[-1].stop - line[-1].start) * self.cell for line in self.lines), default=0)
 
     def block_of(self, node: int, gpu: int) -> tuple[int, Block] | None:
         """The line and the block of a GPU."""
@@ -97,8 +101,9 @@ def arrange(
     """
     if zoom is not None:
         return _build(names, counts, width, *CELL_WIDTHS[zoom])
-    for cell, labels in CELL_WIDTHS:
-        layout = _build(names, counts, width, cell, labels)
-        if len(layout.lines) <= height:
-            return layout
-    return layout
+    layouts = [_build(names, counts, width, cell, labels) for cell, labels in CELL_WIDTHS]
+    fitting = [layout for layout in layouts if len(layout.lines) <= height]
+    legible = [layout for layout in fitting if layout.cell >= LEGIBLE_CELL]
+    if legible:
+        return max(legible, key=lambda layout: layout.used_width() + 4 * layout.cell)
+    return fitting[0] if fitting else layouts[-1]

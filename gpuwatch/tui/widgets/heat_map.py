@@ -23,12 +23,12 @@ MEANINGS = {
 
 
 def number_text(value: float, level: float | None, width: int) -> str:
-    """A value in a cell of 1 to 5; in one cell it is the tenth of the scale, in two 99 stands for more as well."""
+    """A value in a cell of 1 to 7; in one cell it is the tenth of the scale, in two or three 99 stands for more as well."""
     if width == 1:
-        return "." if level is None else str(min(9, int(level * 10)))
-    if width == 2:
-        return f"{min(value, 99):>2.0f}"
-    return f"{min(value, 999):>3.0f}".ljust(width) if width < 5 else f" {min(value, 999):>3.0f} "
+        return "." if level is None else str(max(0, min(9, int(level * 10))))
+    if width < 4:
+        return f"{min(value, 99):>{width}.0f}"
+    return f"{min(value, 999):>3.0f}".center(width)
 
 
 def cell(gpu: Gpu, view: NodeView, metric: Metric, now: float, width: int, look: Look) -> tuple[str, Style]:
@@ -39,18 +39,19 @@ def cell(gpu: Gpu, view: NodeView, metric: Metric, now: float, width: int, look:
         return look.glyphs.stuck.center(width), look.badge["warning"]
     value = metric.read(gpu, now)
     if view.state != "live":
-        text = f"{min(value, 999):>{min(3, width - 1)}.0f}" if value is not None and width > 3 else ""
+        text = f"{min(value, 999):.0f}" if value is not None and width > 3 else ""
         return f"{text}{look.glyphs.stale}".center(width), look.stale
     if value is None:
         return look.glyphs.missing.center(width), look.dim
-    level = metric.level(gpu, now)
+    low, high = metric.scale(gpu) or (0.0, 0.0)
+    level = (value - low) / (high - low) if high > low else None
     text, style = number_text(value, level, width), look.heat(level)
     severity = view.gpu_severity[gpu.info.uuid]
-    if severity in ("warning", "critical"):
-        if width > 3:
-            return text[:3] .ljust(width - 1) + look.glyph(severity) if width == 4 else text[:4] + look.glyph(severity), style
-        return text, style + Style(underline=True, bold=True)
-    return text, style
+    if severity not in ("warning", "critical"):
+        return text, style
+    if width > 3:
+        text = f"{min(value, 999):>3.0f}{look.glyph(severity)}".center(width)
+    return text, look.badge[severity]
 
 
 class HeatMap(Picker):
@@ -70,6 +71,7 @@ class HeatMap(Picker):
         """(node, GPU) of the cursor."""
         self.layout_now: HeatLayout = arrange([], [], 80, 1)
         self._shape: Hashable = None
+        self._kept: dict[tuple[str, int], tuple[NodeView, Hashable, list[Segment]]] = {}
 
     # ---- what is shown
 
@@ -80,11 +82,11 @@ class HeatMap(Picker):
     def prepare(self) -> None:
         """Lay the map out again when the nodes, their GPUs or the room changed."""
         names, counts = [view.name for view in self.shown.views], self.counts()
-        shape = (tuple(names), tuple(counts), self.size.width, self.room, self.zoom)
+        shape = (tuple(names), tuple(counts), self.columns, self.room, self.zoom)
         if shape == self._shape:
             return
         self._shape = shape
-        self.layout_now = arrange(names, counts, max(10, self.size.width), max(1, self.room - 1), self.zoom)
+        self.layout_now = arrange(names, counts, max(10, self.columns), max(1, self.room - 1), self.zoom)
         self._clamp()
 
     def count(self) -> int:
@@ -103,8 +105,11 @@ class HeatMap(Picker):
         blocks = self.layout_now.lines[line - 1]
         nodes = tuple((b.node, (v := self.shown.views[b.node]).node.version, v.state) for b in blocks)
         on_line = blocks and blocks[0].node <= self.place[0] <= blocks[-1].node
-        moving = int(self.scene.now * 2) if self.metric.name == "age" else 0
-        return (settings, self._shape, nodes, (self.place, self.has_focus) if on_line else None, moving)
+        return (settings, self._shape, nodes, (self.place, self.has_focus) if on_line else None, self._moment())
+
+    def _moment(self) -> int:
+        """The half second, where cells depend on the time itself: ages, and filters that may ask for them."""
+        return int(self.scene.now * 2) if self.metric.name == "age" or self.shown.narrowed else 0
 
     # ---- painting
 
@@ -122,7 +127,7 @@ class HeatMap(Picker):
                 out += [Segment(" " * (start - x)), *label]
             else:
                 out.append(Segment(" " * (block.x - x)))
-            out += self._cells(view, block)
+            out += self._cells_of(view, block)
             x = block.x + (block.stop - block.start) * self.layout_now.cell
         return tuple(out)
 
@@ -137,13 +142,24 @@ class HeatMap(Picker):
             style = self.look.text
         return [self.look.mark(view.severity), Segment(" "), Segment(name, style + self.look.strong if here else style)]
 
+    def _cells_of(self, view: NodeView, block: Block) -> list[Segment]:
+        """The cells of a block, kept until its node moves: a frame of a large fleet changes few of them."""
+        if block.node == self.place[0]:
+            return self._cells(view, block)
+        stamp = (self.metric.name, self.layout_now.cell, self.shown.version, id(self.look), self._moment())
+        kept = self._kept.get((view.name, block.start))
+        if kept is None or kept[0] is not view or kept[1] != stamp:
+            kept = (view, stamp, self._cells(view, block))
+            self._kept[view.name, block.start] = kept
+        return kept[2]
+
     def _cells(self, view: NodeView, block: Block) -> list[Segment]:
         cell_width, look, now = self.layout_now.cell, self.look, self.scene.now
         runs: list[tuple[str, Style]] = []
         for index in range(block.start, block.stop):
             text, style = self._one(view, index, cell_width, look, now)
             if (block.node, index) == self.place:
-                style = look.badge["ok"] if self.has_focus else style + Style(underline=True, bold=True)
+                style = look.pointer if self.has_focus else style + Style(underline=True, bold=True)
                 runs.append((text, style))
                 runs.append(("", Style()))
             elif runs and runs[-1][1] is style:
@@ -171,7 +187,7 @@ class HeatMap(Picker):
         signs = [Segment(f"  {glyphs.lost}", look.severity["critical"]), Segment(" lost ", look.dim),
                  Segment(f" {glyphs.stuck}", look.severity["warning"]), Segment(" stuck ", look.dim),
                  Segment(f" {glyphs.stale}", look.stale), Segment(" stale", look.dim)]  # fmt: skip
-        note = {1: "  a digit is a tenth of the scale", 2: "  99 = 99 and more"}.get(self.layout_now.cell, "")
+        note = {1: "  a digit is a tenth of the scale", 2: "  99 = 99 and more", 3: "  99 = 99 and more"}.get(self.layout_now.cell, "")
         used = sum(s.cell_length for s in (*left, *legend, *signs))
         room = width - used - len(note)
         meaning = MEANINGS[self.metric.name] if room > len(MEANINGS[self.metric.name]) + 4 else ""

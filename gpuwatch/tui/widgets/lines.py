@@ -63,6 +63,11 @@ class Lines(ScrollView):
         """How to paint it."""
         return self.cockpit.look
 
+    @property
+    def columns(self) -> int:
+        """Cells of a line, the scrollbar not counted."""
+        return self.scrollable_content_region.width
+
     def prepare(self) -> None:
         """Bring what the lines are made of up to date; called once a frame before `count` and `key`."""
 
@@ -91,7 +96,7 @@ class Lines(ScrollView):
         count = self.count()
         if self.virtual_size.height != count:
             self.virtual_size = Size(1, count)
-        width, height = self.size
+        width, height = self.columns, self.size.height
         dirty = []
         for y in range(height):
             line = self._line_at(y)
@@ -112,7 +117,7 @@ class Lines(ScrollView):
     def render_line(self, y: int) -> Strip:
         """Textual's call for one line of the screen."""
         self.rows_painted += 1
-        line, width = self._line_at(y), self.size.width
+        line, width = self._line_at(y), self.columns
         if line >= self.count():
             self._painted[y] = (line, None)
             return Strip.blank(width, self.rich_style)
@@ -255,7 +260,7 @@ class Page(Picker):
 
     def prepare(self) -> None:
         """Make the lines."""
-        self._rows = self.build(self.size.width)
+        self._rows = self.build(self.columns)
         self.at = max(0, min(self.at, self.items() - 1))
 
     def count(self) -> int:

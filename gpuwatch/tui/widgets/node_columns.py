@@ -9,7 +9,7 @@ from typing import TypeAlias
 from gpuwatch.fleet import quantities
 from gpuwatch.fleet.quantities import UNKNOWN, Quantity
 from gpuwatch.tui.look import Severity
-from gpuwatch.tui.overview import NodeView, rank
+from gpuwatch.tui.overview import STATE_SEVERITY, NodeView, rank
 
 Cell: TypeAlias = "tuple[str, Severity | None]"
 """Text, and a severity where the text deserves its colour."""
@@ -59,7 +59,7 @@ def _age(view: NodeView, now: float) -> Cell:
 
 
 def _state(view: NodeView, _now: float) -> Cell:
-    return view.state, view.severity
+    return view.state, STATE_SEVERITY[view.state]
 
 
 def _trouble(view: NodeView, _now: float) -> Cell:
@@ -89,7 +89,7 @@ COLUMNS: tuple[Column, ...] = (
     _number("hostmem", "RAM", 5, 50, q.PERCENT, lambda v: v.host_memory_pct),
     _number("net", "net/s", 6, 60, q.RATE, _network),
     Column("age", "age", 5, 97, _age, lambda v, n: v.node.age(n) or 0.0),
-    Column("trouble", "newest trouble", 18, 96, _trouble, lambda v, _n: float(rank(v.severity)), right=False),
+    Column("trouble", "newest trouble", 28, 96, _trouble, lambda v, _n: float(rank(v.severity)), right=False),
 )  # fmt: skip
 """In the order of the screen; the last one takes the room that is left."""
 SORTS = tuple(column.name for column in COLUMNS if column.name != "trouble")

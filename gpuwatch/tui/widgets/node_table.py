@@ -39,7 +39,7 @@ class NodeTable(Picker):
             views = sorted(views, key=lambda view: column.sort(view, now), reverse=self.falling)  # type: ignore[arg-type,return-value]
         self.views = views
         names = max((cell_len(clean(view.name)) for view in views), default=4)
-        self._columns = choose(self.size.width, min(24, max(6, names)))
+        self._columns = choose(self.columns, min(24, max(6, names)))
         for index, view in enumerate(views):
             if view.name == self._node:
                 self.at = index
@@ -51,7 +51,7 @@ class NodeTable(Picker):
 
     def key(self, line: int) -> Hashable:
         """A line depends on its node, on the second (ages), and on the cursor."""
-        columns = (len(self._columns), self.size.width)
+        columns = (len(self._columns), self.columns)
         if line == 0:
             return (columns, self.sort_name, self.falling, self.shown.version, len(self.views))
         view = self.views[line - 1]
@@ -138,4 +138,4 @@ class NodeTable(Picker):
 
     def copy_text(self) -> str:
         """The node's line."""
-        return text_of(self.row(self.at + 1, self.size.width)) if self.views else ""
+        return text_of(self.row(self.at + 1, self.columns)) if self.views else ""

@@ -1,0 +1,46 @@
+"""What watching costs the node."""
+
+import os
+import threading
+from collections import deque
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+_WINDOW_S = 10.0
+
+
+class Cost(object):
+    """Processor time, memory, threads and NVML calls of this process over the last 10 s."""
+
+    def __init__(self):
+        # type: () -> None
+        self._marks = deque()  # type: deque[tuple[float, float, int]]
+        self._page = os.sysconf("SC_PAGE_SIZE")
+
+    def read(self, now, calls, gpus, dropped):
+        # type: (float, int, int, int) -> dict[str, Any]
+        """A dict with the keys of `wire.AgentCost`; `calls` since the start over all `gpus`."""
+        times = os.times()
+        self._marks.append((now, times[0] + times[1] + times[2] + times[3], calls))
+        while len(self._marks) > 2 and now - self._marks[1][0] >= _WINDOW_S:
+            self._marks.popleft()
+        cost = {"threads": threading.active_count(), "dropped": dropped}  # type: dict[str, Any]
+        rss = self._rss()
+        if rss is not None:
+            cost["rss_bytes"] = rss
+        then, cpu, asked = self._marks[0]
+        if now - then > 0.5:
+            cost["cpu_pct"] = round(100.0 * (self._marks[-1][1] - cpu) / (now - then), 3)
+            if gpus:
+                cost["nvml_calls_per_gpu_s"] = round((calls - asked) / (now - then) / gpus, 2)
+        return cost
+
+    def _rss(self):
+        # type: () -> int | None
+        try:
+            with open("/proc/self/statm", "rb") as file:
+                return int(file.read().split()[1]) * self._page
+        except (OSError, ValueError, IndexError):
+            return None

@@ -1,0 +1,282 @@
+"""The emitter: the main thread, which never enters NVML and never waits for anything but the clock.
+
+Once a tick it lets the readers go, gives those that are free a moment, and sends what there is: values from
+whoever answered, and for a GPU that hangs the call and how long. Between ticks it answers requests.
+"""
+
+import os
+import select
+import time
+from collections import deque
+
+from .cost import Cost
+from .driver import Driver
+from .gpu_watch import GpuWatch
+from .hello import describe
+from .machine import nvidia_devices_on_bus
+from .node import Node
+from .pulse import KEPT_EVENTS, Pulse
+from .xid_join import XidJoin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable  # noqa: F401 - used in type comments
+
+    from .outlet import Outlet  # noqa: F401 - used in type comments
+    from .requests import Requests  # noqa: F401 - used in type comments
+
+HELLO_S = 0.5
+"""So long the first hello waits for the GPUs to say who they are."""
+_PATIENCE_S = 0.25
+_SHORTEST_S, _LONGEST_S = 0.2, 60.0
+_FAREWELL_S = 0.3
+
+
+class Emitter(object):
+    """Sends frames until the cockpit goes, a signal comes, or nobody has asked anything for too long."""
+
+    def __init__(self, config, requests, outlet):
+        # type: (dict[str, Any], Requests, Outlet) -> None
+        self._requests = requests
+        self._outlet = outlet
+        self._version = str(config.get("version", ""))
+        self._deadline = float(config.get("ping_deadline_s", 60.0))
+        self._interval = _within(float(config.get("interval_s", 1.0)))
+        self._wake_end, self._wake_start = os.pipe()
+        for end in (self._wake_end, self._wake_start):
+            os.set_blocking(end, False)
+        self._leaving = None  # type: str | None
+        self._heard = time.monotonic()
+        self._seq = 0
+        self._said_hello = False
+        self._hello = {}  # type: dict[str, Any]
+        self._queue = deque(maxlen=2 * KEPT_EVENTS)  # type: deque[dict[str, Any]]
+        """Frames that must not be lost while the pipe is full."""
+        self._dropped = 0
+        self._cost = Cost()
+        self._xids = XidJoin()
+        self._events = deque(maxlen=KEPT_EVENTS)  # type: deque[dict[str, Any]]
+        self._pulse = Pulse(self.wake)
+        self._node = Node(self._pulse, self._events)
+        self._driver = Driver(self._pulse, self._events, nvidia_devices_on_bus())
+        self._watch = GpuWatch(self._node, self._events)
+
+    def wake(self):
+        # type: () -> None
+        """Make the emitter look up; from any thread."""
+        try:
+            os.write(self._wake_start, b"!")
+        except OSError:
+            pass  # full: it is awake already
+
+    def leave(self, reason):
+        # type: (str) -> None
+        """End soon, with this reason; safe in a signal handler."""
+        self._leaving = self._leaving or reason
+        self.wake()
+
+    def serve(self):
+        # type: () -> int
+        """Run until it is time to leave; the exit status."""
+        self._node.start()
+        self._driver.start()
+        try:
+            self._wait(HELLO_S, self._driver.settled)
+            due = time.monotonic()
+            while self._leaving is None:
+                self._pulse.beat()
+                self._wait(min(_PATIENCE_S, self._interval / 2), self._pulse.done)
+                self._emit()
+                due = max(due + self._interval, time.monotonic())
+                self._wait(due - time.monotonic())
+            self._farewell()
+        except OSError:
+            return 1
+        return 0
+
+    # ----------------------------------------------------------------- waiting
+
+    def _wait(self, seconds, enough=None):
+        # type: (float, Callable[[], bool] | None) -> None
+        """Answer requests and write what waits, until the time is over, it is `enough`, or we leave."""
+        until = time.monotonic() + seconds
+        while self._leaving is None and not (enough is not None and enough()):
+            left = until - time.monotonic()
+            if left <= 0:
+                return
+            self._listen(left)
+
+    def _listen(self, seconds):
+        # type: (float) -> None
+        alive_for = self._heard + self._deadline - time.monotonic()
+        if alive_for <= 0:
+            self.leave("no request came for {:g} s".format(self._deadline))
+            return
+        writing = [self._outlet.fileno()] if self._outlet.full else []
+        ready, writable, _ = select.select(
+            [self._requests.fileno(), self._wake_end], writing, [], min(seconds, alive_for)
+        )
+        if self._wake_end in ready:
+            os.read(self._wake_end, 4096)
+        if writable:
+            self._outlet.flush()
+        if self._requests.fileno() in ready:
+            self._answer()
+
+    def _answer(self):
+        # type: () -> None
+        for request in self._requests.read():
+            self._heard = time.monotonic()
+            self._put(self._reply(request))
+        if self._requests.ended:
+            self.leave("stdin ended")
+        if self._said_hello and self._queue:
+            self._send([])
+
+    def _reply(self, request):
+        # type: (Any) -> dict[str, Any]
+        reply = {"kind": "reply", "id": 0}
+        if isinstance(request, ValueError):
+            reply["error"] = str(request)
+            return reply
+        number = request.get("id")
+        reply["id"] = number if isinstance(number, int) and not isinstance(number, bool) else 0
+        wish = request.get("do")
+        if wish == "interval":
+            try:
+                self._interval = _within(float(request["seconds"]))
+            except (KeyError, TypeError, ValueError):
+                reply["error"] = "interval needs a number of seconds"
+        elif wish != "ping":
+            reply["error"] = "this agent does not know how to do {}".format(str(wish)[:80])
+        return reply
+
+    # ----------------------------------------------------------------- sending
+
+    def _put(self, frame):
+        # type: (dict[str, Any]) -> None
+        frame.setdefault("t", time.time())
+        frame["t"] = round(frame["t"], 3)
+        frame["v"] = 1
+        self._queue.append(frame)
+
+    def _send(self, frames):
+        # type: (list[dict[str, Any]]) -> None
+        """Everything in the queue and then these; the latter are dropped while the pipe is full."""
+        if self._outlet.full:
+            self._outlet.flush()
+        if self._outlet.full:
+            self._dropped += len(frames)
+            return
+        batch = list(self._queue) + frames
+        self._queue.clear()
+        for frame in batch:
+            self._seq += 1
+            frame["seq"] = self._seq
+        if batch:
+            self._outlet.write(batch)
+
+    def _farewell(self):
+        # type: () -> None
+        """One last frame if the pipe takes it soon."""
+        until = time.monotonic() + _FAREWELL_S
+        self._put({"kind": "bye", "reason": self._leaving})
+        self._send([])
+        while self._outlet.full or self._queue:
+            left = until - time.monotonic()
+            if left <= 0 or not select.select([], [self._outlet], [], left)[1]:
+                return
+            self._send([])
+
+    # ----------------------------------------------------------------- one tick
+
+    def _emit(self):
+        # type: () -> None
+        now = time.time()
+        gpus = self._driver.gpus
+        frames = []  # type: list[dict[str, Any]]
+        host = self._take_node(frames, now)
+        sample = {"kind": "sample", "v": 1, "t": round(now, 3)}  # type: dict[str, Any]
+        samples = [one for one in (self._watch.sample(gpu) for gpu in gpus) if one is not None]
+        if samples:
+            sample["gpus"] = samples
+        if host is not None:
+            sample["host"] = host
+        calls = sum(gpu.asker.slot.calls for gpu in gpus)
+        sample["agent"] = self._cost.read(time.monotonic(), calls, len(gpus), self._dropped)
+        self._say_hello()
+        while self._events:
+            self._put_event(self._events.popleft())
+        self._send([sample] + frames)
+
+    def _put_event(self, event):
+        # type: (dict[str, Any]) -> None
+        self._put(dict(event, kind="event"))
+
+    def _take_node(self, frames, now):
+        # type: (list[dict[str, Any]], float) -> dict[str, Any] | None
+        """Put the ranks frame into `frames`, the kernel's words among the events; the host sample."""
+        host, records = None, []  # type: dict[str, Any] | None, list[dict[str, Any]]
+        while self._node.found:
+            kind, value = self._node.found.popleft()
+            if kind == "host":
+                host = value
+            elif kind == "kernel":
+                records += value
+            else:
+                frames.append(self._ranks(value, now))
+        self._join_events(records)
+        return host
+
+    def _join_events(self, records):
+        # type: (list[dict[str, Any]]) -> None
+        by_bus = {
+            _short(gpu.info.get("bus_id", "")): gpu.info["uuid"]
+            for gpu in self._driver.gpus
+            if gpu.info is not None
+        }
+        xids = []
+        for record in records:
+            event = {name: value for name, value in record.items() if name != "bus_id"}
+            uuid = by_bus.get(_short(str(record.get("bus_id", ""))))
+            if uuid is not None:
+                event["gpu"] = uuid
+            if event.get("event") == "xid":
+                xids.append(event)
+            else:
+                self._events.append(event)
+        from_nvml = []
+        while self._driver.xids:
+            from_nvml.append(self._driver.xids.popleft())
+        readable = self._node.kernel_source is not None
+        self._events.extend(self._xids.take(from_nvml, xids, readable, time.monotonic()))
+
+    def _ranks(self, found, now):
+        # type: (tuple[list[dict[str, Any]], int], float) -> dict[str, Any]
+        processes, truncated = found
+        frame = {"kind": "ranks", "v": 1, "t": round(now, 3), "processes": processes, "truncated": truncated}
+        if self._watch.stuck:
+            hanging = ["GPU {} ({})".format(index, call) for index, call in sorted(self._watch.stuck.items())]
+            frame["partial"] = "no news from " + ", ".join(hanging)
+        return frame
+
+    def _say_hello(self):
+        # type: () -> None
+        """At the start, and again whenever something in it has changed."""
+        hello = describe(self._driver, self._node, self._watch.stuck)
+        hello.update(agent=self._version, pid=os.getpid(), interval_s=self._interval)
+        if hello != self._hello:
+            self._hello = hello
+            self._put(dict(hello, kind="hello"))
+            self._said_hello = True
+
+
+def _within(seconds):
+    # type: (float) -> float
+    return min(_LONGEST_S, max(_SHORTEST_S, seconds))
+
+
+def _short(bus_id):
+    # type: (str) -> str
+    """A bus id without the length of its domain, which differs between NVML (8 digits) and the kernel (4)."""
+    return bus_id.lower().partition(":")[2].partition(".")[0]

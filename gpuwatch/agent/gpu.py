@@ -1,0 +1,161 @@
+"""One GPU, read by a thread of its own: whatever blocks there, blocks nobody else."""
+
+import time
+
+from . import gpu_processes, inventory, returns, tiers, topology
+from .nvml import Asker
+from .pulse import Reader
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections import deque  # noqa: F401 - used in type comments
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from .driver import Driver  # noqa: F401 - used in type comments
+    from .pulse import Pulse  # noqa: F401 - used in type comments
+
+MEDIUM_S = 5.0
+SLOW_S = 30.0
+PROBE_S = 10.0
+"""How often a lost GPU is asked whether it is back."""
+_SPREAD = 0.618
+"""Tiers of neighbouring GPUs start this share of a period apart, so that they do not all fall on one tick."""
+
+
+class Gpu(Reader):
+    """Leaves ("fast" | "medium" | "slow" | "processes", value) in `found`."""
+
+    def __init__(self, index, driver, pulse, events):
+        # type: (int, Driver, Pulse, deque[dict[str, Any]]) -> None
+        Reader.__init__(self, "GPU {}".format(index), pulse, events)
+        self.index = index
+        self.asker = Asker(driver.nvml)
+        self.handle = None  # type: Any
+        self.info = None  # type: dict[str, Any] | None
+        """What `inventory.describe` found; None until the GPU has said who it is."""
+        self.topology = None  # type: dict[str, str] | None
+        self.lost = None  # type: returns.GpuLost | None
+        """Why the GPU is gone, while it is."""
+        self.lost_at = 0.0
+        self._driver = driver
+        self._probe_at = 0.0
+        self._watched_by = None  # type: Any
+
+    def read(self, tick):
+        # type: (int) -> None
+        """Meet the GPU, read what is due, or look whether it is back."""
+        try:
+            if self.info is None:
+                self._meet()
+            elif self.lost is not None:
+                self._look_again(tick)
+            elif tick:
+                self._read_tiers(tick)
+        except returns.GpuLost as lost:
+            self._lose(lost)
+
+    def _meet(self):
+        # type: () -> None
+        if self.lost is not None and time.monotonic() < self._probe_at:
+            return
+        self.handle = self.asker.ask("gpu", "nvmlDeviceGetHandleByIndex", self.index)
+        if self.handle is None:
+            raise returns.GpuLost(returns.UNKNOWN, "nvmlDeviceGetHandleByIndex")
+        info = inventory.describe(self.asker, self.handle, self.index)
+        if "uuid" not in info:
+            raise returns.GpuLost(returns.UNKNOWN, "nvmlDeviceGetUUID")
+        self._prepare(info)
+        self.info = info
+        self._back()
+
+    def _prepare(self, info):
+        # type: (dict[str, Any]) -> None
+        self._fast = tiers.FastTier(self.asker, self.handle, info)
+        self._slow = tiers.SlowTier(self.asker, self.handle, info)
+        self._processes = gpu_processes.GpuProcesses(self.asker, self.handle, self._driver.version or "")
+        self._due = {"medium": 0.0, "slow": 0.0, "processes": 0.0}
+        self._watched_by = None
+
+    def _read_tiers(self, tick):
+        # type: (int) -> None
+        self.found.append(("fast", self._fast.read(tick)))
+        if self._watched_by is not self._driver.event_set:
+            self._watched_by = self._driver.event_set
+            self._driver.watch(self)
+        now = time.monotonic()
+        if self._is_due("medium", MEDIUM_S, now):
+            self.found.append(("medium", tiers.medium(self.asker, self.handle)))
+        if self._is_due("processes", MEDIUM_S, now):
+            self.found.append(("processes", self._processes.read()))
+        if self._is_due("slow", SLOW_S, now):
+            self.found.append(("slow", self._slow.read()))
+            self._place()
+
+    def _is_due(self, tier, period, now):
+        # type: (str, float, float) -> bool
+        """At once the first time; then every period, at a place in it that depends on the GPU."""
+        due = self._due[tier]
+        if now < due - 0.01:
+            return False
+        first = not due
+        self._due[tier] = (now if first else due) + (
+            period * (self.index * _SPREAD % 1 or 1) if first else period
+        )
+        if self._due[tier] < now:
+            self._due[tier] = now + period
+        return True
+
+    def _place(self):
+        # type: () -> None
+        """The way to the other GPUs, once all those that answer are known."""
+        peers = self._driver.peers_of(self)
+        if self.topology is None or set(peers) - set(self.topology):
+            links = (self.info or {}).get("nvlink_count") or 0
+            self.topology = topology.row(self.asker, self.handle, links, peers)
+
+    def _look_again(self, tick):
+        # type: (int) -> None
+        """A lost GPU that came back (a reset, a rescan of the bus) may have another handle."""
+        now = time.monotonic()
+        if not tick or now < self._probe_at or self.info is None:
+            return
+        handle = self.asker.ask("gpu", "nvmlDeviceGetHandleByUUID", self.info["uuid"].encode())
+        if handle is None:
+            raise returns.GpuLost(returns.UNKNOWN, "nvmlDeviceGetHandleByUUID")
+        self.handle = handle
+        self._prepare(self.info)
+        self._fast.read(tick)
+        self._back()
+
+    def _back(self):
+        # type: () -> None
+        if self.lost is None:
+            return
+        self.lost = None
+        self._driver.recovered()
+        gone = time.time() - self.lost_at
+        self._event("gpu_back", "info", "GPU {} answers again after {:.0f} s".format(self.index, gone))
+
+    def _lose(self, lost):
+        # type: (returns.GpuLost) -> None
+        self._probe_at = time.monotonic() + PROBE_S
+        if self.lost is None:
+            self.lost_at = time.time()
+            self._event(
+                "gpu_lost", "critical", "GPU {}: {}".format(self.index, returns.words(lost.code)), lost
+            )
+        self.lost = lost
+        if lost.code in returns.NODE:
+            self._driver.failed(lost.code)
+
+    def _event(self, event, severity, title, lost=None):
+        # type: (str, str, str, returns.GpuLost | None) -> None
+        facts = {"event": event, "severity": severity, "title": title, "t": time.time(), "source": "nvml"}
+        if self.info is not None:
+            facts["gpu"] = self.info["uuid"]
+        if lost is not None:
+            facts["detail"] = "{} returned {}".format(lost.call, lost.code)
+            facts["remedy"] = (
+                "Look for Xids and PCIe errors in the kernel log; reset the GPU or reboot the node."
+            )
+        self.events.append(facts)

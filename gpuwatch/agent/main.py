@@ -1,0 +1,48 @@
+"""The agent's entrance: called once by the bundle, leaves no trace."""
+
+import os
+import signal
+
+from .emitter import Emitter
+from .outlet import Outlet
+from .requests import Requests
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType  # noqa: F401 - used in type comments
+    from typing import Any, BinaryIO  # noqa: F401 - used in type comments
+
+NICE = 10
+
+
+def run(config, stdin, stdout):
+    # type: (dict[str, Any], BinaryIO, BinaryIO) -> int
+    """Serve frames on `stdout` and requests on `stdin` until one of them ends; the exit status.
+
+    The caller must leave with `os._exit`: a thread that hangs in the driver would hold up anything else.
+
+    Args:
+        config: nonce (str), interval_s, ping_deadline_s (no request for so long ends the agent), version.
+        stdin: The rest of the stream that the agent came on.
+        stdout: Where the start marker and the zlib stream go.
+    """
+    try:
+        os.nice(NICE)
+    except OSError:
+        pass  # not allowed here: then at the priority we were given
+    stdout.flush()
+    outlet = Outlet(stdout.fileno(), str(config["nonce"]))
+    requests = Requests(stdin)
+    emitter = Emitter(config, requests, outlet)
+
+    def leave(number, _frame):
+        # type: (int, FrameType | None) -> None
+        emitter.leave("signal {}".format(number))
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, leave)
+    try:
+        return emitter.serve()
+    finally:
+        requests.restore()
+        outlet.restore()

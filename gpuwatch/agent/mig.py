@@ -1,0 +1,44 @@
+"""The MIG instances of a GPU."""
+
+from .nvml import number, text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from .nvml import Asker  # noqa: F401 - used in type comments
+
+
+def enabled(asker, handle):
+    # type: (Asker, Any) -> bool | None
+    """Whether MIG mode is on; None where the GPU has no MIG."""
+    mode = asker.ask("mig_enabled", "nvmlDeviceGetMigMode", handle)
+    return None if mode is None else bool(mode[0])
+
+
+def instances(asker, handle):
+    # type: (Asker, Any) -> list[dict[str, Any]]
+    """One dict an instance with the keys of `wire.MigInstance`.
+
+    Raises:
+        GpuLost: as `Asker.ask`.
+    """
+    found = []
+    for index in range(asker.ask("mig", "nvmlDeviceGetMaxMigDeviceCount", handle) or 0):
+        instance = asker.ask("mig", "nvmlDeviceGetMigDeviceHandleByIndex", handle, index)
+        if instance is None:
+            continue
+        uuid = text(asker.ask("mig", "nvmlDeviceGetUUID", instance))
+        if uuid is None:
+            continue
+        name = text(asker.ask("mig", "nvmlDeviceGetName", instance)) or ""
+        memory = asker.ask("mig", "nvmlDeviceGetMemoryInfo", instance)
+        facts = {
+            "uuid": uuid,
+            "index": index,
+            "profile": name.rsplit("MIG ", 1)[1] if "MIG " in name else None,
+            "memory_used_bytes": None if memory is None else number(memory.used),
+            "memory_total_bytes": None if memory is None else number(memory.total),
+        }
+        found.append({key: value for key, value in facts.items() if value is not None})
+    return found

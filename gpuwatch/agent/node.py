@@ -1,0 +1,60 @@
+"""The node itself, read by one thread: host, processes and kernel log. A sick mount may block any of them."""
+
+import time
+
+from . import host, kernel_log, machine, processes
+from .pulse import Reader
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections import deque  # noqa: F401 - used in type comments
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from .pulse import Pulse  # noqa: F401 - used in type comments
+
+PROCESSES_S = 5.0
+
+
+class Node(Reader):
+    """Leaves ("host" | "ranks" | "kernel", value) in `found`."""
+
+    def __init__(self, pulse, events):
+        # type: (Pulse, deque[dict[str, Any]]) -> None
+        Reader.__init__(self, "host", pulse, events)
+        self.facts = machine.describe()
+        self.gpu_processes = {}  # type: dict[str, dict[int, dict[str, Any]]]
+        """UUID -> pid -> hold on that GPU; written by the emitter, replaced as a whole."""
+        self.kernel_source = None  # type: str | None
+        self.kernel_notice = None  # type: dict[str, Any] | None
+        self.memory = None  # type: tuple[int | None, int | None] | None
+        """(used, total) bytes of the last reading, for GPUs that share it."""
+        self._host = host.HostReader()
+        self._processes = processes.ProcessReader()
+        self._log = None  # type: kernel_log.KernelLog | None
+        self._processes_due = 0.0
+
+    def read(self, tick):
+        # type: (int) -> None
+        """One reading of everything that is due."""
+        sample = self._host.read()
+        self.memory = (sample.get("memory_used_bytes"), sample.get("memory_total_bytes"))  # type: ignore[assignment]
+        self.found.append(("host", sample))
+        if self._log is None:
+            self._log = kernel_log.KernelLog()
+        records = self._log.poll()
+        self.kernel_source, self.kernel_notice = self._log.source, self._log.notice
+        if records:
+            self.found.append(("kernel", records))
+        now = time.monotonic()
+        if tick > 1 and now >= self._processes_due:
+            self._processes_due = now + PROCESSES_S
+            self.found.append(("ranks", self._processes.read(self._holders())))
+
+    def _holders(self):
+        # type: () -> dict[int, list[dict[str, Any]]]
+        """By pid: its holds, each with the `uuid` of the GPU."""
+        holders = {}  # type: dict[int, list[dict[str, Any]]]
+        for uuid, holds in self.gpu_processes.items():
+            for pid, hold in holds.items():
+                holders.setdefault(pid, []).append(dict(hold, uuid=uuid))
+        return holders

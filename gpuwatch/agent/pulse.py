@@ -1,0 +1,97 @@
+"""The common beat: readers start together, and the emitter learns when all that were free are done."""
+
+import threading
+import traceback
+from collections import deque
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable  # noqa: F401 - used in type comments
+
+KEPT_EVENTS = 500
+
+
+class Pulse(object):
+    """Lets readers go once a tick. A reader that is late misses beats; nobody waits for it."""
+
+    def __init__(self, wake):
+        # type: (Callable[[], None]) -> None
+        self._wake = wake
+        self._condition = threading.Condition()
+        self._tick = 0
+        self._waiting = 0
+        self._busy = 0
+
+    def beat(self):
+        # type: () -> None
+        """Let every waiting reader go."""
+        with self._condition:
+            self._tick += 1
+            self._busy, self._waiting = self._waiting, 0
+            self._condition.notify_all()
+
+    def done(self):
+        # type: () -> bool
+        """Whether everybody whom the last beat let go has come back."""
+        return self._busy == 0
+
+    def next(self, tick):
+        # type: (int) -> int
+        """Say that the work of `tick` is done (0: of none), and wait for the next beat; its number."""
+        with self._condition:
+            if tick and tick == self._tick:
+                self._busy -= 1
+                if not self._busy:
+                    self._wake()
+            now = self._tick
+            self._waiting += 1
+            while self._tick == now:
+                self._condition.wait()
+            return self._tick
+
+
+class Reader(object):
+    """A thread that reads something once a tick and leaves what it found in `found`."""
+
+    def __init__(self, name, pulse, events):
+        # type: (str, Pulse, deque[dict[str, Any]]) -> None
+        self.name = name
+        self.found = deque(maxlen=64)  # type: deque[tuple[str, Any]]
+        """(kind, value), oldest first; taken by the emitter."""
+        self.events = events
+        self._pulse = pulse
+        self._trouble = ""
+
+    def start(self):
+        # type: () -> None
+        """Start the thread; it lives as long as the process."""
+        thread = threading.Thread(target=self._run, name=self.name)
+        thread.daemon = True
+        thread.start()
+
+    def read(self, tick):
+        # type: (int) -> None
+        """Read once; 0 is the first time, before any beat."""
+        raise NotImplementedError
+
+    def _run(self):
+        # type: () -> None
+        tick = 0
+        while True:
+            try:
+                self.read(tick)
+            except Exception as error:  # one bad reading must not end the thread; it is told once
+                self._tell(error)
+            tick = self._pulse.next(tick)
+
+    def _tell(self, error):
+        # type: (Exception) -> None
+        trouble = traceback.format_exc()
+        if trouble == self._trouble:
+            return
+        self._trouble = trouble
+        where = trouble.strip().splitlines()[-3:]
+        self.events.append({
+            "event": "agent", "severity": "warning", "source": "agent",
+            "title": "{}: {}".format(self.name, type(error).__name__), "detail": " | ".join(where)[:500],
+        })  # fmt: skip

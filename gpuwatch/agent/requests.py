@@ -1,0 +1,71 @@
+"""Requests: plain JSON lines on stdin, read without ever waiting."""
+
+import json
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, BinaryIO  # noqa: F401 - used in type comments
+
+MAX_LINE = 65536
+_CHUNK = 65536
+
+
+class Requests(object):
+    """Cuts stdin into requests. `ended` is set at its end: the cockpit is gone."""
+
+    def __init__(self, stdin):
+        # type: (BinaryIO) -> None
+        self._descriptor = stdin.fileno()
+        self._was_blocking = os.get_blocking(self._descriptor)
+        os.set_blocking(self._descriptor, False)
+        # What the loader's buffered reader took in beyond the bundle is in no descriptor any more.
+        peek = getattr(stdin, "peek", None)
+        self._rest = stdin.read(len(peek())) or b"" if peek is not None and peek() else b""
+        self._skipping = False
+        self.ended = False
+
+    def fileno(self):
+        # type: () -> int
+        """For select."""
+        return self._descriptor
+
+    def read(self):
+        # type: () -> list[Any]
+        """The requests that have come: what the JSON says, or ValueError for a line that is none."""
+        try:
+            data = os.read(self._descriptor, _CHUNK)
+            self.ended = not data
+        except BlockingIOError:
+            data = b""
+        except OSError:
+            data, self.ended = b"", True
+        lines = (self._rest + data).split(b"\n")
+        self._rest = lines.pop()
+        found = []
+        for line in lines:
+            if self._skipping:
+                self._skipping = False
+            elif line.strip():
+                found.append(_parse(line))
+        if len(self._rest) > MAX_LINE:
+            if not self._skipping:
+                found.append(ValueError("a request of more than {} bytes".format(MAX_LINE)))
+            self._rest, self._skipping = b"", True
+        return found
+
+    def restore(self):
+        # type: () -> None
+        """Leave the descriptor as it was found: others may share it."""
+        os.set_blocking(self._descriptor, self._was_blocking)
+
+
+def _parse(line):
+    # type: (bytes) -> Any
+    if len(line) > MAX_LINE:
+        return ValueError("a request of more than {} bytes".format(MAX_LINE))
+    try:
+        request = json.loads(line.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        return ValueError("not a request: {}".format(str(error)[:200]))
+    return request if isinstance(request, dict) else ValueError("not a request: a JSON object is expected")

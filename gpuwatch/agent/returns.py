@@ -1,0 +1,57 @@
+"""What each NVML return code means for us (the codes are nvmlReturn_t of nvml.h)."""
+
+OK = 0
+UNINITIALIZED = 1
+INVALID_ARGUMENT = 2
+NOT_SUPPORTED = 3
+NO_PERMISSION = 4
+INSUFFICIENT_SIZE = 7
+DRIVER_NOT_LOADED = 9
+TIMEOUT = 10
+LIBRARY_NOT_FOUND = 12
+FUNCTION_NOT_FOUND = 13
+GPU_IS_LOST = 15
+MISMATCH = 18
+UNKNOWN = 999
+
+NEVER = (NOT_SUPPORTED, FUNCTION_NOT_FOUND, 25, 26)
+"""Not supported, no such function, argument version mismatch, deprecated: not asked again this session."""
+
+NOTHING = (OK, 6, TIMEOUT, 21, 27)
+"""Success without data, not found, timeout, no data, not ready: no sample this time."""
+
+LOST = (14, GPU_IS_LOST, 16, 28)
+"""Corrupted infoROM, GPU lost, reset required, GPU not found: the GPU is gone until proven otherwise."""
+
+NODE = (UNINITIALIZED, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, MISMATCH)
+"""The driver of the whole node is in trouble."""
+
+AGAIN = (INVALID_ARGUMENT, UNKNOWN)
+"""Worth one second try at once."""
+
+WORDS = {
+    14: "corrupted infoROM",
+    15: "GPU is lost",
+    16: "GPU requires a reset",
+    28: "GPU not found",
+    UNINITIALIZED: "NVML was shut down",
+    DRIVER_NOT_LOADED: "driver not loaded",
+    LIBRARY_NOT_FOUND: "NVML library not found",
+    MISMATCH: "driver and library versions differ",
+}
+
+
+class GpuLost(Exception):  # noqa: N818 - it is a state that is told, not a mistake
+    """NVML says that this GPU is gone; `code` is the return code."""
+
+    def __init__(self, code, call):
+        # type: (int, str) -> None
+        Exception.__init__(self, "{} (in {})".format(words(code), call))
+        self.code = code
+        self.call = call
+
+
+def words(code):
+    # type: (int) -> str
+    """A few words for a code that stops a GPU or a node."""
+    return WORDS.get(code, "NVML error {}".format(code))

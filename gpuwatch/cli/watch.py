@@ -1,0 +1,78 @@
+"""`gpuwatch watch`: the screen."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuwatch.cli import exit_codes
+from gpuwatch.cli.source import Source, source_options
+
+if TYPE_CHECKING:
+    from gpuwatch.session import Session
+    from gpuwatch.tui.app import GpuwatchApp
+
+
+@click.command()
+@source_options
+@click.option("--hz", type=click.FloatRange(1, 30), default=8.0, show_default=True, help="Repaints a second, at most.")
+@click.option("--theme", metavar="NAME", help="gpuwatch, gpuwatch-light, or another of Textual's themes.")
+@click.option("--ascii", "ascii_only", is_flag=True, default=None, help="Plain ASCII instead of symbols and braille.")
+@click.option("--no-color", is_flag=True, help="No colours (as NO_COLOR=1).")
+@click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal.")
+def watch(
+    source: Source, hz: float, theme: str | None, ascii_only: bool | None, no_color: bool, no_mouse: bool
+) -> int:
+    """Open the screen: every GPU as a heat map, every node as a line; `?` there tells the keys.
+
+    Without a terminal it prints the report of `gpuwatch once` and exits.
+    """
+    if not can_draw():
+        from gpuwatch.cli.once import report_once
+
+        return report_once(source)
+    from gpuwatch.tui.app import GpuwatchApp
+
+    session = source.session()
+    try:
+        app = GpuwatchApp(session, hz=hz, ascii_only=ascii_only, no_color=no_color)
+        choose_theme(app, theme)
+        return run(app, session, mouse=not no_mouse)
+    finally:
+        session.close()
+
+
+def can_draw() -> bool:
+    """Whether a screen can be shown and keys can be read here."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def choose_theme(app: GpuwatchApp, name: str | None) -> None:
+    """Set the theme.
+
+    Raises:
+        click.BadParameter: there is no such theme.
+    """
+    if name is None:
+        return
+    if name not in app.available_themes:
+        raise click.BadParameter(f"no theme {name!r}; there are {', '.join(sorted(app.available_themes))}")
+    app.theme = name
+
+
+def run(app: GpuwatchApp, session: Session, *, mouse: bool) -> int:
+    """Run the screen; after a fault of ours the terminal is restored first, then it is told."""
+    app.run(mouse=mouse)
+    if app.crash is None:
+        return app.return_code or exit_codes.HEALTHY
+    session.close()
+    lines = traceback.format_exception(app.crash)
+    click.echo("".join(lines), err=True)
+    click.echo("gpuwatch: a fault of gpuwatch itself ended the screen; please report the lines above.", err=True)
+    return exit_codes.INTERNAL

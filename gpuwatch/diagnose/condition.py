@@ -1,0 +1,67 @@
+"""A condition: one thing that is not as it should be, with the number that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from gpuwatch.wire import Severity
+
+ORDER: tuple[Severity, ...] = ("critical", "warning", "info")
+"""The worst first."""
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """What a condition rests on. Its `str` is one short line."""
+
+    what: str
+    value: float | str | None = None
+    unit: str = ""
+    threshold: float | str | None = None
+    age_s: float | None = None
+    """How old the value is; None: not known."""
+
+    def __str__(self) -> str:
+        parts = [self.what if self.value is None else f"{self.what} {_text(self.value)}{self.unit}"]
+        if self.threshold is not None:
+            parts.append(f"limit {_text(self.threshold)}{self.unit}")
+        if self.age_s is not None:
+            parts.append(f"{duration(self.age_s)} ago")
+        return ", ".join(parts)
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """Something to tell about a node or one of its GPUs."""
+
+    code: str
+    """Stable, for scripts: gpu_lost, temperature, ib_down, ..."""
+    severity: Severity
+    text: str
+    """What is wrong, without the place."""
+    evidence: Evidence
+    gpu: int | None = None
+    """The GPU's index, where one is meant."""
+
+    @property
+    def sentence(self) -> str:
+        """The text with the GPU in front of it."""
+        return self.text if self.gpu is None else f"GPU {self.gpu}: {self.text}"
+
+
+def worst(conditions: Iterable[Condition]) -> Condition | None:
+    """The first of the gravest ones, None where there are none."""
+    return min(conditions, key=lambda condition: ORDER.index(condition.severity), default=None)
+
+
+def duration(seconds: float) -> str:
+    """`0.4 s`, `12 s`, `3 min`, `5 h`."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
+
+
+def _text(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:g}" if value == round(value, 1) else f"{value:.1f}"

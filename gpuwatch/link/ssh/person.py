@@ -1,0 +1,38 @@
+"""A person who answers a jump host's questions before the screen starts."""
+
+from __future__ import annotations
+
+from gpuwatch.link.options import Ask
+from gpuwatch.link.ssh_config import printable
+
+
+class Person:
+    """Answers keyboard-interactive prompts through `ask`."""
+
+    def __init__(self, where: str, ask: Ask) -> None:
+        self._where = where
+        self._ask = ask
+        self._interrupted: BaseException | None = None
+
+    def respond(self, title: str, instructions: str, prompts: list[tuple[str, bool]]) -> list[str]:
+        """Ask each prompt in turn. Runs in paramiko's thread, so an interruption is kept and not raised here."""
+        heading = " ".join(part for part in (printable(title), printable(instructions)) if part)
+        answers = []
+        for prompt, echo in prompts:
+            question = " ".join(part for part in (f"{self._where}:", heading, printable(prompt), "") if part)
+            answers.append(self._answer(f"{question} ", secret=not echo))
+        return answers
+
+    def raise_if_interrupted(self) -> None:
+        """Raise what ended the questions early (Ctrl-C, end of input)."""
+        if self._interrupted is not None:
+            raise self._interrupted
+
+    def _answer(self, question: str, *, secret: bool) -> str:
+        if self._interrupted is not None:
+            return ""
+        try:
+            return self._ask(question, secret)
+        except BaseException as error:  # noqa: BLE001  # raised again in the thread that asked for it
+            self._interrupted = error
+            return ""

@@ -1,0 +1,25 @@
+"""What is waited for, said on a terminal while a first report is on its way."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from gpuwatch.fleet.node import Node
+from gpuwatch.report.text import names
+from gpuwatch.report.waiting import Progress
+
+
+@contextlib.contextmanager
+def waiting_line() -> Iterator[Progress]:
+    """One line on stderr that follows the wait and is gone after it."""
+    with Console(stderr=True).status("connecting") as status:
+
+        def tell(nodes: Sequence[Node], left_s: float) -> None:
+            waited_for = names([node.name for node in nodes])
+            status.update(Text(f"waiting for {waited_for}, {left_s:.0f} s at most"))
+
+        yield tell

@@ -1,0 +1,75 @@
+"""The line over a node: who it is, how it is reached, what watching it costs."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.segment import Segment
+
+from gpuwatch.fleet.node import Node
+from gpuwatch.fleet.quantities import MEMORY, seconds_text
+from gpuwatch.tui.look import Look, clean
+from gpuwatch.tui.overview import STATE_SEVERITY, NodeView
+from gpuwatch.tui.widgets.lines import Page, Row
+from gpuwatch.tui.widgets.status_line import spread
+
+CLOCK_DOUBT_S = 1.0
+
+
+def software(node: Node) -> str:
+    """Driver, CUDA and agent."""
+    hello = node.hello
+    if hello is None:
+        return ""
+    parts = [("driver", hello.driver), ("CUDA", hello.cuda)]
+    return "  ".join(f"{word} {clean(value)}" for word, value in parts if value)
+
+
+def clock_text(node: Node) -> str:
+    """How far the node's clock is from ours."""
+    if node.clock is None:
+        return ""
+    offset, error = node.clock.offset_s, node.clock.error_s
+    return f"clock {offset * 1000:+.0f} ms (within {error * 1000:.0f})" if abs(offset) < CLOCK_DOUBT_S else f"clock {offset:+.1f} s off"
+
+
+def cost_text(node: Node) -> str:
+    """What the agent takes."""
+    if node.cost is None or node.cost.cpu_pct is None:
+        return ""
+    memory = "" if node.cost.rss_bytes is None else f" {MEMORY.format(node.cost.rss_bytes).strip()}"
+    dropped = f" {node.cost.dropped} dropped" if node.cost.dropped else ""
+    return f"agent {node.cost.cpu_pct:.1f}% CPU{memory}{dropped}"
+
+
+def header(view: NodeView, width: int, look: Look, now: float) -> Row:
+    """The whole line; the right part gives way first."""
+    node = view.node
+    left = [Segment(f" {clean(view.name)} ", look.brand), Segment(" "), look.mark(view.severity),
+            Segment(f" {view.state}", look.severity[STATE_SEVERITY[view.state]])]  # fmt: skip
+    age = node.age(now)
+    if view.state in ("stale", "lost") and age is not None:
+        left.append(Segment(f" for {seconds_text(age)}", look.severity["warning"]))
+    left.append(Segment(f"  {view.ok + view.stuck} of {view.expected} GPUs  ", look.text))
+    right: list[Segment] = []
+    used = sum(s.cell_length for s in left)
+    for text in (software(node), f"age {seconds_text(age)}" if age is not None else "", cost_text(node), clock_text(node)):
+        if text and used + len(text) + 2 <= width:
+            right.append(Segment(text + "  ", look.dim))
+            used += len(text) + 2
+    return spread(left, right, width)
+
+
+class NodeHeader(Page, can_focus=False):
+    """One line."""
+
+    DEFAULT_CSS: ClassVar[str] = "NodeHeader { height: 1; background: $surface; overflow-y: hidden; }"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(id="node-header")
+        self.node_name = name
+
+    def build(self, width: int) -> list[Row]:
+        """The line."""
+        view = self.cockpit.overview.views.get(self.node_name)
+        return [header(view, width, self.look, self.scene.now)] if view else []

@@ -1,0 +1,240 @@
+"""The panes under a node's GPUs: processes, host, topology, notices, events. Each is made afresh by one function."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import ClassVar, TypeAlias
+
+from rich.segment import Segment
+
+from gpuwatch.fleet.quantities import MEMORY, RATE, UNKNOWN, seconds_text
+from gpuwatch.tui.graphs import bar
+from gpuwatch.tui.look import Look, Severity, clean, fit
+from gpuwatch.tui.overview import NodeView
+from gpuwatch.tui.widgets.lines import Page, Row, heading
+from gpuwatch.wire import Event, Process
+
+Builder: TypeAlias = "Callable[[NodeView, int, Look, float], list[Row]]"
+
+
+def note(text: str, look: Look) -> Row:
+    """A line that only explains."""
+    return (Segment(f" {clean(text)}", look.dim),)
+
+
+def _text(value: object) -> str:
+    return UNKNOWN if value is None else str(value)
+
+
+# --------------------------------------------------------------------------- processes
+
+
+def _held(process: Process, view: NodeView) -> tuple[str, float | None, float | None]:
+    """GPU numbers, memory and SM share over all GPUs that a process holds."""
+    index = {gpu.info.uuid: gpu.info.index for gpu in view.gpus}
+    numbers = ",".join(str(n) for n in sorted(index[h.uuid] for h in process.gpus if h.uuid in index))
+    memory = [h.memory_bytes for h in process.gpus if h.memory_bytes is not None]
+    shares = [h.sm_pct for h in process.gpus if h.sm_pct is not None]
+    return numbers or UNKNOWN, float(sum(memory)) if memory else None, max(shares, default=None)
+
+
+def _process_order(process: Process) -> tuple[int, int]:
+    return (1 << 30 if process.rank is None else process.rank, process.pid)
+
+
+def processes(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
+    """Who holds the GPUs, by rank."""
+    node = view.node
+    heading = f" {'rank':>5} {'pid':>8} {'user':<10} {'GPU':<5} {'memory':>7} {'SM':>5} {'CPU':>5} S "
+    job_width = 18 if width >= 110 else 0
+    heading += f"{'job or container':<18} " if job_width else ""
+    rows: list[Row] = [(Segment(fit(heading + "command", width), look.dim),)]
+    for process in sorted(node.processes, key=_process_order):
+        gpus, memory, share = _held(process, view)
+        sm, cpu = (UNKNOWN if v is None else f"{v:.0f}%" for v in (share, process.cpu_pct))
+        dead = process.state in ("D", "Z")
+        head = f" {_text(process.rank):>5} {process.pid:>8} {fit(process.user or UNKNOWN, 10)} {fit(gpus, 5)} "
+        numbers = f"{MEMORY.format(memory).strip():>7} {sm:>5} {cpu:>5} "
+        job = fit(process.job or process.container or UNKNOWN, 18) + " " if job_width else ""
+        command = clean(process.command or process.name)
+        room = width - len(head) - len(numbers) - 2 - job_width - bool(job_width)
+        rows.append((
+            Segment(head, look.strong if process.rank is not None else look.text), Segment(numbers, look.text),
+            Segment(fit(process.state or "-", 1) + " ", look.severity["critical"] if dead else look.dim),
+            Segment(job, look.dim), Segment(fit(command, room), look.text),
+        ))  # fmt: skip
+    if not node.processes:
+        said = "no process holds a GPU" if node.processes_at is not None else "no process list yet"
+        rows.append(note(said, look))
+    if node.processes_partial:
+        rows.append((Segment(f" incomplete: {clean(node.processes_partial)}", look.severity["warning"]),))
+    if node.processes_at is not None and now - node.processes_at > 15:
+        rows.append(note(f"this list is {seconds_text(now - node.processes_at)} old", look))
+    return rows
+
+
+# --------------------------------------------------------------------------- host
+
+
+def _meter(word: str, share: float | None, text: str, width: int, look: Look, *, high: float = 95.0) -> Row:
+    severity: Severity = "warning" if share is not None and share >= high else "ok"
+    cells = max(8, min(30, width - 42))
+    return (Segment(f"  {fit(word, 15)} ", look.dim),
+            *bar(None if share is None else share / 100, cells, look, look.severity[severity]),
+            Segment(f" {UNKNOWN if share is None else f'{share:.0f}%':>4}  {text}", look.text))  # fmt: skip
+
+
+def _share(used: float | None, total: float | None) -> float | None:
+    return None if used is None or not total else 100.0 * used / total
+
+
+def _of(used: float | None, total: float | None) -> str:
+    return f"{MEMORY.format(used).strip()} of {MEMORY.format(total).strip()}"
+
+
+def _rates(rx: float | None, tx: float | None) -> str:
+    return f"in {RATE.format(rx)}B/s  out {RATE.format(tx)}B/s"
+
+
+def host(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
+    """CPU, memory, disks and ports."""
+    node, sample = view.node, view.node.host
+    if sample is None:
+        return [note("no host sample yet", look)]
+    hello = node.hello
+    loads = " ".join(UNKNOWN if v is None else f"{v:.1f}" for v in (sample.load_1m, sample.load_5m, sample.load_15m))
+    cores = f" on {hello.cpu_count} CPUs" if hello and hello.cpu_count else ""
+    wait = "" if sample.iowait_pct is None else f"  I/O wait {sample.iowait_pct:.0f}%"
+    rows = [
+        _meter("CPU", sample.cpu_pct, f"load {loads}{cores}{wait}", width, look),
+        _meter("memory", _share(sample.memory_used_bytes, sample.memory_total_bytes),
+               _of(sample.memory_used_bytes, sample.memory_total_bytes), width, look),
+        note(" swap            none", look) if sample.swap_total_bytes == 0 else _meter("swap", _share(sample.swap_used_bytes, sample.swap_total_bytes),
+               _of(sample.swap_used_bytes, sample.swap_total_bytes), width, look, high=50.0),
+    ]  # fmt: skip
+    for disk in sample.disks or ():
+        kind = f"  {clean(disk.filesystem)}" if disk.filesystem else ""
+        rows.append(_meter(disk.mount, _share(disk.used_bytes, disk.total_bytes),
+                           _of(disk.used_bytes, disk.total_bytes) + kind, width, look))  # fmt: skip
+    for nic in sample.nics or ():
+        down = nic.state not in (None, "up")
+        speed = "" if nic.speed_bps is None else f"  {nic.speed_bps * 8 / 1e9:.0f} Gbit/s"
+        faults = "".join(f"  {word} {n}" for word, n in (("errors", nic.errors), ("drops", nic.drops)) if n)
+        rows.append((look.mark("unknown" if down else "ok"), Segment(f" {fit(nic.name, 15)} ", look.text),
+                     Segment(f"{_rates(nic.rx_bps, nic.tx_bps)}{speed}  {clean(nic.state or UNKNOWN)}", look.text),
+                     Segment(faults, look.severity["warning"])))  # fmt: skip
+    for port in sample.ib or ():
+        up = port.state == "ACTIVE"
+        rate = "" if port.rate_gbps is None else f"  {port.rate_gbps:.0f} Gbit/s"
+        faults = "".join(f"  {clean(word)} {n}" for word, n in (port.errors or {}).items() if n)
+        rows.append((look.mark("ok" if up else "critical"), Segment(f" {fit(f'{port.device}/{port.port}', 15)} ", look.text),
+                     Segment(f"{_rates(port.rx_bps, port.tx_bps)}{rate}  ", look.text),
+                     Segment(clean(port.state or UNKNOWN), look.text if up else look.severity["critical"]),
+                     Segment(faults, look.severity["warning"])))  # fmt: skip
+    age = "" if node.host_at is None else f"read {seconds_text(max(0.0, now - node.host_at))} ago"
+    machine = ", ".join(clean(t) for t in ((hello.cpu_model, hello.os, hello.kernel) if hello else ()) if t)
+    return [*rows, note("  ".join(part for part in (machine, age) if part), look)]
+
+
+# --------------------------------------------------------------------------- topology
+
+
+def topology(view: NodeView, width: int, look: Look, now: float) -> list[Row]:  # noqa: ARG001 - a Builder
+    """How the GPUs reach each other."""
+    hello = view.node.hello
+    if hello is None or hello.topology is None:
+        return [note("the driver tells no topology", look)]
+    index = {gpu.info.uuid: gpu.info.index for gpu in view.gpus}
+    names = [f"GPU{index.get(uuid, '?')}" for uuid in hello.topology.uuids]
+    rows: list[Row] = [(Segment("       " + "".join(fit(n, 6) for n in names), look.dim),)]
+    for name, links in zip(names, hello.topology.links, strict=False):
+        cells = [Segment(f" {name:<6}", look.dim)]
+        for link in links:
+            near = link.startswith("NV")
+            style = look.dim if link == "X" else look.severity["ok"] if near else look.text
+            cells.append(Segment(fit(link, 6), style))
+        rows.append(tuple(cells))
+    meaning = "NVn: n NVLinks   PIX, PXB: PCIe switches   PHB: host bridge   NODE: same NUMA node   SYS: across"
+    return [*rows, note(meaning, look)]
+
+
+# --------------------------------------------------------------------------- notices and events
+
+
+def notices(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
+    """What is wrong or cannot be read, and the remedy; then the conditions that hold now, with their evidence."""
+    rows: list[Row] = []
+    for condition in view.conditions:
+        mark: Severity = condition.severity
+        rows.append((look.mark(mark), Segment(f" {clean(condition.text)}", look.severity[mark])))
+        if condition.evidence:
+            rows.append((Segment(fit(f"   because {condition.evidence}", width), look.dim),))
+    hello = view.node.hello
+    for notice in hello.notices if hello else ():
+        rows.append((look.mark(notice.severity), Segment(f" {clean(notice.text)}", look.severity[notice.severity])))
+        if notice.remedy:
+            rows.append((Segment(fit(f"   {look.glyphs.slope} {notice.remedy}", width), look.text),))
+    node = view.node
+    if node.link.reason:
+        rows.append((look.mark("warning"), Segment(f" link: {clean(node.link.reason)}", look.text)))
+        if node.link.retry_at is not None and node.link.retry_at > now:
+            rows.append(note(f"  next attempt in {seconds_text(node.link.retry_at - now)}", look))
+    if node.refused:
+        rows.append(note(f"{node.refused} lines refused, the last: {node.refused_reason}", look))
+    if node.link.noise:
+        rows.append(note(f"the login shell printed: {node.link.noise}", look))
+    return rows or [note("nothing wrong that gpuwatch can see", look)]
+
+
+def event_row(event: Event, width: int, look: Look, where: str = "") -> list[Row]:
+    """An event, and its remedy under it."""
+    clock = time.strftime("%H:%M:%S", time.localtime(event.t))
+    severity: Severity = event.severity
+    times = f" x{event.count}" if event.count > 1 else ""
+    detail = f"  {clean(event.detail)}" if event.detail else ""
+    head = f" {clock} {where}"
+    rows: list[Row] = [(
+        look.mark(severity), Segment(head, look.dim), Segment(f" {clean(event.title)}{times}", look.severity[severity]),
+        Segment(detail, look.text),
+    )]  # fmt: skip
+    if event.remedy:
+        rows.append((Segment(fit(f"   {look.glyphs.slope} {event.remedy}", width), look.text),))
+    return rows
+
+
+def events(view: NodeView, width: int, look: Look, now: float) -> list[Row]:  # noqa: ARG001 - a Builder
+    """What happened, the newest first."""
+    index = {gpu.info.uuid: gpu.info.index for gpu in view.gpus}
+    rows: list[Row] = []
+    for event in reversed(view.node.events):
+        where = f"GPU {index[event.gpu]}" if event.gpu in index else ""
+        rows += event_row(event, width, look, where)
+    source = view.node.hello.kernel_log if view.node.hello else None
+    missing = "" if source else "; the kernel log cannot be read here"
+    return rows or [note(f"nothing happened since gpuwatch looks on{missing}", look)]
+
+
+def digest(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
+    """Host, health and events under each other, where a wide screen has room for them beside the processes."""
+    rows: list[Row] = []
+    for title, builder in (("Health", notices), ("Host", host), ("Events", events)):
+        rows += [heading(title, width, look), *builder(view, width, look, now)]
+    return rows
+
+
+class NodePane(Page):
+    """One pane of a node."""
+
+    DEFAULT_CSS: ClassVar[str] = "NodePane { height: 1fr; }"
+
+    def __init__(self, name: str, builder: Builder, *, id: str, titled: bool = False) -> None:  # noqa: A002 - textual's
+        super().__init__(id=id)
+        self.node_name = name
+        self._builder = builder
+        self.pinned = 1 if titled else 0
+
+    def build(self, width: int) -> list[Row]:
+        """The lines that the builder makes."""
+        view = self.cockpit.overview.views.get(self.node_name)
+        return [] if view is None else self._builder(view, width, self.look, self.scene.now)

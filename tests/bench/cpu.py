@@ -1,0 +1,57 @@
+"""CPU time and memory of other processes, from /proc."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+TICK = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    what: str
+    measured: str
+    goal: str
+    holds: bool | None
+    """None: nothing to compare with."""
+
+
+def cpu_s(pid: int) -> float:
+    """User and system seconds of one process so far, its ended children included."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(int(field) for field in fields[11:15]) / TICK
+
+
+def rss_bytes(pid: int) -> int:
+    """Resident memory now."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
+
+
+def shares(pids: Iterable[int], seconds: float) -> list[float]:
+    """Share of one core that each process used over the next `seconds`, all at the same time."""
+    listed = list(pids)
+    before = [cpu_s(pid) for pid in listed]
+    began = time.monotonic()
+    time.sleep(seconds)
+    took = time.monotonic() - began
+    return [(cpu_s(pid) - start) / took for pid, start in zip(listed, before, strict=True)]
+
+
+def children(pid: int) -> list[int]:
+    """All descendants of a process, parents first."""
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        parent = waiting.pop()
+        for task in Path(f"/proc/{parent}/task").glob("*/children"):
+            own = [int(child) for child in task.read_text().split()]
+            found += own
+            waiting += own
+    return found

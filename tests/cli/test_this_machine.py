@@ -1,0 +1,69 @@
+"""`--local` with the real agent on the fake driver, through the ordinary loader."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import gpuwatch
+from tests.fake_nvml.build import FakeNvml, build
+from tests.parts import need
+
+WAIT = ("--wait", "60")
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    need("gcc")
+    return build(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def driver(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
+    fake = FakeNvml(library, tmp_path)
+    for name, value in fake.env().items():
+        monkeypatch.setenv(name, value)
+    return fake
+
+
+def test_eight_gpus_of_this_machine(driver: FakeNvml) -> None:
+    driver.set("set 5 utilization 42", "set 5 power_mw 123000", "set 5 temperature 0")
+    done = gpuwatch("once", "--local", "--json", *WAIT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (node,) = json.loads(done.stdout)["nodes"]
+    gpus = node["gpus"]
+    assert [gpu["index"] for gpu in gpus] == list(range(8))
+    assert (gpus[5]["utilization_pct"], gpus[5]["power_w"], gpus[5]["temperature_c"]) == (42, 123, 0)
+    assert gpus[5]["fan_pct"] is None
+    assert gpus[5]["missing"]["fan_pct"] == "not_supported"
+    assert node["host"]["cpu_pct"] is not None
+
+
+def test_a_hung_gpu_is_named_with_its_call_while_the_others_have_values(driver: FakeNvml) -> None:
+    driver.set("hang 3 nvmlDeviceGetUtilizationRates")
+    done = gpuwatch("once", "--local", "--json", *WAIT)
+    facts = json.loads(done.stdout)
+    gpus = facts["nodes"][0]["gpus"]
+    assert done.returncode == 1
+    assert facts["healthy"] is False
+    assert (gpus[3]["state"], gpus[3]["stuck_in"]) == ("stuck", "nvmlDeviceGetUtilizationRates")
+    assert gpus[3]["stuck_s"] > 0
+    assert all(gpu["utilization_pct"] is not None for gpu in gpus if gpu["index"] != 3)
+
+
+def test_dmon_of_this_machine(driver: FakeNvml) -> None:
+    driver.set("gpus 2", "set * power_mw 200000")
+    done = gpuwatch("dmon", "--local", "-s", "p", "-c", "2")
+    rows = [line.split() for line in done.stdout.splitlines() if not line.startswith("#")]
+    assert done.returncode == 0, done.stderr
+    assert [(row[1], row[2]) for row in rows] == [("0", "200"), ("1", "200")] * 2
+
+
+def test_a_machine_without_a_gpu_is_healthy_and_says_so_plainly(driver: FakeNvml) -> None:
+    driver.set("gpus 0")
+    done = gpuwatch("once", "--local", *WAIT)
+    assert done.returncode == 0, done.stdout
+    assert "no GPU" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr

@@ -1,0 +1,135 @@
+"""An ssh server that asks questions, made of paramiko's server mode: sshd cannot without PAM and real passwords."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import paramiko
+
+
+@dataclass
+class Asking:
+    """What it asks and what it takes. Runs as a jump host: a direct-tcpip channel is relayed to 127.0.0.1."""
+
+    methods: str = "keyboard-interactive"
+    prompts: tuple[tuple[str, bool], ...] = (("Code: ", False),)
+    answers: tuple[str, ...] = ("123456",)
+    password: str = ""
+    partial_key: bool = False
+    """A key is needed first, any key."""
+    port: int = 0
+    logins: int = 0
+    running: list[paramiko.Transport] = field(default_factory=list)
+    threads: list[threading.Thread] = field(default_factory=list)
+
+
+class _Session(paramiko.ServerInterface):
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+        self._keyed = not asking.partial_key
+        self.target: dict[int, tuple[str, int]] = {}
+
+    def get_allowed_auths(self, username: str) -> str:  # noqa: ARG002  # the interface's
+        return self._asking.methods if self._keyed else "publickey"
+
+    def check_auth_none(self, username: str) -> int:  # noqa: ARG002
+        return paramiko.AUTH_FAILED
+
+    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:  # noqa: ARG002
+        if not self._asking.partial_key:
+            return paramiko.AUTH_FAILED
+        self._keyed = True
+        return paramiko.AUTH_PARTIALLY_SUCCESSFUL
+
+    def check_auth_password(self, username: str, password: str) -> int:  # noqa: ARG002
+        return self._judge("password" in self._asking.methods and password == self._asking.password)
+
+    def check_auth_interactive(
+        self, username: str, submethods: str | bytes
+    ) -> int | paramiko.InteractiveQuery:  # noqa: ARG002
+        if not self._keyed or "keyboard-interactive" not in self._asking.methods:
+            return paramiko.AUTH_FAILED
+        return paramiko.InteractiveQuery("Second factor", "\x1b]0;evil\x07look", *self._asking.prompts)
+
+    def check_auth_interactive_response(self, responses: list[str]) -> int | paramiko.InteractiveQuery:
+        return self._judge(tuple(responses) == self._asking.answers)
+
+    def check_channel_request(self, kind: str, chanid: int) -> int:  # noqa: ARG002
+        return paramiko.OPEN_SUCCEEDED
+
+    def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:  # noqa: ARG002
+        return True
+
+    def check_channel_direct_tcpip_request(
+        self,
+        chanid: int,
+        origin: tuple[str, int],
+        destination: tuple[str, int],  # noqa: ARG002
+    ) -> int:
+        self.target[chanid] = destination
+        return paramiko.OPEN_SUCCEEDED
+
+    def _judge(self, right: bool) -> int:
+        self._asking.logins += right
+        return paramiko.AUTH_SUCCESSFUL if right else paramiko.AUTH_FAILED
+
+
+@contextlib.contextmanager
+def asking_server(asking: Asking, host_key: Path) -> Iterator[Asking]:
+    """Serve until the end of the block."""
+    key = paramiko.Ed25519Key.from_private_key_file(str(host_key))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        asking.port = listener.getsockname()[1]
+        accepting = threading.Thread(target=_accept, args=(listener, asking, key))
+        accepting.start()
+        try:
+            yield asking
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            accepting.join()
+            for transport in asking.running:
+                transport.close()
+            for thread in asking.threads:
+                thread.join(10)
+
+
+def _accept(listener: socket.socket, asking: Asking, key: paramiko.PKey) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            connection, _ = listener.accept()
+            transport = paramiko.Transport(connection)
+            transport.add_server_key(key)
+            session = _Session(asking)
+            asking.running.append(transport)
+            with contextlib.suppress(paramiko.SSHException, EOFError):
+                transport.start_server(event=threading.Event(), server=session)
+            _spawn(asking, lambda t=transport, s=session: _serve_channels(t, s, asking))
+
+
+def _serve_channels(transport: paramiko.Transport, session: _Session, asking: Asking) -> None:
+    while transport.is_alive():
+        channel = transport.accept(0.1)
+        if channel is not None and channel.chanid in session.target:
+            sock = socket.create_connection(session.target[channel.chanid])
+            _spawn(asking, lambda s=sock, c=channel: _pump(s.recv, c.sendall, c.close))
+            _spawn(asking, lambda s=sock, c=channel: _pump(c.recv, s.sendall, s.close))
+
+
+def _pump(
+    read: Callable[[int], bytes], write: Callable[[bytes], object], close: Callable[[], object]
+) -> None:
+    with contextlib.suppress(OSError, EOFError):
+        while data := read(65536):
+            write(data)
+    close()
+
+
+def _spawn(asking: Asking, work: Callable[[], object]) -> None:
+    thread = threading.Thread(target=work, daemon=True)
+    asking.threads.append(thread)
+    thread.start()

@@ -1,0 +1,301 @@
+"""Host keys against the real `ssh` as oracle: the same known_hosts must give the same verdict."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import hmac
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gpuwatch.hosts.plan import NodeSpec
+from gpuwatch.link.carrier import CarrierError
+from tests.parts import need
+from tests.ssh.dial import dialing, refusal, says
+from tests.sshd import Client, Sshd, make_key, public_key, sign_key
+
+FAST = ("-o", "KexAlgorithms=curve25519-sha256")
+
+
+@dataclass
+class Bench:
+    """Servers with every kind of host key, one client, and keys that nobody has."""
+
+    client: Client
+    servers: dict[str, Sshd]
+    authority: str
+    stranger: str
+
+    def name(self, server: str) -> str:
+        return f"[127.0.0.1]:{self.servers[server].port}"
+
+    def key(self, kind: str, server: str = "plain") -> str:
+        return public_key(self.servers[server].folder / f"host_{kind}")
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    folder = tmp_path_factory.mktemp("host-keys")
+    client = Client(folder / "client")
+    authority = make_key(folder / "authority")
+    stranger = make_key(folder / "stranger")
+    certificates = {
+        "certified": {"principals": "127.0.0.1,gpu-1.example"},
+        "expired": {"principals": "127.0.0.1", "validity": "20200101:20210101"},
+        "misnamed": {"principals": "other.example"},
+        "unnamed": {},
+    }
+    with contextlib.ExitStack() as running:
+        servers = {
+            "plain": Sshd(folder / "plain", client=client, names=(), host_keys=("ed25519", "rsa", "ecdsa"))
+        }
+        for name, words in certificates.items():
+            line = f"HostCertificate {folder / name / 'host_ed25519-cert.pub'}"
+            servers[name] = Sshd(folder / name, client=client, names=(), lines=[line])
+            sign_key(authority, folder / name / "host_ed25519", host=True, **words)
+        line = f"HostCertificate {folder / 'rsa' / 'host_rsa-cert.pub'}"
+        servers["rsa"] = Sshd(folder / "rsa", client=client, names=(), host_keys=("rsa",), lines=[line])
+        sign_key(authority, folder / "rsa" / "host_rsa", host=True, principals="127.0.0.1")
+        line = f"HostCertificate {folder / 'personal' / 'host_ed25519-cert.pub'}"
+        servers["personal"] = Sshd(folder / "personal", client=client, names=(), lines=[line])
+        sign_key(authority, folder / "personal" / "host_ed25519", principals="127.0.0.1")
+        for server in servers.values():
+            running.enter_context(server)
+        yield Bench(client, servers, public_key(authority), public_key(stranger))
+
+
+def hashed(name: str) -> str:
+    salt = b"01234567890123456789"
+    digest = hmac.new(salt, name.encode(), hashlib.sha1).digest()
+    return f"|1|{base64.b64encode(salt).decode()}|{base64.b64encode(digest).decode()}"
+
+
+Lines = Callable[[Bench, str], str]
+ALIAS = ("HostKeyAlias gpu-1.example",)
+CASES: dict[str, tuple[str, Lines, tuple[str, ...]]] = {
+    # name: (server, known_hosts, lines for the Host block)
+    "empty": ("plain", lambda b, n: "", ()),
+    "plain": ("plain", lambda b, n: f"{n} {b.key('ed25519')}", ()),
+    "only rsa is known": ("plain", lambda b, n: f"{n} {b.key('rsa')}", ()),
+    "only ecdsa is known": ("plain", lambda b, n: f"{n} {b.key('ecdsa')}", ()),
+    "several keys": ("plain", lambda b, n: f"{n} {b.key('rsa')}\n{n} {b.key('ed25519')} comment here", ()),
+    "one right and one wrong of a type": (
+        "plain",
+        lambda b, n: f"{n} {b.stranger}\n{n} {b.key('ed25519')}",
+        (),
+    ),
+    "changed": ("plain", lambda b, n: f"{n} {b.stranger}", ()),
+    "changed, other type unknown": ("plain", lambda b, n: f"{n} {b.key('rsa', 'rsa')}", ()),
+    "hashed": ("plain", lambda b, n: f"{hashed(n)} {b.key('ed25519')}", ()),
+    "hashed, other host": ("plain", lambda b, n: f"{hashed('other')} {b.key('ed25519')}", ()),
+    "bad hash": ("plain", lambda b, n: f"|1|nonsense|more {b.key('ed25519')}", ()),
+    "bare name, any port": ("plain", lambda b, n: f"127.0.0.1 {b.key('ed25519')}", ()),
+    "bare name, changed": ("plain", lambda b, n: f"127.0.0.1 {b.stranger}", ()),
+    "other port": ("plain", lambda b, n: f"[127.0.0.1]:1 {b.key('ed25519')}", ()),
+    "list of names": ("plain", lambda b, n: f"a.example,{n},b.example {b.key('ed25519')}", ()),
+    "wildcard": ("plain", lambda b, n: f"[127.0.*]:* {b.key('ed25519')}", ()),
+    "question mark": ("plain", lambda b, n: f"[127.0.0.?]:* {b.key('ed25519')}", ()),
+    "star": ("plain", lambda b, n: f"* {b.key('ed25519')}", ()),
+    "negation": ("plain", lambda b, n: f"*,!{n} {b.key('ed25519')}", ()),
+    "negation first": ("plain", lambda b, n: f"!{n},* {b.key('ed25519')}", ()),
+    "negation of another": ("plain", lambda b, n: f"!other,[127*]:* {b.key('ed25519')}", ()),
+    "only a negation": ("plain", lambda b, n: f"!other {b.key('ed25519')}", ()),
+    "two spaces and tabs": ("plain", lambda b, n: f"  {n}  \t{b.key('ed25519').replace(' ', '   ')}", ()),
+    "malformed lines first": (
+        "plain",
+        lambda b, n: f"x\n@what {n} ssh-rsa\n{n} ssh-ed25519 !!!\n# c\n\n{n} {b.key('ed25519')}",
+        (),
+    ),
+    "type does not fit the key": ("plain", lambda b, n: f"{n} ssh-rsa {b.key('ed25519').split()[1]}", ()),
+    "revoked and known": (
+        "plain",
+        lambda b, n: f"{n} {b.key('ed25519')}\n@revoked {n} {b.key('ed25519')}",
+        (),
+    ),
+    "revoked for all": ("plain", lambda b, n: f"@revoked * {b.key('ed25519')}\n{n} {b.key('ed25519')}", ()),
+    "another key revoked": ("plain", lambda b, n: f"{n} {b.key('ed25519')}\n@revoked * {b.stranger}", ()),
+    "revoked for another host": (
+        "plain",
+        lambda b, n: f"{n} {b.key('ed25519')}\n@revoked other {b.key('ed25519')}",
+        (),
+    ),
+    "alias": ("plain", lambda b, n: f"gpu-1.example {b.key('ed25519')}", ALIAS),
+    "alias, known by address": ("plain", lambda b, n: f"{n} {b.key('ed25519')}", ALIAS),
+    "authority for a server without a certificate": (
+        "plain",
+        lambda b, n: f"@cert-authority * {b.authority}",
+        (),
+    ),
+    "authority": ("certified", lambda b, n: f"@cert-authority {n} {b.authority}", ()),
+    "authority by pattern": ("certified", lambda b, n: f"@cert-authority [127.*]:* {b.authority}", ()),
+    "authority, bare name": ("certified", lambda b, n: f"@cert-authority 127.0.0.1 {b.authority}", ()),
+    "authority, alias is a principal": (
+        "certified",
+        lambda b, n: f"@cert-authority *.example {b.authority}",
+        ALIAS,
+    ),
+    "authority for another host": ("certified", lambda b, n: f"@cert-authority x {b.authority}", ()),
+    "another authority": ("certified", lambda b, n: f"@cert-authority * {b.stranger}", ()),
+    "authority revoked": (
+        "certified",
+        lambda b, n: f"@cert-authority * {b.authority}\n@revoked * {b.authority}",
+        (),
+    ),
+    "certified key revoked": (
+        "certified",
+        lambda b, n: f"@cert-authority * {b.authority}\n@revoked * {b.key('ed25519', 'certified')}",
+        (),
+    ),
+    "certified key known as plain": ("certified", lambda b, n: f"{n} {b.key('ed25519', 'certified')}", ()),
+    "the authority's key as a plain key": ("certified", lambda b, n: f"{n} {b.authority}", ()),
+    "expired": ("expired", lambda b, n: f"@cert-authority * {b.authority}", ()),
+    "expired, key known": (
+        "expired",
+        lambda b, n: f"@cert-authority * {b.authority}\n{n} {b.key('ed25519', 'expired')}",
+        (),
+    ),
+    "wrong principal": ("misnamed", lambda b, n: f"@cert-authority * {b.authority}", ()),
+    "wrong principal, plain key changed": (
+        "misnamed",
+        lambda b, n: f"@cert-authority * {b.authority}\n{n} {b.stranger}",
+        (),
+    ),
+    "no principals": ("unnamed", lambda b, n: f"@cert-authority * {b.authority}", ()),
+    "rsa authority": ("rsa", lambda b, n: f"@cert-authority * {b.authority}", ()),
+    "user certificate as a host's": ("personal", lambda b, n: f"@cert-authority * {b.authority}", ()),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_same_verdict_as_ssh(bench: Bench, case: str) -> None:
+    server, lines, options = CASES[case]
+    sshd, name = bench.servers[server], f"node-{list(CASES).index(case)}"
+    bench.client.add_host(name, sshd.port, sshd.user, *options)
+    bench.client.known_hosts.write_text(lines(bench, bench.name(server)) + "\n")
+
+    oracle = bench.client.ssh("-o", "StrictHostKeyChecking=yes", *FAST, name, "echo in")
+    assert (oracle.stdout == "in\n") != ("Host key verification failed" in oracle.stderr)
+    try:
+        ours = says(NodeSpec(name), bench.client.options())
+    except CarrierError as error:
+        assert error.final
+        ours = ""
+
+    assert ours == oracle.stdout.strip(), oracle.stderr
+
+
+def test_keys_of_every_file_count(bench: Bench, tmp_path: Path) -> None:
+    sshd = bench.servers["plain"]
+    bench.client.known_hosts.write_text("")
+    (tmp_path / "more").write_text(f"{bench.name('plain')} {bench.key('ed25519')}\n")
+    (tmp_path / "global").write_text(f"@revoked * {bench.stranger}\n")
+    bench.client.add_host(
+        "two-files",
+        sshd.port,
+        sshd.user,
+        f"UserKnownHostsFile {bench.client.known_hosts} {tmp_path / 'more'}",
+        f"GlobalKnownHostsFile {tmp_path / 'global'}",
+    )
+    with dialing(NodeSpec("two-files"), bench.client.options()) as dial:
+        carrier = dial("true")
+        assert carrier.facts.verified_by == f"key at {tmp_path / 'more'}:1"
+        assert carrier.facts.host_key.startswith("ED25519 SHA256:")
+        carrier.close()
+
+
+def test_a_global_revocation_beats_the_users_file(bench: Bench, tmp_path: Path) -> None:
+    sshd = bench.servers["plain"]
+    bench.client.known_hosts.write_text(f"{bench.name('plain')} {bench.key('ed25519')}\n")
+    (tmp_path / "global").write_text(f"@revoked * {bench.key('ed25519')}\n")
+    bench.client.add_host("revoked", sshd.port, sshd.user, f"GlobalKnownHostsFile {tmp_path / 'global'}")
+    error = refusal(NodeSpec("revoked"), bench.client.options(accept_new_host_keys=True))
+    assert error.final
+    assert f"revoked at {tmp_path / 'global'}:1" in str(error)
+
+
+def test_revoked_host_keys_file(bench: Bench, tmp_path: Path) -> None:
+    sshd = bench.servers["plain"]
+    bench.client.known_hosts.write_text(f"{bench.name('plain')} {bench.key('ed25519')}\n")
+    (tmp_path / "revoked").write_text(f"{bench.stranger}\n{bench.key('ed25519')} lost\n")
+    bench.client.add_host("listed", sshd.port, sshd.user, f"RevokedHostKeys {tmp_path / 'revoked'}")
+    bench.client.add_host("binary", sshd.port, sshd.user, f"RevokedHostKeys {tmp_path / 'krl'}")
+    subprocess.run(
+        [need("ssh-keygen"), "-q", "-k", "-f", str(tmp_path / "krl"), str(tmp_path / "revoked")], check=True
+    )
+    assert "revoked" in str(refusal(NodeSpec("listed"), bench.client.options()))
+    assert "binary list" in str(refusal(NodeSpec("binary"), bench.client.options()))
+
+
+def test_an_unknown_key_is_named_with_the_command_that_accepts_it(bench: Bench) -> None:
+    sshd = bench.servers["plain"]
+    bench.client.known_hosts.write_text("")
+    bench.client.add_host("unknown", sshd.port, sshd.user)
+    error = refusal(NodeSpec("unknown"), bench.client.options())
+    shown = subprocess.run(
+        [need("ssh-keygen"), "-lf", str(sshd.host_keys[0])], check=True, capture_output=True, text=True
+    ).stdout.split()[1]
+    assert error.final
+    assert shown in str(error)
+    assert f"ssh -F {bench.client.config} -o StrictHostKeyChecking=ask unknown true" in str(error)
+    assert "--accept-new-host-keys" in str(error)
+    assert bench.client.known_hosts.read_text() == ""
+
+
+@pytest.mark.parametrize("hash_names", ["yes", "no"])
+def test_accepting_records_a_line_that_ssh_understands(bench: Bench, hash_names: str) -> None:
+    sshd, name = bench.servers["plain"], f"accept-{hash_names}"
+    bench.client.known_hosts.unlink()
+    bench.client.add_host(name, sshd.port, sshd.user, f"HashKnownHosts {hash_names}")
+    spec = NodeSpec(name)
+    assert says(spec, bench.client.options(accept_new_host_keys=True)) == "in"
+    recorded = bench.client.known_hosts.read_text()
+    assert bench.client.known_hosts.stat().st_mode & 0o777 == 0o600
+    assert (bench.name("plain") in recorded) == (hash_names == "no")
+    assert says(spec, bench.client.options()) == "in"
+    assert bench.client.ssh("-o", "StrictHostKeyChecking=yes", *FAST, name, "echo in").stdout == "in\n"
+    assert says(spec, bench.client.options(accept_new_host_keys=True)) == "in"
+    assert bench.client.known_hosts.read_text() == recorded
+
+
+def test_accepting_ends_an_unfinished_line_first(bench: Bench) -> None:
+    sshd = bench.servers["plain"]
+    bench.client.add_host("append", sshd.port, sshd.user)
+    bench.client.known_hosts.write_text(f"other.example {bench.stranger}")
+    assert says(NodeSpec("append"), bench.client.options(accept_new_host_keys=True)) == "in"
+    first, second = bench.client.known_hosts.read_text().splitlines()
+    assert first == f"other.example {bench.stranger}"
+    assert second.startswith(bench.name("plain"))
+
+
+def test_a_changed_key_is_refused_even_when_new_ones_are_accepted(bench: Bench) -> None:
+    sshd = bench.servers["plain"]
+    bench.client.add_host("changed", sshd.port, sshd.user)
+    before = f"# mine\n{bench.name('plain')} {bench.stranger}\n"
+    bench.client.known_hosts.write_text(before)
+    error = refusal(NodeSpec("changed"), bench.client.options(accept_new_host_keys=True))
+    assert error.final
+    assert f"{bench.client.known_hosts}:2" in str(error)
+    assert f"ssh-keygen -f {bench.client.known_hosts} -R '{bench.name('plain')}'" in str(error)
+    assert bench.client.known_hosts.read_text() == before
+
+
+def test_a_certificate_is_named_in_the_facts(bench: Bench) -> None:
+    sshd = bench.servers["certified"]
+    bench.client.add_host("by-authority", sshd.port, sshd.user)
+    bench.client.known_hosts.write_text(f"@cert-authority [127.*]:* {bench.authority}\n")
+    with dialing(NodeSpec("by-authority"), bench.client.options()) as dial:
+        carrier = dial("true")
+        assert carrier.facts.verified_by == f"certificate authority at {bench.client.known_hosts}:1"
+        carrier.close()
+
+
+def test_why_a_certificate_does_not_help_is_said(bench: Bench) -> None:
+    sshd = bench.servers["expired"]
+    bench.client.add_host("too-old", sshd.port, sshd.user)
+    bench.client.known_hosts.write_text(f"@cert-authority * {bench.authority}\n")
+    assert "it has expired" in str(refusal(NodeSpec("too-old"), bench.client.options()))

@@ -1,0 +1,109 @@
+"""Passwords and keyboard-interactive: asked before the screen starts, never after."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuwatch.hosts.plan import NodeSpec
+from gpuwatch.link.carrier import CarrierError
+from gpuwatch.link.ssh.dialing import SshDialing
+from tests.ssh.asking_server import Asking, asking_server
+from tests.ssh.dial import dialing, failure, refusal, until
+from tests.ssh.test_login import Asked
+from tests.sshd import Client, Sshd, make_key, public_key
+
+
+def know(client: Client, name: str, asking: Asking, key: Path) -> NodeSpec:
+    client.add_host(name, asking.port, "ada")
+    client.trust(f"[127.0.0.1]:{asking.port} {public_key(key)}")
+    return NodeSpec(name)
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Client:
+    return Client(tmp_path / "client")
+
+
+@pytest.fixture
+def host_key(tmp_path: Path) -> Path:
+    return make_key(tmp_path / "asking_host")
+
+
+@pytest.mark.parametrize(
+    "methods", ["password", "keyboard-interactive", "publickey,keyboard-interactive,password"]
+)
+def test_one_password_asked_once(client: Client, host_key: Path, methods: str) -> None:
+    asking = Asking(methods=methods, prompts=(("Password: ", False),), answers=("s3cret",), password="s3cret")
+    with asking_server(asking, host_key):
+        spec = know(client, "by-password", asking, host_key)
+        ask = Asked("s3cret")
+        with dialing(spec, client.options(ask_password=True), ask) as dial:
+            carrier = dial("true")
+            assert carrier.facts.authenticated_by in methods
+            carrier.close()
+        assert ask.questions == [("Password for the nodes: ", True)]
+
+
+def test_a_password_is_no_one_time_code(client: Client, host_key: Path) -> None:
+    asking = Asking(prompts=(("Code: ", True), ("PIN: ", False)), answers=("s3cret", "s3cret"))
+    with asking_server(asking, host_key):
+        spec = know(client, "codes", asking, host_key)
+        error = refusal(spec, client.options(ask_password=True), ask=Asked("s3cret"))
+        assert error.final
+        assert "s3cret" not in str(error)
+
+
+def test_without_answers_the_sentence_names_the_remedy(client: Client, host_key: Path) -> None:
+    with asking_server(Asking(), host_key) as asking:
+        error = refusal(know(client, "node", asking, host_key), client.options())
+        assert error.final
+        assert "it offers keyboard-interactive" in str(error)
+        assert "--ask-password" in str(error)
+
+
+def test_a_jump_host_asks_a_person_before_the_screen(client: Client, host_key: Path, tmp_path: Path) -> None:
+    asking = Asking(prompts=(("Code: ", True), ("PIN: ", False)), answers=("123456", "99"), partial_key=True)
+    with asking_server(asking, host_key), Sshd(tmp_path / "node", client=client, names=("a", "b")) as node:
+        know(client, "bastion", asking, host_key)
+        ask = Asked("123456", "99")
+        specs = [NodeSpec(name, jump="bastion") for name in node.names]
+        everyone = SshDialing(specs, client.options(), ask)
+        try:
+            assert [secret for _, secret in ask.questions] == [False, True]
+            assert ask.questions[0][0] == f"ada@127.0.0.1:{asking.port}: Second factor ]0;evil look Code: "
+            for spec in specs:
+                carrier = everyone.dialer(spec)("echo in")
+                assert carrier.recv(10) == b"in\n"
+                carrier.close()
+            assert asking.logins == 1
+
+            for (
+                transport
+            ) in asking.running:  # it dies: nobody is asked again, the sentence says why it stays away
+                transport.close()
+            dial = everyone.dialer(specs[0])
+            until(lambda: "jump host is not available" in str(failure(dial)), "the death is noticed")
+            assert failure(dial).final
+            assert len(ask.questions) == 2
+        finally:
+            everyone.close()
+
+
+def test_ctrl_c_at_a_question_leaves(client: Client, host_key: Path) -> None:
+    def interrupted(prompt: str, secret: bool) -> str:
+        raise KeyboardInterrupt
+
+    with asking_server(Asking(), host_key) as asking:
+        know(client, "bastion", asking, host_key)
+        with pytest.raises(KeyboardInterrupt):
+            SshDialing([NodeSpec("node", jump="bastion")], client.options(), interrupted)
+
+
+def test_a_jump_host_that_is_down_does_not_stop_the_start(client: Client) -> None:
+    client.add_host("bastion", 1, "ada")
+    everyone = SshDialing([NodeSpec("node", jump="bastion")], client.options(), Asked())
+    with pytest.raises(CarrierError, match="connection refused"):
+        everyone.dialer(NodeSpec("node", jump="bastion"))("true")
+    everyone.close()
