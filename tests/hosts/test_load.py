@@ -317,13 +317,12 @@ def test_any_text_loads_or_gives_problems_with_places(text: str) -> None:
     loads_or_says_why("hosts: [n1]\ndefaults:\n  " + text)
 
 
-@given(st.binary(max_size=60))
-def test_any_file_loads_or_gives_problems(data: bytes) -> None:
-    path = Path("/tmp") / "gpuwatch-hosts-any"
+@settings(deadline=None)
+@given(data=st.binary(max_size=60))
+def test_any_file_loads_or_gives_problems(data: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.getbasetemp() / "any-hosts-file"
     path.write_bytes(data)
     try:
         assert load_plan(path).nodes
     except HostsError as error:
         assert all(line.isprintable() for line in error.problems)
-    finally:
-        path.unlink()
