@@ -21,9 +21,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @source_options
-@click.option("--hz", type=click.FloatRange(1, 30), default=8.0, show_default=True, help="Repaints a second, at most.")
+@click.option(
+    "--hz", type=click.FloatRange(1, 30), default=8.0, show_default=True, help="Repaints a second, at most."
+)
 @click.option("--theme", metavar="NAME", help="gpuwatch, gpuwatch-light, or another of Textual's themes.")
-@click.option("--ascii", "ascii_only", is_flag=True, default=None, help="Plain ASCII instead of symbols and braille.")
+@click.option(
+    "--ascii", "ascii_only", is_flag=True, default=None, help="Plain ASCII instead of symbols and braille."
+)
 @click.option("--no-color", is_flag=True, help="No colours (as NO_COLOR=1).")
 @click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal.")
 def watch(
@@ -49,8 +53,11 @@ def watch(
 
 
 def can_draw() -> bool:
-    """Whether a screen can be shown and keys can be read here."""
-    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    """Whether a screen can be shown and keys can be read here. Textual paints through stderr."""
+    return (
+        all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+        and os.environ.get("TERM", "dumb") != "dumb"
+    )
 
 
 def choose_theme(app: GpuwatchApp, name: str | None) -> None:
@@ -74,5 +81,7 @@ def run(app: GpuwatchApp, session: Session, *, mouse: bool) -> int:
     session.close()
     lines = traceback.format_exception(app.crash)
     click.echo("".join(lines), err=True)
-    click.echo("gpuwatch: a fault of gpuwatch itself ended the screen; please report the lines above.", err=True)
+    click.echo(
+        "gpuwatch: a fault of gpuwatch itself ended the screen; please report the lines above.", err=True
+    )
     return exit_codes.INTERNAL

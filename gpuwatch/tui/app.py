@@ -46,7 +46,6 @@ class GpuwatchApp(App[None]):
         hz: float = FASTEST_HZ,
         ascii_only: bool | None = None,
         no_color: bool = False,
-        theme: str | None = None,
     ) -> None:
         super().__init__()
         self.scene = Scene(session, clock, wall)
@@ -56,6 +55,8 @@ class GpuwatchApp(App[None]):
         self.crash: Exception | None = None
         self.no_color = self.no_color or no_color
         self._ascii = wants_ascii() if ascii_only is None else ascii_only
+        self.started = False
+        """Whether the links were started, which is after the first paint."""
         self._timer: Timer | None = None
         self._last_node: str | None = None
         for own in THEMES:
@@ -91,23 +92,28 @@ class GpuwatchApp(App[None]):
     def on_mount(self) -> None:
         """Paint what is known (nothing is connected yet), then start the links."""
         self.theme_changed_signal.subscribe(self, lambda _theme: self._restyle())
+        self._look_at_fleet()
         self.call_after_refresh(self._begin)
 
     def _begin(self) -> None:
         self.scene.session.start()
+        self.started = True
         self._timer = self.set_interval(1 / self.pace.hz, self.pump)
         self.pump()
 
     def pump(self) -> None:
         """One frame: take in what arrived, then let the visible widgets repaint what moved."""
         self.scene.session.poll()
-        self.scene.tick()
-        if self.overview.refresh(self.scene.fleet, self.scene.now):
-            self.totals = self.overview.totals()
+        self._look_at_fleet()
         if isinstance(self.screen, LiveScreen):
             self.screen.pull()
         if self.pace.frame(time.monotonic(), time.thread_time()):
             self._retime()
+
+    def _look_at_fleet(self) -> None:
+        self.scene.tick()
+        if self.overview.refresh(self.scene.fleet, self.scene.now):
+            self.totals = self.overview.totals()
 
     def _retime(self) -> None:
         if self._timer is not None:
@@ -115,7 +121,7 @@ class GpuwatchApp(App[None]):
             self._timer = self.set_interval(1 / self.pace.hz, self.pump)
 
     def _handle_exception(self, error: Exception) -> None:
-        """Leave the screen in order; whoever ran the app tells what happened, without the values of variables."""
+        """Leave the screen in order; whoever ran the app tells what happened, without variables' values."""
         if self.is_headless:
             super()._handle_exception(error)
             return
@@ -171,8 +177,10 @@ class GpuwatchApp(App[None]):
             self.exit()
 
     def action_help(self) -> None:
-        """The keys."""
-        if not isinstance(self.screen, HelpScreen):
+        """The keys, and back."""
+        if isinstance(self.screen, HelpScreen):
+            self.pop_screen()
+        else:
             self.push_screen(HelpScreen())
 
     # ---- the view itself

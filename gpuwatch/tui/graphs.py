@@ -14,7 +14,9 @@ _RIGHT = (0x00, 0x80, 0xA0, 0xB0, 0xB8)
 _ASCII_STEPS = " .:-=+*#%@"
 
 
-def bar(level: float | None, width: int, look: Look, style: Style, mark: float | None = None) -> list[Segment]:
+def bar(
+    level: float | None, width: int, look: Look, style: Style, mark: float | None = None
+) -> list[Segment]:
     """A bar of `width` cells filled to `level` (0..1), with an optional limit mark at `mark` (0..1)."""
     full, half, empty = look.glyphs.bar
     if level is None:
@@ -66,7 +68,9 @@ def plot(
     return lines
 
 
-def _ascii_plot(values: Sequence[float | None], low: float, high: float, width: int, height: int) -> list[str]:
+def _ascii_plot(
+    values: Sequence[float | None], low: float, high: float, width: int, height: int
+) -> list[str]:
     steps = len(_ASCII_STEPS) - 1
     heights = _heights(resample(values, width), low, high, height * steps)
     return [

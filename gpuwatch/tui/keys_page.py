@@ -11,8 +11,9 @@ INTRODUCTION = """\
 
 <!-- Made by `python -m gpuwatch.tui.keys_page > docs/keys.md`; a test keeps it true. -->
 
-A key means the same on every screen. `?` shows this page in gpuwatch. The mouse works too: a click puts the cursor,
-a double click opens, a click on a column's title sorts by it (`--no-mouse` leaves the mouse to the terminal).
+A key means the same on every screen. `?` shows this page in gpuwatch. The mouse works too: a click puts
+the cursor, a double click opens, a click on a column's title sorts by it (`--no-mouse` leaves the mouse to
+the terminal).
 """
 
 

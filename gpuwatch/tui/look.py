@@ -94,7 +94,7 @@ _RAMP = {
     False: ("#edf1f5", "#d9e4ef", "#c4d7e9", "#aecae3", "#96bbdc",
             "#7cabd4", "#5f99ca", "#4384ba", "#2a6da5", "#17568c"),
 }  # fmt: skip
-"""Ten steps of one blue, even in lightness, so that every kind of colour vision reads them the same, and a busy
+"""Ten steps of one blue, even in lightness, so that every kind of colour vision reads them alike, and a busy
 healthy fleet stays calm: yellow and red mean trouble and nothing else. By `dark`."""
 _RAMP_INKS = {
     True: ("#7d8794", *["#c8d6e5"] * 4, *["#f2f6fa"] * 5),
@@ -151,8 +151,20 @@ class Look:
         return Segment(self.glyph(severity), self.severity[severity])
 
 
-_DARK = {"ok": "#66b2ff", "info": "#66b2ff", "warning": "#fff699", "critical": "#ff2a00", "unknown": "#8a8a8a"}
-_LIGHT = {"ok": "#0059b3", "info": "#0059b3", "warning": "#7a5c00", "critical": "#c72100", "unknown": "#6b6b6b"}
+_DARK = {
+    "ok": "#66b2ff",
+    "info": "#66b2ff",
+    "warning": "#fff699",
+    "critical": "#ff2a00",
+    "unknown": "#8a8a8a",
+}
+_LIGHT = {
+    "ok": "#0059b3",
+    "info": "#0059b3",
+    "warning": "#7a5c00",
+    "critical": "#c72100",
+    "unknown": "#6b6b6b",
+}
 _SIXTEEN = {"ok": "bright_cyan", "info": "bright_cyan", "warning": "bright_yellow", "critical": "bright_red",
             "unknown": "white"}  # fmt: skip
 
@@ -190,7 +202,9 @@ def make_look(*, dark: bool = True, colours: Colours = "many", ascii_only: bool 
         strong=Style(bold=True),
         title=Style(color=accent, bold=True),
         cursor=Style(bgcolor=chosen) if chosen else Style(reverse=True),
-        brand=Style(color="black" if dark else "#ffffff", bgcolor=accent, bold=True) if accent else Style(reverse=True),
+        brand=Style(color="black" if dark else "#ffffff", bgcolor=accent, bold=True)
+        if accent
+        else Style(reverse=True),
         pointer=Style(color="black" if dark else "#ffffff", bgcolor="#ffffff" if dark else "black", bold=True)
         if colours != "none"
         else Style(reverse=True, bold=True, underline=True),

@@ -1,4 +1,4 @@
-"""One summary a node, made afresh only when the node moved: what the table, the heat map and the status line show."""
+"""One summary a node, made afresh only when the node moved: what the fleet screen and the status show."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ _ORDER: dict[Severity, int] = {"ok": 0, "info": 1, "unknown": 2, "warning": 3, "
 
 
 STATE_SEVERITY: dict[NodeState, Severity] = {
-    "live": "ok", "connecting": "unknown", "stale": "warning", "lost": "critical",
-}  # fmt: skip
+    "live": "ok",
+    "connecting": "unknown",
+    "stale": "warning",
+    "lost": "critical",
+}
 
 
 def rank(severity: Severity) -> int:
@@ -61,7 +64,7 @@ class NodeView:
     @property
     def trouble(self) -> str:
         """The worst condition in words, or nothing."""
-        return self.conditions[0].text if self.conditions else ""
+        return self.conditions[0].sentence if self.conditions else ""
 
 
 def _mean(values: list[float]) -> float | None:
@@ -73,8 +76,12 @@ def _known(name: str, gpus: Iterable[Gpu], now: float) -> list[float]:
     return [value for gpu in gpus if (value := metric.read(gpu, now)) is not None]
 
 
+def _severities(conditions: Iterable[Condition]) -> list[Severity]:
+    return [condition.severity for condition in conditions]
+
+
 def _node_severity(state: NodeState, conditions: list[Condition]) -> Severity:
-    return max((STATE_SEVERITY[state], *(condition.severity for condition in conditions)), key=rank)
+    return max([STATE_SEVERITY[state], *_severities(conditions)], key=rank)
 
 
 def summarise(node: Node, thresholds: Thresholds, now: float) -> NodeView:
@@ -87,21 +94,32 @@ def summarise(node: Node, thresholds: Thresholds, now: float) -> NodeView:
     for gpu in gpus:
         own = gpu_conditions(gpu, node, thresholds, now)
         conditions += own
-        severities[gpu.info.uuid] = max((c.severity for c in own), key=rank, default="ok")
+        severities[gpu.info.uuid] = max(_severities(own), key=rank, default="ok")
     conditions.sort(key=lambda c: -rank(c.severity))
     stuck = sum(gpu.state == "stuck" for gpu in gpus)
     utils, temps, powers = (_known(name, answering, now) for name in ("util", "temp", "power"))
     host = {name: metric.read(node, now) for name, metric in NODE_METRICS.items() if name != "nodeage"}
     return NodeView(
-        node, state, _node_severity(state, conditions), gpus, severities, conditions,
-        ok=len(answering), stuck=stuck, expected=node.gpus_expected(),
+        node,
+        state,
+        _node_severity(state, conditions),
+        gpus,
+        severities,
+        conditions,
+        ok=len(answering),
+        stuck=stuck,
+        expected=node.gpus_expected(),
         lost=node.gpus_expected() - len(answering) - stuck if gpus else 0,
-        util_mean=_mean(utils), util_min=min(utils, default=None),
+        util_mean=_mean(utils),
+        util_min=min(utils, default=None),
         memory_pct=_mean(_known("mem", answering, now)),
         power_w=sum(powers) if powers else None,
         temperature_max=max(temps, default=None),
-        cpu_pct=host["cpu"], host_memory_pct=host["hostmem"], rx_bps=host["rx"], tx_bps=host["tx"],
-    )  # fmt: skip
+        cpu_pct=host["cpu"],
+        host_memory_pct=host["hostmem"],
+        rx_bps=host["rx"],
+        tx_bps=host["tx"],
+    )
 
 
 @dataclass(frozen=True)
@@ -146,7 +164,11 @@ class Overview:
         view = self.views.get(name)
         state = node.state(now)
         waiting = state != "live" or (view is not None and view.stuck > 0)
-        return (node.version, ("connecting", "live", "stale", "lost").index(state), int(now) if waiting else 0)
+        return (
+            node.version,
+            ("connecting", "live", "stale", "lost").index(state),
+            int(now) if waiting else 0,
+        )
 
     def totals(self) -> Totals:
         """Add everything up."""
@@ -157,8 +179,12 @@ class Overview:
         found = [(view.name, condition) for view in views for condition in view.conditions]
         found.sort(key=lambda pair: -rank(pair[1].severity))
         return Totals(
-            states, sum(v.ok for v in views), sum(v.stuck for v in views), sum(v.lost for v in views),
-            sum(v.expected for v in views), found,
+            states,
+            sum(v.ok for v in views),
+            sum(v.stuck for v in views),
+            sum(v.lost for v in views),
+            sum(v.expected for v in views),
+            found,
             warnings=sum(c.severity == "warning" for _, c in found),
             criticals=sum(c.severity == "critical" for _, c in found),
-        )  # fmt: skip
+        )

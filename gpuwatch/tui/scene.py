@@ -28,7 +28,7 @@ class Watched(Protocol):
 
 
 def _still(fleet: Fleet) -> Fleet:
-    """A copy that stands still. Wire structs never change, so a shallow copy of each node and GPU is enough."""
+    """A copy that stands still. Wire structs never change, so shallow copies of nodes and GPUs are enough."""
     twin = copy.copy(fleet)
     twin.events = fleet.events.copy()
     twin.nodes = {name: _still_node(node) for name, node in fleet.nodes.items()}

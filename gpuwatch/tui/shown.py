@@ -54,7 +54,11 @@ class Shown:
             self.gpus.update(gpu.info.uuid for gpu in matching)
 
     def _wanted(self, view: NodeView, gpu: Gpu, now: float) -> bool:
-        if self.unhealthy and view.state == "live" and rank(view.gpu_severity[gpu.info.uuid]) < rank("warning"):
+        if (
+            self.unhealthy
+            and view.state == "live"
+            and rank(view.gpu_severity[gpu.info.uuid]) < rank("warning")
+        ):
             return False
         return self._filter is None or self._filter.matches(view.node, gpu, now)
 

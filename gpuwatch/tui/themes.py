@@ -12,23 +12,50 @@ from textual.theme import Theme
 
 THEMES = (
     Theme(
-        name="gpuwatch", dark=True,
-        primary="#66b2ff", secondary="#8ab4d8", accent="#66b2ff",
-        warning="#fff699", error="#ff2a00", success="#66b2ff",
-        foreground="#d7dce2", background="#0f1216", surface="#171b21", panel="#1e242c",
-        variables={"footer-key-foreground": "#66b2ff", "footer-background": "#171b21", "block-cursor-background": "#26405c",
-                   "block-cursor-foreground": "#ffffff", "scrollbar": "#343b45", "scrollbar-background": "#0f1216",
-                   "scrollbar-hover": "#66b2ff", "scrollbar-active": "#66b2ff"},
+        name="gpuwatch",
+        dark=True,
+        primary="#66b2ff",
+        secondary="#8ab4d8",
+        accent="#66b2ff",
+        warning="#fff699",
+        error="#ff2a00",
+        success="#66b2ff",
+        foreground="#d7dce2",
+        background="#0f1216",
+        surface="#171b21",
+        panel="#1e242c",
+        variables={
+            "footer-key-foreground": "#66b2ff",
+            "footer-background": "#171b21",
+            "block-cursor-background": "#26405c",
+            "block-cursor-foreground": "#ffffff",
+            "scrollbar": "#343b45",
+            "scrollbar-background": "#0f1216",
+            "scrollbar-hover": "#66b2ff",
+            "scrollbar-active": "#66b2ff",
+        },
     ),
     Theme(
-        name="gpuwatch-light", dark=False,
-        primary="#0059b3", secondary="#3a6ea5", accent="#0059b3",
-        warning="#7a5c00", error="#c72100", success="#0059b3",
-        foreground="#1c2128", background="#fbfbfa", surface="#f0f1f3", panel="#e6e8eb",
-        variables={"footer-key-foreground": "#0059b3", "footer-background": "#f0f1f3", "block-cursor-background": "#cfe3f8",
-                   "block-cursor-foreground": "#000000"},
+        name="gpuwatch-light",
+        dark=False,
+        primary="#0059b3",
+        secondary="#3a6ea5",
+        accent="#0059b3",
+        warning="#7a5c00",
+        error="#c72100",
+        success="#0059b3",
+        foreground="#1c2128",
+        background="#fbfbfa",
+        surface="#f0f1f3",
+        panel="#e6e8eb",
+        variables={
+            "footer-key-foreground": "#0059b3",
+            "footer-background": "#f0f1f3",
+            "block-cursor-background": "#cfe3f8",
+            "block-cursor-foreground": "#000000",
+        },
     ),
-)  # fmt: skip
+)
 
 
 @lru_cache(maxsize=1024)
@@ -41,4 +68,7 @@ class Colourless(LineFilter):
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - textual's signature
         """Filter one line."""
-        return [Segment(text, _without_colour(style) if style else style, control) for text, style, control in segments]
+        return [
+            Segment(text, _without_colour(style) if style else style, control)
+            for text, style, control in segments
+        ]

@@ -69,13 +69,17 @@ def plan_for(nodes: int) -> Plan:
     """The demo's plan with as many nodes as asked for."""
     plan = demo_plan()
     digits = max(3, len(str(nodes)))
-    return replace(plan, nodes=tuple(replace(plan.nodes[0], name=f"gpu-{n:0{digits}}") for n in range(1, nodes + 1)))
+    return replace(
+        plan, nodes=tuple(replace(plan.nodes[0], name=f"gpu-{n:0{digits}}") for n in range(1, nodes + 1))
+    )
 
 
 async def svg_of(shot: Shot) -> str:
     """Run the app, press the keys, take the picture."""
     session = demo_session(shot.second, plan_for(shot.nodes))
-    app = still_app(session, shot.second, ascii_only=shot.ascii_only, theme=shot.theme, no_color=shot.no_color)
+    app = still_app(
+        session, shot.second, ascii_only=shot.ascii_only, theme=shot.theme, no_color=shot.no_color
+    )
     async with app.run_test(size=shot.size) as pilot:
         await pilot.pause()
         for key in shot.keys:
@@ -95,10 +99,20 @@ def to_png(svg: Path) -> None:
         return
     width, height = (round(float(size)) for size in box.groups())
     subprocess.run(
-        [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-         f"--window-size={width},{height}", f"--screenshot={svg.with_suffix('.png')}", svg.resolve().as_uri()],
-        check=True, capture_output=True, timeout=60,
-    )  # fmt: skip
+        [
+            chromium,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--hide-scrollbars",
+            f"--window-size={width},{height}",
+            f"--screenshot={svg.with_suffix('.png')}",
+            svg.resolve().as_uri(),
+        ],
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
 
 
 def main(arguments: Sequence[str]) -> None:

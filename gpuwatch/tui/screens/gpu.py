@@ -57,15 +57,23 @@ class GpuTitle(GpuPage, can_focus=False):
         """One line."""
         look, gpu = self.look, subject.gpu
         ranks = ",".join(str(r) for r in ranks_on(subject.node, gpu.info.uuid))
-        row = [Segment(f" {clean(subject.view.name)} GPU {gpu.info.index} ", look.brand), Segment(" "),
-               look.mark(subject.severity), Segment(f" {clean(gpu.info.name)}  "),
-               Segment(f"rank {ranks}  " if ranks else "", look.title)]  # fmt: skip
+        row = [
+            Segment(f" {clean(subject.view.name)} GPU {gpu.info.index} ", look.brand),
+            Segment(" "),
+            look.mark(subject.severity),
+            Segment(f" {clean(gpu.info.name)}  "),
+            Segment(f"rank {ranks}  " if ranks else "", look.title),
+        ]
         if trouble := trouble_of(gpu, subject.now):
             row.append(Segment(f" {clean(trouble)} ", look.badge["critical"]))
         if subject.view.state != "live":
             row.append(Segment(f" node {subject.view.state} ", look.badge["warning"]))
         held = ", ".join(subject.throttle())
-        row.append(Segment(fit(f"  {held}", max(0, width - sum(s.cell_length for s in row))) if held else "", look.dim))
+        row.append(
+            Segment(
+                fit(f"  {held}", max(0, width - sum(s.cell_length for s in row))) if held else "", look.dim
+            )
+        )
         return [tuple(row)]
 
 

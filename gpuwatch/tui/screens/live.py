@@ -19,7 +19,7 @@ class LiveScreen(Screen[None]):
     """Pulls its visible Line-API widgets once a frame."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.PANES]
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (110, "-wide"), (160, "-vast")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide"), (160, "-vast")]  # noqa: RUF012 - textual types it so
 
     @property
     def cockpit(self) -> GpuwatchApp:
@@ -35,6 +35,10 @@ class LiveScreen(Screen[None]):
             return 0
         self.arrange_parts()
         return sum(part.pull() for part in self.query(Lines) if part.is_on_screen)
+
+    def on_resize(self) -> None:
+        """Another size: the parts share the room anew before they are painted."""
+        self.pull()
 
     def on_screen_resume(self) -> None:
         """Back in sight: catch up."""

@@ -38,11 +38,13 @@ class NodeScreen(LiveScreen):
 
     def __init__(self, name: str, uuid: str | None = None) -> None:
         super().__init__()
-        self._name = name
+        self._node = name
         self.header = NodeHeader(name)
         self.gpus = GpuPanels(name, uuid)
         self.side = NodePane(name, digest, id="side")
-        self.panes = [NodePane(name, builder, id=f"pane-{id_}", titled=id_ == "processes") for id_, _, builder in PANES]
+        self.panes = [
+            NodePane(name, builder, id=f"pane-{id_}", titled=id_ == "processes") for id_, _, builder in PANES
+        ]
 
     def compose(self) -> ComposeResult:
         """Status, header, GPUs, panes, footer."""
@@ -63,7 +65,7 @@ class NodeScreen(LiveScreen):
 
     def node_name(self) -> str | None:
         """This node."""
-        return self._name
+        return self._node
 
     def arrange_parts(self) -> None:
         """The GPUs get what they need, but leave the panes their share."""
@@ -76,7 +78,7 @@ class NodeScreen(LiveScreen):
         self._count_tabs()
 
     def _count_tabs(self) -> None:
-        view = self.cockpit.overview.views.get(self._name)
+        view = self.cockpit.overview.views.get(self._node)
         if view is None or len(self.query("ContentTab")) < len(PANES):  # not mounted yet
             return
         tabs = self.query_one(TabbedContent)
@@ -92,8 +94,8 @@ class NodeScreen(LiveScreen):
     def action_neighbour(self, step: int) -> None:
         """The node before or after, in the order of the plan."""
         names = list(self.cockpit.scene.fleet.nodes)
-        name = names[(names.index(self._name) + step) % len(names)]
-        self._name = self.header.node_name = self.gpus.node_name = name
+        name = names[(names.index(self._node) + step) % len(names)]
+        self._node = self.header.node_name = self.gpus.node_name = name
         self.gpus.at = 0
         for pane in (*self.panes, self.side):
             pane.node_name, pane.at = name, 0
@@ -113,4 +115,4 @@ class NodeScreen(LiveScreen):
     @on(Picker.Chosen, "#gpus")
     def _open_gpu(self) -> None:
         if gpu := self.gpus.chosen():
-            self.cockpit.show_gpu(self._name, gpu.info.uuid)
+            self.cockpit.show_gpu(self._node, gpu.info.uuid)

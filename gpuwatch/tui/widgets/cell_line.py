@@ -20,6 +20,13 @@ def memory_text(used: float | None, total: float | None) -> str:
     return f"{MEMORY.format(used).strip()}/{MEMORY.format(total).strip()}"
 
 
+def memory_of(gpu: Gpu) -> str:
+    """Used and total memory of a GPU."""
+    fast = gpu.fast
+    total = (fast.memory_total_bytes if fast else None) or gpu.info.memory_total_bytes
+    return memory_text(fast.memory_used_bytes if fast else None, total)
+
+
 def power_text(gpu: Gpu) -> str:
     """`655/700W`, dashes where unknown."""
     power, limit = METRICS["power"].read(gpu, 0.0), power_limit_w(gpu)
@@ -53,15 +60,18 @@ def facts(gpu: Gpu, node: Node, now: float) -> list[tuple[str, str]]:
     found = [
         ("rank", rank),
         ("util", METRICS["util"].format(METRICS["util"].read(gpu, now)).strip()),
-        ("mem", memory_text(fast and fast.memory_used_bytes, (fast and fast.memory_total_bytes) or gpu.info.memory_total_bytes)),
+        ("mem", memory_of(gpu)),
         ("", power_text(gpu)),
         ("", METRICS["temp"].format(METRICS["temp"].read(gpu, now)).strip()),
         ("age", "never read" if (age := gpu.age(now)) is None else seconds_text(age)),
         ("tensor", METRICS["tensor"].format(METRICS["tensor"].read(gpu, now)).strip()),
         ("SM", f"{METRICS['smclk'].format(METRICS['smclk'].read(gpu, now)).strip()} MHz"),
-        ("throttle", ", ".join(r for r in (fast.throttle or []) if r not in ("idle", "app_clocks")) if fast else ""),
+        (
+            "throttle",
+            ", ".join(r for r in (fast.throttle or []) if r not in ("idle", "app_clocks")) if fast else "",
+        ),
         ("", gpu.info.name),
-    ]  # fmt: skip
+    ]
     return [(word, value) for word, value in found if value]
 
 

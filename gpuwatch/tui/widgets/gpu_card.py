@@ -13,18 +13,25 @@ from gpuwatch.fleet.quantities import seconds_text
 from gpuwatch.tui.graphs import bar, sparkline
 from gpuwatch.tui.look import Look, Severity, clean, fit
 from gpuwatch.tui.overview import NodeView
-from gpuwatch.tui.widgets.cell_line import memory_text, power_text, ranks_on, trouble_of
+from gpuwatch.tui.widgets.cell_line import memory_of, power_text, ranks_on, trouble_of
 from gpuwatch.tui.widgets.lines import Row
 
 Shape: TypeAlias = Literal["line", "pair", "card"]
 LINES: dict[Shape, int] = {"line": 1, "pair": 2, "card": 8}
+NEAR_SLOWDOWN = 0.9
+"""Of the temperature scale, which ends at the slowdown point."""
 CARD_WIDTH = 64
 """Under this a card is not worth its lines."""
 
 THROTTLE_WORDS = {
-    "power_cap": "power cap", "hw_slowdown": "HW slowdown", "sync_boost": "sync boost", "sw_thermal": "thermal (SW)",
-    "hw_thermal": "thermal (HW)", "power_brake": "power brake", "display": "display clock",
-}  # fmt: skip
+    "power_cap": "power cap",
+    "hw_slowdown": "HW slowdown",
+    "sync_boost": "sync boost",
+    "sw_thermal": "thermal (SW)",
+    "hw_thermal": "thermal (HW)",
+    "power_brake": "power brake",
+    "display": "display clock",
+}
 """The clock-event reasons that deserve words; idle and application clocks are ordinary."""
 
 
@@ -68,7 +75,9 @@ class Subject:
     def throttle(self) -> list[str]:
         """Why the clock is held down, in words."""
         reasons = (self.gpu.fast.throttle if self.gpu.fast else None) or []
-        return [THROTTLE_WORDS.get(reason, reason) for reason in reasons if reason not in ("idle", "app_clocks")]
+        return [
+            THROTTLE_WORDS.get(reason, reason) for reason in reasons if reason not in ("idle", "app_clocks")
+        ]
 
 
 def shape_for(gpus: int, width: int, height: int) -> tuple[Shape, int]:
@@ -106,7 +115,8 @@ def _memory_bar(width: int) -> int:
 def line_heading(width: int, look: Look) -> Row:
     """The heading over one-line and two-line GPUs."""
     memory = _memory_bar(width) + 13
-    words = f"   GPU  rank {'util':>14}  {'memory':>{memory}}  {'power':>9}  {'temp':>7}  {'SM MHz':>6}  {'tensor':>6}  "
+    words = f"   GPU  rank {'util':>14}  {'memory':>{memory}}  {'power':>9}  {'temp':>7}"
+    words += f"  {'SM MHz':>6}  {'tensor':>6}  "
     if width >= len(words) + 12:
         words += "held back by"
     return (Segment(fit(words.rstrip(), width), look.dim),)
@@ -117,18 +127,20 @@ def as_line(subject: Subject, width: int, look: Look) -> Row:
     style = look.stale if subject.old else look.text
     heat = look.severity["unknown" if subject.old else "ok"]
     ranks = ",".join(str(r) for r in ranks_on(subject.node, subject.gpu.info.uuid)) or "-"
-    fast = subject.gpu.fast
-    memory = memory_text(fast and fast.memory_used_bytes, fast and fast.memory_total_bytes)
+    memory = memory_of(subject.gpu)
     words, severity = _first_words(subject)
     parts = [
-        look.mark(subject.severity), Segment(f" {subject.gpu.info.index:>3} ", look.strong),
+        look.mark(subject.severity),
+        Segment(f" {subject.gpu.info.index:>3} ", look.strong),
         Segment(fit(ranks, 5, ">") + "  ", look.dim),
-        *bar(subject.level("util"), 9, look, heat), Segment(f"{subject.text('util'):>5}  ", style),
-        *bar(subject.level("mem"), _memory_bar(width), look, heat), Segment(f"{memory:>13}  ", style),
+        *bar(subject.level("util"), 9, look, heat),
+        Segment(f"{subject.text('util'):>5}  ", style),
+        *bar(subject.level("mem"), _memory_bar(width), look, heat),
+        Segment(f"{memory:>13}  ", style),
         Segment(f"{power_text(subject.gpu):>9}  {_temperature(subject):>7}  ", style),
         Segment(f"{subject.text('smclk'):>6}", look.severity["warning"] if severity == "warning" else style),
         Segment(f"  {subject.text('tensor'):>6}  ", style),
-    ]  # fmt: skip
+    ]
     room = width - sum(p.cell_length for p in parts)
     if subject.gpu.state != "ok":
         head, room = parts[:3], width - 13
@@ -142,12 +154,21 @@ def as_pair(subject: Subject, width: int, look: Look) -> list[Row]:
     ink = look.severity["unknown" if subject.old else "ok"]
     limit = power_limit_w(subject.gpu) or 1.0
     ends = METRICS["temp"].scale(subject.gpu) or (30.0, 90.0)
-    plots = (("util", 14, 0.0, 100.0), ("mem", _memory_bar(width) + 13, 0.0, 100.0), ("power", 9, 0.0, limit), ("temp", 7, *ends),
-             ("smclk", 6, 0.0, float(subject.gpu.info.sm_clock_max_mhz or 2000)), ("tensor", 6, 0.0, 100.0))  # fmt: skip
+    plots = (
+        ("util", 14, 0.0, 100.0),
+        ("mem", _memory_bar(width) + 13, 0.0, 100.0),
+        ("power", 9, 0.0, limit),
+        ("temp", 7, *ends),
+        ("smclk", 6, 0.0, float(subject.gpu.info.sm_clock_max_mhz or 2000)),
+        ("tensor", 6, 0.0, 100.0),
+    )
     row = [Segment(" " * 13)]
     for name, cells, low, high in plots:
         points = cells * 2 if glyphs.braille else cells
-        row += [Segment(sparkline(subject.history(name, points), low, high, cells, glyphs), ink), Segment("  ")]
+        row += [
+            Segment(sparkline(subject.history(name, points), low, high, cells, glyphs), ink),
+            Segment("  "),
+        ]
     room = width - sum(p.cell_length for p in row)
     links = _links(subject)
     while links and len("  ".join(links)) > room:
@@ -186,30 +207,32 @@ def as_card(subject: Subject, width: int, look: Look, *, chosen: bool) -> list[R
     ranks = ",".join(str(r) for r in ranks_on(subject.node, info.uuid))
     words, severity = _first_words(subject)
     head = f" GPU {info.index} "
-    title = [look.mark(subject.severity), Segment(head, look.brand if chosen else look.strong),
-             Segment(f" {clean(info.name)}  ", look.text), Segment(f"rank {ranks}  " if ranks else "", look.title)]  # fmt: skip
+    title = [
+        look.mark(subject.severity),
+        Segment(head, look.brand if chosen else look.strong),
+        Segment(f" {clean(info.name)}  ", look.text),
+        Segment(f"rank {ranks}  " if ranks else "", look.title),
+    ]
     room = width - sum(p.cell_length for p in title)
     loud = severity == "critical"
     said = f" {clean(words)} " if loud else clean(words)
     style = look.badge["critical"] if loud else look.severity[severity] if severity else look.dim
     title.append(Segment(fit(said, min(room, len(said))) if room > 0 else "", style))
-    fast = subject.gpu.fast
     limit = power_limit_w(subject.gpu) or 1.0
     low, high = METRICS["temp"].scale(subject.gpu) or (30.0, 90.0)
     clock_top = float(info.sm_clock_max_mhz or 2000)
-    memory = memory_text(fast and fast.memory_used_bytes, fast and fast.memory_total_bytes)
+    memory = memory_of(subject.gpu)
     measures = (
-        ("util", "util", subject.text("util"), 0.0, 100.0, "util"),
-        ("memory", "mem", memory, 0.0, 100.0, "mem"),
-        ("power", "powerpct", power_text(subject.gpu), 0.0, limit, "power"),
-        ("temp", "temp", _temperature(subject), low, high, "temp"),
-        ("clock", "smclk", f"{subject.text('smclk')} MHz", 0.0, clock_top, "smclk"),
-        ("tensor", "tensor", subject.text("tensor"), 0.0, 100.0, "tensor"),
+        Measure("util", "util", subject.text("util"), 0.0, 100.0),
+        Measure("memory", "mem", memory, 0.0, 100.0),
+        Measure("power", "power", power_text(subject.gpu), 0.0, limit),
+        Measure("temp", "temp", _temperature(subject), low, high),
+        Measure("clock", "smclk", f"{subject.text('smclk')} MHz", 0.0, clock_top),
+        Measure("tensor", "tensor", subject.text("tensor"), 0.0, 100.0),
     )
-    rows: list[Row] = [tuple(title)]
-    rows += [_measure(subject, width, look, *measure) for measure in measures]
+    rows: list[Row] = [_beside(tuple(title), width)]
+    rows += [_measured(subject, measure, width, look) for measure in measures]
     footer = "  " + "  ".join([*_links(subject), _health(subject)])
-    rows[-1] = _beside(rows[-1], width)
     rows.append((Segment(fit(footer, width), look.dim),))
     return rows
 
@@ -219,17 +242,31 @@ def _beside(row: Row, width: int) -> Row:
     return (*row, Segment(" " * max(0, width - used)))
 
 
-def _measure(
-    subject: Subject, width: int, look: Look, word: str, metric: str, text: str, low: float, high: float, series: str
-) -> Row:  # fmt: skip
-    level = subject.level(metric)
+@dataclass(frozen=True)
+class Measure:
+    """A line of a card: a metric that has a history, as bar, text and sparkline between `low` and `high`."""
+
+    word: str
+    metric: str
+    text: str
+    low: float
+    high: float
+
+
+def _measured(subject: Subject, measure: Measure, width: int, look: Look) -> Row:
+    level = subject.level(measure.metric)
     style = look.stale if subject.old else look.text
     ink = look.severity["unknown" if subject.old else "ok"]
-    if metric == "temp" and level is not None and level > 0.9 and not subject.old:
+    if measure.metric == "temp" and level is not None and level > NEAR_SLOWDOWN and not subject.old:
         ink = look.severity["warning"]
     cells = max(6, (width - 25) * 2 // 5)
     spark = max(6, width - 25 - cells)
     points = spark * 2 if look.glyphs.braille else spark
-    graph = sparkline(subject.history(series, points), low, high, spark, look.glyphs)
-    return (Segment(f"  {word:<7}", look.dim), *bar(level, cells, look, ink), Segment(f"{text:>14} ", style),
-            Segment(graph, ink))  # fmt: skip
+    history = subject.history(measure.metric, points)
+    graph = sparkline(history, measure.low, measure.high, spark, look.glyphs)
+    return (
+        Segment(f"  {measure.word:<7}", look.dim),
+        *bar(level, cells, look, ink),
+        Segment(f"{measure.text:>14} ", style),
+        Segment(graph, ink),
+    )

@@ -1,4 +1,4 @@
-"""Everything known about one GPU, every tier with its age, and its histories as plots. Pure: facts to lines."""
+"""All that is known about one GPU, every tier with its age, and its histories as plots. Pure functions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from gpuwatch.tui.graphs import plot
 from gpuwatch.tui.look import Look, clean, fit
 from gpuwatch.tui.widgets.gpu_card import Subject
 from gpuwatch.tui.widgets.lines import Row, heading
+from gpuwatch.wire import MigInstance
 
 WINDOWS = ((120.0, "2 minutes"), (900.0, "15 minutes"), (86_400.0, "24 hours"))
 PLOTS = ("util", "mem", "power", "temp", "smclk", "tensor")
@@ -37,23 +38,32 @@ def _now_facts(subject: Subject) -> list[tuple[str, str]]:
     fast = subject.gpu.fast
     if fast is None:
         return []
-    shares = ", ".join(f"{k.replace('_', ' ')} {v:.0f}%" for k, v in (fast.throttle_pct or {}).items() if v >= 0.5)
+    shares = ", ".join(
+        f"{k.replace('_', ' ')} {v:.0f}%" for k, v in (fast.throttle_pct or {}).items() if v >= 0.5
+    )
     return [
-        ("utilisation", subject.text("util")), ("memory busy", subject.text("membw")),
+        ("utilisation", subject.text("util")),
+        ("memory busy", subject.text("membw")),
         ("memory used", f"{_memory(fast.memory_used_bytes)} of {_memory(fast.memory_total_bytes)}"),
         ("reserved", _memory(fast.memory_reserved_bytes)),
         ("power", f"{_number(fast.power_w, ' W')} of {_number(power_limit_w(subject.gpu), ' W')}"),
         ("energy", UNKNOWN if fast.energy_j is None else f"{fast.energy_j / 3.6e6:.1f} kWh"),
-        ("temperature", subject.text("temp")), ("memory temp.", subject.text("memtemp")),
+        ("temperature", subject.text("temp")),
+        ("memory temp.", subject.text("memtemp")),
         ("SM clock", _number(fast.sm_clock_mhz, " MHz")),
-        ("held back by", ", ".join(subject.throttle()) or ("nothing" if fast.throttle is not None else UNKNOWN)),
+        (
+            "held back by",
+            ", ".join(subject.throttle()) or ("nothing" if fast.throttle is not None else UNKNOWN),
+        ),
         ("share of time", shares or ("none" if fast.throttle_pct is not None else UNKNOWN)),
-        ("SM activity", subject.text("sm")), ("occupancy", subject.text("occupancy")),
-        ("tensor act.", subject.text("tensor")), ("DRAM activity", subject.text("dram")),
+        ("SM activity", subject.text("sm")),
+        ("occupancy", subject.text("occupancy")),
+        ("tensor act.", subject.text("tensor")),
+        ("DRAM activity", subject.text("dram")),
         ("FP32 activity", subject.text("fp32")),
         ("PCIe in, out", f"{_rate(fast.pcie_rx_bps)}, {_rate(fast.pcie_tx_bps)}"),
         ("NVLink in, out", f"{_rate(fast.nvlink_rx_bps)}, {_rate(fast.nvlink_tx_bps)}"),
-    ]  # fmt: skip
+    ]
 
 
 def _medium_facts(gpu: Gpu) -> list[tuple[str, str]]:
@@ -62,11 +72,19 @@ def _medium_facts(gpu: Gpu) -> list[tuple[str, str]]:
         return []
     return [
         ("memory clock", _number(medium.memory_clock_mhz, " MHz")),
-        ("PCIe", f"gen {_number(medium.pcie_gen)} x{_number(medium.pcie_width)}, at most gen {_number(info.pcie_gen_max)} x{_number(info.pcie_width_max)}"),
+        (
+            "PCIe",
+            f"gen {_number(medium.pcie_gen)} x{_number(medium.pcie_width)}, "
+            f"at most gen {_number(info.pcie_gen_max)} x{_number(info.pcie_width_max)}",
+        ),
         ("P-state", UNKNOWN if medium.performance_state is None else f"P{medium.performance_state}"),
         ("encoder, decoder", f"{_number(medium.encoder_pct, '%')}, {_number(medium.decoder_pct, '%')}"),
         ("fan", _number(medium.fan_pct, "%")),
-    ]  # fmt: skip
+    ]
+
+
+def _mig(mig: MigInstance) -> str:
+    return f"{mig.profile or ''} {_memory(mig.memory_used_bytes)} of {_memory(mig.memory_total_bytes)}"
 
 
 def _slow_facts(gpu: Gpu) -> list[tuple[str, str]]:
@@ -77,30 +95,42 @@ def _slow_facts(gpu: Gpu) -> list[tuple[str, str]]:
     facts = [
         ("ECC uncorrected", f"{_number(slow.ecc_uncorrected)}, ever {_number(slow.ecc_uncorrected_total)}"),
         ("ECC corrected", f"{_number(slow.ecc_corrected)}, ever {_number(slow.ecc_corrected_total)}"),
-        ("remapped rows", f"{_number(slow.remapped_correctable)} corr., {_number(slow.remapped_uncorrectable)} uncorr., "
-                          f"pending {_yes(slow.remap_pending)}, failed {_yes(slow.remap_failed)}"),
-        ("retired pages", _number(slow.retired_pages)), ("PCIe replays", _number(slow.pcie_replays)),
+        (
+            "remapped rows",
+            f"{_number(slow.remapped_correctable)} corr., {_number(slow.remapped_uncorrectable)} uncorr., "
+            f"pending {_yes(slow.remap_pending)}, failed {_yes(slow.remap_failed)}",
+        ),
+        ("retired pages", _number(slow.retired_pages)),
+        ("PCIe replays", _number(slow.pcie_replays)),
         ("NVLinks up", f"{_number(slow.nvlink_active)} of {_number(gpu.info.nvlink_count)}"),
         ("NVLink errors", errors or UNKNOWN),
         ("recovery", (slow.recovery_action or UNKNOWN).replace("_", " ")),
-    ]  # fmt: skip
-    for mig in slow.mig or ():
-        facts.append((f"MIG {mig.index}", f"{mig.profile or ''} {_memory(mig.memory_used_bytes)} of {_memory(mig.memory_total_bytes)}"))
+    ]
+    facts += [(f"MIG {mig.index}", _mig(mig)) for mig in slow.mig or ()]
     return facts
 
 
 def _still_facts(gpu: Gpu) -> list[tuple[str, str]]:
     info = gpu.info
     return [
-        ("UUID", info.uuid), ("bus id", info.bus_id or UNKNOWN), ("architecture", info.architecture or UNKNOWN),
+        ("UUID", info.uuid),
+        ("bus id", info.bus_id or UNKNOWN),
+        ("architecture", info.architecture or UNKNOWN),
         ("slows down at", _number(info.temperature_slowdown_c, " C")),
         ("shuts down at", _number(info.temperature_shutdown_c, " C")),
         ("top SM clock", _number(info.sm_clock_max_mhz, " MHz")),
-        ("power limits", f"default {_number(info.power_limit_default_w, ' W')}, at most {_number(info.power_limit_max_w, ' W')}"),
-        ("NUMA node", _number(info.numa_node)), ("CPU affinity", info.cpu_affinity or UNKNOWN),
+        (
+            "power limits",
+            f"default {_number(info.power_limit_default_w, ' W')}, "
+            f"at most {_number(info.power_limit_max_w, ' W')}",
+        ),
+        ("NUMA node", _number(info.numa_node)),
+        ("CPU affinity", info.cpu_affinity or UNKNOWN),
         ("ECC, MIG, GPM", f"{_yes(info.ecc_enabled)}, {_yes(info.mig_enabled)}, {_yes(info.gpm)}"),
-        ("persistence", _yes(info.persistence)), ("VBIOS", info.vbios or UNKNOWN), ("serial", info.serial or UNKNOWN),
-    ]  # fmt: skip
+        ("persistence", _yes(info.persistence)),
+        ("VBIOS", info.vbios or UNKNOWN),
+        ("serial", info.serial or UNKNOWN),
+    ]
 
 
 def _age(at: float | None, now: float) -> str:
@@ -122,8 +152,7 @@ def fact_rows(subject: Subject, width: int, look: Look) -> list[Row]:
         for word, value in facts:
             style = look.dim if value == UNKNOWN else look.stale if subject.old else look.text
             rows.append((Segment(f" {word:<16} ", look.dim), Segment(fit(value, max(1, width - 18)), style)))
-    missing = {why for why in gpu.missing.values()}
-    for why in sorted(missing):
+    for why in sorted(set(gpu.missing.values())):
         names = ", ".join(sorted(name for name, reason in gpu.missing.items() if reason == why))
         rows.append((Segment(fit(f" {clean(why).replace('_', ' ')}: {names}", width), look.dim),))
     return rows
@@ -146,6 +175,8 @@ def plot_rows(subject: Subject, window: tuple[float, str], width: int, height: i
         rows.append(heading(f"{metric.title} {subject.text(name)}", width, look, words))
         lines = plot(values, low, high, cells, each - 1, look.glyphs)
         for index, line in enumerate(lines):
-            edge = metric.format(high) if index == 0 else metric.format(low) if index == len(lines) - 1 else ""
+            edge = (
+                metric.format(high) if index == 0 else metric.format(low) if index == len(lines) - 1 else ""
+            )
             rows.append((Segment(f"{edge.strip():>6} ", look.dim), Segment(line, look.severity["ok"])))
     return rows

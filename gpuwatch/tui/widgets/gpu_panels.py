@@ -9,7 +9,16 @@ from rich.segment import Segment
 
 from gpuwatch.fleet.node import Gpu
 from gpuwatch.tui.look import clean, fit
-from gpuwatch.tui.widgets.gpu_card import LINES, Shape, Subject, as_card, as_line, as_pair, line_heading, shape_for
+from gpuwatch.tui.widgets.gpu_card import (
+    LINES,
+    Shape,
+    Subject,
+    as_card,
+    as_line,
+    as_pair,
+    line_heading,
+    shape_for,
+)
 from gpuwatch.tui.widgets.lines import Page, Row, highlighted, text_of
 
 
@@ -53,7 +62,11 @@ class GpuPanels(Page):
             return self._cards(subjects, width)
         rows: list[Row] = [line_heading(width, self.look)]
         for index, subject in enumerate(subjects):
-            own = [as_line(subject, width, self.look)] if self.shape == "line" else as_pair(subject, width, self.look)
+            own = (
+                [as_line(subject, width, self.look)]
+                if self.shape == "line"
+                else as_pair(subject, width, self.look)
+            )
             if index == self.at and self.has_focus:
                 own[0] = highlighted(own[0], width, self.look.cursor)
             rows += own
@@ -75,8 +88,7 @@ class GpuPanels(Page):
                 as_card(subject, each, self.look, chosen=self.has_focus and first + i == self.at)
                 for i, subject in enumerate(subjects[first : first + self.across])
             ]
-            for line in zip_longest(*cards, fillvalue=()):
-                rows.append(self._side_by_side(line, each))
+            rows += [self._side_by_side(line, each) for line in zip_longest(*cards, fillvalue=())]
         return rows
 
     @staticmethod

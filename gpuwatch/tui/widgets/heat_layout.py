@@ -39,7 +39,9 @@ class HeatLayout:
 
     def used_width(self) -> int:
         """Columns that the widest line takes."""
-        return max((line[-1].x + (line[-1].stop - line[-1].start) * self.cell for line in self.lines), default=0)
+        return max(
+            (line[-1].x + (line[-1].stop - line[-1].start) * self.cell for line in self.lines), default=0
+        )
 
     def block_of(self, node: int, gpu: int) -> tuple[int, Block] | None:
         """The line and the block of a GPU."""

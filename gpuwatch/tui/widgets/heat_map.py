@@ -17,13 +17,17 @@ from gpuwatch.tui.widgets.heat_layout import CELL_WIDTHS, Block, HeatLayout, arr
 from gpuwatch.tui.widgets.lines import Picker, Row
 
 MEANINGS = {
-    "util": "% of the time in which a kernel ran", "mem": "% of the GPU's memory", "temp": "degrees C, scale to the slowdown point",
-    "powerpct": "% of the enforced limit", "tensor": "% of the time tensor cores worked", "age": "seconds since it was read",
-}  # fmt: skip
+    "util": "% of the time in which a kernel ran",
+    "mem": "% of the GPU's memory",
+    "temp": "degrees C, scale to the slowdown point",
+    "powerpct": "% of the enforced limit",
+    "tensor": "% of the time tensor cores worked",
+    "age": "seconds since it was read",
+}
 
 
 def number_text(value: float, level: float | None, width: int) -> str:
-    """A value in a cell of 1 to 7; in one cell it is the tenth of the scale, in two or three 99 stands for more as well."""
+    """A value in 1 to 7 cells; one holds the tenth of the scale, in two or three 99 stands for more too."""
     if width == 1:
         return "." if level is None else str(max(0, min(9, int(level * 10))))
     if width < 4:
@@ -105,7 +109,13 @@ class HeatMap(Picker):
         blocks = self.layout_now.lines[line - 1]
         nodes = tuple((b.node, (v := self.shown.views[b.node]).node.version, v.state) for b in blocks)
         on_line = blocks and blocks[0].node <= self.place[0] <= blocks[-1].node
-        return (settings, self._shape, nodes, (self.place, self.has_focus) if on_line else None, self._moment())
+        return (
+            settings,
+            self._shape,
+            nodes,
+            (self.place, self.has_focus) if on_line else None,
+            self._moment(),
+        )
 
     def _moment(self) -> int:
         """The half second, where cells depend on the time itself: ages, and filters that may ask for them."""
@@ -137,10 +147,16 @@ class HeatMap(Picker):
             return [Segment(" " * width)]
         here = block.node == self.place[0]
         name = fit(view.name, width - 3) + " "
-        style = self.look.stale if view.state in ("stale", "connecting") else self.look.severity[view.severity]
+        style = (
+            self.look.stale if view.state in ("stale", "connecting") else self.look.severity[view.severity]
+        )
         if view.severity == "ok":
             style = self.look.text
-        return [self.look.mark(view.severity), Segment(" "), Segment(name, style + self.look.strong if here else style)]
+        return [
+            self.look.mark(view.severity),
+            Segment(" "),
+            Segment(name, style + self.look.strong if here else style),
+        ]
 
     def _cells_of(self, view: NodeView, block: Block) -> list[Segment]:
         """The cells of a block, kept until its node moves: a frame of a large fleet changes few of them."""
@@ -182,17 +198,32 @@ class HeatMap(Picker):
         look, glyphs = self.look, self.look.glyphs
         left = [Segment(f" {self.metric.title} ", look.brand), Segment(" ")]
         low, high = self._scale()
-        legend = [Segment(f"{low} ", look.dim), *(Segment(" " if look.colours == "many" else "#", s) for s in look.ramp),
-                  Segment(f" {high}", look.dim)]  # fmt: skip
-        signs = [Segment(f"  {glyphs.lost}", look.severity["critical"]), Segment(" lost ", look.dim),
-                 Segment(f" {glyphs.stuck}", look.severity["warning"]), Segment(" stuck ", look.dim),
-                 Segment(f" {glyphs.stale}", look.stale), Segment(" stale", look.dim)]  # fmt: skip
-        note = {1: "  a digit is a tenth of the scale", 2: "  99 = 99 and more", 3: "  99 = 99 and more"}.get(self.layout_now.cell, "")
+        legend = [
+            Segment(f"{low} ", look.dim),
+            *(Segment(" " if look.colours == "many" else "#", s) for s in look.ramp),
+            Segment(f" {high}", look.dim),
+        ]
+        signs = [
+            Segment(f"  {glyphs.lost}", look.severity["critical"]),
+            Segment(" lost ", look.dim),
+            Segment(f" {glyphs.stuck}", look.severity["warning"]),
+            Segment(" stuck ", look.dim),
+            Segment(f" {glyphs.stale}", look.stale),
+            Segment(" stale", look.dim),
+        ]
+        note = {1: "  a digit is a tenth of the scale", 2: "  99 = 99 and more", 3: "  99 = 99 and more"}.get(
+            self.layout_now.cell, ""
+        )
         used = sum(s.cell_length for s in (*left, *legend, *signs))
         room = width - used - len(note)
         meaning = MEANINGS[self.metric.name] if room > len(MEANINGS[self.metric.name]) + 4 else ""
-        return (*left, *legend, *signs, Segment(note if room >= 0 else "", look.dim),
-                Segment(f"   {meaning}" if meaning else "", look.dim))  # fmt: skip
+        return (
+            *left,
+            *legend,
+            *signs,
+            Segment(note if room >= 0 else "", look.dim),
+            Segment(f"   {meaning}" if meaning else "", look.dim),
+        )
 
     def _scale(self) -> tuple[str, str]:
         for view in self.shown.views:
@@ -243,7 +274,10 @@ class HeatMap(Picker):
         to = max(0, min(line + dy, len(self.layout_now.lines) - 1))
         x = block.x + (gpu - block.start) * self.layout_now.cell
         target = min(self.layout_now.lines[to], key=lambda b: abs(b.x - block.x))
-        self.put(target.node, target.start + min((x - block.x) // self.layout_now.cell, max(0, target.stop - target.start - 1)))
+        self.put(
+            target.node,
+            target.start + min((x - block.x) // self.layout_now.cell, max(0, target.stop - target.start - 1)),
+        )
 
     def _walk(self, dx: int) -> None:
         node, gpu = self.place

@@ -1,4 +1,4 @@
-"""Line-API widgets that pull: once a frame each asks which of its visible lines moved and repaints only those."""
+"""Line-API widgets that pull: once a frame each finds which visible lines moved and repaints only those."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ def text_of(row: Sequence[Segment]) -> str:
 
 
 class Lines(ScrollView):
-    """A scrolling stack of lines, the first `pinned` of which stay. Subclasses say how many lines there are,
-    what each depends on (`key`) and how it is painted (`row`)."""
+    """A scrolling stack of lines, the first `pinned` of which stay.
+
+    Subclasses say how many lines there are, what each depends on (`key`) and how it is painted (`row`).
+    """
 
     DEFAULT_CSS = """
     Lines { overflow-x: hidden; scrollbar-size-vertical: 1; }

@@ -1,4 +1,4 @@
-"""The columns of the node table: what each shows, how wide, what it sorts by, and which go first when room is short."""
+"""The columns of the node table: what each shows, how wide, what it sorts by, which go when room is short."""
 
 from __future__ import annotations
 
@@ -33,9 +33,15 @@ class Column:
 
 
 def _number(
-    name: str, title: str, width: int, keep: int, quantity: Quantity, read: Callable[[NodeView], float | None],
-    *, falling: bool = True,
-) -> Column:  # fmt: skip
+    name: str,
+    title: str,
+    width: int,
+    keep: int,
+    quantity: Quantity,
+    read: Callable[[NodeView], float | None],
+    *,
+    falling: bool = True,
+) -> Column:
     def cell(view: NodeView, _now: float) -> Cell:
         return quantity.format(read(view)).strip(), None
 
@@ -77,20 +83,36 @@ def _network(view: NodeView) -> float | None:
 
 q = quantities
 COLUMNS: tuple[Column, ...] = (
-    Column("node", "node", 10, 100, lambda v, _n: (v.name, None), lambda v, _n: v.name, falling=False, right=False),
+    Column(
+        "node",
+        "node",
+        10,
+        100,
+        lambda v, _n: (v.name, None),
+        lambda v, _n: v.name,
+        falling=False,
+        right=False,
+    ),
     Column("state", "state", 10, 40, _state, lambda v, _n: float(rank(v.severity)), right=False),
     Column("gpus", "GPUs", 5, 99, _gpus, lambda v, _n: float(v.lost + v.stuck)),
     _number("util", "util", 5, 98, q.PERCENT, lambda v: v.util_mean, falling=False),
     _number("umin", "min", 5, 80, q.PERCENT, lambda v: v.util_min, falling=False),
     _number("mem", "mem", 5, 90, q.PERCENT, lambda v: v.memory_pct),
-    _number("power", "power", 7, 85, q.Quantity("W", 7, 1000, lambda w: f"{w / 1000:.2f}kW" if w >= 1000 else f"{w:.0f}W"), lambda v: v.power_w),
+    _number(
+        "power",
+        "power",
+        7,
+        85,
+        q.Quantity("W", 7, 1000, lambda w: f"{w / 1000:.2f}kW" if w >= 1000 else f"{w:.0f}W"),
+        lambda v: v.power_w,
+    ),
     _number("temp", "max T", 6, 88, q.CELSIUS, lambda v: v.temperature_max),
     _number("cpu", "CPU", 5, 70, q.PERCENT, lambda v: v.cpu_pct),
     _number("hostmem", "RAM", 5, 50, q.PERCENT, lambda v: v.host_memory_pct),
     _number("net", "net/s", 6, 60, q.RATE, _network),
     Column("age", "age", 5, 97, _age, lambda v, n: v.node.age(n) or 0.0),
     Column("trouble", "newest trouble", 28, 96, _trouble, lambda v, _n: float(rank(v.severity)), right=False),
-)  # fmt: skip
+)
 """In the order of the screen; the last one takes the room that is left."""
 SORTS = tuple(column.name for column in COLUMNS if column.name != "trouble")
 

@@ -30,7 +30,11 @@ def clock_text(node: Node) -> str:
     if node.clock is None:
         return ""
     offset, error = node.clock.offset_s, node.clock.error_s
-    return f"clock {offset * 1000:+.0f} ms (within {error * 1000:.0f})" if abs(offset) < CLOCK_DOUBT_S else f"clock {offset:+.1f} s off"
+    return (
+        f"clock {offset * 1000:+.0f} ms (within {error * 1000:.0f})"
+        if abs(offset) < CLOCK_DOUBT_S
+        else f"clock {offset:+.1f} s off"
+    )
 
 
 def cost_text(node: Node) -> str:
@@ -45,15 +49,24 @@ def cost_text(node: Node) -> str:
 def header(view: NodeView, width: int, look: Look, now: float) -> Row:
     """The whole line; the right part gives way first."""
     node = view.node
-    left = [Segment(f" {clean(view.name)} ", look.brand), Segment(" "), look.mark(view.severity),
-            Segment(f" {view.state}", look.severity[STATE_SEVERITY[view.state]])]  # fmt: skip
+    left = [
+        Segment(f" {clean(view.name)} ", look.brand),
+        Segment(" "),
+        look.mark(view.severity),
+        Segment(f" {view.state}", look.severity[STATE_SEVERITY[view.state]]),
+    ]
     age = node.age(now)
     if view.state in ("stale", "lost") and age is not None:
         left.append(Segment(f" for {seconds_text(age)}", look.severity["warning"]))
     left.append(Segment(f"  {view.ok + view.stuck} of {view.expected} GPUs  ", look.text))
     right: list[Segment] = []
     used = sum(s.cell_length for s in left)
-    for text in (software(node), f"age {seconds_text(age)}" if age is not None else "", cost_text(node), clock_text(node)):
+    for text in (
+        software(node),
+        f"age {seconds_text(age)}" if age is not None else "",
+        cost_text(node),
+        clock_text(node),
+    ):
         if text and used + len(text) + 2 <= width:
             right.append(Segment(text + "  ", look.dim))
             used += len(text) + 2

@@ -36,7 +36,7 @@ class NodeTable(Picker):
         now, views = self.scene.now, self.shown.views
         if self.sort_name is not None:
             column = next(c for c in COLUMNS if c.name == self.sort_name)
-            views = sorted(views, key=lambda view: column.sort(view, now), reverse=self.falling)  # type: ignore[arg-type,return-value]
+            views = sorted(views, key=lambda view: column.sort(view, now), reverse=self.falling)
         self.views = views
         names = max((cell_len(clean(view.name)) for view in views), default=4)
         self._columns = choose(self.columns, min(24, max(6, names)))
@@ -58,12 +58,20 @@ class NodeTable(Picker):
         age = view.node.age(self.scene.now)
         stamp = None if age is None else int(age * 2) if age < 10 else int(age)
         here = line - 1 == self.at
-        return (columns, view.name, view.node.version, view.severity, view.trouble, stamp, here and (1, self.has_focus))
+        return (
+            columns,
+            view.name,
+            view.node.version,
+            view.severity,
+            view.trouble,
+            stamp,
+            here and (1, self.has_focus),
+        )
 
     def row(self, line: int, width: int) -> Row:
         """The heading or a node."""
         if line == 0:
-            return self._heading(width)
+            return self._heading()
         view, look, now = self.views[line - 1], self.look, self.scene.now
         parts = [look.mark(view.severity), Segment(" ")]
         for column, cells in self._columns:
@@ -79,7 +87,7 @@ class NodeTable(Picker):
             return highlighted(row, width, look.cursor)
         return (Segment(look.glyphs.cursor, look.title), *row[1:]) if view.severity == "ok" else row
 
-    def _heading(self, width: int) -> Row:
+    def _heading(self) -> Row:
         look = self.look
         parts = [Segment("  ")]
         for column, cells in self._columns:

@@ -1,4 +1,4 @@
-"""The panes under a node's GPUs: processes, host, topology, notices, events. Each is made afresh by one function."""
+"""The panes under a node's GPUs: processes, host, topology, health, events. One function makes each."""
 
 from __future__ import annotations
 
@@ -54,16 +54,22 @@ def processes(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
         gpus, memory, share = _held(process, view)
         sm, cpu = (UNKNOWN if v is None else f"{v:.0f}%" for v in (share, process.cpu_pct))
         dead = process.state in ("D", "Z")
-        head = f" {_text(process.rank):>5} {process.pid:>8} {fit(process.user or UNKNOWN, 10)} {fit(gpus, 5)} "
+        head = (
+            f" {_text(process.rank):>5} {process.pid:>8} {fit(process.user or UNKNOWN, 10)} {fit(gpus, 5)} "
+        )
         numbers = f"{MEMORY.format(memory).strip():>7} {sm:>5} {cpu:>5} "
         job = fit(process.job or process.container or UNKNOWN, 18) + " " if job_width else ""
         command = clean(process.command or process.name)
         room = width - len(head) - len(numbers) - 2 - job_width - bool(job_width)
-        rows.append((
-            Segment(head, look.strong if process.rank is not None else look.text), Segment(numbers, look.text),
-            Segment(fit(process.state or "-", 1) + " ", look.severity["critical"] if dead else look.dim),
-            Segment(job, look.dim), Segment(fit(command, room), look.text),
-        ))  # fmt: skip
+        rows.append(
+            (
+                Segment(head, look.strong if process.rank is not None else look.text),
+                Segment(numbers, look.text),
+                Segment(fit(process.state or "-", 1) + " ", look.severity["critical"] if dead else look.dim),
+                Segment(job, look.dim),
+                Segment(fit(command, room), look.text),
+            )
+        )
     if not node.processes:
         said = "no process holds a GPU" if node.processes_at is not None else "no process list yet"
         rows.append(note(said, look))
@@ -80,9 +86,11 @@ def processes(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
 def _meter(word: str, share: float | None, text: str, width: int, look: Look, *, high: float = 95.0) -> Row:
     severity: Severity = "warning" if share is not None and share >= high else "ok"
     cells = max(8, min(30, width - 42))
-    return (Segment(f"  {fit(word, 15)} ", look.dim),
-            *bar(None if share is None else share / 100, cells, look, look.severity[severity]),
-            Segment(f" {UNKNOWN if share is None else f'{share:.0f}%':>4}  {text}", look.text))  # fmt: skip
+    return (
+        Segment(f"  {fit(word, 15)} ", look.dim),
+        *bar(None if share is None else share / 100, cells, look, look.severity[severity]),
+        Segment(f" {UNKNOWN if share is None else f'{share:.0f}%':>4}  {text}", look.text),
+    )
 
 
 def _share(used: float | None, total: float | None) -> float | None:
@@ -103,35 +111,67 @@ def host(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
     if sample is None:
         return [note("no host sample yet", look)]
     hello = node.hello
-    loads = " ".join(UNKNOWN if v is None else f"{v:.1f}" for v in (sample.load_1m, sample.load_5m, sample.load_15m))
+    loads = " ".join(
+        UNKNOWN if v is None else f"{v:.1f}" for v in (sample.load_1m, sample.load_5m, sample.load_15m)
+    )
     cores = f" on {hello.cpu_count} CPUs" if hello and hello.cpu_count else ""
     wait = "" if sample.iowait_pct is None else f"  I/O wait {sample.iowait_pct:.0f}%"
     rows = [
         _meter("CPU", sample.cpu_pct, f"load {loads}{cores}{wait}", width, look),
-        _meter("memory", _share(sample.memory_used_bytes, sample.memory_total_bytes),
-               _of(sample.memory_used_bytes, sample.memory_total_bytes), width, look),
-        note(" swap            none", look) if sample.swap_total_bytes == 0 else _meter("swap", _share(sample.swap_used_bytes, sample.swap_total_bytes),
-               _of(sample.swap_used_bytes, sample.swap_total_bytes), width, look, high=50.0),
-    ]  # fmt: skip
+        _meter(
+            "memory",
+            _share(sample.memory_used_bytes, sample.memory_total_bytes),
+            _of(sample.memory_used_bytes, sample.memory_total_bytes),
+            width,
+            look,
+        ),
+        note(" swap            none", look)
+        if sample.swap_total_bytes == 0
+        else _meter(
+            "swap",
+            _share(sample.swap_used_bytes, sample.swap_total_bytes),
+            _of(sample.swap_used_bytes, sample.swap_total_bytes),
+            width,
+            look,
+            high=50.0,
+        ),
+    ]
     for disk in sample.disks or ():
         kind = f"  {clean(disk.filesystem)}" if disk.filesystem else ""
-        rows.append(_meter(disk.mount, _share(disk.used_bytes, disk.total_bytes),
-                           _of(disk.used_bytes, disk.total_bytes) + kind, width, look))  # fmt: skip
+        rows.append(
+            _meter(
+                disk.mount,
+                _share(disk.used_bytes, disk.total_bytes),
+                _of(disk.used_bytes, disk.total_bytes) + kind,
+                width,
+                look,
+            )
+        )
     for nic in sample.nics or ():
         down = nic.state not in (None, "up")
         speed = "" if nic.speed_bps is None else f"  {nic.speed_bps * 8 / 1e9:.0f} Gbit/s"
         faults = "".join(f"  {word} {n}" for word, n in (("errors", nic.errors), ("drops", nic.drops)) if n)
-        rows.append((look.mark("unknown" if down else "ok"), Segment(f" {fit(nic.name, 15)} ", look.text),
-                     Segment(f"{_rates(nic.rx_bps, nic.tx_bps)}{speed}  {clean(nic.state or UNKNOWN)}", look.text),
-                     Segment(faults, look.severity["warning"])))  # fmt: skip
+        rows.append(
+            (
+                look.mark("unknown" if down else "ok"),
+                Segment(f" {fit(nic.name, 15)} ", look.text),
+                Segment(f"{_rates(nic.rx_bps, nic.tx_bps)}{speed}  {clean(nic.state or UNKNOWN)}", look.text),
+                Segment(faults, look.severity["warning"]),
+            )
+        )
     for port in sample.ib or ():
         up = port.state == "ACTIVE"
         rate = "" if port.rate_gbps is None else f"  {port.rate_gbps:.0f} Gbit/s"
         faults = "".join(f"  {clean(word)} {n}" for word, n in (port.errors or {}).items() if n)
-        rows.append((look.mark("ok" if up else "critical"), Segment(f" {fit(f'{port.device}/{port.port}', 15)} ", look.text),
-                     Segment(f"{_rates(port.rx_bps, port.tx_bps)}{rate}  ", look.text),
-                     Segment(clean(port.state or UNKNOWN), look.text if up else look.severity["critical"]),
-                     Segment(faults, look.severity["warning"])))  # fmt: skip
+        rows.append(
+            (
+                look.mark("ok" if up else "critical"),
+                Segment(f" {fit(f'{port.device}/{port.port}', 15)} ", look.text),
+                Segment(f"{_rates(port.rx_bps, port.tx_bps)}{rate}  ", look.text),
+                Segment(clean(port.state or UNKNOWN), look.text if up else look.severity["critical"]),
+                Segment(faults, look.severity["warning"]),
+            )
+        )
     age = "" if node.host_at is None else f"read {seconds_text(max(0.0, now - node.host_at))} ago"
     machine = ", ".join(clean(t) for t in ((hello.cpu_model, hello.os, hello.kernel) if hello else ()) if t)
     return [*rows, note("  ".join(part for part in (machine, age) if part), look)]
@@ -155,7 +195,9 @@ def topology(view: NodeView, width: int, look: Look, now: float) -> list[Row]:  
             style = look.dim if link == "X" else look.severity["ok"] if near else look.text
             cells.append(Segment(fit(link, 6), style))
         rows.append(tuple(cells))
-    meaning = "NVn: n NVLinks   PIX, PXB: PCIe switches   PHB: host bridge   NODE: same NUMA node   SYS: across"
+    meaning = (
+        "NVn: n NVLinks   PIX, PXB: PCIe switches   PHB: host bridge   NODE: same NUMA node   SYS: across"
+    )
     return [*rows, note(meaning, look)]
 
 
@@ -163,16 +205,17 @@ def topology(view: NodeView, width: int, look: Look, now: float) -> list[Row]:  
 
 
 def notices(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
-    """What is wrong or cannot be read, and the remedy; then the conditions that hold now, with their evidence."""
+    """The conditions that hold now with their evidence; then what cannot be read, and the remedy."""
     rows: list[Row] = []
     for condition in view.conditions:
         mark: Severity = condition.severity
-        rows.append((look.mark(mark), Segment(f" {clean(condition.text)}", look.severity[mark])))
-        if condition.evidence:
-            rows.append((Segment(fit(f"   because {condition.evidence}", width), look.dim),))
+        rows.append((look.mark(mark), Segment(f" {clean(condition.sentence)}", look.severity[mark])))
+        rows.append((Segment(fit(f"   {condition.evidence}", width), look.dim),))
     hello = view.node.hello
     for notice in hello.notices if hello else ():
-        rows.append((look.mark(notice.severity), Segment(f" {clean(notice.text)}", look.severity[notice.severity])))
+        rows.append(
+            (look.mark(notice.severity), Segment(f" {clean(notice.text)}", look.severity[notice.severity]))
+        )
         if notice.remedy:
             rows.append((Segment(fit(f"   {look.glyphs.slope} {notice.remedy}", width), look.text),))
     node = view.node
@@ -194,10 +237,14 @@ def event_row(event: Event, width: int, look: Look, where: str = "") -> list[Row
     times = f" x{event.count}" if event.count > 1 else ""
     detail = f"  {clean(event.detail)}" if event.detail else ""
     head = f" {clock} {where}"
-    rows: list[Row] = [(
-        look.mark(severity), Segment(head, look.dim), Segment(f" {clean(event.title)}{times}", look.severity[severity]),
-        Segment(detail, look.text),
-    )]  # fmt: skip
+    rows: list[Row] = [
+        (
+            look.mark(severity),
+            Segment(head, look.dim),
+            Segment(f" {clean(event.title)}{times}", look.severity[severity]),
+            Segment(detail, look.text),
+        )
+    ]
     if event.remedy:
         rows.append((Segment(fit(f"   {look.glyphs.slope} {event.remedy}", width), look.text),))
     return rows
@@ -216,7 +263,7 @@ def events(view: NodeView, width: int, look: Look, now: float) -> list[Row]:  # 
 
 
 def digest(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
-    """Host, health and events under each other, where a wide screen has room for them beside the processes."""
+    """Health, host and events under each other: a wide screen has room for them beside the processes."""
     rows: list[Row] = []
     for title, builder in (("Health", notices), ("Host", host), ("Events", events)):
         rows += [heading(title, width, look), *builder(view, width, look, now)]

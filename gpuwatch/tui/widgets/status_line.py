@@ -32,7 +32,11 @@ def _count(look: Look, number: int, word: str, severity: Severity, sign: str | N
 def node_counts(totals: Totals, look: Look) -> list[Segment]:
     """How many nodes are in which state; states that do not occur are left out."""
     out = [Segment(" nodes ", look.dim), *_count(look, totals.states["live"], "live", "ok")]
-    wanted: tuple[tuple[str, Severity], ...] = (("connecting", "unknown"), ("stale", "warning"), ("lost", "critical"))
+    wanted: tuple[tuple[str, Severity], ...] = (
+        ("connecting", "unknown"),
+        ("stale", "warning"),
+        ("lost", "critical"),
+    )
     for state, severity in wanted:
         if number := totals.states[state]:  # type: ignore[index]
             out += _count(look, number, state, severity)
@@ -43,8 +47,10 @@ def gpu_counts(totals: Totals, look: Look) -> list[Segment]:
     """GPUs that answer, of those that should be there."""
     out = [Segment("GPUs ", look.dim)]
     severity: Severity = "ok" if totals.ok == totals.expected else "warning"
-    out += [Segment(f"{look.glyph('ok')} {totals.ok}", look.severity["ok"] if totals.ok else look.dim),
-            Segment(f" of {totals.expected}  ", look.dim if severity == "ok" else look.severity[severity])]  # fmt: skip
+    out += [
+        Segment(f"{look.glyph('ok')} {totals.ok}", look.severity["ok"] if totals.ok else look.dim),
+        Segment(f" of {totals.expected}  ", look.dim if severity == "ok" else look.severity[severity]),
+    ]
     if totals.stuck:
         out += _count(look, totals.stuck, "stuck", "warning", look.glyphs.stuck)
     if totals.lost:
@@ -59,7 +65,7 @@ def worst(totals: Totals, look: Look, width: int) -> list[Segment]:
     node, condition = totals.worst[0]
     more = f"  +{len(totals.worst) - 1}" if len(totals.worst) > 1 else ""
     style = look.severity[condition.severity]
-    text = f"{look.glyph(condition.severity)} {node}: {condition.text}"
+    text = f"{look.glyph(condition.severity)} {node}: {condition.sentence}"
     text = clean(text)
     room = width - len(more) - 1
     return [Segment(fit(text, room) if len(text) > room else text, style), Segment(more + " ", look.dim)]
@@ -79,7 +85,10 @@ class StatusLine(Page, can_focus=False):
         look, scene, pace = self.look, self.scene, self.cockpit.pace
         left = [Segment(" gpuwatch ", look.brand), Segment(" ")]
         if scene.demo:
-            left += [Segment(" DEMO ", look.badge["warning"]), Segment(" simulated, nothing here is real  ", look.dim)]
+            left += [
+                Segment(" DEMO ", look.badge["warning"]),
+                Segment(" simulated, nothing here is real  ", look.dim),
+            ]
         elif scene.plan.source:
             left.append(Segment(fit(scene.plan.source, min(40, len(scene.plan.source))) + "  ", look.strong))
         if scene.frozen:
