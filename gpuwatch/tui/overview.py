@@ -29,7 +29,7 @@ def rank(severity: Severity) -> int:
 
 
 def gravity(condition: Condition) -> tuple[int, bool]:
-    """Sort key, the worst first; of two as bad the driver's own word (an Xid) says more than its consequence."""
+    """Sort key, the worst first; of two as bad an Xid, the driver's own word, says more than its effect."""
     return -rank(condition.severity), condition.code != "xid"
 
 

@@ -39,6 +39,7 @@ class Shot:
 
 SHOTS = (
     Shot("fleet", 14),
+    Shot("straggler", 40),
     Shot("incident", 52),
     Shot("incident-temp", 52, keys=("m", "m", "m")),
     Shot("after", 95),
