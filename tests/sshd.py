@@ -4,9 +4,9 @@
         plan = Plan(nodes=tuple(sshd.spec(name) for name in sshd.names))
         options = sshd.client.options()
 
-Nothing outside the given folders is read or written: the client has its own key, ssh_config and known_hosts, the
-server its own host keys and authorized_keys, and the login shell gets `sshd.home` as its HOME. Needs `tests.parts.need`'s
-sshd, ssh and ssh-keygen. Sessions run as the user who runs the tests, or, for root, as a throw-away `LoginUser`.
+Nothing outside the given folders is read or written: the client has its own key, ssh_config and known_hosts;
+the server has its own host keys and authorized_keys; the login shell gets `sshd.home` as its HOME. Sessions
+run as the user who runs the tests or, for root, as a throw-away `login_user`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from __future__ import annotations
 import contextlib
 import getpass
 import os
-import pwd
 import re
+import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from gpuwatch.hosts.plan import NodeSpec
@@ -114,7 +116,7 @@ class Sshd:
         *,
         client: Client | None = None,
         names: Sequence[str] = ("node-1",),
-        user: str | None = None,
+        user: LoginUser | None = None,
         host_keys: Sequence[str] = ("ed25519",),
         trusted: bool = True,
         lines: Sequence[str] = (),
@@ -128,20 +130,20 @@ class Sshd:
             user: who logs in; None is the user who runs the tests.
             host_keys: ssh-keygen types, kept at `folder/host_TYPE`.
             trusted: write the first host key into the client's known_hosts.
-            lines: sshd_config lines (`Banner /path`, `ForceCommand ...`, `HostCertificate ...`, `TrustedUserCAKeys ...`);
-                they come first and so win.
+            lines: sshd_config lines (`Banner /path`, `ForceCommand ...`, `HostCertificate ...`,
+                `TrustedUserCAKeys ...`); they come first and so win.
         """
         self._sshd = need("sshd")
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.client = client or Client(folder / "client")
         self.names = tuple(names)
-        self.user = user or getpass.getuser()
+        self.user = user.name if user else getpass.getuser()
         self.host_keys = tuple(make_key(folder / f"host_{kind}", kind) for kind in host_keys)
-        self.home = folder / "home"
+        self.home = user.home if user else folder / "home"
         self.home.mkdir(exist_ok=True)
         self.log = folder / "log"
-        self.authorized_keys = folder / "authorized_keys"
+        self.authorized_keys = (user.home if user else folder) / "authorized_keys"
         self.authorized_keys.write_text(public_key(self.client.identity) + "\n")
         self.port = 0
         self._lines = tuple(lines)
@@ -239,22 +241,31 @@ class Sshd:
         self.stop()
 
 
-@contextlib.contextmanager
-def login_user(folder: Path, shell: str) -> Iterator[str]:
-    """A throw-away account with this login shell and `folder` as its home; needs root. Gives its name.
+@dataclass(frozen=True)
+class LoginUser:
+    """A throw-away account: its name, and its home for rc files."""
 
-    Use it with `Sshd(..., user=name)`; rc files go where the `Sshd.home` says, for HOME points there.
-    """
+    name: str
+    home: Path
+
+
+@contextlib.contextmanager
+def login_user(shell: str) -> Iterator[LoginUser]:
+    """An account with this login shell, for `Sshd(..., user=...)`; needs root. It is removed at the end."""
     if os.geteuid() != 0:
         missing("only root can make a throw-away account")
     name = f"gw{os.getpid() % 100000}t{time.monotonic_ns() % 100000}"
-    folder.mkdir(parents=True, exist_ok=True)
-    subprocess.run([need("useradd"), "-M", "-d", str(folder), "-s", shell, "-p", "*", name], check=True)
+    home = Path(tempfile.mkdtemp(prefix="gpuwatch-home-"))  # pytest's own folders are closed to other users
     try:
-        os.chown(folder, pwd.getpwnam(name).pw_uid, -1)
-        yield name
+        argv = [need("useradd"), "-M", "-d", str(home), "-s", shell, "-p", "*", name]
+        subprocess.run(argv, check=True, capture_output=True)
+        try:
+            shutil.chown(home, name)
+            yield LoginUser(name, home)
+        finally:
+            subprocess.run([need("userdel"), name], check=True, capture_output=True)
     finally:
-        subprocess.run([need("userdel"), name], check=True, capture_output=True)
+        shutil.rmtree(home)
 
 
 def _free_port() -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuwatch.cli import exit_codes
+from gpuwatch.cli.ending import leaving_politely
 from gpuwatch.cli.output import reader_may_leave
 from gpuwatch.cli.source import Source, source_options
 
@@ -53,7 +54,7 @@ def dmon(source: Source, groups: str, count: int | None, stamps: str) -> int:
     except GroupError as error:
         raise click.BadParameter(f"{error}.", param_hint="-s") from error
     layout = Layout(chosen, max(len("node"), *(len(node.name) for node in source.plan.nodes)), stamps)
-    with source.session() as session:
+    with leaving_politely(), source.session() as session:
         return copy_out(follow(session, Stream(layout, count)))
 
 

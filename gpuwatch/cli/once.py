@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuwatch.cli import exit_codes
+from gpuwatch.cli.ending import leaving_politely
 from gpuwatch.cli.output import reader_may_leave
 from gpuwatch.cli.source import Source, source_options
 
@@ -50,7 +51,7 @@ def report_once(source: Source, form: str = "text", wait_s: float = DEFAULT_WAIT
     from gpuwatch.report.verdict import findings, healthy
     from gpuwatch.report.waiting import wait_for_first_report
 
-    with source.session() as session:
+    with leaving_politely(), source.session() as session:
         with waiting_line() as progress:
             wait_for_first_report(session, wait_s, progress)
         fleet, now, unix = session.fleet, time.monotonic(), time.time()

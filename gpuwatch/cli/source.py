@@ -120,6 +120,8 @@ def read_source(
         raise click.UsageError("name what to watch: a hosts file or node range, or --local, or --demo (one).")
     if ssh_config is not None and not ssh_config.is_file():
         raise Refusal([f"{ssh_config}: no such file; -F names an ssh configuration file"])
+    if ask_password and not sys.stdin.isatty():
+        raise Refusal(["--ask-password needs a terminal to ask on; use keys or an ssh agent without one"])
     plan = load_plan(named, local=local)
     if interval is not None:
         plan = dataclasses.replace(plan, interval_s=interval)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 SHOWN_LENGTH = 60
+NAMES_IN_A_SOURCE = 200_000
 
 
 class HostsError(Exception):
@@ -34,12 +35,17 @@ class Place:
 
 
 class Problems:
-    """Collects what is wrong with one source, so that a person mends everything in one go."""
+    """Collects what is wrong with one source, so that a person mends everything in one go.
+
+    It also knows how many node names the source may still name, repetitions and members of groups included:
+    many large ranges in a small file would otherwise take hours.
+    """
 
     def __init__(self, source: str) -> None:
         self.source = source
         self._found: dict[tuple[Place, str], None] = {}  # a mistake under an alias is met more than once
         self._subject = "the file"
+        self.names_left = NAMES_IN_A_SOURCE
 
     def add(self, place: Place, text: str) -> None:
         """Note a problem; its text has passed every foreign string through `shown`."""

@@ -6,7 +6,7 @@ import re
 
 from gpuwatch.hosts.errors import Place, Problems, did_you_mean, shown
 from gpuwatch.hosts.keys import MAX_SLOTS
-from gpuwatch.hosts.names import MAX_NODES, RangeError, expand_login
+from gpuwatch.hosts.names import MAX_NODES, RangeError, expand_login, fold
 from gpuwatch.hosts.plan import NodeSpec, Plan
 
 _YAML_START = re.compile(r"---|[-?](\s|$)|[%\[{\"'!&*|>@`]|[^#]*?:(\s|$)")
@@ -34,16 +34,24 @@ def read_hostfile(text: str, problems: Problems) -> Plan:
         if not said.strip():
             continue
         at = Place(number, len(said) - len(said.lstrip()) + 1)
-        for spec in _line(said.strip(), at, problems):
-            known = nodes.setdefault(spec.name, spec)
-            if known != spec or (known is not spec and spec.slots is not None):
-                first = places[spec.name].line
-                problems.add(at, f"{shown(spec.name)} is listed twice, first in line {first}")
+        specs = _line(said.strip(), at, problems)
+        twice = [spec.name for spec in specs if _differs(spec, nodes.get(spec.name))]
+        if twice:
+            verb = "is" if len(twice) == 1 else "are"
+            first = places[twice[0]].line
+            problems.add(at, f"{shown(fold(twice))} {verb} listed twice, first in line {first}")
+        for spec in specs:
+            nodes.setdefault(spec.name, spec)
             places.setdefault(spec.name, at)
         if len(nodes) > MAX_NODES:
             problems.add(at, f"more than {MAX_NODES:,} nodes in all")
             break
     return Plan(nodes=tuple(nodes.values()), source=problems.source)
+
+
+def _differs(spec: NodeSpec, known: NodeSpec | None) -> bool:
+    """Whether a repeated line is a mistake: the node files of PBS repeat a node for each of its cores."""
+    return known is not None and (known != spec or spec.slots is not None)
 
 
 def _line(said: str, at: Place, problems: Problems) -> list[NodeSpec]:
@@ -63,8 +71,9 @@ def _line(said: str, at: Place, problems: Problems) -> list[NodeSpec]:
             hint = did_you_mean(key, ("slots", *_IGNORED)) or "; a line is a node and perhaps slots=8"
             problems.add(at, f"{shown(option)} means nothing here{hint}")
     try:
-        user, names = expand_login(named)
+        user, names = expand_login(named, min(MAX_NODES, problems.names_left))
     except RangeError as error:
         problems.add(at.right(error.offset), f"{shown(named)}: {error}")
         return []
+    problems.names_left -= len(names)
     return [NodeSpec(name=name, user=user, slots=slots) for name in names]

@@ -8,7 +8,7 @@ import yaml
 
 from gpuwatch.hosts.document import place
 from gpuwatch.hosts.errors import Place, Problems, shown
-from gpuwatch.hosts.names import USER, RangeError, expand, expand_login
+from gpuwatch.hosts.names import MAX_NODES, USER, RangeError, expand, expand_login
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.hosts.shapes import Choice, Number, Schema, Shape, Text, Whole, quoted, scalar
 from gpuwatch.hosts.structures import Key, ListOf, MapOf, OneOf, Record
@@ -51,12 +51,14 @@ class NodeRange(Shape):
         if self._group and text.startswith("@"):
             return Names(at, (), group=text[1:])
         try:
-            user, names = expand_login(text) if self._user else (None, expand(text))
+            most = min(MAX_NODES, problems.names_left)
+            user, names = expand_login(text, most) if self._user else (None, expand(text, most))
         except RangeError as error:
             one_line = node.start_mark.line == node.end_mark.line
             offset = error.offset + quoted(node) if one_line else 0
             problems.add(at.right(offset), f"{shown(text)}: {error}")
             return Names(at, ())
+        problems.names_left -= len(names)
         return Names(at, tuple(names), user=user)
 
     def schema(self) -> Schema:

@@ -48,23 +48,23 @@ class _Operand:
     count: int
 
 
-def expand(text: str) -> list[str]:
+def expand(text: str, most: int = MAX_NODES) -> list[str]:
     """The node names that a range stands for, without repetitions, in the order written.
 
     Raises:
-        RangeError: not a node range, or one of more than `MAX_NODES` nodes.
+        RangeError: not a node range, or one of more than `most` nodes.
     """
     operands = _scan(text)
     count = sum(operand.count for operand in operands)
-    if count > MAX_NODES:
-        raise RangeError(0, f"{count:,} nodes, more than the {MAX_NODES:,} that are allowed")
+    if count > most:
+        raise RangeError(0, f"{count:,} nodes, more than the {most:,} that are allowed")
     names: dict[str, None] = {}
     for operand in operands:
         _combine(names, operand)
     return list(names)
 
 
-def expand_login(text: str) -> tuple[str | None, list[str]]:
+def expand_login(text: str, most: int = MAX_NODES) -> tuple[str | None, list[str]]:
     """The user of `[user@]range`, None when there is none, and the node names.
 
     Raises:
@@ -72,11 +72,11 @@ def expand_login(text: str) -> tuple[str | None, list[str]]:
     """
     user, separator, nodes = text.rpartition("@")
     if not separator:
-        return None, expand(text)
+        return None, expand(text, most)
     if not re.fullmatch(USER, user) or not user.isprintable():
         raise RangeError(0, f"{shown(user)} is not a user name")
     try:
-        return user, expand(nodes)
+        return user, expand(nodes, most)
     except RangeError as error:
         raise RangeError(len(user) + 1 + error.offset, str(error)) from None
 

@@ -1,7 +1,7 @@
 """Host keys with OpenSSH's meaning of known_hosts (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT).
 
-`KnownHosts.judge` gives a verdict about the key that a server showed; nobody is asked and nothing is accepted here
-except through `record`. Lines that cannot be read are skipped, as OpenSSH does.
+`KnownHosts.judge` gives a verdict about the key a server showed; nobody is asked, and only `record` accepts.
+Lines that cannot be read are skipped, as OpenSSH does.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ def describe_key(blob: bytes) -> str:
 
 
 @lru_cache(maxsize=64)
-def _parse_file(file: Path, state: tuple[int, int, int]) -> tuple[Entry, ...]:  # noqa: ARG001  # part of the cache's key
+def _parse_file(file: Path, state: tuple[int, int, int]) -> tuple[Entry, ...]:  # noqa: ARG001  # the cache's key
     try:
         lines = file.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
     except OSError:
@@ -282,7 +282,7 @@ def _plain(blob: bytes) -> bytes:
 
 
 def _shown_keys(blob: bytes) -> frozenset[bytes]:
-    """The keys whose revocation counts: the shown one and, of a certificate, the certified one and its authority."""
+    """The keys whose revocation counts: the shown one; of a certificate, also its key and its authority."""
     if not key_type(blob).endswith(SUFFIX):
         return frozenset((blob,))
     try:

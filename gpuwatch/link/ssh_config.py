@@ -1,9 +1,10 @@
-"""What ssh_config says about a host. The system's own `ssh -G` is asked: only OpenSSH reads Include and Match right."""
+"""What ssh_config says about a host. `ssh -G` is asked: only OpenSSH reads Include and Match right."""
 
 from __future__ import annotations
 
 import getpass
 import os
+import re
 import shlex
 import socket
 import subprocess
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuwatch.link.carrier import CarrierError
+from gpuwatch.plain import plain
 
 Values = Mapping[str, Sequence[str]]
 """Keyword in lower case -> its values, one a line of `ssh -G`."""
@@ -19,6 +21,7 @@ Values = Mapping[str, Sequence[str]]
 _DEFAULT_IDENTITIES = frozenset(
     f"id_{kind}" for kind in ("rsa", "ecdsa", "ecdsa_sk", "ed25519", "ed25519_sk", "xmss", "dsa")
 )
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
 _RESOLVE_TIMEOUT_S = 20.0  # a `Match exec` may run anything
 
 
@@ -106,7 +109,7 @@ def ask_openssh(ssh: str, query: Query, config_file: str | None) -> dict[str, li
         ) from None
     if done.returncode != 0:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
-        raise ConfigError(f"ssh_config cannot be used for {query.host}: {printable(' / '.join(lines[:2]))}")
+        raise ConfigError(f"ssh_config cannot be used for {query.host}: {plain(' / '.join(lines[:2]))}")
     values: dict[str, list[str]] = {}
     for line in done.stdout.decode(errors="surrogateescape").splitlines():
         key, _, value = line.partition(" ")
@@ -205,26 +208,22 @@ class Tokens:
         return out
 
     def path(self, text: str) -> Path:
-        """A path with `~` and tokens replaced."""
-        return Path(self.expand(text.strip().strip('"'))).expanduser()
+        """A path with `~`, tokens and `${VARIABLES}` replaced."""
+        plain = _VARIABLE.sub(lambda match: os.environ.get(match[1], ""), text.strip().strip('"'))
+        return Path(self.expand(plain)).expanduser()
 
-    def _value(self, token: str, text: str) -> str:
-        if token not in self._values:
+    def _value(self, letter: str, text: str) -> str:
+        if letter not in self._values:
             raise ConfigError(
-                f"ssh_config has a token %{token} in {text!r} that is not supported here; "
+                f"ssh_config has a token %{letter} in {text!r} that is not supported here; "
                 "write the value out, or use `link: command` with ssh for this node"
             )
-        value = self._values[token]
-        if token in "hnrk" and (
+        value = self._values[letter]
+        if letter in "hnrk" and (
             value.startswith("-") or any(c in "'`\"$\\;&<>|(){}" or c.isspace() for c in value)
         ):
             raise ConfigError(f"the host or user name {value!r} holds characters that a shell would act on")
         return value
-
-
-def printable(text: str) -> str:
-    """Text from elsewhere without the characters that could steer a terminal."""
-    return "".join(c if c.isprintable() else " " for c in text).strip()
 
 
 def _is_default_identity(value: str) -> bool:

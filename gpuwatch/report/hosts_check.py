@@ -236,7 +236,7 @@ def _draw(checks: Sequence[NodeCheck], console: Console) -> None:
 def _lines(check: NodeCheck) -> list[tuple[str, str, str]]:
     lines = [(check.link, check.target, "")]
     if check.host_key:
-        lines.append(("host key", f"{check.host_key}, known from {check.verified_by}", ""))
+        lines.append(("host key", f"{check.host_key}, verified by {check.verified_by}", ""))
     if check.authenticated_by:
         lines.append(("login", check.authenticated_by, ""))
     if check.start_s is not None:

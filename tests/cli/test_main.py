@@ -102,6 +102,7 @@ def test_exactly_one_source_has_to_be_named(arguments: tuple[str, ...]) -> None:
         (("once", "/nowhere/hosts.yaml"), "no such file"),
         (("once", "--demo", "--interval", "0.01"), "0.2"),
         (("once", "--demo", "-F", "/nowhere/config"), "/nowhere/config: no such file"),
+        (("once", "--demo", "--ask-password"), "needs a terminal"),
         (("once", "--demo", "--wait", "-1"), "0"),
         (("once", "--demo", "--jsno"), "--json"),
         (("dmon", "--demo", "-s", "px"), "p (power and temperature)"),

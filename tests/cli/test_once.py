@@ -111,18 +111,21 @@ def test_problems_of_a_hosts_file_come_one_a_line(tmp_path: Path) -> None:
     ]
 
 
-def test_ctrl_c_closes_everything_and_says_130(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_closes_everything(tmp_path: Path, number: signal.Signals, status: int) -> None:
     marker = tmp_path / "child"
     command = f"echo $$ > {marker}; exec sleep 60"
     path = hosts_file(tmp_path, f"hosts:\n  - {{name: mute, command: [sh, -c, '{command}']}}\n")
     running = start("once", path, "--wait", "60")
     try:
         child = int(wait_for_text(marker))
-        running.send_signal(signal.SIGINT)
+        running.send_signal(number)
         out, err = running.communicate(timeout=60)
     finally:
         running.kill()
-    assert running.returncode == 130
+    assert running.returncode == status
     assert out == ""
     assert "Traceback" not in err
     assert not alive(child)

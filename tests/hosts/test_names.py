@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuwatch.hosts.names import MAX_NODES, RangeError, expand, fold
@@ -79,6 +79,7 @@ prefixes = st.from_regex(r"[a-z][a-z-]{0,6}[a-z]", fullmatch=True)
 numbers = st.integers(0, 400)
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(prefixes, st.sets(numbers, min_size=1, max_size=30), min_size=1, max_size=4),
     st.booleans(),
@@ -101,6 +102,7 @@ brackets = st.lists(st.tuples(numbers, st.integers(1, 12), st.integers(1, 5)), m
 )
 
 
+@settings(deadline=None)
 @given(prefixes, brackets, st.from_regex(r"-[a-z]{1,4}", fullmatch=True), brackets)
 def test_clustershell_reads_the_same_range_in_the_same_way(
     one: str, first: str, two: str, second: str
@@ -109,6 +111,7 @@ def test_clustershell_reads_the_same_range_in_the_same_way(
     assert set(expand(text)) == set(NodeSet(text, resolver=RESOLVER_NOGROUP))
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="n-[]0129,/!&^ @*\u0663\x1b", max_size=24))
 def test_any_text_is_expanded_or_refused(text: str) -> None:
     try:

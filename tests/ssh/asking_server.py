@@ -1,4 +1,4 @@
-"""An ssh server that asks questions, made of paramiko's server mode: sshd cannot without PAM and real passwords."""
+"""An ssh server that asks questions, of paramiko's server mode: sshd needs PAM and real passwords for it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import paramiko
+from paramiko.common import AUTH_FAILED, AUTH_PARTIALLY_SUCCESSFUL, AUTH_SUCCESSFUL, OPEN_SUCCEEDED
+from paramiko.server import InteractiveQuery
 
 
 @dataclass
@@ -28,55 +31,56 @@ class Asking:
     threads: list[threading.Thread] = field(default_factory=list)
 
 
+# ruff: noqa: ARG002  # the interface is paramiko's
+
+
 class _Session(paramiko.ServerInterface):
     def __init__(self, asking: Asking) -> None:
         self._asking = asking
         self._keyed = not asking.partial_key
         self.target: dict[int, tuple[str, int]] = {}
 
-    def get_allowed_auths(self, username: str) -> str:  # noqa: ARG002  # the interface's
+    def get_allowed_auths(self, username: str) -> str:
         return self._asking.methods if self._keyed else "publickey"
 
-    def check_auth_none(self, username: str) -> int:  # noqa: ARG002
-        return paramiko.AUTH_FAILED
+    def check_auth_none(self, username: str) -> int:
+        return AUTH_FAILED
 
-    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:  # noqa: ARG002
+    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
         if not self._asking.partial_key:
-            return paramiko.AUTH_FAILED
+            return AUTH_FAILED
         self._keyed = True
-        return paramiko.AUTH_PARTIALLY_SUCCESSFUL
+        return AUTH_PARTIALLY_SUCCESSFUL
 
-    def check_auth_password(self, username: str, password: str) -> int:  # noqa: ARG002
+    def check_auth_password(self, username: str, password: str) -> int:
         return self._judge("password" in self._asking.methods and password == self._asking.password)
 
-    def check_auth_interactive(
-        self, username: str, submethods: str | bytes
-    ) -> int | paramiko.InteractiveQuery:  # noqa: ARG002
+    def check_auth_interactive(self, username: str, submethods: str | bytes) -> int | InteractiveQuery:
         if not self._keyed or "keyboard-interactive" not in self._asking.methods:
-            return paramiko.AUTH_FAILED
-        return paramiko.InteractiveQuery("Second factor", "\x1b]0;evil\x07look", *self._asking.prompts)
+            return AUTH_FAILED
+        return InteractiveQuery("Second factor", "\x1b]0;evil\x07look", *self._asking.prompts)
 
-    def check_auth_interactive_response(self, responses: list[str]) -> int | paramiko.InteractiveQuery:
+    def check_auth_interactive_response(self, responses: list[str]) -> int | InteractiveQuery:
         return self._judge(tuple(responses) == self._asking.answers)
 
-    def check_channel_request(self, kind: str, chanid: int) -> int:  # noqa: ARG002
-        return paramiko.OPEN_SUCCEEDED
+    def check_channel_request(self, kind: str, chanid: int) -> int:
+        return OPEN_SUCCEEDED
 
-    def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:  # noqa: ARG002
+    def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
         return True
 
     def check_channel_direct_tcpip_request(
         self,
         chanid: int,
         origin: tuple[str, int],
-        destination: tuple[str, int],  # noqa: ARG002
+        destination: tuple[str, int],
     ) -> int:
         self.target[chanid] = destination
-        return paramiko.OPEN_SUCCEEDED
+        return OPEN_SUCCEEDED
 
     def _judge(self, right: bool) -> int:
         self._asking.logins += right
-        return paramiko.AUTH_SUCCESSFUL if right else paramiko.AUTH_FAILED
+        return AUTH_SUCCESSFUL if right else AUTH_FAILED
 
 
 @contextlib.contextmanager
@@ -108,7 +112,7 @@ def _accept(listener: socket.socket, asking: Asking, key: paramiko.PKey) -> None
             asking.running.append(transport)
             with contextlib.suppress(paramiko.SSHException, EOFError):
                 transport.start_server(event=threading.Event(), server=session)
-            _spawn(asking, lambda t=transport, s=session: _serve_channels(t, s, asking))
+            _spawn(asking, partial(_serve_channels, transport, session, asking))
 
 
 def _serve_channels(transport: paramiko.Transport, session: _Session, asking: Asking) -> None:
@@ -116,8 +120,8 @@ def _serve_channels(transport: paramiko.Transport, session: _Session, asking: As
         channel = transport.accept(0.1)
         if channel is not None and channel.chanid in session.target:
             sock = socket.create_connection(session.target[channel.chanid])
-            _spawn(asking, lambda s=sock, c=channel: _pump(s.recv, c.sendall, c.close))
-            _spawn(asking, lambda s=sock, c=channel: _pump(c.recv, s.sendall, s.close))
+            _spawn(asking, partial(_pump, sock.recv, channel.sendall, channel.close))
+            _spawn(asking, partial(_pump, channel.recv, sock.sendall, sock.close))
 
 
 def _pump(

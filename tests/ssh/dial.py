@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from gpuwatch.hosts.plan import NodeSpec
-from gpuwatch.link.carrier import Carrier, CarrierError, Dialer
+from gpuwatch.link.carrier import Carrier, CarrierError
 from gpuwatch.link.options import Ask, LinkOptions
 from gpuwatch.link.ssh.carrier import SshCarrier
 from gpuwatch.link.ssh.dialing import SshDialing
@@ -51,7 +51,7 @@ def refusal(spec: NodeSpec, options: LinkOptions, ask: Ask | None = None) -> Car
         return failure(dial)
 
 
-def failure(dial: Dialer) -> CarrierError:
+def failure(dial: Callable[[str], Carrier]) -> CarrierError:
     """Why this dialer fails."""
     try:
         carrier = dial("true")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,9 +14,13 @@ import pytest
 
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.ssh.dialing import SshDialing
+from gpuwatch.link.ssh.tcp import TcpStream
+from gpuwatch.link.ssh_config import Query, ResolvedHost
 from tests.parts import need
 from tests.ssh.dial import dialing, read_all, refusal, says, until
-from tests.sshd import Sshd, make_key, public_key, sign_key
+from tests.sshd import Sshd, login_user, make_key, public_key, sign_key
+
+OPENS = "open sesame"
 
 
 class Asked:
@@ -110,12 +115,12 @@ def test_a_refused_login_says_what_to_do(sshd: Sshd, tmp_path: Path) -> None:
 
 
 def test_a_passphrase_is_asked_once_per_file(sshd: Sshd, tmp_path: Path) -> None:
-    key = make_key(tmp_path / "locked", passphrase="open sesame")
+    key = make_key(tmp_path / "locked", passphrase=OPENS)
     with sshd.authorized_keys.open("a") as keys:
         keys.write(public_key(key) + "\n")
     sshd.client.add_host("second", sshd.port, sshd.user)
     specs = [NodeSpec(name, identity_file=(str(key),)) for name in ("node-1", "second")]
-    ask = Asked("wrong", "open sesame")
+    ask = Asked("wrong", OPENS)
     everyone = SshDialing(specs, sshd.client.options(), ask)
     try:
         assert [question for question, _ in ask.questions] == [
@@ -133,7 +138,7 @@ def test_a_passphrase_is_asked_once_per_file(sshd: Sshd, tmp_path: Path) -> None
 
 
 def test_nobody_to_ask_for_a_passphrase(sshd: Sshd, tmp_path: Path) -> None:
-    key = make_key(tmp_path / "locked", passphrase="open sesame")
+    key = make_key(tmp_path / "locked", passphrase=OPENS)
     error = refusal(replace(sshd.spec(), identity_file=(str(key),)), sshd.client.options())
     assert "ssh-add" in str(error)
 
@@ -200,7 +205,7 @@ def test_a_big_agent_does_not_use_up_the_attempts(sshd: Sshd, tmp_path: Path) ->
 
 
 def test_identities_only_leaves_the_agents_other_keys_alone(sshd: Sshd, tmp_path: Path) -> None:
-    locked = make_key(tmp_path / "locked", passphrase="secret")
+    locked = make_key(tmp_path / "locked", passphrase=OPENS)
     with sshd.authorized_keys.open("a") as keys:
         keys.write(public_key(locked) + "\n")
     with ssh_agent(tmp_path) as agent:
@@ -245,3 +250,27 @@ def test_force_command_and_banner(tmp_path: Path) -> None:
     lines = [f"Banner {tmp_path / 'banner'}", "ForceCommand echo only this"]
     with Sshd(tmp_path / "sshd", lines=lines) as sshd:
         assert says(sshd.spec(), sshd.client.options()) == "only this"
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash", "fish", "tcsh"])
+def test_login_shells_of_other_users(tmp_path: Path, shell: str) -> None:
+    with login_user(need(shell)) as user, Sshd(tmp_path / "sshd", user=user) as sshd:
+        assert says(sshd.spec(), sshd.client.options(), "id -un; echo $HOME") == f"{user.name}\n{user.home}"
+
+
+def test_the_socket_is_made_for_small_messages_and_notices_a_dead_peer(sshd: Sshd) -> None:
+    stream = TcpStream()
+    query = Query("node-1")
+    stream.connect(ResolvedHost(query, "127.0.0.1", sshd.port, sshd.user), 10.0)
+    try:
+        assert stream.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        assert stream.sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert 10_000 <= stream.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) <= 15_000
+    finally:
+        stream.close()
+
+
+def test_weak_algorithms_are_not_offered(tmp_path: Path) -> None:
+    lines = ["Ciphers aes128-cbc,3des-cbc", "MACs hmac-sha1"]
+    with Sshd(tmp_path / "sshd", lines=lines) as sshd:
+        assert "shares no accepted algorithm" in str(refusal(sshd.spec(), sshd.client.options()))

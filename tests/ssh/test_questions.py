@@ -35,10 +35,11 @@ def host_key(tmp_path: Path) -> Path:
     "methods", ["password", "keyboard-interactive", "publickey,keyboard-interactive,password"]
 )
 def test_one_password_asked_once(client: Client, host_key: Path, methods: str) -> None:
-    asking = Asking(methods=methods, prompts=(("Password: ", False),), answers=("s3cret",), password="s3cret")
+    word = "s3cret"
+    asking = Asking(methods=methods, prompts=(("Password: ", False),), answers=(word,), password=word)
     with asking_server(asking, host_key):
         spec = know(client, "by-password", asking, host_key)
-        ask = Asked("s3cret")
+        ask = Asked(word)
         with dialing(spec, client.options(ask_password=True), ask) as dial:
             carrier = dial("true")
             assert carrier.facts.authenticated_by in methods
@@ -72,7 +73,10 @@ def test_a_jump_host_asks_a_person_before_the_screen(client: Client, host_key: P
         everyone = SshDialing(specs, client.options(), ask)
         try:
             assert [secret for _, secret in ask.questions] == [False, True]
-            assert ask.questions[0][0] == f"ada@127.0.0.1:{asking.port}: Second factor ]0;evil look Code: "
+            assert (
+                ask.questions[0][0]
+                == f"ada@127.0.0.1:{asking.port}: Second factor \u241b]0;evil\u2407look Code: "
+            )
             for spec in specs:
                 carrier = everyone.dialer(spec)("echo in")
                 assert carrier.recv(10) == b"in\n"
@@ -92,7 +96,7 @@ def test_a_jump_host_asks_a_person_before_the_screen(client: Client, host_key: P
 
 
 def test_ctrl_c_at_a_question_leaves(client: Client, host_key: Path) -> None:
-    def interrupted(prompt: str, secret: bool) -> str:
+    def interrupted(_prompt: str, _secret: bool) -> str:
         raise KeyboardInterrupt
 
     with asking_server(Asking(), host_key) as asking:

@@ -1,7 +1,8 @@
 """Keys in an ssh-agent (draft-miller-ssh-agent).
 
-paramiko's own client keeps one connection for all threads without a lock and takes its socket from the environment
-only; here every request has its own connection, so logins sign in parallel and an agent that was restarted still works.
+paramiko's own client keeps one connection for all threads without a lock, and takes its socket from the
+environment only; here every request has its own connection: logins sign in parallel, and an agent that was
+restarted still works.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import paramiko
 _LIST, _KEYS = 11, 12
 _SIGN, _SIGNATURE = 13, 14
 _FLAGS = {"rsa-sha2-256": 2, "rsa-sha2-512": 4}
-_TIMEOUT_S = 60.0  # an agent may ask its person to confirm
+_LIST_TIMEOUT_S = 5.0
+_SIGN_TIMEOUT_S = 60.0  # an agent may ask its person to confirm
 _LIMIT = 1 << 20
 
 
@@ -51,7 +53,7 @@ class AgentKey(paramiko.PKey):
         """
         flags = _FLAGS.get((algorithm or "").removesuffix("-cert-v01@openssh.com"), 0)
         request = bytes([_SIGN]) + _string(self._blob) + _string(data) + struct.pack(">I", flags)
-        answer = _ask(self._socket, request)
+        answer = _ask(self._socket, request, _SIGN_TIMEOUT_S)
         if answer.get_byte() != bytes([_SIGNATURE]):
             raise AgentError("the agent refused to sign")
         return paramiko.Message(answer.get_binary())
@@ -62,7 +64,7 @@ def agent_keys(agent_socket: str | None) -> list[AgentKey]:
     if agent_socket is None:
         return []
     try:
-        answer = _ask(agent_socket, bytes([_LIST]))
+        answer = _ask(agent_socket, bytes([_LIST]), _LIST_TIMEOUT_S)
     except AgentError:
         return []
     if answer.get_byte() != bytes([_KEYS]):
@@ -73,10 +75,10 @@ def agent_keys(agent_socket: str | None) -> list[AgentKey]:
     ]
 
 
-def _ask(agent_socket: str, request: bytes) -> paramiko.Message:
+def _ask(agent_socket: str, request: bytes, timeout_s: float) -> paramiko.Message:
     try:
         with socket.socket(socket.AF_UNIX) as sock:
-            sock.settimeout(_TIMEOUT_S)
+            sock.settimeout(timeout_s)
             sock.connect(agent_socket)
             sock.sendall(_string(request))
             (length,) = struct.unpack(">I", _exactly(sock, 4))

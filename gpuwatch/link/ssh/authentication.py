@@ -10,7 +10,8 @@ import paramiko
 
 from gpuwatch.link.carrier import CarrierError
 from gpuwatch.link.ssh.keyring import Identity
-from gpuwatch.link.ssh_config import ResolvedHost, printable
+from gpuwatch.link.ssh_config import ResolvedHost
+from gpuwatch.plain import plain
 
 Responder: TypeAlias = Callable[[str, str, "list[tuple[str, bool]]"], "list[str]"]
 """(title, instructions, [(prompt, echo)]) -> answers: what keyboard-interactive asks."""
@@ -125,11 +126,11 @@ def _hung_up(host: ResolvedHost, proposal: _Proposal, tried: Sequence[str], erro
     count = len(tried) + 1
     if count > 1:
         return CarrierError(
-            f"{host.where} hung up after {count} login attempts ({', '.join((*tried, proposal.label))}): too many "
-            "keys for its MaxAuthTries; name the right one with identity_file and IdentitiesOnly",
+            f"{host.where} hung up after {count} login attempts ({', '.join((*tried, proposal.label))}): "
+            "too many keys for its MaxAuthTries; name the right one with identity_file and IdentitiesOnly",
             final=True,
         )
-    detail = printable(str(error)) or "no reason given"
+    detail = plain(str(error)) or "no reason given"
     return CarrierError(f"{host.where} hung up during the login with {proposal.label} ({detail})")
 
 
@@ -140,7 +141,7 @@ def _refusal(
     tried: Sequence[str],
     identity: Identity,
 ) -> str:
-    offers = printable(", ".join(methods))
+    offers = plain(", ".join(methods))
     sentence = f"{host.where} refused the login"
     if passed:
         sentence += f" after accepting {', '.join(passed)}"

@@ -10,7 +10,8 @@ import paramiko
 from gpuwatch.link.carrier import CarrierError
 from gpuwatch.link.ssh.connection import Connection
 from gpuwatch.link.ssh.facts import LoginFacts
-from gpuwatch.link.ssh_config import ResolvedHost, printable
+from gpuwatch.link.ssh_config import ResolvedHost
+from gpuwatch.plain import plain
 
 _STDERR_LIMIT = 4096
 _CHUNK = 32_768
@@ -78,7 +79,7 @@ def start_command(connection: Connection, host: ResolvedHost, command: str, time
         channel.exec_command(command)
     except (paramiko.SSHException, EOFError, OSError) as error:
         connection.close()
-        detail = printable(str(error)) or "it hung up"
+        detail = plain(str(error)) or "it hung up"
         raise CarrierError(
             f"{host.where} let us in but started no command ({detail}); "
             "check MaxSessions and the account's shell there"

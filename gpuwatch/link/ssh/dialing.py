@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import groupby
@@ -17,12 +16,13 @@ from gpuwatch.link.options import Ask, LinkOptions
 from gpuwatch.link.ssh.authentication import Answers, NeedsAnswersError
 from gpuwatch.link.ssh.carrier import SshCarrier, start_command
 from gpuwatch.link.ssh.connection import Connection, Credentials, log_in
-from gpuwatch.link.ssh.handshake import HostKeyPolicy, await_greeting
+from gpuwatch.link.ssh.handshake import HostKeyPolicy
 from gpuwatch.link.ssh.jump import JumpHost
 from gpuwatch.link.ssh.keyring import Keyring
 from gpuwatch.link.ssh.person import Person
 from gpuwatch.link.ssh.routes import Route, Routes
-from gpuwatch.link.ssh.streams import ProxyStream, Stream, TcpStream
+from gpuwatch.link.ssh.streams import ProxyStream, Stream
+from gpuwatch.link.ssh.tcp import TcpStream
 from gpuwatch.link.ssh_config import ResolvedHost
 
 Chain: TypeAlias = tuple[ResolvedHost, ...]
@@ -34,12 +34,12 @@ class SshDialing:
     """Resolves configs, loads keys, asks what must be asked; afterwards nothing ever prompts."""
 
     def __init__(self, specs: Sequence[NodeSpec], options: LinkOptions, ask: Ask | None) -> None:
-        """May take as long as jump hosts take to connect. A node that cannot be reached fails in its dialer, not here.
+        """May take as long as jump hosts take to connect. A node that cannot be reached fails in its dialer.
 
         Args:
             specs: the nodes.
             options: what holds for all of them.
-            ask: asks a person; None when there is nobody, then nothing is asked and jump hosts wait for the first dial.
+            ask: asks a person; None when there is nobody: jump hosts then wait for the first dial.
         """
         self._options = options
         self._policy = HostKeyPolicy(options.accept_new_host_keys, options.ssh_config)
@@ -49,7 +49,6 @@ class SshDialing:
         self._keyring.unlock([host for route in routes for host in (*route.jumps, route.target)], ask)
         password = ask("Password for the nodes: ", True) if options.ask_password and ask is not None else None
         self._answers = Answers(password=password)
-        self._logins = threading.BoundedSemaphore(options.connect_workers)
         self._streams: weakref.WeakSet[Stream] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._closed = False
@@ -66,7 +65,7 @@ class SshDialing:
                 raise
 
     def dialer(self, spec: NodeSpec) -> Dialer:
-        """What opens a carrier to this node; the carrier is an `SshCarrier`, whose `facts` tell how it got in."""
+        """What opens a carrier to this node: an `SshCarrier`, whose `facts` tell how it got in."""
         return partial(self._dial, spec.name)
 
     def close(self) -> None:
@@ -77,6 +76,7 @@ class SshDialing:
         for stream in streams:
             stream.close()
         for jump in self._jumps.values():
+            jump.logins.wake()
             jump.close()
 
     def _open_jumps(self, ask: Ask) -> None:
@@ -84,11 +84,8 @@ class SshDialing:
         for _, group in groupby(sorted(self._jumps, key=len), key=len):
             chains = list(group)
             with ThreadPoolExecutor(self._options.connect_workers) as pool:
-                asking = [
-                    chain
-                    for chain, wants in zip(chains, pool.map(self._open_jump, chains), strict=True)
-                    if wants
-                ]
+                wants = list(pool.map(self._open_jump, chains))
+            asking = [chain for chain, wanted in zip(chains, wants, strict=True) if wanted]
             for chain in asking:
                 person = Person(chain[-1].where, ask)
                 answers = Answers(self._answers.password, person.respond)
@@ -118,13 +115,15 @@ class SshDialing:
         timeout = self._timeout(host)
         credentials = Credentials(self._keyring.identity(host), answers, self._policy)
         stream = self._open_stream(host, jumps, timeout)
-        # a login slot is taken only now: an address that does not answer must not keep others waiting
-        await_greeting(stream, host, timeout)
         login_timeout = _PERSON_TIMEOUT_S if answers.respond is not None else timeout
-        with self._login_slot(jumps):
+        slot = self._jumps[jumps].logins.take(lambda: self._closed) if jumps else None
+        try:
             return log_in(
                 stream, host, credentials, timeout, jump=_words(jumps), login_timeout_s=login_timeout
             )
+        finally:
+            if slot is not None:
+                self._jumps[jumps].logins.give(slot)
 
     def _open_stream(self, host: ResolvedHost, jumps: Chain, timeout_s: float) -> Stream:
         if jumps:
@@ -147,14 +146,6 @@ class SshDialing:
         if closed:
             stream.close()
             raise CarrierError("gpuwatch is leaving", final=True)
-
-    @contextlib.contextmanager
-    def _login_slot(self, jumps: Chain) -> Iterator[None]:
-        with contextlib.ExitStack() as slots:
-            if jumps:
-                slots.enter_context(self._jumps[jumps].logins)
-            slots.enter_context(self._logins)
-            yield
 
     def _timeout(self, host: ResolvedHost) -> float:
         return host.connect_timeout_s or self._options.connect_timeout_s

@@ -17,6 +17,6 @@ class LoginFacts:
     host_key: str
     """Type and fingerprint: `ED25519 SHA256:...`."""
     verified_by: str
-    """`file:line` of the known_hosts line that vouches for it, with "certificate" for a @cert-authority line."""
+    """`key at FILE:LINE` of known_hosts, or `certificate authority at FILE:LINE`."""
     authenticated_by: str
     """The method that the server accepted, with the key's name."""

@@ -12,7 +12,8 @@ from gpuwatch.link.carrier import CarrierError
 from gpuwatch.link.host_certificate import SUFFIX
 from gpuwatch.link.known_hosts import HostName, KnownHosts, RevocationListError, Verdict, describe_key
 from gpuwatch.link.ssh.streams import Stream
-from gpuwatch.link.ssh_config import ResolvedHost, printable
+from gpuwatch.link.ssh_config import ResolvedHost
+from gpuwatch.plain import plain
 
 # GCM costs half of CTR with a MAC in a log flood; CBC, SHA-1 and MD5 are out
 _CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "aes192-ctr", "aes256-ctr")
@@ -45,17 +46,6 @@ class TrustedHost:
 
     key: str
     verified_by: str
-
-
-def await_greeting(stream: Stream, host: ResolvedHost, timeout_s: float) -> None:
-    """Wait until the far side has begun to speak. Closes the stream on failure.
-
-    Raises:
-        CarrierError: it said nothing.
-    """
-    if not stream.greeted(timeout_s):
-        stream.close()
-        raise CarrierError(_handshake_failure(host, None, stream))
 
 
 def end(stream: Stream, transport: paramiko.Transport) -> None:
@@ -142,15 +132,17 @@ def _distrust(
         )
     if verdict.trust == "changed" and entry is not None:
         return (
-            f"the host key of {lookup} CHANGED: it shows {shown}, but {entry.place} has {describe_key(entry.blob)}. "
-            "Someone may be listening in. If you know that the key was replaced, remove the old one: "
-            f"ssh-keygen -f {entry.file} -R '{lookup}'"
+            f"the host key of {lookup} CHANGED: it shows {shown}, but {entry.place} has "
+            f"{describe_key(entry.blob)}. Someone may be listening in. If you know that it was replaced, "
+            f"remove the old one: ssh-keygen -f {entry.file} -R '{lookup}'"
         )
     command = host.ssh_command(policy.config_file, "-o", "StrictHostKeyChecking=ask")
-    note = f" ({verdict.note})" if verdict.note else ""
+    note = f" ({plain(verdict.note)})" if verdict.note else ""
+    if host.strict_host_key_checking not in ("yes", "true", "ask"):
+        note += f" (StrictHostKeyChecking {host.strict_host_key_checking} of ssh_config is not followed)"
     return (
-        f"the host key of {lookup} is unknown: {shown}{note}. Compare this fingerprint with the node's, then accept "
-        f"it with: {command} true - or accept all unknown keys once with --accept-new-host-keys"
+        f"the host key of {lookup} is unknown: {shown}{note}. Compare this fingerprint with the node's, then "
+        f"accept it with: {command} true - or accept all unknown keys once with --accept-new-host-keys"
     )
 
 
@@ -159,10 +151,11 @@ def _handshake_failure(host: ResolvedHost, error: Exception | None, stream: Stre
     if words:
         return f"the ProxyCommand to {host.query.host} failed: {words}"
     if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
-        return f"{host.where} shares no accepted algorithm with us ({printable(str(error))}); it needs a newer sshd"
+        reason = plain(str(error))
+        return f"{host.where} shares no accepted algorithm with us ({reason}); it needs a newer sshd"
     if error is None or isinstance(error, EOFError) or "banner" in str(error).lower():
         return (
             f"{host.where} closed the connection or said nothing before the key exchange; "
             "sshd may be overloaded (MaxStartups), or it is no ssh server"
         )
-    return f"the key exchange with {host.where} failed: {printable(str(error))}"
+    return f"the key exchange with {host.where} failed: {plain(str(error))}"

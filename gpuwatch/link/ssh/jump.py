@@ -8,9 +8,11 @@ from collections.abc import Callable
 import paramiko
 
 from gpuwatch.link.carrier import CarrierError
+from gpuwatch.link.slots import ConnectSlots
 from gpuwatch.link.ssh.connection import Connection
 from gpuwatch.link.ssh.streams import JumpStream
-from gpuwatch.link.ssh_config import ResolvedHost, printable
+from gpuwatch.link.ssh_config import ResolvedHost
+from gpuwatch.plain import plain
 
 _LOGINS = 8  # nodes that log in through one jump host at once; more only makes each slower
 
@@ -20,7 +22,7 @@ class JumpHost:
 
     def __init__(self, host: ResolvedHost, connect: Callable[[], Connection]) -> None:
         self.host = host
-        self.logins = threading.BoundedSemaphore(_LOGINS)
+        self.logins = ConnectSlots(_LOGINS)
         self._connect = connect
         self._lock = threading.Lock()
         self._connection: Connection | None = None
@@ -57,7 +59,7 @@ class JumpHost:
         except paramiko.ChannelException as error:
             raise CarrierError(
                 f"the jump host {self.host.where} cannot reach {target.hostname} port {target.port} "
-                f"({printable(error.text)}); check the address, and AllowTcpForwarding there"
+                f"({plain(error.text)}); check the address, and AllowTcpForwarding there"
             ) from error
         except (paramiko.SSHException, EOFError, OSError) as error:
             if not connection.alive:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import copy
 import io
 from dataclasses import dataclass
@@ -87,27 +88,23 @@ def public_key(path: Path) -> bytes | None:
     PATH may be missing or itself a public key: an agent may hold the private half.
     """
     for candidate in (path.with_name(path.name + ".pub"), path):
-        try:
+        with contextlib.suppress(OSError, ValueError):
             content = candidate.read_bytes()
             if content.lstrip().startswith(_OPENSSH_BEGIN):
                 return _openssh_header(content)[1]
             kind, encoded = content.split()[:2]
             blob = base64.b64decode(encoded, validate=True)
-        except (OSError, ValueError):
-            continue
-        if blob[4:].startswith(kind):
-            return blob
+            if blob[4:].startswith(kind):
+                return blob
     return None
 
 
 def certificates(path: Path, more: tuple[Path, ...]) -> list[tuple[Path, PublicBlob]]:
-    """The certificates that may belong to a key file: the configured ones and `PATH-cert.pub`, if readable."""
+    """The certificates that may belong to a key file: configured ones and `PATH-cert.pub`, if readable."""
     found = []
     for candidate in (*more, path.with_name(path.name + "-cert.pub")):
-        try:
+        with contextlib.suppress(OSError, ValueError):
             found.append((candidate, PublicBlob.from_string(candidate.read_text())))
-        except (OSError, ValueError, binascii.Error):
-            continue
     return found
 
 

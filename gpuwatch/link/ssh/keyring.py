@@ -18,7 +18,8 @@ from gpuwatch.link.ssh.key_files import (
     public_key,
     read_key_file,
 )
-from gpuwatch.link.ssh_config import ResolvedHost, printable
+from gpuwatch.link.ssh_config import ResolvedHost
+from gpuwatch.plain import plain
 
 _PASSPHRASE_TRIES = 3
 
@@ -51,8 +52,11 @@ class Keyring:
 
         An encrypted file that nobody configured is asked for only where there is no other key.
         """
+        held: dict[str | None, dict[bytes, AgentKey]] = {}  # a thousand hosts share one agent
         for host in hosts:
-            agents = _by_blob(host)
+            if host.agent_socket not in held:
+                held[host.agent_socket] = _by_blob(host)
+            agents = held[host.agent_socket]
             for path in host.identity_files:
                 if path in self._loaded:
                     continue
@@ -78,7 +82,7 @@ class Keyring:
             []
             if host.identities_only
             else [
-                Candidate(f"agent key {printable(key.comment)}", key)
+                Candidate(f"agent key {plain(key.comment)}", key)
                 for blob, key in agents.items()
                 if blob not in taken
             ]
@@ -87,13 +91,10 @@ class Keyring:
         return Identity(ordered, tuple(unusable))
 
     def _usable(self, host: ResolvedHost) -> bool:
-        for path in host.identity_files:
-            try:
-                if not read_key_file(path).encrypted or isinstance(self._loaded.get(path), paramiko.PKey):
-                    return True
-            except KeyFileError:
-                continue
-        return False
+        return any(
+            isinstance(self._loaded.get(path), paramiko.PKey) or _is_open(path)
+            for path in host.identity_files
+        )
 
     def _key(self, path: Path, agents: dict[bytes, AgentKey]) -> paramiko.PKey | str:
         loaded = self._loaded.get(path, "it is in no agent any more")
@@ -126,6 +127,13 @@ def _ask_passphrase(file: KeyFile, ask: Ask) -> paramiko.PKey:
         except KeyFileError as error:
             prompt, failure = f"Wrong. Passphrase for {file.path}: ", error
     raise failure
+
+
+def _is_open(path: Path) -> bool:
+    try:
+        return not read_key_file(path).encrypted
+    except KeyFileError:
+        return False
 
 
 def _by_blob(host: ResolvedHost) -> dict[bytes, AgentKey]:

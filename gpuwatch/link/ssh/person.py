@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuwatch.link.options import Ask
-from gpuwatch.link.ssh_config import printable
+from gpuwatch.plain import plain
 
 
 class Person:
@@ -15,11 +15,11 @@ class Person:
         self._interrupted: BaseException | None = None
 
     def respond(self, title: str, instructions: str, prompts: list[tuple[str, bool]]) -> list[str]:
-        """Ask each prompt in turn. Runs in paramiko's thread, so an interruption is kept and not raised here."""
-        heading = " ".join(part for part in (printable(title), printable(instructions)) if part)
+        """Ask each prompt in turn. Runs in paramiko's thread, so an interruption is kept, not raised here."""
+        heading = " ".join(part for part in (plain(title).strip(), plain(instructions).strip()) if part)
         answers = []
         for prompt, echo in prompts:
-            question = " ".join(part for part in (f"{self._where}:", heading, printable(prompt), "") if part)
+            question = " ".join(part for part in (f"{self._where}:", heading, plain(prompt).strip()) if part)
             answers.append(self._answer(f"{question} ", secret=not echo))
         return answers
 
@@ -33,6 +33,6 @@ class Person:
             return ""
         try:
             return self._ask(question, secret)
-        except BaseException as error:  # noqa: BLE001  # raised again in the thread that asked for it
+        except BaseException as error:  # raised again in the thread that wants the answers
             self._interrupted = error
             return ""

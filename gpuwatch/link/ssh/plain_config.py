@@ -1,11 +1,10 @@
-"""Reading ssh_config where there is no `ssh` to ask: with paramiko's parser, and only what it reads as OpenSSH does.
+"""Reading ssh_config where there is no `ssh` to ask: with paramiko's parser, and only what that reads right.
 
-paramiko ignores Include and takes an unknown Match for a match; a file with either is refused, not guessed at.
+It ignores Include and takes an unknown Match for a match; a file with either is refused, not guessed at.
 """
 
 from __future__ import annotations
 
-import glob
 from pathlib import Path
 
 import paramiko
@@ -74,6 +73,6 @@ def _refuse_what_is_misread(file: Path, text: str) -> None:
 
 
 def _included(pattern: str, file: Path) -> bool:
-    """Whether an Include names a file that exists: relative ones lie beside the user's or the system's config."""
-    path = Path(pattern).expanduser()
-    return bool(glob.glob(str(path if path.is_absolute() else file.parent / path)))
+    """Whether an Include names a file that exists; a relative name is looked up beside the config."""
+    path = file.parent / Path(pattern).expanduser()
+    return any(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
