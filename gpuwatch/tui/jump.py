@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 MOST = 60
 """Hits that are offered at once."""
+MOST_AT_FIRST = 6
+"""Nodes that are offered before anything is typed."""
 
 
 class JumpProvider(Provider):
@@ -35,7 +37,7 @@ class JumpProvider(Provider):
     async def discover(self) -> Hits:
         """The nodes, before anything is typed."""
         app = self._cockpit
-        for name in list(app.scene.fleet.nodes)[:MOST]:
+        for name in list(app.scene.fleet.nodes)[:MOST_AT_FIRST]:
             yield DiscoveryHit(clean(name), partial(app.show_node, name), help="node")
 
     async def search(self, query: str) -> Hits:

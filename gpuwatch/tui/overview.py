@@ -28,6 +28,11 @@ def rank(severity: Severity) -> int:
     return _ORDER[severity]
 
 
+def gravity(condition: Condition) -> tuple[int, bool]:
+    """Sort key, the worst first; of two as bad an Xid, the driver's own word, says more than its effect."""
+    return -rank(condition.severity), condition.code != "xid"
+
+
 @dataclass(frozen=True)
 class NodeView:
     """What is said about one node. Figures are None when unknown."""
@@ -95,7 +100,7 @@ def summarise(node: Node, thresholds: Thresholds, now: float) -> NodeView:
         own = gpu_conditions(gpu, node, thresholds, now)
         conditions += own
         severities[gpu.info.uuid] = max(_severities(own), key=rank, default="ok")
-    conditions.sort(key=lambda c: -rank(c.severity))
+    conditions.sort(key=gravity)
     stuck = sum(gpu.state == "stuck" for gpu in gpus)
     utils, temps, powers = (_known(name, answering, now) for name in ("util", "temp", "power"))
     host = {name: metric.read(node, now) for name, metric in NODE_METRICS.items() if name != "nodeage"}
@@ -177,7 +182,7 @@ class Overview:
         for view in views:
             states[view.state] += 1
         found = [(view.name, condition) for view in views for condition in view.conditions]
-        found.sort(key=lambda pair: -rank(pair[1].severity))
+        found.sort(key=lambda pair: gravity(pair[1]))
         return Totals(
             states,
             sum(v.ok for v in views),

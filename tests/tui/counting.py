@@ -1,4 +1,4 @@
-"""A driver that claims to be a terminal and keeps what it is sent, so that strips become escape codes as in life."""
+"""A driver that claims to be a terminal and keeps what it is sent, so strips become escape codes."""
 
 from __future__ import annotations
 

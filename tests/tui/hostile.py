@@ -20,28 +20,51 @@ def hostile_session() -> StillSession:
         for n in range(2)
     ]
     hello = wire.Hello(
-        t=1.0, seq=0, host=POISON, agent=POISON, python=POISON, pid=1, interval_s=1.0, gpus=gpus, driver=POISON,
-        cuda=POISON, kernel=POISON, os=POISON, cpu_model=POISON, kernel_log=POISON,
+        t=1.0,
+        seq=0,
+        host=POISON,
+        agent=POISON,
+        python=POISON,
+        pid=1,
+        interval_s=1.0,
+        gpus=gpus,
+        driver=POISON,
+        cuda=POISON,
+        kernel=POISON,
+        os=POISON,
+        cpu_model=POISON,
+        kernel_log=POISON,
         notices=[wire.Notice(POISON, POISON, "warning", POISON)],
         topology=wire.Topology([gpus[0].uuid, gpus[1].uuid], [["X", POISON], [POISON, "X"]]),
-    )  # fmt: skip
+    )
     fast = wire.GpuFast(t=2.0, utilization_pct=50.0, throttle=[POISON], throttle_pct={POISON: 90.0})
     slow = wire.GpuSlow(t=2.0, recovery_action=POISON, nvlink_errors={POISON: 3})
     sample = wire.Sample(
-        t=2.0, seq=1,
+        t=2.0,
+        seq=1,
         gpus=[
             wire.GpuSample(gpus[0].uuid, fast=fast, slow=slow, missing={POISON: POISON}),
-            wire.GpuSample(gpus[1].uuid, state="stuck", reason=POISON, stuck_in=POISON, stuck_s=9.0, fast=fast),
+            wire.GpuSample(
+                gpus[1].uuid, state="stuck", reason=POISON, stuck_in=POISON, stuck_s=9.0, fast=fast
+            ),
         ],
         host=wire.HostSample(
-            t=2.0, nics=[wire.Nic(POISON, POISON)], ib=[wire.IbPort(POISON, 1, POISON, errors={POISON: 1})],
+            t=2.0,
+            nics=[wire.Nic(POISON, POISON)],
+            ib=[wire.IbPort(POISON, 1, POISON, errors={POISON: 1})],
             disks=[wire.Disk(POISON, POISON)],
         ),
-    )  # fmt: skip
+    )
     process = wire.Process(
-        pid=7, name=POISON, user=POISON, command=POISON, state="\x1b", job=POISON, container=POISON,
+        pid=7,
+        name=POISON,
+        user=POISON,
+        command=POISON,
+        state="\x1b",
+        job=POISON,
+        container=POISON,
         gpus=[wire.ProcessGpu(gpus[0].uuid)],
-    )  # fmt: skip
+    )
     event = wire.Event(
         t=2.0, seq=3, event="xid", title=POISON, detail=POISON, remedy=POISON, gpu=gpus[0].uuid
     )

@@ -39,6 +39,7 @@ class Shot:
 
 SHOTS = (
     Shot("fleet", 14),
+    Shot("straggler", 40),
     Shot("incident", 52),
     Shot("incident-temp", 52, keys=("m", "m", "m")),
     Shot("after", 95),
@@ -59,6 +60,9 @@ SHOTS = (
     Shot("nord", 52, theme="nord"),
     Shot("one", 14, (100, 30), nodes=1),
     Shot("one-node", 14, (100, 30), keys=("2",), nodes=1),
+    Shot("node-host", 52, keys=("2", "v")),
+    Shot("node-health", 52, keys=("j", "j", "j", "j", "j", "2", "V", "V")),
+    Shot("node-events", 52, keys=("j", "j", "j", "j", "j", "2", "V")),
     Shot("gpu", 52, keys=("enter", "enter")),
     Shot("nodes-64", 52, (160, 50), nodes=64),
     Shot("nodes-1024", 20, (200, 60), nodes=1024),

@@ -15,7 +15,7 @@ from tests.tui.shots import plan_for
 from tests.tui.still import NOW, StillSession, demo_session, still_app
 
 OWN_SEQUENCE = re.compile(r"\x1b\[(?:\d+(?:;\d+)*[mH]|\?2026[hl]|\?25[hl])|\x1b\]22;[a-z]+\x07")
-"""All that painting needs: colours, cursor positions, synchronized output, the cursor and the pointer's shape."""
+"""All that painting needs: colours, cursor positions, synchronized output, shapes of cursor and pointer."""
 
 
 def tick(session: StillSession, name: str, percent: float) -> None:
@@ -78,7 +78,7 @@ async def test_no_byte_of_a_node_steers_the_terminal(no_color: bool) -> None:
     assert "evil" in sent
     rest = OWN_SEQUENCE.sub("", sent)
     steering = {c for c in rest if not c.isprintable()} - {"\n"}
-    assert steering == set(), [ascii(rest[m.start() - 9 : m.start() + 30]) for m in re.finditer("[\x1b\x07]", rest)][:5]
+    assert steering == set(), sorted(map(ascii, steering))
 
 
 async def test_no_color_sends_no_colour() -> None:

@@ -15,11 +15,13 @@ from gpuwatch.tui.look import clean
 from gpuwatch.tui.screens.live import LiveScreen
 from gpuwatch.tui.shown import Shown
 from gpuwatch.tui.widgets.cell_line import CellLine
+from gpuwatch.tui.widgets.gpu_panels import GpuPanels
 from gpuwatch.tui.widgets.heat_map import HeatMap
 from gpuwatch.tui.widgets.lines import Picker, text_of
 from gpuwatch.tui.widgets.node_table import NodeTable
 from gpuwatch.tui.widgets.status_line import StatusLine
 
+WIDE = 100
 FRAME_LINES = 5
 """Status (2), the line about a cell, footer, and one to breathe."""
 
@@ -34,6 +36,8 @@ class FleetScreen(LiveScreen):
         self.shown = Shown()
         self.heat = HeatMap(self.shown)
         self.table = NodeTable(self.shown)
+        self.panels: GpuPanels | None = None
+        """With one node there is room for its GPUs under the table."""
 
     def compose(self) -> ComposeResult:
         """Status, filter, map, cell, table, footer."""
@@ -45,6 +49,10 @@ class FleetScreen(LiveScreen):
         yield self.heat
         yield CellLine(self.heat)
         yield self.table
+        nodes = self.cockpit.scene.plan.nodes
+        if len(nodes) == 1:
+            self.panels = GpuPanels(nodes[0].name, None)
+            yield self.panels
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
@@ -63,6 +71,10 @@ class FleetScreen(LiveScreen):
         height = max(2, self.heat.wanted_height())
         if self.heat.styles.height is None or self.heat.styles.height.value != height:
             self.heat.styles.height = height
+        if self.panels is not None:
+            self.table.styles.height = table
+            self.panels.room = max(2, body - height - table)
+            self.panels.styles.height = "1fr"
         self._note()
 
     def _note(self) -> None:
@@ -77,6 +89,8 @@ class FleetScreen(LiveScreen):
             known = sum(len(node.gpus) for node in fleet.nodes.values())
             text = f"{len(shown.views)} of {len(fleet.nodes)} nodes, {gpus} of {known} GPUs"
             text += ", only unhealthy" if shown.unhealthy else ""
+            if self.focused is self.query_one("#filter-text") and self.size.width >= WIDE:
+                text += "   enter keeps it, esc drops it"
         note.set_class(bool(shown.error), "-error")
         text = clean(text)
         if str(note.content) != text:
@@ -115,6 +129,10 @@ class FleetScreen(LiveScreen):
     def _drill(self, event: Picker.Chosen) -> None:
         name = self.node_name()
         if name is None:
+            return
+        if self.panels is not None and event.picker is self.panels:
+            if one := self.panels.chosen():
+                self.cockpit.show_gpu(name, one.info.uuid)
             return
         chosen = self.heat.chosen()
         gpu = chosen[1] if chosen and event.picker is self.heat else None

@@ -92,6 +92,20 @@ class HeatMap(Picker):
         self._shape = shape
         self.layout_now = arrange(names, counts, max(10, self.columns), max(1, self.room - 1), self.zoom)
         self._clamp()
+        self._to_a_match()
+
+    def _to_a_match(self) -> None:
+        """Put the cursor on the first GPU that the filter left, where it stands on none."""
+        wanted, chosen = self.shown.gpus, self.chosen()
+        if wanted is None or (chosen and chosen[1] and chosen[1].info.uuid in wanted):
+            return
+        places = (
+            (n, g)
+            for n, view in enumerate(self.shown.views)
+            for g, gpu in enumerate(view.gpus)
+            if gpu.info.uuid in wanted
+        )
+        self.place = next(places, self.place)
 
     def count(self) -> int:
         """The title and the map's lines."""

@@ -237,11 +237,14 @@ def event_row(event: Event, width: int, look: Look, where: str = "") -> list[Row
     times = f" x{event.count}" if event.count > 1 else ""
     detail = f"  {clean(event.detail)}" if event.detail else ""
     head = f" {clock} {where}"
+    title = (
+        f"Xid {event.code}: {event.title}" if event.event == "xid" and event.code is not None else event.title
+    )
     rows: list[Row] = [
         (
             look.mark(severity),
             Segment(head, look.dim),
-            Segment(f" {clean(event.title)}{times}", look.severity[severity]),
+            Segment(f" {clean(title)}{times}", look.severity[severity]),
             Segment(detail, look.text),
         )
     ]
