@@ -23,6 +23,8 @@ class Terminal:
         self._tmux = need("tmux")
         self._socket = f"gpuwatch-test-{os.getpid()}-{time.monotonic_ns()}"
         self._size = (str(columns), str(rows))
+        # pytest exports a size of its own, which programs would believe over the terminal's
+        self._own = {key: value for key, value in os.environ.items() if key not in {"COLUMNS", "LINES"}}
         self._env = {"TERM": "screen-256color", "LANG": "C.UTF-8", **env}
 
     def __enter__(self) -> Terminal:
@@ -82,7 +84,7 @@ class Terminal:
 
     def _run(self, *argv: str) -> str:
         done = subprocess.run(
-            [self._tmux, "-L", self._socket, *argv], check=True, capture_output=True, text=True
+            [self._tmux, "-L", self._socket, *argv], check=True, capture_output=True, text=True, env=self._own
         )
         return done.stdout
 
