@@ -30,8 +30,22 @@ class Terminal:
     def __enter__(self) -> Terminal:
         columns, rows = self._size
         settings = [part for key, value in self._env.items() for part in ("-e", f"{key}={value}")]
-        self._run("-f", "/dev/null", "new-session", "-d", "-s", "t", "-x", columns, "-y", rows, *settings,
-                  "-c", str(ROOT), "/bin/sh")  # fmt: skip
+        self._run(
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-s",
+            "t",
+            "-x",
+            columns,
+            "-y",
+            rows,
+            *settings,
+            "-c",
+            str(ROOT),
+            "/bin/sh",
+        )
         try:
             self.type("PS1='rea''dy$ '; clear")
             self.wait_for(r"^ready\$")
