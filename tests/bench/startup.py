@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from tests.bench.cpu import Row, cpu_s
 from tests.end_to_end.cluster import ROOT
-from tests.end_to_end.terminal import Terminal, quoted
+from tests.end_to_end.pty_program import Pty
 
 RUNS = 7
 
@@ -31,11 +31,10 @@ def first_paint_cpu_s() -> float:
     """CPU of the cockpit itself until this machine's name stands on the screen, the best of some runs."""
     best = float("inf")
     for _ in range(RUNS):
-        with Terminal(120, 40) as terminal:
-            terminal.type(f"exec {quoted(sys.executable, '-m', 'gpuwatch')} --local")
-            terminal.wait_for("nodes .* GPUs")
-            best = min(best, cpu_s(int(terminal.ask("pane_pid"))))
-            terminal.press("q")
+        program = Pty([sys.executable, "-m", "gpuwatch", "--local"])
+        program.read_until(lambda seen: b"nodes" in seen)
+        best = min(best, cpu_s(program.pid))
+        program.end()
     return best
 
 
