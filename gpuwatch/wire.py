@@ -62,7 +62,11 @@ class GpuInfo(Part, frozen=True):
 
 
 class GpuFast(Part, frozen=True):
-    """The 1 s tier. Rates come from NVML's own counter time stamps."""
+    """The 1 s tier. Rates come from NVML's own counter time stamps.
+
+    `temperature_c`, `throttle` and the `_activity_pct` and `_occupancy_pct` values are read at every second
+    tick (the budget of NVML calls), so they may be one tick older than `t`.
+    """
 
     t: float
     utilization_pct: float | None = None
@@ -282,7 +286,7 @@ class Notice(Part, frozen=True):
 
     code: str
     """Stable, for scripts: driver_not_loaded, driver_mismatch, library_missing, no_gpu, gpu_missing,
-    kernel_log_unreadable, no_proc, mps, nvml_error, ..."""
+    gpu_silent, nvml_starting, kernel_log_unreadable, no_proc, mps, nvml_error, ..."""
     text: str
     severity: Severity = "info"
     remedy: str | None = None

@@ -263,7 +263,8 @@ def login_user(shell: str) -> Iterator[LoginUser]:
             shutil.chown(home, name)
             yield LoginUser(name, home)
         finally:
-            subprocess.run([need("userdel"), name], check=True, capture_output=True)
+            # by force: what the last session started may still be on its way out
+            subprocess.run([need("userdel"), "-f", name], check=True, capture_output=True)
     finally:
         shutil.rmtree(home)
 

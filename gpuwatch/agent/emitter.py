@@ -46,6 +46,7 @@ class Emitter(object):
         for end in (self._wake_end, self._wake_start):
             os.set_blocking(end, False)
         self._leaving = None  # type: str | None
+        self._changed = False
         self._heard = time.monotonic()
         self._seq = 0
         self._said_hello = False
@@ -81,6 +82,7 @@ class Emitter(object):
         self._node.start()
         self._driver.start()
         try:
+            self._answer()  # what came together with the bundle makes no descriptor readable
             self._wait(HELLO_S, self._driver.settled)
             due = time.monotonic()
             while self._leaving is None:
@@ -88,7 +90,7 @@ class Emitter(object):
                 self._wait(min(_PATIENCE_S, self._interval / 2), self._pulse.done)
                 self._emit()
                 due = max(due + self._interval, time.monotonic())
-                self._wait(due - time.monotonic())
+                self._wait(due - time.monotonic(), self._new_interval)
             self._farewell()
         except OSError:
             return 1
@@ -105,6 +107,12 @@ class Emitter(object):
             if left <= 0:
                 return
             self._listen(left)
+
+    def _new_interval(self):
+        # type: () -> bool
+        """Whether the interval was changed meanwhile: then the next tick comes at once."""
+        changed, self._changed = self._changed, False
+        return changed
 
     def _listen(self, seconds):
         # type: (float) -> None
@@ -145,6 +153,7 @@ class Emitter(object):
         if wish == "interval":
             try:
                 self._interval = _within(float(request["seconds"]))
+                self._changed = True
             except (KeyError, TypeError, ValueError):
                 reply["error"] = "interval needs a number of seconds"
         elif wish != "ping":
@@ -268,6 +277,8 @@ class Emitter(object):
         if hello != self._hello:
             self._hello = hello
             self._put(dict(hello, kind="hello"))
+            if not self._said_hello:
+                self._queue.rotate(1)  # before the answers that waited for it
             self._said_hello = True
 
 

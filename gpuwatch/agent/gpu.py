@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MEDIUM_S = 5.0
 SLOW_S = 30.0
-PROBE_S = 10.0
+PROBE_S = 5.0
 """How often a lost GPU is asked whether it is back."""
 _SPREAD = 0.618
 """Tiers of neighbouring GPUs start this share of a period apart, so that they do not all fall on one tick."""

@@ -85,7 +85,7 @@ class Nvml(object):
 
 def _give_memory_back():
     # type: () -> None
-    """Compiling the binding's 8,000 lines takes 15 MB that are free afterwards; glibc keeps them unless asked."""
+    """Compiling the binding takes 15 MB that are free afterwards; glibc keeps them unless asked."""
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (OSError, AttributeError):

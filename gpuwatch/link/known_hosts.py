@@ -37,6 +37,8 @@ class Entry:
     blob: bytes
     file: Path
     line: int
+    salted: tuple[bytes, bytes] | None = None
+    """Salt and digest, where the host's name is hashed."""
 
     @property
     def place(self) -> str:
@@ -45,8 +47,9 @@ class Entry:
 
     def matches(self, name: str) -> bool:
         """Whether the line is about this lookup name (lower case, `[host]:port` off port 22)."""
-        if self.hosts.startswith("|1|"):
-            return _hash_matches(self.hosts, name)
+        if self.salted is not None:
+            salt, digest = self.salted
+            return hmac.digest(salt, name.encode(), "sha1") == digest
         return _patterns_match(self.hosts, name)
 
 
@@ -125,8 +128,8 @@ class KnownHosts:
 
         Certificate algorithms stay only where a @cert-authority line is about the host.
         """
-        names = [name for name in (host, host.without_port()) if name is not None]
-        entries = [entry for name in names for entry in self.entries(name)]
+        bare = host.without_port()
+        entries = self.entries(host) or (self.entries(bare) if bare is not None else [])
         authority = any(entry.marker == "@cert-authority" for entry in entries)
         known = {key_type(entry.blob) for entry in entries if not entry.marker}
         first, last = [], []
@@ -143,7 +146,7 @@ class KnownHosts:
     def entries(self, host: HostName) -> list[Entry]:
         """The lines about a host, in order."""
         name = host.lookup
-        return [entry for file in self._files for entry in read_entries(file) if entry.matches(name)]
+        return [entry for file in self._files for entry in _matching(file, _state(file), name)]
 
     def record(self, host: HostName, blob: bytes, *, hashed: bool, now: float) -> Verdict:
         """Append an unknown key to the user's first file (made with mode 0600) and judge it again.
@@ -194,15 +197,6 @@ class RevocationListError(Exception):
     """RevokedHostKeys cannot be followed, so no host key may be trusted."""
 
 
-def read_entries(file: Path) -> tuple[Entry, ...]:
-    """The readable lines of a file; none when there is no file. Parsed again only when it changed."""
-    try:
-        state = file.stat()
-    except OSError:
-        return ()
-    return _parse_file(file, (state.st_mtime_ns, state.st_size, state.st_ino))
-
-
 def revoked_blobs(file: Path) -> frozenset[bytes]:
     """The keys of a RevokedHostKeys file.
 
@@ -236,8 +230,24 @@ def describe_key(blob: bytes) -> str:
     return f"{kind.removeprefix('ssh-').split('-')[0].upper()} {fingerprint(blob)}"
 
 
+def _state(file: Path) -> tuple[int, int, int]:
+    """What changes when the file does."""
+    try:
+        state = file.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (state.st_mtime_ns, state.st_size, state.st_ino)
+
+
+@lru_cache(maxsize=8192)
+def _matching(file: Path, state: tuple[int, int, int], name: str) -> tuple[Entry, ...]:
+    """A hashed file of a large cluster takes milliseconds to search, and every connect asks several times."""
+    return tuple(entry for entry in _parse_file(file, state) if entry.matches(name))
+
+
 @lru_cache(maxsize=64)
 def _parse_file(file: Path, state: tuple[int, int, int]) -> tuple[Entry, ...]:  # noqa: ARG001  # the cache's key
+    """The readable lines of a file; none when there is no file."""
     try:
         lines = file.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
     except OSError:
@@ -259,7 +269,10 @@ def _parse_line(text: str, file: Path, number: int) -> Entry | None:
     if len(fields) < 3:
         return None
     blob = _read_key(fields[1:])
-    return Entry(marker, fields[0], blob, file, number) if blob is not None else None
+    salted = _salted(fields[0])
+    if blob is None or (fields[0].startswith("|") and salted is None):
+        return None
+    return Entry(marker, fields[0], blob, file, number, salted)
 
 
 def _read_key(fields: Sequence[str]) -> bytes | None:
@@ -314,20 +327,19 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile("".join(wild.get(c) or re.escape(c) for c in collapsed), re.DOTALL)
 
 
-def _hash_matches(hosts: str, name: str) -> bool:
+def _salted(hosts: str) -> tuple[bytes, bytes] | None:
     parts = hosts.split("|")
-    if len(parts) != 4:
-        return False
+    if len(parts) != 4 or parts[:2] != ["", "1"]:
+        return None
     try:
-        salt, digest = (base64.b64decode(part, validate=True) for part in parts[2:])
+        return base64.b64decode(parts[2], validate=True), base64.b64decode(parts[3], validate=True)
     except (binascii.Error, ValueError):
-        return False
-    return hmac.compare_digest(hmac.new(salt, name.encode(), hashlib.sha1).digest(), digest)
+        return None
 
 
 def _hash(name: str) -> str:
     salt = os.urandom(20)
-    digest = hmac.new(salt, name.encode(), hashlib.sha1).digest()
+    digest = hmac.digest(salt, name.encode(), "sha1")
     return f"|1|{base64.b64encode(salt).decode()}|{base64.b64encode(digest).decode()}"
 
 

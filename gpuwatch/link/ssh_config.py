@@ -74,7 +74,6 @@ class ResolvedHost:
     connect_timeout_s: float | None = None
     address_family: str = "any"
     bind_address: str | None = None
-
     jump_override: str | None = None
     """A jump host that the hosts file names; ssh would have to be told."""
 
@@ -162,9 +161,7 @@ def resolve(values: Values, query: Query) -> ResolvedHost:
         revoked_host_keys=expander.path(revoked) if revoked else None,
         strict_host_key_checking=one("stricthostkeychecking") or "ask",
         hash_known_hosts=one("hashknownhosts") == "yes",
-        host_key_algorithms=tuple((one("hostkeyalgorithms") or "").split(","))
-        if one("hostkeyalgorithms")
-        else (),
+        host_key_algorithms=tuple(filter(None, (one("hostkeyalgorithms") or "").split(","))),
         connect_timeout_s=float(timeout) if timeout else None,
         address_family=one("addressfamily") or "any",
         bind_address=one("bindaddress"),

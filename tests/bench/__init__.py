@@ -1,1 +1,1 @@
-"""`make bench`: CPU seconds, counts and ratios, never an assertion; side by side in one run where it compares."""
+"""`make bench`: CPU seconds, counts and ratios, never an assertion; comparisons run side by side."""

@@ -51,19 +51,34 @@ def rows(folder: Path) -> Sequence[Row]:
             sum(theirs.calls_of(gpu) for gpu in range(GPUS)),
         ]
         cost, rival_cost = shares([pid, rival], SECONDS)
-        calls = [sum(side.calls_of(gpu) for gpu in range(GPUS)) - before
-                 for side, before in zip((ours, theirs), calls, strict=True)]  # fmt: skip
+        calls = [
+            sum(side.calls_of(gpu) for gpu in range(GPUS)) - before
+            for side, before in zip((ours, theirs), calls, strict=True)
+        ]
         memory, rival_memory = rss_bytes(pid), rss_bytes(rival)
         terminal.press("q")
     per_gpu, rival_per_gpu = (count / GPUS / SECONDS for count in calls)
     ratio = cost / rival_cost
     return [
-        Row("agent, 8 fake GPUs at 1 Hz, CPU against nvitop's",
-            f"{ratio:.2f}x ({cost:.2%} of a core against {rival_cost:.2%})", "<= 0.5x", ratio <= 0.5),
-        Row("the agent's resident memory", f"{memory / 1e6:.0f} MB (nvitop {rival_memory / 1e6:.0f})", "<= 40 MB",
-            memory <= 40e6),
-        Row("NVML calls per GPU and second", f"{per_gpu:.1f} (nvitop {rival_per_gpu:.1f})", "<= 8", per_gpu <= 8.0),
-    ]  # fmt: skip
+        Row(
+            "agent, 8 fake GPUs at 1 Hz, CPU against nvitop's",
+            f"{ratio:.2f}x ({cost:.2%} of a core against {rival_cost:.2%})",
+            "<= 0.5x",
+            ratio <= 0.5,
+        ),
+        Row(
+            "the agent's resident memory",
+            f"{memory / 1e6:.0f} MB (nvitop {rival_memory / 1e6:.0f})",
+            "<= 40 MB",
+            memory <= 40e6,
+        ),
+        Row(
+            "NVML calls per GPU and second",
+            f"{per_gpu:.1f} (nvitop {rival_per_gpu:.1f})",
+            "<= 8",
+            per_gpu <= 8.0,
+        ),
+    ]
 
 
 if __name__ == "__main__":

@@ -34,9 +34,13 @@ def rows(folder: Path) -> Sequence[Row]:
         (share,) = shares([int(terminal.ask("pane_pid"))], SECONDS)
         terminal.press("q")
     return [
-        Row(f"cockpit, {NODES} nodes x 8 GPUs live over ssh, 8 Hz at 200x60", f"{share:.1%} of a core", "<= 20 %",
-            share <= 0.20),
-    ]  # fmt: skip
+        Row(
+            f"cockpit, {NODES} nodes x 8 GPUs live over ssh, 8 Hz at 200x60",
+            f"{share:.1%} of a core",
+            "<= 20 %",
+            share <= 0.20,
+        ),
+    ]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Stands in for an agent where only the transport is measured: eight GPUs at 1 Hz, no NVML, little CPU of its own.
+"""Stands in for an agent where only the transport is measured: eight GPUs at 1 Hz, no NVML, little CPU.
 
 sshd runs it as ForceCommand; it reads the bundle only for its nonce.
 """

@@ -1,4 +1,4 @@
-"""200 simulated nodes at 1 Hz through paramiko: CPU of the process that holds the links, and what it leaves."""
+"""200 simulated nodes at 1 Hz through paramiko: CPU of the process with the links, and what it leaves."""
 
 from __future__ import annotations
 
@@ -42,8 +42,14 @@ def measure(folder: Path) -> dict[str, float]:
             frames = session.fleet.version - frames
         left_threads, left_files = threading.active_count() - threads, _open_files() - files
         remote = _remote_left(sshd)
-    return {"transport": (cpu - own) / wall, "fleet": own / wall, "us": cpu / frames * 1e6, "threads": left_threads,
-            "files": left_files, "remote": remote}  # fmt: skip
+    return {
+        "transport": (cpu - own) / wall,
+        "fleet": own / wall,
+        "us": cpu / frames * 1e6,
+        "threads": left_threads,
+        "files": left_files,
+        "remote": remote,
+    }
 
 
 def _open_files() -> int:
@@ -64,12 +70,20 @@ def rows(folder: Path) -> Sequence[Row]:
     seen = json.loads(done.stdout.splitlines()[-1])
     left = seen["threads"] + seen["files"] + seen["remote"]
     return [
-        Row(f"{NODES} nodes x 8 GPUs at 1 Hz through paramiko: transport and decoding",
-            f"{seen['transport']:.1%} of a core", "<= 8 %", seen["transport"] <= 0.08),
+        Row(
+            f"{NODES} nodes x 8 GPUs at 1 Hz through paramiko: transport and decoding",
+            f"{seen['transport']:.1%} of a core",
+            "<= 8 %",
+            seen["transport"] <= 0.08,
+        ),
         Row("the same: the fleet with its histories", f"{seen['fleet']:.1%} of a core", "", None),
-        Row("threads, descriptors, remote processes left after exit",
-            f"{seen['threads']}, {seen['files']}, {seen['remote']}", "0, 0, 0", left == 0),
-    ]  # fmt: skip
+        Row(
+            "threads, descriptors, remote processes left after exit",
+            f"{seen['threads']}, {seen['files']}, {seen['remote']}",
+            "0, 0, 0",
+            left == 0,
+        ),
+    ]
 
 
 if __name__ == "__main__":

@@ -32,15 +32,35 @@ def main() -> None:
         "memory_total_bytes": 80 << 30,
         "bus_id": ATTACK,
     }
-    send("hello", host=ATTACK, agent=ATTACK, python=ATTACK, pid=1, interval_s=1.0, gpus=[gpu], driver=ATTACK,
-         notices=[{"code": "evil", "text": ATTACK, "severity": "warning", "remedy": ATTACK}])  # fmt: skip
+    send(
+        "hello",
+        host=ATTACK,
+        agent=ATTACK,
+        python=ATTACK,
+        pid=1,
+        interval_s=1.0,
+        gpus=[gpu],
+        driver=ATTACK,
+        notices=[{"code": "evil", "text": ATTACK, "severity": "warning", "remedy": ATTACK}],
+    )
     send("event", event="xid", title=ATTACK, severity="critical", gpu=gpu["uuid"], code=79, detail=ATTACK)
-    process = {"pid": 7, "name": ATTACK, "command": ATTACK, "user": ATTACK, "container": ATTACK, "rank": 0,
-               "gpus": [{"uuid": gpu["uuid"], "memory_bytes": 1 << 30}]}  # fmt: skip
+    process = {
+        "pid": 7,
+        "name": ATTACK,
+        "command": ATTACK,
+        "user": ATTACK,
+        "container": ATTACK,
+        "rank": 0,
+        "gpus": [{"uuid": gpu["uuid"], "memory_bytes": 1 << 30}],
+    }
     while True:
         fast = {"t": time.time(), "utilization_pct": 50, "throttle": [ATTACK], "temperature_c": 50}
-        host = {"t": time.time(), "cpu_pct": 5, "nics": [{"name": ATTACK, "state": ATTACK}],
-                "disks": [{"mount": ATTACK, "used_bytes": 1, "total_bytes": 2}]}  # fmt: skip
+        host = {
+            "t": time.time(),
+            "cpu_pct": 5,
+            "nics": [{"name": ATTACK, "state": ATTACK}],
+            "disks": [{"mount": ATTACK, "used_bytes": 1, "total_bytes": 2}],
+        }
         state = {"uuid": gpu["uuid"], "state": "lost", "reason": ATTACK, "fast": fast}
         send("sample", gpus=[state], host=host)
         send("ranks", processes=[process])

@@ -23,13 +23,29 @@ class Terminal:
         self._tmux = need("tmux")
         self._socket = f"gpuwatch-test-{os.getpid()}-{time.monotonic_ns()}"
         self._size = (str(columns), str(rows))
+        # pytest exports a size of its own, which programs would believe over the terminal's
+        self._own = {key: value for key, value in os.environ.items() if key not in {"COLUMNS", "LINES"}}
         self._env = {"TERM": "screen-256color", "LANG": "C.UTF-8", **env}
 
     def __enter__(self) -> Terminal:
         columns, rows = self._size
         settings = [part for key, value in self._env.items() for part in ("-e", f"{key}={value}")]
-        self._run("-f", "/dev/null", "new-session", "-d", "-s", "t", "-x", columns, "-y", rows, *settings,
-                  "-c", str(ROOT), "/bin/sh")  # fmt: skip
+        self._run(
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-s",
+            "t",
+            "-x",
+            columns,
+            "-y",
+            rows,
+            *settings,
+            "-c",
+            str(ROOT),
+            "/bin/sh",
+        )
         try:
             self.type("PS1='rea''dy$ '; clear")
             self.wait_for(r"^ready\$")
@@ -82,7 +98,7 @@ class Terminal:
 
     def _run(self, *argv: str) -> str:
         done = subprocess.run(
-            [self._tmux, "-L", self._socket, *argv], check=True, capture_output=True, text=True
+            [self._tmux, "-L", self._socket, *argv], check=True, capture_output=True, text=True, env=self._own
         )
         return done.stdout
 

@@ -195,6 +195,22 @@ def test_an_agent_signs(sshd: Sshd, tmp_path: Path) -> None:
                 carrier.close()
 
 
+def test_a_certificate_for_a_key_that_only_the_agent_has(tmp_path: Path) -> None:
+    authority, key = make_key(tmp_path / "authority"), make_key(tmp_path / "key", "rsa")
+    with (
+        Sshd(tmp_path / "sshd", lines=[f"TrustedUserCAKeys {authority}.pub"]) as sshd,
+        ssh_agent(tmp_path) as agent,
+    ):
+        add_to_agent(agent, key)
+        key.unlink()
+        certificate = sign_key(authority, key, principals=sshd.user)
+        sshd.client.add_host("both", sshd.port, sshd.user, f"IdentityAgent {agent}")
+        with dialing(NodeSpec("both", identity_file=(str(key),)), sshd.client.options()) as dial:
+            carrier = dial("true")
+            assert carrier.facts.authenticated_by == f"publickey {certificate}"
+            carrier.close()
+
+
 def test_a_big_agent_does_not_use_up_the_attempts(sshd: Sshd, tmp_path: Path) -> None:
     with ssh_agent(tmp_path) as agent:
         add_to_agent(agent, *(make_key(tmp_path / f"k{n}") for n in range(8)))

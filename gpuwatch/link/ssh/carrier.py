@@ -69,9 +69,8 @@ def start_command(connection: Connection, host: ResolvedHost, command: str, time
     Raises:
         CarrierError: no session, or none within the timeout.
     """
-    watchdog = threading.Timer(
-        timeout_s, connection.stream.close
-    )  # exec_command itself waits without a limit
+    # exec_command itself waits without a limit
+    watchdog = threading.Timer(timeout_s, connection.stream.close)
     watchdog.daemon = True
     watchdog.start()
     try:

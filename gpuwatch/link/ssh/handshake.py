@@ -69,24 +69,25 @@ def negotiate(
     """
     known = KnownHosts(host.user_known_hosts, host.global_known_hosts, host.revoked_host_keys)
     name = HostName(host.hostname, host.port, host.host_key_alias)
+    wanted = [algorithm for algorithm in host.host_key_algorithms or _HOST_KEYS if algorithm in _HOST_KEYS]
+    if not wanted:
+        stream.close()
+        raise CarrierError(
+            f"HostKeyAlgorithms of {host.query.host} leaves none that is supported here", final=True
+        )
     transport = paramiko.Transport(stream.sock)
     transport.banner_timeout = transport.handshake_timeout = transport.auth_timeout = timeout_s
     transport.channel_timeout = timeout_s
     security = transport.get_security_options()
     security.ciphers = _CIPHERS
     security.digests = _MACS
-    wanted = [algorithm for algorithm in host.host_key_algorithms or _HOST_KEYS if algorithm in _HOST_KEYS]
-    if not wanted:
-        raise CarrierError(
-            f"HostKeyAlgorithms of {host.query.host} leaves none that is supported here", final=True
-        )
     security.key_types = known.order(name, wanted)
     done = threading.Event()
     try:
         transport.start_client(event=done)
         done.wait(2 * timeout_s)
         if not transport.is_active() or not done.is_set():
-            raise CarrierError(_handshake_failure(host, transport.get_exception(), stream))  # noqa: TRY301  # the cleanup below is wanted
+            raise CarrierError(_handshake_failure(host, transport.get_exception(), stream))  # noqa: TRY301  # to clean up
         return transport, _trust(transport, known, name, host, policy)
     except BaseException:
         end(stream, transport)

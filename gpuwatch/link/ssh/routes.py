@@ -14,6 +14,7 @@ from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.carrier import CarrierError
 from gpuwatch.link.ssh.plain_config import read_plainly
 from gpuwatch.link.ssh_config import ConfigError, Query, ResolvedHost, ask_openssh, resolve
+from gpuwatch.plain import plain
 
 _JUMP = re.compile(r"(?:ssh://)?(?:(?P<user>[^@]+)@)?(?P<host>\[[^\]]+\]|[^:\[\]]+)(?::(?P<port>\d+))?/?")
 _MAX_JUMPS = 8
@@ -95,6 +96,10 @@ class Routes:
             return resolve(ask_openssh(self._ssh, query, self._config_file), query)
         except ConfigError as error:
             return error
+        except ValueError as error:  # of a port or a timeout
+            return ConfigError(
+                f"ssh_config for {query.host} holds a value that is no number: {plain(str(error))}"
+            )
 
 
 def _parse_jump(text: str) -> Query:

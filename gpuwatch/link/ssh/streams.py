@@ -50,9 +50,8 @@ class ProxyStream:
         self._sock, theirs = socket.socketpair()
         self._stderr, stderr = os.pipe()
         os.set_blocking(self._stderr, False)
-        os.set_blocking(
-            stderr, False
-        )  # nobody reads it live: a talkative child loses words instead of blocking
+        # nobody reads it live: a talkative child loses words instead of blocking
+        os.set_blocking(stderr, False)
         try:
             self._child = subprocess.Popen(
                 ["/bin/sh", "-c", f"exec {command}"],
@@ -98,7 +97,7 @@ class ProxyStream:
 
     def _end_group(self) -> None:
         pid = self._child.pid
-        with contextlib.suppress(ProcessLookupError, PermissionError):
+        with contextlib.suppress(ProcessLookupError, ChildProcessError, PermissionError):
             os.killpg(pid, signal.SIGTERM)
             until = time.monotonic() + _GRACE_S
             while time.monotonic() < until and not os.waitid(os.P_PID, pid, _LOOK):
