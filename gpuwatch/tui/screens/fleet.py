@@ -36,16 +36,19 @@ class FleetScreen(LiveScreen):
         self.shown = Shown()
         self.heat = HeatMap(self.shown)
         self.table = NodeTable(self.shown)
+        self.filter_bar = Horizontal(id="filter-bar")
+        self.field = Input(placeholder="temp>85 & host~=dgx", id="filter-text", compact=True)
+        self.note = Label("", id="filter-note")
         self.panels: GpuPanels | None = None
         """With one node there is room for its GPUs under the table."""
 
     def compose(self) -> ComposeResult:
         """Status, filter, map, cell, table, footer."""
         yield StatusLine(id="status")
-        with Horizontal(id="filter-bar"):
+        with self.filter_bar:
             yield Label("/", id="filter-sign")
-            yield Input(placeholder="temp>85 & host~=dgx", id="filter-text", compact=True)
-            yield Label("", id="filter-note")
+            yield self.field
+            yield self.note
         yield self.heat
         yield CellLine(self.heat)
         yield self.table
@@ -57,14 +60,14 @@ class FleetScreen(LiveScreen):
 
     def on_mount(self) -> None:
         """Start on the map."""
-        self.query_one("#filter-bar").display = False
+        self.filter_bar.display = False
         self.heat.focus()
 
     def arrange_parts(self) -> None:
         """The map gets what it needs, but leaves the table its share."""
         cockpit = self.cockpit
         self.shown.refresh(cockpit.overview, list(cockpit.scene.fleet.nodes), cockpit.scene.now)
-        body = self.size.height - FRAME_LINES - bool(self.query_one("#filter-bar").display)
+        body = self.size.height - FRAME_LINES - bool(self.filter_bar.display)
         table = min(len(self.shown.views) + 1, max(4, body * 4 // 10))
         self.heat.room = max(3, body - table)
         self.heat.prepare()
@@ -78,9 +81,8 @@ class FleetScreen(LiveScreen):
         self._note()
 
     def _note(self) -> None:
-        if not self.query_one("#filter-bar").display:
+        if not self.filter_bar.display:
             return
-        note = self.query_one("#filter-note", Label)
         shown, fleet = self.shown, self.cockpit.scene.fleet
         if shown.error:
             text = shown.error
@@ -89,12 +91,12 @@ class FleetScreen(LiveScreen):
             known = sum(len(node.gpus) for node in fleet.nodes.values())
             text = f"{len(shown.views)} of {len(fleet.nodes)} nodes, {gpus} of {known} GPUs"
             text += ", only unhealthy" if shown.unhealthy else ""
-            if self.focused is self.query_one("#filter-text") and self.size.width >= WIDE:
+            if self.focused is self.field and self.size.width >= WIDE:
                 text += "   enter keeps it, esc drops it"
-        note.set_class(bool(shown.error), "-error")
+        self.note.set_class(bool(shown.error), "-error")
         text = clean(text)
-        if str(note.content) != text:
-            note.update(text, layout=True)
+        if str(self.note.content) != text:
+            self.note.update(text, layout=True)
 
     # ---- gestures
 
@@ -164,16 +166,15 @@ class FleetScreen(LiveScreen):
 
     def open_filter(self) -> None:
         """Ask for a filter expression."""
-        self.query_one("#filter-bar").display = True
-        self.query_one("#filter-text").focus()
+        self.filter_bar.display = True
+        self.field.focus()
 
     def close_filter(self) -> bool:
         """Drop the filter; False when there was none."""
-        if not self.query_one("#filter-bar").display:
+        if not self.filter_bar.display:
             return False
         self.shown.unhealthy = False
-        field = self.query_one("#filter-text", Input)
-        field.value = ""
+        self.field.value = ""
         self.shown.set_filter("")
         self._show_filter_bar()
         self.heat.focus()
@@ -181,7 +182,7 @@ class FleetScreen(LiveScreen):
         return True
 
     def _show_filter_bar(self) -> None:
-        self.query_one("#filter-bar").display = self.shown.narrowed or bool(self.shown.text)
+        self.filter_bar.display = self.shown.narrowed or bool(self.shown.text)
 
     @on(Input.Changed, "#filter-text")
     def _filter(self, event: Input.Changed) -> None:

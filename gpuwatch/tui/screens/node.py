@@ -41,6 +41,7 @@ class NodeScreen(LiveScreen):
         self._node = name
         self.header = NodeHeader(name)
         self.gpus = GpuPanels(name, uuid)
+        self.tabs = TabbedContent(id="lower")
         self.side = NodePane(name, digest, id="side")
         self.panes = [
             NodePane(name, builder, id=f"pane-{id_}", titled=id_ == "processes") for id_, _, builder in PANES
@@ -52,7 +53,7 @@ class NodeScreen(LiveScreen):
         yield self.header
         yield self.gpus
         with Horizontal(id="below"):
-            with TabbedContent(id="lower"):
+            with self.tabs:
                 for (id_, title, _), pane in zip(PANES, self.panes, strict=True):
                     with TabPane(title, id=id_):
                         yield pane
@@ -81,13 +82,12 @@ class NodeScreen(LiveScreen):
         view = self.cockpit.overview.views.get(self._node)
         if view is None or len(self.query("ContentTab")) < len(PANES):  # not mounted yet
             return
-        tabs = self.query_one(TabbedContent)
         hello = view.node.hello
         health = len(view.conditions) + len(hello.notices if hello else ())
         counts = {"processes": len(view.node.processes), "notices": health, "events": len(view.node.events)}
         for id_, title, _ in PANES:
             label = f"{title} {counts[id_]}" if counts.get(id_) else title
-            tab = tabs.get_tab(id_)
+            tab = self.tabs.get_tab(id_)
             if str(tab.label) != label:
                 tab.label = label
 
@@ -104,8 +104,7 @@ class NodeScreen(LiveScreen):
     def action_pane(self, step: int) -> None:
         """The next pane below."""
         names = [id_ for id_, _, _ in PANES]
-        tabs = self.query_one(TabbedContent)
-        tabs.active = names[(names.index(tabs.active) + step) % len(names)]
+        self.tabs.active = names[(names.index(self.tabs.active) + step) % len(names)]
         self.call_after_refresh(self.pull)
 
     @on(TabbedContent.TabActivated)

@@ -111,9 +111,11 @@ COLUMNS: tuple[Column, ...] = (
     _number("hostmem", "RAM", 5, 50, q.PERCENT, lambda v: v.host_memory_pct),
     _number("net", "net/s", 6, 60, q.RATE, _network),
     Column("age", "age", 5, 97, _age, lambda v, n: v.node.age(n) or 0.0),
-    Column("trouble", "newest trouble", 28, 96, _trouble, lambda v, _n: float(rank(v.severity)), right=False),
+    Column("trouble", "trouble", 28, 96, _trouble, lambda v, _n: float(rank(v.severity)), right=False),
 )
 """In the order of the screen; the last one takes the room that is left."""
+SENTENCE = 16
+"""What the trouble column wants beyond its width before the state gets a column of its own."""
 SORTS = tuple(column.name for column in COLUMNS if column.name != "trouble")
 
 
@@ -123,6 +125,8 @@ def choose(width: int, name_width: int) -> list[tuple[Column, int]]:
     left = width - 2
     for column in sorted(COLUMNS, key=lambda c: -c.keep):
         need = (name_width if column.name == "node" else column.width) + 1
+        if column.name == "state" and left < need + SENTENCE:
+            continue  # a sentence about the trouble says more than the word for the state
         if need <= left or not chosen:
             chosen.append((column, min(need, max(2, left)) - 1))
             left -= need
