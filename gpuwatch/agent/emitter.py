@@ -46,6 +46,7 @@ class Emitter(object):
         for end in (self._wake_end, self._wake_start):
             os.set_blocking(end, False)
         self._leaving = None  # type: str | None
+        self._due = 0.0
         self._changed = False
         self._heard = time.monotonic()
         self._seq = 0
@@ -84,13 +85,13 @@ class Emitter(object):
         try:
             self._answer()  # what came together with the bundle makes no descriptor readable
             self._wait(HELLO_S, self._driver.settled)
-            due = time.monotonic()
+            self._due = time.monotonic()
             while self._leaving is None:
                 self._pulse.beat()
                 self._wait(min(_PATIENCE_S, self._interval / 2), self._pulse.done)
                 self._emit()
-                due = max(due + self._interval, time.monotonic())
-                self._wait(due - time.monotonic(), self._new_interval)
+                self._due = max(self._due + self._interval, time.monotonic())
+                self._wait(self._due - time.monotonic(), self._new_interval)
             self._farewell()
         except OSError:
             return 1
@@ -153,7 +154,7 @@ class Emitter(object):
         if wish == "interval":
             try:
                 self._interval = _within(float(request["seconds"]))
-                self._changed = True
+                self._changed, self._due = True, time.monotonic()
             except (KeyError, TypeError, ValueError):
                 reply["error"] = "interval needs a number of seconds"
         elif wish != "ping":

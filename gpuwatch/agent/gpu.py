@@ -40,6 +40,7 @@ class Gpu(Reader):
         self._driver = driver
         self._probe_at = 0.0
         self._watched_by = None  # type: Any
+        self._health = {}  # type: dict[str, Any]
 
     def read(self, tick):
         # type: (int) -> None
@@ -88,7 +89,9 @@ class Gpu(Reader):
         if self._is_due("processes", MEDIUM_S, now):
             self.found.append(("processes", self._processes.read()))
         if self._is_due("slow", SLOW_S, now):
-            self.found.append(("slow", self._slow.read()))
+            slow = self._slow.read()
+            self.found.append(("slow", slow))
+            self._compare(slow)
             self._place()
 
     def _is_due(self, tier, period, now):
@@ -104,6 +107,19 @@ class Gpu(Reader):
         if self._due[tier] < now:
             self._due[tier] = now + period
         return True
+
+    def _compare(self, slow):
+        # type: (dict[str, Any]) -> None
+        """Tell what has become worse since the reading before; at the first one, a recovery that is due."""
+        errors, before = slow.get("ecc_uncorrected"), self._health.get("ecc_uncorrected")
+        if errors is not None and before is not None and errors > before:
+            title = "GPU {}: {} more uncorrectable memory errors".format(self.index, errors - before)
+            self._event("ecc", "critical", title)
+        action = slow.get("recovery_action", "none")
+        if action not in ("none", self._health.get("recovery_action")):
+            title = "GPU {} asks for {}".format(self.index, action.replace("_", " "))
+            self._event("recovery_action", "critical", title)
+        self._health = slow
 
     def _place(self):
         # type: () -> None

@@ -151,6 +151,13 @@ def test_an_xid_is_told_with_its_gpu_and_meaning_each_time(start: Start, fake: F
     ]
 
 
+def test_a_recovery_that_the_gpu_asks_for_is_an_event(start: Start, fake: FakeNvml) -> None:
+    fake.set("gpus 2", "raw 1 230 1")
+    event = start().event("recovery_action")
+    assert (event.gpu, event.severity, event.source) == (uuid_of(1), "critical", "nvml")
+    assert "gpu reset" in event.title
+
+
 def test_it_steps_back_behind_the_training(start: Start) -> None:
     agent = start()
     agent.hello()

@@ -27,7 +27,7 @@ def test_a_driver_that_does_not_start_is_a_notice_with_the_remedy(
 
 
 def test_a_machine_without_gpu_is_a_plain_sentence(start: Start, fake: FakeNvml) -> None:
-    """This machine has no NVIDIA device on its bus, so a driver that is not loaded is nothing to complain of."""
+    """Without an NVIDIA device on the bus, a driver that is not loaded is nothing to complain of."""
     fake.set("error - 9 nvmlInitWithFlags")
     agent = start()
     hello = agent.hello(lambda h: any(n.code in ("no_gpu", "driver_not_loaded") for n in h.notices))
@@ -95,7 +95,8 @@ def test_unified_memory_is_the_hosts(start: Start, fake: FakeNvml, mode: int) ->
 
 def test_an_old_driver_without_the_newer_symbols(start: Start, old_library: Path, tmp_path: Path) -> None:
     old = FakeNvml(old_library, tmp_path / "old")
-    old.set("gpus 2", "driver 470.82.01", f"process 0 {os.getpid()} 4096 compute 12", "set 0 memory_used 1073741824",
+    holder = f"process 0 {os.getpid()} 4096 compute 12"
+    old.set("gpus 2", "driver 470.82.01", holder, "set 0 memory_used 1073741824",
             "set 0 power_mw 250000")  # fmt: skip
     agent = start(old)
     fast = agent.gpu(0, lambda g: g.fast is not None and g.fast.throttle is not None).fast
