@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def interpreter(version: str) -> str:
-    """A Python of this version: this one, under pyenv or on PATH; else skip, or fail where all are required."""
+    """A Python of this version: this one, one under pyenv or on PATH; else `missing`."""
     if sys.version_info[:2] == tuple(int(part) for part in version.split(".")):
         return sys.executable
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"

@@ -18,6 +18,7 @@ from gpuwatch.link.boot import bundle, loader_argv
 from gpuwatch.wire import (
     AnyFrame,
     AnyRequest,
+    Bye,
     Event,
     GpuSample,
     Hello,
@@ -101,9 +102,14 @@ class RunningAgent:
         """The newest sample that fits."""
         return self.until(lambda fs: newest(fs, Sample, fits), "such sample", after)
 
-    def event(self, name: str, after: int = 0) -> Event:
-        """The newest event of this name."""
-        return self.until(lambda fs: newest(fs, Event, lambda e: e.event == name), f"event {name}", after)
+    def event(self, name: str, after: int = 0, gpu: int | None = None) -> Event:
+        """The newest event of this name, and of this GPU where one is given."""
+        uuid = None if gpu is None else uuid_of(gpu)
+        return self.until(
+            lambda fs: newest(fs, Event, lambda e: e.event == name and uuid in (None, e.gpu)),
+            f"event {name}",
+            after,
+        )
 
     def gpu(self, index: int, fits: Callable[[GpuSample], bool], after: int = 0) -> GpuSample:
         """The newest sample of one GPU that fits."""
@@ -117,13 +123,30 @@ class RunningAgent:
 
         return self.until(found, f"such sample of GPU {index}", after)
 
+    def events(self) -> list[Event]:
+        """All events so far."""
+        return [frame for frame in self.frames if isinstance(frame, Event)]
+
+    def xids(self, count: int) -> list[Event]:
+        """The first Xids, once there are so many."""
+
+        def found(frames: Sequence[AnyFrame]) -> list[Event] | None:
+            told = [frame for frame in frames if isinstance(frame, Event) and frame.event == "xid"]
+            return told if len(told) >= count else None
+
+        return self.until(found, f"{count} Xids")
+
     def reply(self, number: int) -> Reply:
         """The reply with this number."""
         return self.until(lambda fs: newest(fs, Reply, lambda r: r.id == number), f"reply {number}")
 
-    def ranks(self, fits: Callable[[Ranks], bool]) -> Ranks:
+    def ranks(self, fits: Callable[[Ranks], bool], after: int = 0) -> Ranks:
         """The newest list of processes that fits."""
-        return self.until(lambda fs: newest(fs, Ranks, fits), "such ranks")
+        return self.until(lambda fs: newest(fs, Ranks, fits), "such ranks", after)
+
+    def bye(self) -> str:
+        """Why it leaves."""
+        return self.until(lambda fs: newest(fs, Bye, lambda _: True), "bye").reason
 
     def wait(self) -> int:
         """The exit status, once it has left."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.wire import Bye, Event, Hello, Ping, Sample
+from gpuwatch.wire import Hello, Ping, Sample
 from tests.agent.conftest import Start
 from tests.agent.running import RunningAgent, uuid_of
 from tests.fake_nvml.build import FakeNvml
@@ -82,8 +82,7 @@ def test_it_leaves_and_says_why(start: Start, how: Callable[[RunningAgent], None
     agent = start(interval_s=20.0)
     agent.hello()
     how(agent)
-    bye = agent.until(lambda fs: next((f for f in fs if isinstance(f, Bye)), None), "bye")
-    assert bye.reason == reason
+    assert agent.bye() == reason
     assert agent.wait() == 0
 
 
@@ -93,8 +92,7 @@ def test_it_leaves_when_nobody_asks_anything_for_too_long(start: Start) -> None:
     for number in range(4):
         agent.send(Ping(id=number + 1))
         agent.reply(number + 1)
-    bye = agent.until(lambda fs: next((f for f in fs if isinstance(f, Bye)), None), "bye")
-    assert "1 s" in bye.reason
+    assert "1 s" in agent.bye()
     assert agent.wait() == 0
 
 
@@ -155,14 +153,7 @@ def test_an_xid_is_told_with_its_gpu_and_meaning_each_time(start: Start, fake: F
     assert (event.gpu, event.code, event.severity, event.source) == (uuid_of(5), 79, "critical", "nvml")
     assert event.title and event.remedy
     fake.add("xid 5 79 2", "xid 1 31 3")
-    agent.until(
-        lambda fs: len([f for f in fs if isinstance(f, Event) and f.event == "xid"]) == 3, "three Xids"
-    )
-    assert sorted(f.code or 0 for f in agent.frames if isinstance(f, Event) and f.event == "xid") == [
-        31,
-        79,
-        79,
-    ]
+    assert sorted(event.code or 0 for event in agent.xids(3)) == [31, 79, 79]
 
 
 def test_a_recovery_that_the_gpu_asks_for_is_an_event(start: Start, fake: FakeNvml) -> None:

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from gpuwatch.wire import GpuFast, GpuMedium, GpuSlow, SetInterval
+from gpuwatch.wire import GpuFast, GpuMedium, GpuSlow, Sample, SetInterval
 from tests.agent.conftest import Start
 from tests.agent.running import ORDINARY, RunningAgent, uuid_of
 from tests.fake_nvml.build import FakeNvml
@@ -85,6 +85,26 @@ def test_gpm_fills_in_the_rates_that_no_counter_gives(start: Start, fake: FakeNv
     agent = start()
     sample = agent.gpu(0, lambda g: g.fast is not None and g.fast.pcie_tx_bps is not None)
     assert sample.fast is not None and sample.fast.pcie_tx_bps == 100 * 1048576
+
+
+def test_activity_is_there_at_the_second_tick(start: Start) -> None:
+    agent = start(interval_s=0.5)
+    agent.gpu(3, lambda g: g.fast is not None and g.fast.tensor_activity_pct is not None)
+    fast = [g.fast for f in agent.frames if isinstance(f, Sample) for g in f.gpus if g.uuid == uuid_of(3)]
+    read = [one.tensor_activity_pct for one in fast if one is not None]
+    assert len(read) <= 2 and read[-1] == 33
+
+
+def test_ticks_far_apart_read_everything_each_time(start: Start, fake: FakeNvml) -> None:
+    fake.set("gpus 1")
+    agent = start(interval_s=2.0)
+    agent.gpu(0, lambda g: g.fast is not None and g.fast.nvlink_tx_bps is not None)
+    agent.until(lambda fs: sum(isinstance(f, Sample) for f in fs) >= 2, "two samples")
+    fast = [g.fast for f in agent.frames if isinstance(f, Sample) for g in f.gpus if g.fast is not None]
+    assert all(one.temperature_c is not None and one.throttle is not None for one in fast if one)
+    assert all(one.tensor_activity_pct == 30 for one in fast if one)
+    counts = [fake.calls()[name][0] for name in ("nvmlDeviceGetUtilizationRates", "nvmlDeviceGetTemperature")]
+    assert counts[0] == counts[1]
 
 
 def test_the_slower_tiers_have_limits_links_and_health(healthy: RunningAgent) -> None:
@@ -166,7 +186,8 @@ def test_at_most_eight_calls_for_each_gpu_and_second(start: Start, fake: FakeNvm
     agent.until(lambda frames: len(frames) > 12, "two periods of the 5 s tier", len(agent.frames))
     seconds = 5 * (time.monotonic() - begun)
     calls = [(fake.calls_of(i) - before[i]) / seconds for i in range(8)]
-    assert max(calls) <= 8.5 and sum(calls) / 8 <= 8.0
+    assert sum(calls) / 8 <= 8.0
+    assert max(calls) <= 9.0  # one round of the 5 s tier may stick out of the window
 
 
 def test_the_agent_says_what_it_costs(healthy: RunningAgent) -> None:
