@@ -126,6 +126,7 @@ class Driver(object):
         # type: () -> None
         while not self._open():
             self.opened = True
+            self._pulse.wake()
             time.sleep(self.settings.retry_s)
         self._identify()
         self._new_event_set()
@@ -135,6 +136,7 @@ class Driver(object):
         self.gpus = self._readers()
         self.notice = None if self.gpus else notices.no_gpu()
         self.opened = True
+        self._pulse.wake()
         for gpu in self.gpus:
             gpu.start()
         while True:

@@ -18,7 +18,8 @@ class Pulse(object):
         # type: (Callable[[], None], float) -> None
         self.interval_s = interval_s
         """Between two beats, as it is wanted now."""
-        self._wake = wake
+        self.wake = wake
+        """Make the emitter look up."""
         self._condition = threading.Condition()
         self._tick = 0
         self._waiting = 0
@@ -41,10 +42,12 @@ class Pulse(object):
         # type: (int) -> int
         """Say that the work of `tick` is done (0: of none), and wait for the next beat; its number."""
         with self._condition:
-            if tick and tick == self._tick:
+            if not tick:
+                self.wake()  # the first hello waits for this
+            elif tick == self._tick:
                 self._busy -= 1
                 if not self._busy:
-                    self._wake()
+                    self.wake()
             now = self._tick
             self._waiting += 1
             while self._tick == now:
