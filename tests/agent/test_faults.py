@@ -34,7 +34,7 @@ def test_a_hung_gpu_says_in_which_call_while_the_others_stay_fresh(start: Start,
     ticks = [f for f in agent.frames[seen:] if isinstance(f, Sample)]
     fresh = [sum(1 for f in ticks for g in f.gpus if g.uuid == uuid_of(i) and ok(g)) for i in range(8)]
     assert fresh[3] == 0
-    assert all(fresh[i] >= len(ticks) - 1 for i in range(8) if i != 3)
+    assert all(fresh[i] > len(ticks) // 2 for i in range(8) if i != 3)
     agent.send(Ping(id=9))
     assert agent.reply(9).error is None
 

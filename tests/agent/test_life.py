@@ -104,6 +104,7 @@ def test_it_leaves_when_nobody_reads_any_more(start: Start) -> None:
 
 
 def test_a_full_pipe_costs_samples_and_nothing_else(start: Start, fake: FakeNvml) -> None:
+    fake.set("gpus 32")
     agent = start(read=False)
     fcntl.fcntl(agent.stdout, F_SETPIPE_SZ, 4096)
     _fill(agent, fake)
@@ -117,6 +118,7 @@ def test_a_full_pipe_costs_samples_and_nothing_else(start: Start, fake: FakeNvml
 
 
 def test_a_full_pipe_does_not_keep_it_from_leaving(start: Start, fake: FakeNvml) -> None:
+    fake.set("gpus 32")
     agent = start(read=False)
     fcntl.fcntl(agent.stdout, F_SETPIPE_SZ, 4096)
     _fill(agent, fake)
