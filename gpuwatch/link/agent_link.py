@@ -64,6 +64,8 @@ class AgentLink:
         self._board = board
         self._backoff = Backoff(board.retry)
         self._closing = threading.Event()
+        self._wake = threading.Event()
+        """Ends the wait for the next attempt."""
         self._lock = threading.Lock()
         self._call: Call | None = None
         self._requests = False
@@ -78,11 +80,16 @@ class AgentLink:
         call = self._call
         return call is not None and self._requests and call.send(request)
 
+    def retry(self) -> None:
+        """Dial now if this link waits for its next attempt; no effect otherwise."""
+        self._wake.set()
+
     def close(self) -> None:
         """End the agent and this link's thread; returns within 2 s, even if a dialer does not."""
         with self._lock:
             self._closing.set()
             call = self._call
+        self._wake.set()
         self._board.slots.wake()
         if call is not None:
             call.close()
@@ -100,8 +107,10 @@ class AgentLink:
             wait_s = self._backoff.wait_s(final=outcome.ending.final, live_s=outcome.live_s)
             reason = plain(outcome.ending.reason)
             retry_at = time.monotonic() + wait_s
+            self._wake.clear()  # what was asked for while we dialled is done
             self._tell(LinkStatus("lost", reason, retry_at=retry_at, attempt=attempt, noise=outcome.noise))
-            self._closing.wait(wait_s)
+            if not self._closing.is_set():  # close sets it first, then wakes us
+                self._wake.wait(wait_s)
 
     def _attempt(self, attempt: int) -> _Outcome:
         slot = self._board.slots.take(self._closing.is_set)

@@ -21,7 +21,7 @@ MOST_GPUS = 64
 """Rows of more GPUs than any node has are refused, so that garbage cannot fill the fleet."""
 _LOST = re.compile(r"gpu is lost|fallen off the bus|requires reset", re.IGNORECASE)
 _UNKNOWN = "[Unknown Error]"
-_NOT_SUPPORTED = frozenset({"[Not Supported]", "[N/A]", "N/A"})
+_NOT_SUPPORTED = frozenset({"[Not Supported]", "[N/A]", "N/A", ""})
 _UUID = re.compile(r"(?:GPU-)?[0-9A-Fa-f-]{8,64}")
 _IDENTITY = frozenset({"timestamp", "index", "uuid", "name", "pci.bus_id", "driver_version"})
 _LAYOUTS = {len(columns): columns for columns in (COLUMNS, MORE_COLUMNS)}

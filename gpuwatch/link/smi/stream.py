@@ -29,8 +29,7 @@ class SmiStream:
         self._node: SmiNode | None = None
         self._splitter = LineSplitter(LINE_LIMIT_BYTES)
         self._bytes = Allowance(BYTES_PER_S, BYTES_BURST)
-        self._lines = Allowance(LINE_LIMIT_CHARACTERS = 1000
-LINES_PER_S, LINES_BURST)
+        self._lines = Allowance(LINES_PER_S, LINES_BURST)
         self._frames = Allowance(FRAMES_PER_S, FRAMES_BURST)
         self._refused = Refusals()
 
