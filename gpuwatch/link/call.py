@@ -30,7 +30,7 @@ class CallTiming:
 
     start_s: float = 30.0
     silence_s: float = 12.0
-    ping_every_s: float = 2.0
+    ping_every_s: float = 5.0
     ping_deadline_s: float = 30.0
 
 

@@ -10,7 +10,9 @@ SCRIPT = r"""#!/bin/sh
 trap "" TERM HUP INT PIPE
 here={folder}
 echo $$ >>$here/pids
-case "$*" in *pstate*) test -e $here/old && {{ echo "Field \"pstate\" is not a valid field to query."; exit 2; }};; esac
+case "$*" in *pstate*)
+    test -e $here/old && {{ echo "Field \"pstate\" is not a valid field to query."; exit 2; }}
+esac
 while :; do
     test -e $here/words && {{ cat $here/words; exit 9; }}
     now=$(date "+%Y/%m/%d %H:%M:%S.250")
@@ -18,7 +20,10 @@ while :; do
     sleep 0.05
 done
 """
-BASIC = "{index}, {uuid}, NVIDIA A100-SXM4-80GB, {bus}, 535.161.08, 97, 41, 1024, 81920, 61, 310.55, 400.00, 1410, 1593, 4, 16"
+BASIC = (
+    "{index}, {uuid}, NVIDIA A100-SXM4-80GB, {bus}, 535.161.08, "
+    "97, 41, 1024, 81920, 61, 310.55, 400.00, 1410, 1593, 4, 16"
+)
 MORE = "P0, [N/A], 0x0000000000000024, 1410, 1593, 4, 16, 400.00, 400.00, 3, 0"
 LOST_MORE = ", ".join(["[GPU is lost]"] * 11)
 
