@@ -38,8 +38,9 @@ def test_the_hello_lists_eight_gpus_with_their_limits_and_topology(start: Start)
 
 
 def test_the_fast_tier_has_every_value_in_its_unit(start: Start, fake: FakeNvml) -> None:
-    fake.set("set 2 utilization 93", f"set 2 memory_used {GIB}", "set 2 temperature 71",
-             "set 2 power_mw 512345", "set 2 sm_clock 1755", "set 2 reasons 0x44".replace("0x44", str(0x44)))  # fmt: skip
+    values = {"utilization": 93, "memory_used": GIB, "temperature": 71, "power_mw": 512345}
+    values.update(sm_clock=1755, reasons=0x44)
+    fake.set(*[f"set 2 {name} {value}" for name, value in values.items()])
     fast = start().gpu(2, lambda g: g.fast is not None and g.fast.sm_activity_pct is not None).fast
     assert fast is not None
     assert (fast.utilization_pct, fast.temperature_c, fast.memory_temperature_c) == (93, 71, 61)
