@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from gpuwatch.diagnose.condition import Condition, Evidence, duration
 from gpuwatch.fleet.metrics import METRICS, slowdown_c
 from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node
@@ -188,7 +186,7 @@ def loaded_since(gpu: Gpu, since: float, now: float) -> bool:
     """Whether the GPU was busy in every second from then on, as far as anyone looked."""
     seconds = max(1, int(now - since) + 1)
     busy = gpu.history.series("util", seconds, seconds, now)
-    known = busy[~np.isnan(busy)]
+    known = busy[busy == busy]  # noqa: PLR0124 - NaN is not itself
     return len(known) > seconds // 2 and bool((known > LOAD_PCT).all())
 
 
