@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import sys
 import traceback
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -75,7 +78,7 @@ def choose_theme(app: GpuwatchApp, name: str | None) -> None:
 
 def run(app: GpuwatchApp, session: Session, *, mouse: bool) -> int:
     """Run the screen; after a fault of ours the terminal is restored first, then it is told."""
-    app.run(mouse=mouse)
+    asyncio.run(until_told_to_leave(app, mouse=mouse))
     if app.crash is None:
         return app.return_code or exit_codes.HEALTHY
     session.close()
@@ -85,3 +88,11 @@ def run(app: GpuwatchApp, session: Session, *, mouse: bool) -> int:
         "gpuwatch: a fault of gpuwatch itself ended the screen; please report the lines above.", err=True
     )
     return exit_codes.INTERNAL
+
+
+async def until_told_to_leave(app: GpuwatchApp, *, mouse: bool) -> None:
+    """Run the screen. TERM and a closed terminal end it as the key does, so that the terminal is given back."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, partial(app.exit, return_code=128 + number))
+    await app.run_async(mouse=mouse)
