@@ -24,7 +24,7 @@ SLOWED_BY: dict[str, tuple[Severity, str]] = {
 RECOVERY: dict[str, Severity] = {"drain_p2p": "warning"}
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class GpuCase:
     """A GPU, what surrounds it, and its tiers where they are fresh."""
 
@@ -87,7 +87,7 @@ def temperatures(case: GpuCase) -> Iterator[Condition]:
     """Near or over this GPU's own slowdown point, or the threshold of the hosts file where it states none."""
     if case.fast is None:
         return
-    margin, age = case.thresholds.temperature_margin_c, case.age("temp")
+    margin = case.thresholds.temperature_margin_c
     own, degrees = slowdown_c(case.gpu), case.fast.temperature_c
     limit = case.thresholds.temperature_c if own is None else own - margin
     if degrees is not None and degrees >= limit:
@@ -99,14 +99,14 @@ def temperatures(case: GpuCase) -> Iterator[Condition]:
             if over
             else "just under its slowdown point"
         )
-        evidence = Evidence("temperature", degrees, " C", limit if own is None else own, age)
+        evidence = Evidence("temperature", degrees, " C", limit if own is None else own, case.age("temp"))
         yield case.says(
             "temperature", "critical" if over else "warning", f"{degrees:.0f} C: {where}", evidence
         )
     memory, most = case.fast.memory_temperature_c, case.gpu.info.temperature_memory_max_c
     if memory is not None and most is not None and memory >= most - margin:
         severity: Severity = "critical" if memory >= most else "warning"
-        evidence = Evidence("memory temperature", memory, " C", float(most), age)
+        evidence = Evidence("memory temperature", memory, " C", float(most), case.age("temp"))
         yield case.says("memory_temperature", severity, f"memory at {memory:.0f} C of {most} C", evidence)
 
 
@@ -114,14 +114,16 @@ def slowdowns(case: GpuCase) -> Iterator[Condition]:
     """Time lost to heat or the power brake; the counters see what happened between two samples too."""
     if case.fast is None:
         return
-    limit, age, now = case.thresholds.throttle_pct, case.age("throttle"), case.fast.throttle or []
-    shares = case.fast.throttle_pct or {}
+    limit, now, shares = case.thresholds.throttle_pct, case.fast.throttle, case.fast.throttle_pct or {}
+    if not now and not shares:
+        return
+    age = case.age("throttle")
     for reason, (severity, text) in SLOWED_BY.items():
         share = shares.get(reason)
         if share is not None and share > limit:
             evidence = Evidence(f"{reason} for", share, " % of the time", limit, age)
             yield case.says(reason, severity, text, evidence)
-        elif share is None and reason in now:
+        elif share is None and now and reason in now:
             yield case.says(reason, severity, text, Evidence("clock-event reason", reason, age_s=age))
 
 

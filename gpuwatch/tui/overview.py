@@ -38,8 +38,11 @@ class NodeView:
     """What is said about one node. Figures are None when unknown."""
 
     node: Node
+    name: str
     state: NodeState
     severity: Severity
+    judged_at: float
+    """When; the ages in the conditions' evidence count from then."""
     gpus: list[Gpu]
     """By index."""
     gpu_severity: dict[str, Severity]
@@ -62,9 +65,9 @@ class NodeView:
     tx_bps: float | None
 
     @property
-    def name(self) -> str:
-        """The node's name."""
-        return self.node.name
+    def cells(self) -> int:
+        """GPUs that are known, and those that should be there."""
+        return max(len(self.gpus), self.expected)
 
     @property
     def trouble(self) -> str:
@@ -106,8 +109,10 @@ def summarise(node: Node, thresholds: Thresholds, now: float) -> NodeView:
     host = {name: metric.read(node, now) for name, metric in NODE_METRICS.items() if name != "nodeage"}
     return NodeView(
         node,
+        node.name,
         state,
         _node_severity(state, conditions),
+        now,
         gpus,
         severities,
         conditions,
@@ -142,38 +147,45 @@ class Totals:
     criticals: int
 
 
+RUNNING_S, QUIET_S = 1.0, 3.0
+"""How old a judgement may get without news of the node: where words count seconds, and elsewhere."""
+WAITING_SHARE = 8
+"""At most one of so many nodes is judged again in a frame only because time went on."""
+
+
+def _counts_seconds(view: NodeView) -> bool:
+    return view.state != "live" or view.stuck > 0 or view.lost > 0
+
+
 class Overview:
     """The summaries of all nodes; `refresh` keeps them true."""
 
     def __init__(self) -> None:
         self.views: dict[str, NodeView] = {}
-        self.stamps: dict[str, tuple[int, ...]] = {}
         self.version = 0
         """Moves when any summary did."""
         self._fleet: Fleet | None = None
+        self._versions: dict[str, int] = {}
 
     def refresh(self, fleet: Fleet, now: float) -> bool:
-        """Summarise the nodes that moved; True when any did."""
+        """Summarise the nodes that moved, and some of those whose last judgement grew old; True when any did."""
         if fleet is not self._fleet:
-            self._fleet, self.views, self.stamps = fleet, {}, {}
-        thresholds, moved = fleet.plan.thresholds, False
+            self._fleet, self.views, self._versions = fleet, {}, {}
+        thresholds, views, versions = fleet.plan.thresholds, self.views, self._versions
+        moved, waiting = False, []
         for name, node in fleet.nodes.items():
-            stamp = self._stamp(name, node, now)
-            if self.stamps.get(name) != stamp:
-                self.stamps[name], moved = stamp, True
-                self.views[name] = summarise(node, thresholds, now)
+            view = views.get(name)
+            if view is None or versions[name] != node.version or view.state != node.state(now):
+                versions[name], moved = node.version, True
+                views[name] = summarise(node, thresholds, now)
+            elif now - view.judged_at >= (RUNNING_S if _counts_seconds(view) else QUIET_S):
+                waiting.append(view)
+        waiting.sort(key=lambda view: view.judged_at)
+        for view in waiting[: max(16, len(views) // WAITING_SHARE)]:
+            views[view.name] = summarise(view.node, thresholds, now)
+        moved = moved or bool(waiting)
         self.version += moved
         return moved
-
-    def _stamp(self, name: str, node: Node, now: float) -> tuple[int, ...]:
-        view = self.views.get(name)
-        state = node.state(now)
-        waiting = state != "live" or (view is not None and view.stuck > 0)
-        return (
-            node.version,
-            ("connecting", "live", "stale", "lost").index(state),
-            int(now) if waiting else 0,
-        )
 
     def totals(self) -> Totals:
         """Add everything up."""
