@@ -76,7 +76,7 @@ def presence(case: GpuCase) -> Iterator[Condition]:
         if seconds is not None:
             text += f" for {duration(seconds)}"
         yield case.says("gpu_stuck", "critical", text, Evidence("last values", age_s=age))
-    elif case.node.state(case.now) == "live" and age is not None and case.fast is None:
+    elif case.fast is None and age is not None and case.node.state(case.now) == "live":
         limit = STALE_TICKS * case.node.interval_s
         yield case.says(
             "gpu_stale", "warning", "silent while its node speaks", Evidence("values", age, " s", limit)
@@ -141,6 +141,13 @@ def health_counters(case: GpuCase) -> Iterator[Condition]:
     slow = case.slow
     if slow is None:
         return
+    action = slow.recovery_action
+    if action == "none":
+        action = None
+    if not (
+        slow.ecc_uncorrected or slow.remap_failed or slow.remap_pending or slow.retired_pending or action
+    ):
+        return
     age = case.age("ecc")
     if slow.ecc_uncorrected:
         evidence = Evidence(
@@ -157,8 +164,7 @@ def health_counters(case: GpuCase) -> Iterator[Condition]:
     for flag, code, severity, text in flags:
         if flag:
             yield case.says(code, severity, text, Evidence(code.replace("_", " "), "yes", age_s=age))
-    action = slow.recovery_action
-    if action not in (None, "none"):
+    if action is not None:
         text = f"asks for {action.replace('_', ' ')}"
         severity = RECOVERY.get(action, "critical")
         yield case.says("recovery_action", severity, text, Evidence("recovery action", action, age_s=age))

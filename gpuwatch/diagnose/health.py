@@ -32,7 +32,9 @@ def gpu_conditions(gpu: Gpu, node: Node, thresholds: Thresholds, now: float) -> 
 
 
 def _sorted(conditions: list[Condition]) -> list[Condition]:
-    return sorted(conditions, key=lambda condition: ORDER.index(condition.severity))
+    if len(conditions) > 1:
+        conditions.sort(key=lambda condition: ORDER.index(condition.severity))
+    return conditions
 
 
 def _xid(node: Node, uuid: str | None, index: int | None, now: float) -> Iterable[Condition]:

@@ -37,7 +37,7 @@ def bytes_per_gpu() -> int:
 
 
 def _new_rings(columns: int) -> Rings:
-    """Empty rings. They need numpy, whose 40 to 80 ms of import the first paint of a screen must not wait for."""
+    """Empty rings. They need numpy, whose 40 to 80 ms of import no first paint should wait for."""
     from gpuwatch.fleet.rings import Rings  # noqa: PLC0415  that is why
 
     return Rings(columns)

@@ -46,7 +46,7 @@ class Shown:
         self.version += 1
 
     def refresh(self, overview: Overview, order: Iterable[str], now: float) -> None:
-        """Work out what is shown, if the nodes or the choice moved; a filter may ask for ages, so also twice a second."""
+        """Work out what is shown, if the nodes or the choice moved; filters may ask for ages."""
         seen = (overview.version, self.version, int(now * 2) if self.narrowed else 0)
         if seen == self._seen:
             return

@@ -49,7 +49,7 @@ class HeatMap(Picker):
         self._shape: Hashable = None
         self._counts: list[int] = []
         self._counted: list[NodeView] | None = None
-        self._painter: CellPainter | None = None
+        self._painter: CellPainter  # `prepare` makes it
         self._painted_for: Hashable = None
         self._kept: dict[tuple[str, int], tuple[NodeView, list[Segment]]] = {}
 
@@ -111,11 +111,7 @@ class HeatMap(Picker):
         if line == 0:
             return (settings, len(self.shown.views))
         blocks = self.layout_now.lines[(line - 1) // self.layout_now.tall]
-        second, views = int(self.scene.now), self.shown.views
-        nodes = tuple(
-            (b.node, (v := views[b.node]).node.version, v.state, second if v.stuck or v.lost else 0)
-            for b in blocks
-        )
+        nodes = tuple([self.shown.views[block.node].stamp for block in blocks])
         on_line = blocks and blocks[0].node <= self.place[0] <= blocks[-1].node
         return (
             settings,
@@ -128,6 +124,10 @@ class HeatMap(Picker):
     def _moment(self) -> int:
         """The half second, where cells depend on the time itself: ages, and filters that may ask for them."""
         return int(self.scene.now * 2) if self.metric.name == "age" or self.shown.narrowed else 0
+
+    def forget(self) -> None:
+        """Make every cell afresh at the next painting, as if every value were new."""
+        self._kept.clear()
 
     # ---- painting
 
@@ -194,7 +194,6 @@ class HeatMap(Picker):
 
     def _made(self, view: NodeView, block: Block) -> list[Cell]:
         painter, wanted = self._painter, self.shown.gpus
-        assert painter is not None, "`prepare` comes before painting"
         gpus = view.gpus[block.start : block.stop]
         cells = painter.cells(view, gpus, self.scene.now)
         if wanted is not None:
