@@ -13,7 +13,7 @@ import click
 
 from gpuwatch.cli import exit_codes
 from gpuwatch.cli.ending import leaving_politely
-from gpuwatch.cli.output import reader_may_leave
+from gpuwatch.cli.output import writing
 from gpuwatch.cli.source import Source, source_options
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def follow(session: Session, stream: Stream) -> Iterator[list[str]]:
 
 def copy_out(batches: Iterator[list[str]]) -> int:
     """Print as it comes, until the end or until nobody reads any more."""
-    with reader_may_leave():
+    with writing():
         for lines in batches:
             if lines:
                 sys.stdout.write("\n".join(lines) + "\n")

@@ -10,5 +10,7 @@ USAGE = 2
 """The command line or the hosts file is wrong; nothing was connected."""
 INTERNAL = 70
 """A fault of gpuwatch itself (EX_SOFTWARE of sysexits)."""
+OUTPUT = 74
+"""The output could not be written (EX_IOERR of sysexits)."""
 INTERRUPTED = 130
 """Ended by Ctrl-C (128 + SIGINT), everything closed."""

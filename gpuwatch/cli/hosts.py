@@ -10,6 +10,8 @@ import sys
 import click
 
 from gpuwatch.cli import exit_codes
+from gpuwatch.cli.ending import leaving_politely
+from gpuwatch.cli.output import writing
 from gpuwatch.cli.source import Source, source_options
 
 DEFAULT_TIMEOUT_S = 20.0
@@ -41,12 +43,13 @@ def check(source: Source, as_json: bool, timeout_s: float) -> int:
     """
     from gpuwatch.report.hosts_check import check_fleet, print_checks, to_json
 
-    with source.session() as session:
-        checks = check_fleet(session, timeout_s)
-    if as_json:
-        click.echo(to_json(checks))
-    else:
-        print_checks(checks, sys.stdout)
+    with leaving_politely(), source.session() as session:
+        checks = check_fleet(session, timeout_s, source.options.ssh_config)
+    with writing():
+        if as_json:
+            click.echo(to_json(checks))
+        else:
+            print_checks(checks, sys.stdout)
     return exit_codes.HEALTHY if all(each.ok for each in checks) else exit_codes.UNHEALTHY
 
 
@@ -55,5 +58,6 @@ def schema() -> int:
     """Print the JSON Schema of a hosts file, for editors."""
     from gpuwatch.hosts.schema import json_schema
 
-    click.echo(json.dumps(json_schema(), indent=2))
+    with writing():
+        click.echo(json.dumps(json_schema(), indent=2))
     return exit_codes.HEALTHY

@@ -13,6 +13,7 @@ import click
 
 from gpuwatch import __version__
 from gpuwatch.cli import exit_codes
+from gpuwatch.cli.output import open_closed_streams
 
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "watch": ("gpuwatch.cli.watch", "watch", "Open the screen (what happens when no command is named)."),
@@ -110,6 +111,7 @@ def gpuwatch() -> None:
 
 def main() -> None:
     """Run the command line; a wrong one, Ctrl-C and our own faults end in one sentence and a known status."""
+    open_closed_streams()
     try:
         result: Any = gpuwatch.main(prog_name="gpuwatch", standalone_mode=False)
     except click.ClickException as error:

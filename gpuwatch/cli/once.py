@@ -14,15 +14,13 @@ import click
 
 from gpuwatch.cli import exit_codes
 from gpuwatch.cli.ending import leaving_politely
-from gpuwatch.cli.output import reader_may_leave
+from gpuwatch.cli.output import writing
 from gpuwatch.cli.source import Source, source_options
 
 if TYPE_CHECKING:
     from gpuwatch.fleet.fleet import Fleet
     from gpuwatch.report.verdict import Finding
     from gpuwatch.report.waiting import Progress
-
-DEFAULT_WAIT_S = 5.0
 
 
 @click.command()
@@ -34,11 +32,10 @@ DEFAULT_WAIT_S = 5.0
     "--wait",
     "wait_s",
     type=click.FloatRange(0, 3600),
-    default=DEFAULT_WAIT_S,
-    show_default=True,
+    show_default="3 and two intervals",
     help="Seconds to wait at most until every node has answered.",
 )
-def once(source: Source, form: str, wait_s: float) -> int:
+def once(source: Source, form: str, wait_s: float | None) -> int:
     """Print what is known about every node, GPU and process, once.
 
     Exit status: 0 all is healthy, 1 something is not (a node that does not answer included), 2 wrong usage.
@@ -46,11 +43,12 @@ def once(source: Source, form: str, wait_s: float) -> int:
     return report_once(source, form, wait_s)
 
 
-def report_once(source: Source, form: str = "text", wait_s: float = DEFAULT_WAIT_S) -> int:
+def report_once(source: Source, form: str = "text", wait_s: float | None = None) -> int:
     """Connect, wait for the first full samples, print the report to stdout; the exit status."""
     from gpuwatch.report.verdict import findings, healthy
     from gpuwatch.report.waiting import wait_for_first_report
 
+    wait_s = default_wait_s(source.plan.interval_s) if wait_s is None else wait_s
     with leaving_politely(), source.session() as session:
         with waiting_line() as progress:
             wait_for_first_report(session, wait_s, progress)
@@ -60,9 +58,14 @@ def report_once(source: Source, form: str = "text", wait_s: float = DEFAULT_WAIT
     return exit_codes.HEALTHY if healthy(fleet, found, now) else exit_codes.UNHEALTHY
 
 
+def default_wait_s(interval_s: float) -> float:
+    """Long enough to connect and to hear two samples, which rates need: 5 s at an interval of 1 s."""
+    return 3.0 + 2 * interval_s
+
+
 def print_as(form: str, fleet: Fleet, found: list[Finding], now: float, unix: float) -> None:
     """Write the report in one form."""
-    with reader_may_leave():
+    with writing():
         if form == "text":
             from gpuwatch.report.terminal import print_report
             from gpuwatch.report.text import report
@@ -74,7 +77,6 @@ def print_as(form: str, fleet: Fleet, found: list[Finding], now: float, unix: fl
 
             facts = fleet_facts(fleet, found, now, unix)
             sys.stdout.write(f"{to_json(facts)}\n" if form == "json" else to_csv(facts))
-        sys.stdout.flush()
 
 
 def waiting_line() -> AbstractContextManager[Progress]:

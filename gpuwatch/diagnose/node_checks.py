@@ -15,6 +15,8 @@ CLOCK_S = 1.0
 AGENT_CPU_PCT, AGENT_RSS_BYTES = 10.0, 200 << 20
 """Far over what the agent promises (1 % of a core, 40 MB): it does not just have a bad second."""
 HOST_FRESH_S = 15.0
+FRAMES_LOST_S = 300.0
+"""A frame that was lost longer ago is history."""
 ALWAYS_FULL = frozenset(("squashfs", "iso9660", "erofs", "cramfs"))
 """Read-only images have no free space by nature."""
 
@@ -106,10 +108,11 @@ def fabric_port(port: IbPort, age: float) -> Iterator[Condition]:
     yield Condition("ib_down", severity, f"fabric port {name} is {port.state}", evidence)
 
 
-def agent(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condition]:
+def agent(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition]:
     """The watcher itself: dearer than promised, frames refused or dropped, lists that are not whole."""
-    if node.refused:
-        evidence = Evidence("frames refused", node.refused, "", 0)
+    refused_s = since(node.refused_at, now)
+    if refused_s is not None and refused_s <= FRAMES_LOST_S:
+        evidence = Evidence("frames refused", node.refused, "", 0, refused_s)
         yield Condition("frames_refused", "info", f"frames refused: {node.refused_reason}", evidence)
     if node.processes_partial:
         evidence = Evidence(node.processes_partial)
@@ -123,9 +126,15 @@ def agent(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Conditio
     if cost.rss_bytes is not None and cost.rss_bytes > AGENT_RSS_BYTES:
         evidence = Evidence("agent memory", cost.rss_bytes >> 20, " MiB", AGENT_RSS_BYTES >> 20)
         yield Condition("agent_cost", "warning", f"the agent holds {cost.rss_bytes >> 20} MiB", evidence)
-    if cost.dropped:
-        evidence = Evidence("frames dropped", cost.dropped, "", 0)
+    dropped_s = since(node.dropped_at, now)
+    if dropped_s is not None and dropped_s <= FRAMES_LOST_S:
+        evidence = Evidence("frames dropped", cost.dropped, "", 0, dropped_s)
         yield Condition("agent_behind", "info", "the connection is too slow for all frames", evidence)
+
+
+def since(at: float | None, now: float) -> float | None:
+    """Seconds since a moment of our monotonic clock; None: never."""
+    return None if at is None else max(0.0, now - at)
 
 
 CHECKS = (link, notices, missing_gpus, clock, host, agent)

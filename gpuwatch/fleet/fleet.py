@@ -56,7 +56,7 @@ class Fleet:
                 return
             case Refused():
                 node.refused += what.count
-                node.refused_reason = what.reason
+                node.refused_reason, node.refused_at = what.reason, at
                 return
         node.heard_at = at
         match what:
@@ -89,6 +89,9 @@ class Fleet:
 
     def _take_sample(self, node: Node, sample: Sample, at: float) -> None:
         if sample.agent is not None:
+            before = None if node.cost is None else node.cost.dropped
+            if sample.agent.dropped and sample.agent.dropped != before:
+                node.dropped_at = at
             node.cost = sample.agent
         if sample.host is not None:
             self._take_host(node, sample.host, at - max(0.0, sample.t - sample.host.t))

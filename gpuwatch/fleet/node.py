@@ -86,6 +86,10 @@ class Node:
     clock: ClockReading | None = None
     refused: int = 0
     refused_reason: str = ""
+    refused_at: float | None = None
+    """When the newest one was refused."""
+    dropped_at: float | None = None
+    """When the agent last said that it had dropped more frames."""
     bye: str | None = None
     version: int = 0
 
@@ -103,7 +107,8 @@ class Node:
         if self.link.phase == "lost":
             return "lost"
         if self.link.phase == "connecting":
-            return "connecting" if self.hello is None else "lost"
+            tried = self.hello is not None or bool(self.link.reason)
+            return "lost" if tried else "connecting"  # lost until it is back, not by turns
         age = self.age(now)
         if age is None:
             return "connecting"

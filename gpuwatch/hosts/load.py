@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from pathlib import Path
 
 from gpuwatch.hosts.assemble import plan_from
@@ -17,6 +18,8 @@ from gpuwatch.hosts.plan import NodeSpec, Plan
 MAX_BYTES = 1 << 20
 """10,000 nodes with settings of their own fit; anything larger is not a hosts file."""
 
+_BRACKETS = re.compile(r"\[[^\]]*\]")
+"""A step is written in them: `node[1-9/4]` is no path."""
 _FILE_ENDINGS = (".yaml", ".yml", ".json", ".txt", ".hosts", ".cfg", ".conf", ".ini", ".toml")
 
 
@@ -28,7 +31,7 @@ def load_source(text: str) -> Plan:
     """
     if os.path.exists(text):  # noqa: PTH110 - Path.exists raises for a range longer than a file name may be
         return load_plan(Path(text))
-    if "/" in text or text.lower().endswith(_FILE_ENDINGS):
+    if "/" in _BRACKETS.sub("", text) or text.lower().endswith(_FILE_ENDINGS):
         raise HostsError([f"{escaped(text)}: no such file{_similar_file(text)}"])
     try:
         user, names = expand_login(text)

@@ -118,18 +118,20 @@ def _scan(text: str) -> list[_Operand]:
     while True:
         match = _OPERAND.match(text, at, end)
         if match is None:
-            raise RangeError(at, _why_no_name(text[at:end], operator))
+            raise RangeError(at, _why_no_name(text, text[at:end], operator))
         operands.append(_operand(match, operator))
         at = match.end()
         if at >= end:
             return operands
         separator = _OPERATOR.match(text, at, end)
         if separator is None:
-            raise RangeError(at, _why_no_name(text[at:end], operator))
+            raise RangeError(at, _why_no_name(text, text[at:end], operator))
         at, operator = separator.end(), separator[1] or ","
 
 
-def _why_no_name(rest: str, operator: str) -> str:
+def _why_no_name(text: str, rest: str, operator: str) -> str:
+    if not text.strip():
+        return "a node name is missing"
     if rest.startswith("["):
         return "'[' is not closed"
     if rest.startswith("]"):

@@ -27,6 +27,10 @@ from gpuwatch.wire import (
 Facts: TypeAlias = dict[str, Any]
 
 FRAME_FIELDS = frozenset({"t", "seq", "v"})
+UNHEARD = {
+    "connecting": "no answer yet: it is down, behind a firewall, or slow to log in",
+    "stale": f"nothing heard for more than {STALE_TICKS:.0f} ticks",
+}
 INVENTORY = (
     "driver",
     "cuda",
@@ -94,8 +98,7 @@ def node_error(node: Node, now: float) -> str | None:
     state = node.state(now)
     if state == "live":
         return None
-    silent = f"nothing heard for more than {STALE_TICKS:.0f} ticks" if state == "stale" else None
-    return node.link.reason or node.bye or silent
+    return node.link.reason or node.bye or UNHEARD.get(state)
 
 
 def host_facts(node: Node, now: float) -> Facts:

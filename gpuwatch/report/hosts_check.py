@@ -7,7 +7,7 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TextIO
 
 import msgspec
@@ -20,8 +20,9 @@ from gpuwatch.fleet.node import Node
 from gpuwatch.hosts.names import fold
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.ssh.facts import LoginFacts
+from gpuwatch.report.text import notice_text
 from gpuwatch.session import Session
-from gpuwatch.wire import Hello, Notice
+from gpuwatch.wire import Hello
 
 POLL_S = 0.05
 SLOW_START_S = 2.0
@@ -79,12 +80,14 @@ def settled(node: Node) -> bool:
 def check_fleet(
     session: Session,
     longest_s: float,
+    ssh_config: str | None = None,
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> list[NodeCheck]:
     """Poll a started session until every node has settled, or for `longest_s` seconds; one result per node.
 
     A node whose link fails keeps that result while others are waited for, unless a later attempt succeeds.
+    `ssh_config` is read instead of the user's, to tell where a node that failed would have been.
     """
     deadline = clock() + longest_s
     failed: dict[str, NodeCheck] = {}
@@ -96,7 +99,8 @@ def check_fleet(
                 failed[name] = check_node(node, longest_s)
             waiting = waiting or not (settled(node) or name in failed)
         if not waiting or clock() >= deadline:
-            return _results(session.fleet, failed, longest_s)
+            checks = _results(session.fleet, failed, longest_s)
+            return _with_ways(checks, session.fleet, ssh_config)
         pause(POLL_S)
 
 
@@ -104,6 +108,20 @@ def _results(fleet: Fleet, failed: Mapping[str, NodeCheck], waited_s: float) -> 
     return [
         failed[name] if node.hello is None and name in failed else check_node(node, waited_s)
         for name, node in fleet.nodes.items()
+    ]
+
+
+def _with_ways(checks: list[NodeCheck], fleet: Fleet, ssh_config: str | None) -> list[NodeCheck]:
+    """Failed ssh nodes with the address, port, user and jump hosts that ssh_config makes of their names."""
+    unknown = [node.spec for node in fleet.nodes.values() if node.spec.link == "ssh" and not node.link.login]
+    if not unknown:
+        return checks
+    from gpuwatch.link.ssh.routes import Route, Routes  # noqa: PLC0415  a check without ssh has no use for it
+
+    ways = Routes(ssh_config).find(unknown)
+    return [
+        replace(check, target=way.words) if isinstance(way := ways.get(check.name), Route) else check
+        for check in checks
     ]
 
 
@@ -161,8 +179,8 @@ def _target(spec: NodeSpec, login: LoginFacts | None) -> str:
 
 def _judged(node: Node, hello: Hello) -> tuple[list[str], list[str]]:
     """What is not well on a node that speaks, and what is merely worth knowing."""
-    problems = [_sentence(notice) for notice in hello.notices if notice.severity != "info"]
-    notes = [_sentence(notice) for notice in hello.notices if notice.severity == "info"]
+    problems = [notice_text(notice) for notice in hello.notices if notice.severity != "info"]
+    notes = [notice_text(notice) for notice in hello.notices if notice.severity == "info"]
     present, expected = node.gpus_present(), node.gpus_expected()
     if present < expected and not any(notice.code == "gpu_missing" for notice in hello.notices):
         problems.append(f"{present} of {expected} GPUs are there")
@@ -191,12 +209,8 @@ def _unreadable(node: Node) -> list[str]:
     ]
 
 
-def _sentence(notice: Notice) -> str:
-    return f"{notice.text}; {notice.remedy}" if notice.remedy else notice.text
-
-
 def _signed(seconds: float) -> str:
-    return f"{seconds:+.3f}"
+    return f"{round(seconds, 3) + 0.0:+.3f}"  # never -0.000
 
 
 # --------------------------------------------------------------------------- telling

@@ -13,7 +13,7 @@ from gpuwatch.report.text import notice_text
 
 HEADER_EVERY = 40
 """Rows between two headers."""
-QUIET = ("connecting", "live")
+QUIET = ("live",)
 
 
 class Stream:
@@ -60,6 +60,8 @@ class Stream:
 
     def _about(self, node: Node, now: float) -> list[str]:
         """Comments on a node, each once until it changes; a good start goes without saying."""
+        if node.state(now) == "connecting":
+            return []
         texts = node_texts(node, now)
         before = self._told.get(node.name, QUIET)
         self._told[node.name] = (*texts, *QUIET) if texts[0] in QUIET else tuple(texts)

@@ -160,7 +160,9 @@ def notice_lines(fleet: Fleet) -> list[Line]:
 
 def notice_text(notice: Notice) -> str:
     """The sentence and its remedy."""
-    return f"{notice.text.rstrip('.')}. {notice.remedy}" if notice.remedy else notice.text
+    if not notice.remedy:
+        return notice.text
+    return f"{notice.text.rstrip('.')}. {notice.remedy[0].upper()}{notice.remedy[1:]}"
 
 
 def names(nodes: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuwatch.diagnose.condition import ORDER, Condition
+from gpuwatch.diagnose.condition import ORDER, Condition, Evidence
 from gpuwatch.diagnose.health import gpu_conditions, node_conditions
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import Gpu, Node
@@ -29,12 +29,22 @@ def findings(fleet: Fleet, now: float) -> list[Finding]:
     thresholds = fleet.plan.thresholds
     found: list[Finding] = []
     for node in fleet.nodes.values():
+        found += [Finding(node, None, condition) for condition in unanswered(node, now)]
         found += [Finding(node, None, condition) for condition in node_conditions(node, thresholds, now)]
         for gpu in node.gpu_list():
             found += [
                 Finding(node, gpu, condition) for condition in gpu_conditions(gpu, node, thresholds, now)
             ]
     return sorted(found, key=lambda finding: ORDER.index(finding.condition.severity))
+
+
+def unanswered(node: Node, now: float) -> list[Condition]:
+    """A screen lets a node connect in peace; a report that is due has to say that it does not know."""
+    if node.state(now) != "connecting":
+        return []
+    since = None if node.link_at is None else round(max(0.0, now - node.link_at), 1)
+    evidence = Evidence("connecting for", since, " s") if since is not None else Evidence("not tried yet")
+    return [Condition("node_unanswered", "warning", "no answer yet", evidence)]
 
 
 def healthy(fleet: Fleet, found: list[Finding], now: float) -> bool:

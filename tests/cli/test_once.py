@@ -5,14 +5,17 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
+import subprocess
 import time
 from pathlib import Path
 
 import pyte
 import pytest
 
-from tests.cli.running import gpuwatch, on_a_terminal, start
+from gpuwatch.cli.once import default_wait_s
+from tests.cli.running import COMMAND, ROOT, environment, gpuwatch, on_a_terminal, start
 
 SGR_COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]")
 
@@ -90,7 +93,19 @@ def test_a_node_that_never_answers_is_waited_for_no_longer_than_asked(tmp_path: 
     path = hosts_file(tmp_path, "hosts:\n  - {name: mute, command: [sh, -c, 'exec sleep 60']}\n")
     done = gpuwatch("once", path, "--wait", "0.3", "--json")
     assert done.returncode == 1
-    assert json.loads(done.stdout)["nodes"][0]["state"] == "connecting"
+    facts = json.loads(done.stdout)
+    (node,), (condition,) = facts["nodes"], facts["conditions"]
+    assert node["state"] == "connecting"
+    assert "no answer yet" in node["error"]
+    assert (condition["node"], condition["code"]) == ("mute", "node_unanswered")
+    text = gpuwatch("once", path, "--wait", "0.3").stdout
+    assert "mute  connecting  no answer yet" in text
+    assert "1 warning" in text
+
+
+def test_the_default_wait_reaches_the_second_sample() -> None:
+    assert default_wait_s(1.0) == 5.0
+    assert default_wait_s(60.0) > 120.0
 
 
 def test_what_is_waited_for_is_said_on_a_terminal_only(tmp_path: Path) -> None:
@@ -129,6 +144,21 @@ def test_a_signal_closes_everything(tmp_path: Path, number: signal.Signals, stat
     assert out == ""
     assert "Traceback" not in err
     assert not alive(child)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("once", "--demo"), ("dmon", "--demo", "-c", "1"), ("hosts", "check", "--demo")]
+)
+def test_a_closed_stdout_changes_no_status_and_a_full_one_is_told(arguments: tuple[str, ...]) -> None:
+    command = shlex.join([*COMMAND, *arguments])
+    for target, status, told in ((">&-", 0, ""), (">/dev/full", 74, "No space left on device")):
+        done = subprocess.run(
+            ["sh", "-c", f"exec {command} {target}"], cwd=ROOT, env=environment(), stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=100, check=False,
+        )  # fmt: skip
+        assert done.returncode == status, done.stderr
+        assert done.stderr == "" if not told else told in done.stderr
+        assert len(done.stderr.splitlines()) <= 1
 
 
 def test_a_reader_that_leaves_does_not_change_the_verdict() -> None:

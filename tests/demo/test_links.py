@@ -136,3 +136,13 @@ def test_requests_are_answered() -> None:
     assert {each.what.id for each in taken if isinstance(each.what, wire.Reply)} == {7, 8}
     assert [hello.interval_s for hello in hellos(taken)] == [1.0, 2.0]
     assert link.send(wire.Ping(id=9)) is False
+
+
+def test_no_load_is_negative_or_minus_zero() -> None:
+    loads = [
+        arrival.what.host.load_1m
+        for arrival in arrivals(PLAN, 200.0, ends_at=1000.0)
+        if isinstance(arrival.what, wire.Sample) and arrival.what.host is not None
+    ]
+    assert len(loads) > 3000
+    assert all(load is not None and load > 0 for load in loads)

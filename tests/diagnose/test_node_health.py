@@ -6,9 +6,10 @@ import pytest
 from msgspec import structs
 
 from gpuwatch import wire
+from gpuwatch.diagnose.health import node_conditions
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.inbox import ClockReading, LinkStatus, Refused
-from tests.diagnose.story import EPOCH, FINE, HOST, NOW, Story, codes
+from tests.diagnose.story import EPOCH, FINE, HOST, LIMITS, NOW, Story, codes
 
 
 def test_a_lost_node_says_why_and_its_gpus_say_nothing() -> None:
@@ -101,3 +102,17 @@ def test_the_watcher_watches_itself() -> None:
         ("agent_cost", "warning"), ("agent_cost", "warning"), ("frames_refused", "info"),
         ("processes_partial", "info"), ("agent_behind", "info"),
     ]  # fmt: skip
+
+
+def test_lost_frames_are_history_after_five_minutes() -> None:
+    story = Story()
+    story.tell(NOW, Refused("not JSON"), wire.Sample(t=EPOCH, seq=5, agent=wire.AgentCost(dropped=4)))
+    later = NOW + 301
+    same = wire.Sample(t=EPOCH + 301, seq=6, agent=wire.AgentCost(dropped=4))
+    story.tell(later, same)
+    assert codes(node_conditions(story.node, LIMITS, later)) == []
+    story.tell(later, Refused("not JSON"))
+    assert codes(node_conditions(story.node, LIMITS, later)) == [("frames_refused", "info")]
+    assert story.node.refused == 2
+    story.tell(later, wire.Sample(t=EPOCH + 301, seq=1, agent=wire.AgentCost(dropped=1)))
+    assert ("agent_behind", "info") in codes(node_conditions(story.node, LIMITS, later)), "a new agent's"

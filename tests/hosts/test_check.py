@@ -68,7 +68,7 @@ def test_a_link_that_failed_says_why_and_one_that_is_silent_how_long() -> None:
         ([hello(gpus_expected=8), sample()], "2 of 8 GPUs are there"),
         (
             [hello(notices=[Notice("driver_mismatch", "versions differ", "critical", "reboot")])],
-            "versions differ; reboot",
+            "versions differ. Reboot",
         ),
         (
             [hello(), sample(state="stuck", stuck_in="nvmlDeviceGetPowerUsage")],
@@ -199,6 +199,8 @@ def test_over_real_connections_every_node_gets_its_own_verdict(sshd: Sshd, tmp_p
     assert known["python"]
     assert abs(known["clock_offset_s"]) < 60
     assert "SHA256:" in nodes["stranger"]["error"]
+    assert nodes["stranger"]["target"] == known["target"], "what ssh_config makes of the name"
+    assert nodes["closed"]["target"].endswith("@127.0.0.1:1")
     assert "refused" in nodes["closed"]["error"]
 
 

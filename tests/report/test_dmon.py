@@ -88,6 +88,17 @@ def test_a_node_in_trouble_is_a_comment_told_once() -> None:
     assert out.lines(fleet, START + 1, NODE_TIME) == []
 
 
+def test_a_node_that_is_tried_again_stays_lost_and_is_not_told_anew() -> None:
+    fleet, out = Fleet(plan("gpu-001")), stream()
+    feed(fleet, "gpu-001", LinkStatus("connecting"))
+    assert out.lines(fleet, START, NODE_TIME) == []
+    feed(fleet, "gpu-001", LinkStatus("lost", "connection refused"))
+    assert out.lines(fleet, START, NODE_TIME) == ["# gpu-001: lost, connection refused"]
+    feed(fleet, "gpu-001", LinkStatus("connecting", "connection refused", attempt=2))
+    assert fleet.nodes["gpu-001"].state(START) == "lost"
+    assert out.lines(fleet, START, NODE_TIME) == []
+
+
 def test_a_node_that_comes_back_is_told_and_a_good_start_is_not() -> None:
     fleet, out = healthy_fleet(gpus=0), stream()
     feed(fleet, "gpu-001", hello(1))

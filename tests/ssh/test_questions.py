@@ -88,7 +88,7 @@ def test_a_jump_host_asks_a_person_before_the_screen(client: Client, host_key: P
             ) in asking.running:  # it dies: nobody is asked again, the sentence says why it stays away
                 transport.close()
             dial = everyone.dialer(specs[0])
-            until(lambda: "jump host is not available" in str(failure(dial)), "the death is noticed")
+            until(lambda: "restart gpuwatch" in str(failure(dial)), "the death is noticed")
             assert failure(dial).final
             assert len(ask.questions) == 2
         finally:

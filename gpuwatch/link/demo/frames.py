@@ -74,7 +74,7 @@ class NodeScript:
         running = sum(reading.phase != "stopped" for reading in readings)
         reduce_bps = 0.12 * readings[0].nvlink_bps
         cpu = 2.0 + (9.5 if training else 1.2) * running / GPUS_PER_NODE + 1.5 * max(0.0, jitter)
-        load = 0.8 + (31.0 if training else 9.0) * running / GPUS_PER_NODE
+        load = 1.2 + (31.0 if training else 9.0) * running / GPUS_PER_NODE
         return wire.HostSample(
             t=self.epoch + t,
             cpu_pct=round(cpu, 1),

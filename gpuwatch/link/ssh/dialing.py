@@ -20,7 +20,7 @@ from gpuwatch.link.ssh.handshake import HostKeyPolicy
 from gpuwatch.link.ssh.jump import JumpHost
 from gpuwatch.link.ssh.keyring import Keyring
 from gpuwatch.link.ssh.person import Person
-from gpuwatch.link.ssh.routes import Route, Routes
+from gpuwatch.link.ssh.routes import Route, Routes, jump_words
 from gpuwatch.link.ssh.streams import ProxyStream, Stream
 from gpuwatch.link.ssh.tcp import TcpStream
 from gpuwatch.link.ssh_config import ResolvedHost
@@ -119,7 +119,7 @@ class SshDialing:
         slot = self._jumps[jumps].logins.take(lambda: self._closed) if jumps else None
         try:
             return log_in(
-                stream, host, credentials, timeout, jump=_words(jumps), login_timeout_s=login_timeout
+                stream, host, credentials, timeout, jump=jump_words(jumps), login_timeout_s=login_timeout
             )
         finally:
             if slot is not None:
@@ -149,7 +149,3 @@ class SshDialing:
 
     def _timeout(self, host: ResolvedHost) -> float:
         return host.connect_timeout_s or self._options.connect_timeout_s
-
-
-def _words(jumps: Chain) -> str | None:
-    return ", ".join(host.where for host in jumps) or None

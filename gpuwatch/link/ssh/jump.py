@@ -9,6 +9,7 @@ import paramiko
 
 from gpuwatch.link.carrier import CarrierError
 from gpuwatch.link.slots import ConnectSlots
+from gpuwatch.link.ssh.authentication import NeedsAnswersError
 from gpuwatch.link.ssh.connection import Connection
 from gpuwatch.link.ssh.streams import JumpStream
 from gpuwatch.link.ssh_config import ResolvedHost
@@ -26,6 +27,7 @@ class JumpHost:
         self._connect = connect
         self._lock = threading.Lock()
         self._connection: Connection | None = None
+        self._adopted = False
         self._attempts = 0
         self._failure: CarrierError | None = None
 
@@ -40,7 +42,7 @@ class JumpHost:
     def adopt(self, connection: Connection) -> None:
         """Use a connection that was opened before the screen, with a person's answers."""
         with self._lock:
-            self._connection = connection
+            self._connection, self._adopted = connection, True
 
     def open(self, target: ResolvedHost, timeout_s: float) -> JumpStream:
         """A stream to a node behind this host.
@@ -51,7 +53,7 @@ class JumpHost:
         try:
             connection = self._living()
         except CarrierError as error:
-            raise CarrierError(f"the jump host is not available: {error}", final=error.final) from error
+            raise CarrierError(self._why_not(error), final=error.final) from error
         try:
             channel = connection.transport.open_channel(
                 "direct-tcpip", (target.hostname, target.port), ("127.0.0.1", 0), timeout=timeout_s
@@ -76,6 +78,14 @@ class JumpHost:
             connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+    def _why_not(self, error: CarrierError) -> str:
+        if self._adopted and isinstance(error, NeedsAnswersError):
+            return (
+                f"the connection to the jump host {self.host.where} ended, and its questions are asked "
+                "at the start only: restart gpuwatch"
+            )
+        return f"the jump host is not available: {error}"
 
     def _living(self) -> Connection:
         seen = self._attempts

@@ -48,7 +48,7 @@ class KeyFile:
         Raises:
             KeyFileError: wrong passphrase, or a type that is not supported.
         """
-        password = passphrase.encode() if passphrase is not None else None
+        password = passphrase.encode(errors="surrogateescape") if passphrase is not None else None
         try:
             openssh = self.content.lstrip().startswith(_OPENSSH_BEGIN)
             key = (load_ssh_private_key if openssh else load_pem_private_key)(self.content, password)

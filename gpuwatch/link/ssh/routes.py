@@ -28,6 +28,12 @@ class Route:
     target: ResolvedHost
     jumps: tuple[ResolvedHost, ...] = ()
 
+    @property
+    def words(self) -> str:
+        """`user@host:port through user@jump:port`."""
+        through = jump_words(self.jumps)
+        return f"{self.target.where} through {through}" if through else self.target.where
+
 
 class Routes:
     """Finds routes; each distinct query is resolved once."""
@@ -100,6 +106,11 @@ class Routes:
             return ConfigError(
                 f"ssh_config for {query.host} holds a value that is no number: {plain(str(error))}"
             )
+
+
+def jump_words(jumps: Sequence[ResolvedHost]) -> str | None:
+    """The jump hosts for a sentence; None without."""
+    return ", ".join(host.where for host in jumps) or None
 
 
 def _parse_jump(text: str) -> Query:
