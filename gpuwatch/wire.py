@@ -286,7 +286,8 @@ class Notice(Part, frozen=True):
 
     code: str
     """Stable, for scripts: driver_not_loaded, driver_mismatch, library_missing, no_gpu, gpu_missing,
-    gpu_silent, nvml_starting, kernel_log_unreadable, no_proc, mps, nvml_error, ..."""
+    gpu_silent, nvml_starting, kernel_log_unreadable, no_proc, mps, nvml_error, no_python,
+    nvidia_smi_failed, nvidia_smi_silent, ..."""
     text: str
     severity: Severity = "info"
     remedy: str | None = None

@@ -162,6 +162,9 @@ def test_a_node_with_neither_says_both_and_is_tried_rarely(tmp_path: Path) -> No
         )
         assert node.link.retry_at is not None
         assert node.link.retry_at - time.monotonic() > 30
+        session.retry("another")
+        session.retry("n1")
+        until(lambda: session.poll() and node.link.attempt == 2, "the next attempt")
 
 
 @pytest.mark.parametrize("way", ["paramiko", "ssh"])

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from pathlib import Path
+
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuwatch.link.bounds import StreamError
 from gpuwatch.link.inbox import Refused
+from gpuwatch.link.smi.command import COMMAND, first_line
 from gpuwatch.link.smi.row import parse_row
 from gpuwatch.link.smi.stream import BYTES_BURST, LINE_LIMIT_BYTES, SmiStream
 from gpuwatch.link.stream import Item
-from gpuwatch.wire import Hello, Reply, Sample, encode
-from tests.link.fake_smi import row, uuid
+from gpuwatch.wire import Hello, Ping, Reply, Sample, encode, encode_request
+from tests.link.fake_smi import FakeSmi, row, uuid
+from tests.link.watching import until
+from tests.parts import need
 
 NONCE = "00c0ffee00c0ffee"
 MARK = f"\nGPUWATCH1 {NONCE}\n".encode()
@@ -112,6 +120,21 @@ def test_garbage_is_counted_and_the_stream_goes_on(garbage: bytes, words: str) -
 def test_a_flood_ends_the_call() -> None:
     with pytest.raises(StreamError, match="MB a second"):
         _run(b"\n" * (int(BYTES_BURST) + 1))
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash", "dash", "zsh", "fish", "tcsh", "csh"])
+def test_every_login_shell_runs_the_command(shell: str, tmp_path: Path) -> None:
+    smi = FakeSmi(tmp_path / "bin")
+    env = {"PATH": f"{smi.folder}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    stdin = first_line(NONCE, 60.0) + encode_request(Ping(id=-1)) * 2
+    argv = [need(shell), "-c", COMMAND]
+    done = subprocess.run(argv, input=stdin, capture_output=True, timeout=60, check=False, env=env)
+    items = list(SmiStream(NONCE, 60.0, None).feed(done.stdout, 0.0))
+    assert len([item for item in items if isinstance(item, Reply)]) == 2
+    (sample,) = [item for item in items if isinstance(item, Sample)]
+    assert sample.host is not None
+    assert sample.host.load_1m is not None
+    until(lambda: not any(psutil.pid_exists(pid) for pid in smi.pids()), "the end of nvidia-smi")
 
 
 @given(st.lists(st.one_of(st.just(_block()), st.just(_row()), st.binary(max_size=60)), max_size=20))

@@ -28,7 +28,7 @@ COLUMNS = (
     "pcie.link.gen.current",
     "pcie.link.width.current",
 )
-"""Known to every nvidia-smi of the last ten years; asked for alone where one does not know the others."""
+"""The oldest ones; asked for alone where nvidia-smi does not know all of `MORE_COLUMNS`."""
 MORE_COLUMNS = (
     *COLUMNS,
     "pstate",
@@ -51,15 +51,17 @@ _PLACES = "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin:/usr/local/nvidia/bin:/u
 
 # No single quote, backslash or newline, as in the loader, and no `!` but before a space, where csh leaves it
 # alone. SIGPIPE is caught, not ignored: ignored it
-# would be ignored by nvidia-smi too, which then would write into a dead connection for ever.
+# would be ignored by nvidia-smi too, which then would write into a dead connection for ever. stdbuf, where it
+# is there, makes every row one write, at once, between which the host's lines cannot fall.
 _SCRIPT = f"""
 LC_ALL=C; PATH=$PATH:{_PLACES}; export LC_ALL PATH;
 command -v nvidia-smi >/dev/null 2>&1 || {{ echo {NO_SMI}; exit 0; }};
 read -r nonce ms || exit 0;
+by_line=; command -v stdbuf >/dev/null 2>&1 && by_line="stdbuf -oL";
 p=; n=0; columns={",".join(MORE_COLUMNS)};
 leave() {{ test -n "$p" && kill -9 $p; exit 0; }} 2>/dev/null;
 trap leave HUP INT TERM PIPE;
-smi() {{ exec nice nvidia-smi --query-gpu=$columns --format=csv,noheader,nounits
+smi() {{ exec nice $by_line nvidia-smi --query-gpu=$columns --format=csv,noheader,nounits
  -lms "$ms" </dev/null 2>&1; }};
 echo; echo "{START_MARK} $nonce";
 echo "@at $(date +%s.%N)";
