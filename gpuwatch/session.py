@@ -29,6 +29,10 @@ class Session:
             self.fleet.apply(arrival)
         return bool(arrivals)
 
+    def retry(self, node: str | None = None) -> None:
+        """Dial lost nodes now instead of after their wait: one by name, or all; returns at once."""
+        self._links.retry(node)
+
     def close(self) -> None:
         """Close every link, within 2 s; nothing of ours runs on any node afterwards."""
         self._links.close()

@@ -64,8 +64,8 @@ class GpuInfo(Part, frozen=True):
 class GpuFast(Part, frozen=True):
     """The 1 s tier. Rates come from NVML's own counter time stamps.
 
-    `temperature_c`, `throttle` and the `_activity_pct` and `_occupancy_pct` values are read at every second
-    tick (the budget of NVML calls), so they may be one tick older than `t`.
+    With ticks under 2 s `temperature_c`, `throttle` and the `_activity_pct` and `_occupancy_pct` values are
+    read at every second one (the budget of NVML calls), so there they may be one tick older than `t`.
     """
 
     t: float

@@ -5,7 +5,7 @@ import re
 import time
 
 from .background import Background
-from .procfs import clean, read_text
+from .procfs import clean, read_bytes
 
 MAX_MOUNTS = 32
 PATIENCE_S = 0.25
@@ -33,10 +33,10 @@ class DiskReader(object):
     def read(self):
         # type: () -> list[dict[str, object]] | None
         """One dict a file system with the keys of `wire.Disk`; None where the mounts cannot be read."""
-        text = read_text(self._mounts, 1 << 20)
-        if text is None:
+        table = read_bytes(self._mounts, 1 << 20)
+        if table is None:
             return None
-        mounts = worth_showing(text)
+        mounts = worth_showing(os.fsdecode(table))
         self._asked = {path: asked for path, asked in self._asked.items() if path in mounts}
         fresh = [self._begin(path) for path in mounts]
         deadline = time.monotonic() + PATIENCE_S
@@ -54,7 +54,8 @@ class DiskReader(object):
 
     def _disk(self, path, kind):
         # type: (str, str) -> dict[str, object]
-        disk = {"mount": clean(path, 255), "filesystem": clean(kind, 64)}  # type: dict[str, object]
+        name = os.fsencode(path).decode("utf-8", "replace")
+        disk = {"mount": clean(name, 255), "filesystem": clean(kind, 64)}  # type: dict[str, object]
         answer = self._asked[path].answer()
         if isinstance(answer, tuple):
             disk["used_bytes"], disk["total_bytes"] = answer
@@ -76,7 +77,7 @@ def worth_showing(mounts):
     Of several mounts of one device (bind mounts, subvolumes) the one nearest to the root is meant.
     """
     nearest = {}  # type: dict[str, tuple[str, str]]
-    for line in mounts.splitlines():
+    for line in mounts.split("\n"):
         fields = line.split(" ")
         if len(fields) < 3:
             continue

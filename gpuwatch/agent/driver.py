@@ -1,26 +1,31 @@
-"""The NVIDIA driver of the node: one init in a thread of its own, then its events (Xid and others)."""
+"""The NVIDIA driver of the node: one init in a thread of its own, then its events (Xid and others).
+
+Every `retry_s` that thread also looks whether the driver lists more or fewer GPUs than before.
+"""
 
 import collections
 import ctypes
 import threading
 import time
 
-from . import notices, returns, xid
+from . import driver_files, notices, returns, xid
+from .background import Background
 from .gpu import Gpu
+from .machine import nvidia_devices_on_bus
 from .nvml import CallSlot, Nvml, text
 from .pulse import KEPT_EVENTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections import deque  # noqa: F401 - used in type comments
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any, Callable  # noqa: F401 - used in type comments
 
     from .pulse import Pulse  # noqa: F401 - used in type comments
+    from .settings import Settings  # noqa: F401 - used in type comments
 
-RETRY_S = 30.0
-"""After an init that *came back* with an error: somebody may load the driver meanwhile."""
-_WAIT_MS = 5000
+_WAIT_S = 5.0
 _PAUSE_S = 5.0
+_LIBRARY = "libnvidia-ml.so"
 
 XID, DOUBLE_BIT_ECC, SINGLE_BIT_STORM = 0x8, 0x2, 0x200
 _WANTED = XID | DOUBLE_BIT_ECC | SINGLE_BIT_STORM
@@ -29,23 +34,32 @@ _WANTED = XID | DOUBLE_BIT_ECC | SINGLE_BIT_STORM
 class Driver(object):
     """The GPUs and what is known of the driver. `notice` says why there are none."""
 
-    def __init__(self, pulse, events, on_bus):
-        # type: (Pulse, deque[dict[str, Any]], int | None) -> None
+    def __init__(self, pulse, events, settings, leave):
+        # type: (Pulse, deque[dict[str, Any]], Settings, Callable[[str], None]) -> None
         self.nvml = Nvml()
         self.slot = CallSlot()
+        self.settings = settings
         self.gpus = []  # type: list[Gpu]
+        """Replaced as a whole when a GPU joins."""
+        self.listed = 0
+        """How many GPUs NVML lists now."""
+        self.round = 0
+        """Counts the changes of `listed`: each GPU then looks for itself again."""
         self.opened = False
         """Whether init came back, with whatever result."""
         self.notice = None  # type: dict[str, Any] | None
         self.version = None  # type: str | None
         self.cuda = None  # type: str | None
         self.nvml_version = None  # type: str | None
-        self.on_bus = on_bus
+        self.on_bus = nvidia_devices_on_bus(settings.sys)
         self.xids = collections.deque(maxlen=KEPT_EVENTS)  # type: collections.deque[dict[str, Any]]
+        self.event_set = None  # type: Any
         self._pulse = pulse
         self._events = events
-        self.event_set = None  # type: Any
+        self._leave = leave
+        self._files = Background(lambda: driver_files.read(settings.proc), "driver files")
         self._addresses = {}  # type: dict[int, str]
+        self._joining = threading.Lock()
 
     def start(self):
         # type: () -> None
@@ -58,6 +72,26 @@ class Driver(object):
         # type: () -> bool
         """Whether init came back and every GPU has said who it is, or that it is lost."""
         return self.opened and all(gpu.info is not None or gpu.lost is not None for gpu in self.gpus)
+
+    def papers(self):
+        # type: () -> dict[int, dict[str, Any]]
+        """By index: what the driver's files say of the GPUs that have never answered NVML."""
+        found = self._files.answer()
+        if not isinstance(found, list):
+            return {}
+        met = {gpu.index: gpu.info["uuid"] for gpu in self.gpus if gpu.info is not None}
+        return driver_files.unmet(found, met, self.listed)
+
+    def admit(self, gpu):
+        # type: (Gpu) -> bool
+        """Whether this GPU is on the list, or belongs there because it is not the double of one that is."""
+        with self._joining:
+            if gpu in self.gpus:
+                return True
+            if any(_same(gpu, other) for other in self.gpus):
+                return False
+            self.gpus = sorted(self.gpus + [gpu], key=lambda one: one.index)
+            return True
 
     def peers_of(self, gpu):
         # type: (Gpu) -> dict[str, tuple[Any, str]]
@@ -90,24 +124,59 @@ class Driver(object):
 
     def _run(self):
         # type: () -> None
-        while True:
-            code = self.nvml.open(self.slot)
-            if code == returns.OK:
-                break
-            self.notice = notices.of_init(code, self.on_bus)
+        while not self._open():
             self.opened = True
-            time.sleep(RETRY_S)
+            time.sleep(self.settings.retry_s)
         self._identify()
         self._new_event_set()
         _, count = self.nvml.call(self.slot, "nvmlDeviceGetCount")
-        gpus = [Gpu(index, self, self._pulse, self._events) for index in range(count or 0)]
-        self.gpus = gpus
-        self.notice = None if gpus else notices.no_gpu()
+        self._files.start()
+        self.listed = count or 0
+        self.gpus = self._readers()
+        self.notice = None if self.gpus else notices.no_gpu()
         self.opened = True
-        for gpu in gpus:
+        for gpu in self.gpus:
             gpu.start()
-        if gpus and self.event_set is not None:
-            self._follow_events()
+        while True:
+            self._follow_events(time.monotonic() + self.settings.retry_s)
+            self._look_again()
+
+    def _open(self):
+        # type: () -> bool
+        code = self.nvml.open(self.slot)
+        if code != returns.OK:
+            self._trouble(code)
+        return code == returns.OK
+
+    def _trouble(self, code):
+        # type: (int) -> None
+        """A new library on disk does not help a process that has loaded the old one: then we make place."""
+        self.failed(code)
+        if code == returns.MISMATCH and driver_files.replaced(_LIBRARY):
+            self._leave("the NVIDIA library on the node was replaced; a new start loads the new one")
+
+    def _readers(self):
+        # type: () -> list[Gpu]
+        return [Gpu(index, self, self._pulse, self._events) for index in range(self.listed)]
+
+    def _look_again(self):
+        # type: () -> None
+        """GPUs that were added or have gone: those that we know look for themselves, others are met."""
+        code, count = self.nvml.call(self.slot, "nvmlDeviceGetCount")
+        if code in returns.NODE:
+            self._trouble(self.nvml.call(self.slot, "nvmlInitWithFlags", 0)[0] or code)
+            return
+        if code != returns.OK:
+            return
+        if count:
+            self.notice = None
+        if count == self.listed:
+            return
+        self.listed, self.on_bus = count, nvidia_devices_on_bus(self.settings.sys)
+        self.round += 1
+        self._files.start()
+        for gpu in self._readers():
+            gpu.start()
 
     def _identify(self):
         # type: () -> None
@@ -120,20 +189,27 @@ class Driver(object):
         # type: () -> None
         self.event_set = self.nvml.call(self.slot, "nvmlEventSetCreate")[1]
 
-    def _follow_events(self):
-        # type: () -> None
-        """Wait for events for ever; where the driver has none to give, the kernel log is left."""
+    def _follow_events(self, until):
+        # type: (float) -> None
+        """Wait for events; where the driver has none to give, the kernel log is left."""
         while True:
-            code, data = self.nvml.call(self.slot, "nvmlEventSetWait_v2", self.event_set, _WAIT_MS)
+            left = until - time.monotonic()
+            if left <= 0:
+                return
+            if self.event_set is None:
+                time.sleep(left)
+                continue
+            wait_ms = int(1000 * min(left, _WAIT_S)) + 1
+            code, data = self.nvml.call(self.slot, "nvmlEventSetWait_v2", self.event_set, wait_ms)
             if code == returns.OK:
                 self._take(data)
             elif code in returns.NEVER:
-                return
+                self.event_set = None
             elif code == returns.UNKNOWN:
-                time.sleep(_PAUSE_S)
+                time.sleep(min(left, _PAUSE_S))
                 self._new_event_set()
             elif code != returns.TIMEOUT:
-                time.sleep(_PAUSE_S)
+                time.sleep(min(left, _PAUSE_S))
 
     def _take(self, data):
         # type: (Any) -> None
@@ -168,3 +244,11 @@ def _address(handle):
     # type: (Any) -> int
     """NVML's handles are pointers that stay the same while the library is loaded."""
     return ctypes.cast(handle, ctypes.c_void_p).value or 0
+
+
+def _same(gpu, other):
+    # type: (Gpu, Gpu) -> bool
+    """Two readers of one GPU: by UUID, or by index while one of them has not heard the UUID."""
+    if gpu.info is None or other.info is None:
+        return gpu.index == other.index
+    return bool(gpu.info["uuid"] == other.info["uuid"])

@@ -9,14 +9,11 @@ import select
 import time
 from collections import deque
 
-from .cost import Cost
+from .composer import Composer
 from .driver import Driver
-from .gpu_watch import GpuWatch
-from .hello import describe
-from .machine import nvidia_devices_on_bus
 from .node import Node
 from .pulse import KEPT_EVENTS, Pulse
-from .xid_join import XidJoin
+from .settings import within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,24 +21,23 @@ if TYPE_CHECKING:
 
     from .outlet import Outlet  # noqa: F401 - used in type comments
     from .requests import Requests  # noqa: F401 - used in type comments
+    from .settings import Settings  # noqa: F401 - used in type comments
 
 HELLO_S = 0.5
 """So long the first hello waits for the GPUs to say who they are."""
 _PATIENCE_S = 0.25
-_SHORTEST_S, _LONGEST_S = 0.2, 60.0
 _FAREWELL_S = 0.3
 
 
 class Emitter(object):
     """Sends frames until the cockpit goes, a signal comes, or nobody has asked anything for too long."""
 
-    def __init__(self, config, requests, outlet):
-        # type: (dict[str, Any], Requests, Outlet) -> None
+    def __init__(self, settings, requests, outlet):
+        # type: (Settings, Requests, Outlet) -> None
         self._requests = requests
         self._outlet = outlet
-        self._version = str(config.get("version", ""))
-        self._deadline = float(config.get("ping_deadline_s", 60.0))
-        self._interval = _within(float(config.get("interval_s", 1.0)))
+        self._version = settings.version
+        self._deadline = settings.ping_deadline_s
         self._wake_end, self._wake_start = os.pipe()
         for end in (self._wake_end, self._wake_start):
             os.set_blocking(end, False)
@@ -55,13 +51,11 @@ class Emitter(object):
         self._queue = deque(maxlen=2 * KEPT_EVENTS)  # type: deque[dict[str, Any]]
         """Frames that must not be lost while the pipe is full."""
         self._dropped = 0
-        self._cost = Cost()
-        self._xids = XidJoin()
         self._events = deque(maxlen=KEPT_EVENTS)  # type: deque[dict[str, Any]]
-        self._pulse = Pulse(self.wake)
-        self._node = Node(self._pulse, self._events)
-        self._driver = Driver(self._pulse, self._events, nvidia_devices_on_bus())
-        self._watch = GpuWatch(self._node, self._events)
+        self._pulse = Pulse(self.wake, settings.interval_s)
+        self._node = Node(self._pulse, self._events, settings)
+        self._driver = Driver(self._pulse, self._events, settings, self.leave)
+        self._composer = Composer(self._driver, self._node, self._events, settings.stuck_s)
 
     def wake(self):
         # type: () -> None
@@ -73,7 +67,7 @@ class Emitter(object):
 
     def leave(self, reason):
         # type: (str) -> None
-        """End soon, with this reason; safe in a signal handler."""
+        """End soon, with this reason; safe in a signal handler and from any thread."""
         self._leaving = self._leaving or reason
         self.wake()
 
@@ -88,9 +82,9 @@ class Emitter(object):
             self._due = time.monotonic()
             while self._leaving is None:
                 self._pulse.beat()
-                self._wait(min(_PATIENCE_S, self._interval / 2), self._pulse.done)
+                self._wait(min(_PATIENCE_S, self._pulse.interval_s / 2), self._pulse.done)
                 self._emit()
-                self._due = max(self._due + self._interval, time.monotonic())
+                self._due = max(self._due + self._pulse.interval_s, time.monotonic())
                 self._wait(self._due - time.monotonic(), self._new_interval)
             self._farewell()
         except OSError:
@@ -153,7 +147,7 @@ class Emitter(object):
         wish = request.get("do")
         if wish == "interval":
             try:
-                self._interval = _within(float(request["seconds"]))
+                self._pulse.interval_s = within(float(request["seconds"]))
                 self._changed, self._due = True, time.monotonic()
             except (KeyError, TypeError, ValueError):
                 reply["error"] = "interval needs a number of seconds"
@@ -202,93 +196,20 @@ class Emitter(object):
 
     def _emit(self):
         # type: () -> None
-        now = time.time()
-        gpus = self._driver.gpus
-        frames = []  # type: list[dict[str, Any]]
-        host = self._take_node(frames, now)
-        sample = {"kind": "sample", "v": 1, "t": round(now, 3)}  # type: dict[str, Any]
-        samples = [one for one in (self._watch.sample(gpu) for gpu in gpus) if one is not None]
-        if samples:
-            sample["gpus"] = samples
-        if host is not None:
-            sample["host"] = host
-        calls = sum(gpu.asker.slot.calls for gpu in gpus)
-        sample["agent"] = self._cost.read(time.monotonic(), calls, len(gpus), self._dropped)
+        frames = self._composer.tick(time.time(), self._dropped)
         self._say_hello()
         while self._events:
-            self._put_event(self._events.popleft())
-        self._send([sample] + frames)
-
-    def _put_event(self, event):
-        # type: (dict[str, Any]) -> None
-        self._put(dict(event, kind="event"))
-
-    def _take_node(self, frames, now):
-        # type: (list[dict[str, Any]], float) -> dict[str, Any] | None
-        """Put the ranks frame into `frames`, the kernel's words among the events; the host sample."""
-        host, records = None, []  # type: dict[str, Any] | None, list[dict[str, Any]]
-        while self._node.found:
-            kind, value = self._node.found.popleft()
-            if kind == "host":
-                host = value
-            elif kind == "kernel":
-                records += value
-            else:
-                frames.append(self._ranks(value, now))
-        self._join_events(records)
-        return host
-
-    def _join_events(self, records):
-        # type: (list[dict[str, Any]]) -> None
-        by_bus = {
-            _short(gpu.info.get("bus_id", "")): gpu.info["uuid"]
-            for gpu in self._driver.gpus
-            if gpu.info is not None
-        }
-        xids = []
-        for record in records:
-            event = {name: value for name, value in record.items() if name != "bus_id"}
-            uuid = by_bus.get(_short(str(record.get("bus_id", ""))))
-            if uuid is not None:
-                event["gpu"] = uuid
-            if event.get("event") == "xid":
-                xids.append(event)
-            else:
-                self._events.append(event)
-        from_nvml = []
-        while self._driver.xids:
-            from_nvml.append(self._driver.xids.popleft())
-        readable = self._node.kernel_source is not None
-        self._events.extend(self._xids.take(from_nvml, xids, readable, time.monotonic()))
-
-    def _ranks(self, found, now):
-        # type: (tuple[list[dict[str, Any]], int], float) -> dict[str, Any]
-        processes, truncated = found
-        frame = {"kind": "ranks", "v": 1, "t": round(now, 3), "processes": processes, "truncated": truncated}
-        if self._watch.stuck:
-            hanging = ["GPU {} ({})".format(index, call) for index, call in sorted(self._watch.stuck.items())]
-            frame["partial"] = "no news from " + ", ".join(hanging)
-        return frame
+            self._put(dict(self._events.popleft(), kind="event"))
+        self._send(frames)
 
     def _say_hello(self):
         # type: () -> None
         """At the start, and again whenever something in it has changed."""
-        hello = describe(self._driver, self._node, self._watch.stuck)
-        hello.update(agent=self._version, pid=os.getpid(), interval_s=self._interval)
+        hello = self._composer.hello()
+        hello.update(agent=self._version, pid=os.getpid(), interval_s=self._pulse.interval_s)
         if hello != self._hello:
             self._hello = hello
             self._put(dict(hello, kind="hello"))
             if not self._said_hello:
                 self._queue.rotate(1)  # before the answers that waited for it
             self._said_hello = True
-
-
-def _within(seconds):
-    # type: (float) -> float
-    return min(_LONGEST_S, max(_SHORTEST_S, seconds))
-
-
-def _short(bus_id):
-    # type: (str) -> str
-    """A bus id without the length of its domain, which differs between NVML (8 digits) and the kernel (4)."""
-    return bus_id.lower().partition(":")[2].partition(".")[0]

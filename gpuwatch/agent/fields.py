@@ -53,7 +53,7 @@ def decoded(kind, raw):
     packed = raw.to_bytes(8, _BYTE_ORDER)
     value = _UNPACK.get(kind, _UNPACK[3]).unpack_from(packed)[0]
     blank = _BLANK.get(kind)
-    if math.isnan(value) or (blank is not None and value >= blank):
+    if not math.isfinite(value) or (blank is not None and value >= blank):
         return None
     return value  # type: ignore[no-any-return]
 

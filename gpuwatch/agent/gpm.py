@@ -27,7 +27,11 @@ LABEL = "sm_activity_pct sm_occupancy_pct tensor_activity_pct dram_activity_pct 
 
 
 class Gpm(object):
-    """Two sample buffers of one GPU that change places at every reading."""
+    """Two sample buffers of one GPU that change places at every reading.
+
+    Raises:
+        GpuLost: as `Asker.ask`.
+    """
 
     def __init__(self, asker, handle):
         # type: (Asker, Any) -> None
@@ -35,13 +39,14 @@ class Gpm(object):
         self._handle = handle
         self._before = asker.ask(LABEL, "nvmlGpmSampleAlloc")
         self._now = asker.ask(LABEL, "nvmlGpmSampleAlloc")
-        self._primed = False
         binding = asker.nvml.binding
         self._request = binding.c_nvmlGpmMetricsGet_t()
         self._request.version = binding.NVML_GPM_METRICS_GET_VERSION
         self._request.numMetrics = len(METRICS)
         for place, (metric, _) in enumerate(METRICS.values()):
             self._request.metrics[place].metricId = metric
+        self._primed = False
+        self.read()  # so that the next reading has values
 
     @staticmethod
     def supported(asker, handle):
@@ -52,7 +57,7 @@ class Gpm(object):
 
     def read(self):
         # type: () -> dict[str, float]
-        """Wire field -> mean since the reading before; empty the first time.
+        """Wire field -> mean since the reading before.
 
         Raises:
             GpuLost: as `Asker.ask`.
@@ -70,6 +75,11 @@ class Gpm(object):
         if self._asker.ask(LABEL, "nvmlGpmMetricsGet", self._request) is None:
             return {}
         return self._values()
+
+    def forget(self):
+        # type: () -> None
+        """The next values are not to reach back beyond the next reading."""
+        self._primed = False
 
     def _values(self):
         # type: () -> dict[str, float]

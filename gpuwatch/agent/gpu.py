@@ -2,22 +2,20 @@
 
 import time
 
-from . import gpu_processes, inventory, returns, tiers, topology
+from . import gpu_processes, inventory, mig, returns, tiers, topology
 from .nvml import Asker
 from .pulse import Reader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections import deque  # noqa: F401 - used in type comments
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any, Callable  # noqa: F401 - used in type comments
 
     from .driver import Driver  # noqa: F401 - used in type comments
     from .pulse import Pulse  # noqa: F401 - used in type comments
 
-MEDIUM_S = 5.0
-SLOW_S = 30.0
-PROBE_S = 5.0
-"""How often a lost GPU is asked whether it is back."""
+EVERYTHING_FROM_S = 2.0
+"""With ticks so far apart all values fit into the budget of 8 calls a second at every tick."""
 _SPREAD = 0.618
 """Tiers of neighbouring GPUs start this share of a period apart, so that they do not all fall on one tick."""
 
@@ -38,6 +36,8 @@ class Gpu(Reader):
         """Why the GPU is gone, while it is."""
         self.lost_at = 0.0
         self._driver = driver
+        self._settings = driver.settings
+        self._round = driver.round
         self._probe_at = 0.0
         self._watched_by = None  # type: Any
         self._health = {}  # type: dict[str, Any]
@@ -49,9 +49,12 @@ class Gpu(Reader):
             if self.info is None:
                 self._meet()
             elif self.lost is not None:
-                self._look_again(tick)
+                if tick and time.monotonic() >= self._probe_at:
+                    self._meet_again(self.info)
+            elif self._round != self._driver.round:
+                self._meet_again(self.info)
             elif tick:
-                self._read_tiers(tick)
+                self._read_tiers()
         except returns.GpuLost as lost:
             self._lose(lost)
 
@@ -67,6 +70,23 @@ class Gpu(Reader):
             raise returns.GpuLost(returns.UNKNOWN, "nvmlDeviceGetUUID")
         self._prepare(info)
         self.info = info
+        self.ended = not self._driver.admit(self)
+        self._back()
+
+    def _meet_again(self, before):
+        # type: (dict[str, Any]) -> None
+        """After a reset, or a change of the list or the MIG mode: handle, index and abilities may differ."""
+        self._round = self._driver.round
+        handle = self.asker.ask("gpu", "nvmlDeviceGetHandleByUUID", before["uuid"].encode())
+        if handle is None:
+            raise returns.GpuLost(returns.GPU_NOT_FOUND, "nvmlDeviceGetHandleByUUID")
+        self.asker.start_over()
+        index = self.asker.ask("gpu", "nvmlDeviceGetIndex", handle)
+        info = inventory.describe(self.asker, handle, self.index if index is None else index)
+        info["uuid"] = before["uuid"]
+        self.handle, self.index = handle, info["index"]
+        self._prepare(info)
+        self.info = info
         self._back()
 
     def _prepare(self, info):
@@ -77,22 +97,36 @@ class Gpu(Reader):
         self._due = {"medium": 0.0, "slow": 0.0, "processes": 0.0}
         self._watched_by = None
 
-    def _read_tiers(self, tick):
-        # type: (int) -> None
-        self.found.append(("fast", self._fast.read(tick)))
+    def _read_tiers(self):
+        # type: () -> None
+        everything = self._pulse.interval_s >= EVERYTHING_FROM_S
+        if self._take("fast", lambda: self._fast.read(everything)) is None:
+            self._fast.forget()
         if self._watched_by is not self._driver.event_set:
             self._watched_by = self._driver.event_set
             self._driver.watch(self)
         now = time.monotonic()
-        if self._is_due("medium", MEDIUM_S, now):
-            self.found.append(("medium", tiers.medium(self.asker, self.handle)))
-        if self._is_due("processes", MEDIUM_S, now):
-            self.found.append(("processes", self._processes.read()))
-        if self._is_due("slow", SLOW_S, now):
-            slow = self._slow.read()
-            self.found.append(("slow", slow))
-            self._compare(slow)
+        if self._is_due("medium", self._settings.medium_s, now):
+            self._take("medium", lambda: tiers.medium(self.asker, self.handle))
+        if self._is_due("processes", self._settings.medium_s, now):
+            self._take("processes", self._processes.read)
+        if self._is_due("slow", self._settings.slow_s, now):
+            slow = self._take("slow", self._slow.read)
+            if slow is not None:
+                self._compare(slow)
             self._place()
+            self._notice_mig()
+
+    def _take(self, tier, read):
+        # type: (str, Callable[[], dict[Any, Any]]) -> dict[Any, Any] | None
+        """Read and leave in `found`; None when the driver hung meanwhile: part of it would be old by now."""
+        began = time.monotonic()
+        value = read()
+        if time.monotonic() - began >= self._settings.stuck_s:
+            self._due[tier] = 0.0
+            return None
+        self.found.append((tier, value))
+        return value
 
     def _is_due(self, tier, period, now):
         # type: (str, float, float) -> bool
@@ -107,6 +141,13 @@ class Gpu(Reader):
         if self._due[tier] < now:
             self._due[tier] = now + period
         return True
+
+    def _notice_mig(self):
+        # type: () -> None
+        """Somebody switched MIG mode: other limits, other abilities, other instances."""
+        info, now = self.info, mig.enabled(self.asker, self.handle)
+        if info is not None and now is not None and now != info.get("mig_enabled"):
+            self._meet_again(info)
 
     def _compare(self, slow):
         # type: (dict[str, Any]) -> None
@@ -129,20 +170,6 @@ class Gpu(Reader):
             links = (self.info or {}).get("nvlink_count") or 0
             self.topology = topology.row(self.asker, self.handle, links, peers)
 
-    def _look_again(self, tick):
-        # type: (int) -> None
-        """A lost GPU that came back (a reset, a rescan of the bus) may have another handle."""
-        now = time.monotonic()
-        if not tick or now < self._probe_at or self.info is None:
-            return
-        handle = self.asker.ask("gpu", "nvmlDeviceGetHandleByUUID", self.info["uuid"].encode())
-        if handle is None:
-            raise returns.GpuLost(returns.UNKNOWN, "nvmlDeviceGetHandleByUUID")
-        self.handle = handle
-        self._prepare(self.info)
-        self._fast.read(tick)
-        self._back()
-
     def _back(self):
         # type: () -> None
         if self.lost is None:
@@ -154,7 +181,10 @@ class Gpu(Reader):
 
     def _lose(self, lost):
         # type: (returns.GpuLost) -> None
-        self._probe_at = time.monotonic() + PROBE_S
+        self.ended = not self._driver.admit(self)
+        if self.ended:
+            return
+        self._probe_at = time.monotonic() + self._settings.probe_s
         if self.lost is None:
             self.lost_at = time.time()
             self._event(
@@ -167,8 +197,9 @@ class Gpu(Reader):
     def _event(self, event, severity, title, lost=None):
         # type: (str, str, str, returns.GpuLost | None) -> None
         facts = {"event": event, "severity": severity, "title": title, "t": time.time(), "source": "nvml"}
-        if self.info is not None:
-            facts["gpu"] = self.info["uuid"]
+        known = self.info or self._driver.papers().get(self.index)
+        if known is not None:
+            facts["gpu"] = known["uuid"]
         if lost is not None:
             facts["detail"] = "{} returned {}".format(lost.call, lost.code)
             facts["remedy"] = (

@@ -12,36 +12,39 @@ if TYPE_CHECKING:
     from .gpu import Gpu  # noqa: F401 - used in type comments
     from .node import Node  # noqa: F401 - used in type comments
 
-STUCK_S = 3.0
-"""A call that lasts longer than this is told as stuck; slow drivers take up to a second or two."""
-
 
 class GpuWatch(object):
     """Makes the GPU part of a sample; tells when a GPU begins and ends to hang."""
 
-    def __init__(self, node, events):
-        # type: (Node, deque[dict[str, Any]]) -> None
+    def __init__(self, node, events, stuck_s):
+        # type: (Node, deque[dict[str, Any]], float) -> None
         self.stuck = {}  # type: dict[int, str]
         """Index -> call, of the GPUs that hang now."""
         self._node = node
         self._events = events
+        self._stuck_s = stuck_s
         self._missing = {}  # type: dict[str, dict[str, str]]
 
-    def sample(self, gpu):
-        # type: (Gpu) -> dict[str, Any] | None
-        """A dict with the keys of `wire.GpuSample`; None while nobody knows the UUID."""
-        call = self._hanging(gpu)
-        if gpu.info is None:
+    def sample(self, gpu, papers):
+        # type: (Gpu, dict[str, Any] | None) -> dict[str, Any] | None
+        """A dict with the keys of `wire.GpuSample`; None while nobody knows the UUID, or it may still answer.
+
+        `papers` is what can be known of a GPU that has never answered.
+        """
+        call = self._hanging(gpu, papers)
+        known = gpu.info or papers
+        if known is None or (gpu.info is None and gpu.lost is None and call is None):
             return None
-        uuid = gpu.info["uuid"]
+        uuid = known["uuid"]
         sample = {"uuid": uuid}  # type: dict[str, Any]
         self._take(gpu, uuid, sample)
-        if gpu.lost is not None:
-            sample["state"], sample["reason"] = "lost", words(gpu.lost.code)
-            self._holds(uuid, None)
         if call is not None:
-            sample["state"], sample["reason"] = "stuck", "no answer from the driver"
+            sample["state"], sample["reason"] = "stuck", "no answer to " + call[0]
             sample["stuck_in"], sample["stuck_s"] = call[0], round(call[1], 1)
+        elif gpu.lost is not None:
+            sample["state"], sample["reason"] = "lost", words(gpu.lost.code)
+        if "state" in sample:
+            self._node.holders.fall_silent(uuid)
         missing = gpu.asker.missing
         if self._missing.get(uuid, {}) != missing:
             self._missing[uuid] = missing
@@ -53,7 +56,7 @@ class GpuWatch(object):
         while gpu.found:
             kind, value = gpu.found.popleft()
             if kind == "processes":
-                self._holds(uuid, value)
+                self._node.holders.tell(uuid, value)
             else:
                 sample[kind] = _rounded(value)
         unified = gpu.info is not None and gpu.info.get("unified_memory")
@@ -62,27 +65,19 @@ class GpuWatch(object):
             if used is not None and total is not None:
                 sample["fast"].update(memory_used_bytes=used, memory_total_bytes=total)
 
-    def _holds(self, uuid, processes):
-        # type: (str, dict[int, dict[str, Any]] | None) -> None
-        """Replace the whole dict: the node's thread may be reading the old one."""
-        holds = dict(self._node.gpu_processes)
-        holds.pop(uuid, None)
-        if processes:
-            holds[uuid] = processes
-        self._node.gpu_processes = holds
-
-    def _hanging(self, gpu):
-        # type: (Gpu) -> tuple[str, float] | None
+    def _hanging(self, gpu, papers):
+        # type: (Gpu, dict[str, Any] | None) -> tuple[str, float] | None
         """(call, seconds in it) of a GPU that hangs."""
         call = gpu.asker.slot.stuck_for(time.monotonic())
-        if call is None or call[1] < STUCK_S:
+        if call is None or call[1] < self._stuck_s:
             if self.stuck.pop(gpu.index, None) is not None:
-                self._tell(gpu, "gpu_unstuck", "info", "GPU {} answers again".format(gpu.index))
+                self._tell(gpu, papers, "gpu_unstuck", "info", "GPU {} answers again".format(gpu.index))
             return None
         if gpu.index not in self.stuck:
             self.stuck[gpu.index] = call[0]
             self._tell(
                 gpu,
+                papers,
                 "gpu_stuck",
                 "critical",
                 "GPU {} is stuck in {}".format(gpu.index, call[0]),
@@ -90,13 +85,14 @@ class GpuWatch(object):
             )
         return call
 
-    def _tell(self, gpu, event, severity, title, remedy=None):
-        # type: (Gpu, str, str, str, str | None) -> None
+    def _tell(self, gpu, papers, event, severity, title, remedy=None):
+        # type: (Gpu, dict[str, Any] | None, str, str, str, str | None) -> None
         facts = {"event": event, "severity": severity, "title": title, "source": "agent", "t": time.time()}
         if remedy is not None:
             facts["remedy"] = remedy
-        if gpu.info is not None:
-            facts["gpu"] = gpu.info["uuid"]
+        known = gpu.info or papers
+        if known is not None:
+            facts["gpu"] = known["uuid"]
         self._events.append(facts)
 
 

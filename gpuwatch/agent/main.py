@@ -6,6 +6,7 @@ import signal
 from .emitter import Emitter
 from .outlet import Outlet
 from .requests import Requests
+from .settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def run(config, stdin, stdout):
     The caller must leave with `os._exit`: a thread that hangs in the driver would hold up anything else.
 
     Args:
-        config: nonce (str), interval_s, ping_deadline_s (no request for so long ends the agent), version.
+        config: nonce (str), and what `Settings` takes.
         stdin: The rest of the stream that the agent came on.
         stdout: Where the start marker and the zlib stream go.
     """
@@ -33,7 +34,7 @@ def run(config, stdin, stdout):
     stdout.flush()
     outlet = Outlet(stdout.fileno(), str(config["nonce"]))
     requests = Requests(stdin)
-    emitter = Emitter(config, requests, outlet)
+    emitter = Emitter(Settings(config), requests, outlet)
 
     def leave(number, _frame):
         # type: (int, FrameType | None) -> None

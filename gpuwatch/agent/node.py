@@ -3,6 +3,7 @@
 import time
 
 from . import host, kernel_log, machine, processes
+from .holders import Holders
 from .pulse import Reader
 
 TYPE_CHECKING = False
@@ -11,25 +12,24 @@ if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
     from .pulse import Pulse  # noqa: F401 - used in type comments
-
-PROCESSES_S = 5.0
+    from .settings import Settings  # noqa: F401 - used in type comments
 
 
 class Node(Reader):
-    """Leaves ("host" | "ranks" | "kernel", value) in `found`."""
+    """Leaves ("host" | "ranks" | "kernel", value) in `found`; ranks as (processes, truncated, partial)."""
 
-    def __init__(self, pulse, events):
-        # type: (Pulse, deque[dict[str, Any]]) -> None
+    def __init__(self, pulse, events, settings):
+        # type: (Pulse, deque[dict[str, Any]], Settings) -> None
         Reader.__init__(self, "host", pulse, events)
         self.facts = machine.describe()
-        self.gpu_processes = {}  # type: dict[str, dict[int, dict[str, Any]]]
-        """UUID -> pid -> hold on that GPU; written by the emitter, replaced as a whole."""
+        self.holders = Holders(settings.proc)
         self.kernel_source = None  # type: str | None
         self.kernel_notice = None  # type: dict[str, Any] | None
         self.memory = None  # type: tuple[int | None, int | None] | None
         """(used, total) bytes of the last reading, for GPUs that share it."""
-        self._host = host.HostReader()
-        self._processes = processes.ProcessReader()
+        self._settings = settings
+        self._host = host.HostReader(proc=settings.proc, sys=settings.sys)
+        self._processes = processes.ProcessReader(proc=settings.proc)
         self._log = None  # type: kernel_log.KernelLog | None
         self._processes_due = 0.0
 
@@ -40,21 +40,13 @@ class Node(Reader):
         self.memory = (sample.get("memory_used_bytes"), sample.get("memory_total_bytes"))  # type: ignore[assignment]
         self.found.append(("host", sample))
         if self._log is None:
-            self._log = kernel_log.KernelLog()
+            self._log = kernel_log.KernelLog(kmsg=self._settings.kmsg)
         records = self._log.poll()
         self.kernel_source, self.kernel_notice = self._log.source, self._log.notice
         if records:
             self.found.append(("kernel", records))
         now = time.monotonic()
         if tick > 1 and now >= self._processes_due:
-            self._processes_due = now + PROCESSES_S
-            self.found.append(("ranks", self._processes.read(self._holders())))
-
-    def _holders(self):
-        # type: () -> dict[int, list[dict[str, Any]]]
-        """By pid: its holds, each with the `uuid` of the GPU."""
-        holders = {}  # type: dict[int, list[dict[str, Any]]]
-        for uuid, holds in self.gpu_processes.items():
-            for pid, hold in holds.items():
-                holders.setdefault(pid, []).append(dict(hold, uuid=uuid))
-        return holders
+            self._processes_due = now + self._settings.medium_s
+            rows, truncated = self._processes.read(self.holders.by_pid())
+            self.found.append(("ranks", (rows, truncated, self._processes.partial)))

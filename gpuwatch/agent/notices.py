@@ -27,7 +27,8 @@ def of_init(code, on_bus):
             "critical",
             "The NVIDIA library and the loaded kernel module have different versions: no GPU can be read.",
             "Reboot, or stop every GPU process and reload the module: rmmod nvidia_uvm nvidia_drm "
-            "nvidia_modeset nvidia && modprobe nvidia.",
+            "nvidia_modeset nvidia && modprobe nvidia. The agent tries again every 30 s and starts anew when "
+            "the library was replaced; if it still says this after that, end gpuwatch and start it again.",
         )
     if (
         code in (returns.LIBRARY_NOT_FOUND, returns.DRIVER_NOT_LOADED)
@@ -90,13 +91,13 @@ def unknown(index, reason):
     )
 
 
-def fewer_than_on_bus(found, on_bus, in_container=None):
+def fewer_than_on_bus(found, on_bus, hidden=None):
     # type: (int, int | None, bool | None) -> dict[str, Any] | None
-    """Seven of eight: fewer GPUs than the PCI bus has. In a container it may be meant so."""
+    """Seven of eight: fewer GPUs than the PCI bus has. In a container (`hidden`) it may be meant so."""
     if on_bus is None or not found or found >= on_bus:
         return None
     text = "{} of {} GPUs: the driver lists fewer than are on the PCI bus.".format(found, on_bus)
-    if _in_container() if in_container is None else in_container:
+    if in_container() if hidden is None else hidden:
         return _notice("gpu_missing", "info", text, "This is a container: it may have been given only some.")
     return _notice(
         "gpu_missing",
@@ -111,8 +112,9 @@ def _driver_in_kernel():
     return os.path.exists("/proc/driver/nvidia/version")
 
 
-def _in_container():
+def in_container():
     # type: () -> bool
+    """Docker or Podman: it may have been given only some of the machine's GPUs."""
     return os.path.exists("/.dockerenv") or os.path.exists("/run/.containerenv")
 
 

@@ -155,6 +155,12 @@ class Asker(object):
         else:
             self._tell(fields, "error {}".format(code))
 
+    def start_over(self):
+        # type: () -> None
+        """Ask everything again: the GPU may be able to do now what it could not before."""
+        self._never.clear()
+        self.missing = {}
+
     def forget(self, fields):
         # type: (Iterable[str]) -> None
         """These fields have a value by another way: they are not missing."""

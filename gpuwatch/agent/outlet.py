@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Iterable  # noqa: F401 - used in type comments
 
-_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
 
 
 class Outlet(object):
@@ -43,8 +43,8 @@ class Outlet(object):
         Raises:
             OSError: nobody reads any more.
         """
-        text = "".join([_encode(frame) + "\n" for frame in frames])
-        self._pending += self._stream.compress(text.encode("ascii")) + self._stream.flush(zlib.Z_SYNC_FLUSH)
+        text = _valid("".join([_encode(frame) + "\n" for frame in frames]))
+        self._pending += self._stream.compress(text) + self._stream.flush(zlib.Z_SYNC_FLUSH)
         self.flush()
 
     def flush(self):
@@ -65,3 +65,12 @@ class Outlet(object):
         # type: () -> None
         """Leave the descriptor as it was found: others may share it."""
         os.set_blocking(self._descriptor, self._was_blocking)
+
+
+def _valid(text):
+    # type: (str) -> bytes
+    """UTF-8 for a strict reader: halves of a character (a name's bytes that are no UTF-8) are replaced."""
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode("utf-8")

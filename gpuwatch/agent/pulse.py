@@ -14,8 +14,10 @@ KEPT_EVENTS = 500
 class Pulse(object):
     """Lets readers go once a tick. A reader that is late misses beats; nobody waits for it."""
 
-    def __init__(self, wake):
-        # type: (Callable[[], None]) -> None
+    def __init__(self, wake, interval_s):
+        # type: (Callable[[], None], float) -> None
+        self.interval_s = interval_s
+        """Between two beats, as it is wanted now."""
         self._wake = wake
         self._condition = threading.Condition()
         self._tick = 0
@@ -59,6 +61,8 @@ class Reader(object):
         self.found = deque(maxlen=64)  # type: deque[tuple[str, Any]]
         """(kind, value), oldest first; taken by the emitter."""
         self.events = events
+        self.ended = False
+        """Set by `read` when there is nothing to do any more."""
         self._pulse = pulse
         self._trouble = ""
 
@@ -82,6 +86,8 @@ class Reader(object):
                 self.read(tick)
             except Exception as error:  # one bad reading must not end the thread; it is told once
                 self._tell(error)
+            if self.ended:
+                return
             tick = self._pulse.next(tick)
 
     def _tell(self, error):

@@ -12,6 +12,7 @@ LIBRARY_NOT_FOUND = 12
 FUNCTION_NOT_FOUND = 13
 GPU_IS_LOST = 15
 MISMATCH = 18
+GPU_NOT_FOUND = 28
 UNKNOWN = 999
 
 NEVER = (NOT_SUPPORTED, FUNCTION_NOT_FOUND, 25, 26)
@@ -20,7 +21,7 @@ NEVER = (NOT_SUPPORTED, FUNCTION_NOT_FOUND, 25, 26)
 NOTHING = (OK, 6, TIMEOUT, 21, 27)
 """Success without data, not found, timeout, no data, not ready: no sample this time."""
 
-LOST = (14, GPU_IS_LOST, 16, 28)
+LOST = (14, GPU_IS_LOST, 16, GPU_NOT_FOUND)
 """Corrupted infoROM, GPU lost, reset required, GPU not found: the GPU is gone until proven otherwise."""
 
 NODE = (UNINITIALIZED, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, MISMATCH)
@@ -30,15 +31,17 @@ AGAIN = (INVALID_ARGUMENT, UNKNOWN)
 """Worth one second try at once."""
 
 WORDS = {
-    14: "corrupted infoROM",
-    15: "GPU is lost",
-    16: "GPU requires a reset",
-    28: "GPU not found",
-    UNINITIALIZED: "NVML was shut down",
-    DRIVER_NOT_LOADED: "driver not loaded",
-    LIBRARY_NOT_FOUND: "NVML library not found",
-    MISMATCH: "driver and library versions differ",
+    14: "Corrupted infoROM",
+    GPU_IS_LOST: "GPU is lost",
+    16: "GPU requires restart",
+    GPU_NOT_FOUND: "GPU not found",
+    UNINITIALIZED: "Uninitialized",
+    DRIVER_NOT_LOADED: "Driver Not Loaded",
+    LIBRARY_NOT_FOUND: "NVML Shared Library Not Found",
+    MISMATCH: "RM has detected an NVML/RM version mismatch",
+    UNKNOWN: "Unknown Error",
 }
+"""As nvmlErrorString says it: these are the words that people look for."""
 
 
 class GpuLost(Exception):  # noqa: N818 - it is a state that is told, not a mistake

@@ -1,9 +1,9 @@
 """What is read of one GPU every second, every 5 s and every 30 s.
 
 At most 8 NVML calls per GPU and second on average. The 1 s tier makes four calls at every tick and two more
-that alternate: GPM (2 calls) at even ticks, temperature and clock-event reasons at odd ones; so these values
-may be one tick older than the others. The 5 s tier makes 7 or 8, processes 2 (see `gpu_processes`), the 30 s
-tier one.
+that alternate: temperature and clock-event reasons at one tick, GPM (2 calls) at the next; so these values
+may be one tick older than the others. Ticks of 2 s and more have room for all of them. The 5 s tier makes 7
+or 8, processes 2 (see `gpu_processes`), the 30 s tier two.
 """
 
 import time
@@ -61,11 +61,20 @@ class FastTier(object):
         self._gpm = gpm.Gpm(asker, handle) if info.get("gpm") else None
         self._batch = FieldBatch(_fast_fields(info.get("nvlink_count") or 0))
         self._rates = {}  # type: dict[str, Rate]
-        self._kept = {}  # type: dict[str, Any]
+        self._heat = {}  # type: dict[str, Any]
+        self._activity = {}  # type: dict[str, float]
+        self._activity_next = False
 
-    def read(self, tick):
-        # type: (int) -> dict[str, Any]
-        """A dict with the keys of `wire.GpuFast`.
+    def forget(self):
+        # type: () -> None
+        """After the driver hung: no rate, mean or kept value reaches back to before."""
+        self._rates, self._heat, self._activity = {}, {}, {}
+        if self._gpm is not None:
+            self._gpm.forget()
+
+    def read(self, everything):
+        # type: (bool) -> dict[str, Any]
+        """A dict with the keys of `wire.GpuFast`; what alternates is read too when `everything` is wanted.
 
         Raises:
             GpuLost: as `Asker.ask`.
@@ -82,7 +91,9 @@ class FastTier(object):
             self._asker.ask("sm_clock_mhz", "nvmlDeviceGetClockInfo", self._handle, 1)
         )
         fast.update(self._counters())
-        for name, value in self._alternating(tick).items():
+        self._alternate(everything)
+        fast.update(self._heat)
+        for name, value in self._activity.items():
             fast.setdefault(name, value)
         return {name: value for name, value in fast.items() if value is not None}
 
@@ -132,17 +143,14 @@ class FastTier(object):
         rate = self._rates.setdefault(name, Rate())
         return rate.advance(value, at_us)
 
-    def _alternating(self, tick):
-        # type: (int) -> dict[str, Any]
-        if tick % 2 == 0 and self._gpm is not None:
-            active = self._gpm.read()
-            self._kept = {name: self._kept.get(name) for name in ("temperature_c", "throttle")}
-            self._kept.update(active)
-            self._asker.forget(active)
-        if tick % 2 or not tick:
-            self._kept["temperature_c"] = self._temperature()
-            self._kept["throttle"] = self._throttle()
-        return self._kept
+    def _alternate(self, everything):
+        # type: (bool) -> None
+        if everything or not self._activity_next:
+            self._heat = {"temperature_c": self._temperature(), "throttle": self._throttle()}
+        if self._gpm is not None and (everything or self._activity_next):
+            self._activity = self._gpm.read()
+            self._asker.forget(self._activity)
+        self._activity_next = not self._activity_next
 
     def _temperature(self):
         # type: () -> int | None

@@ -42,6 +42,19 @@ class XidJoin(object):
         return tell
 
 
+def placed(record, by_bus):
+    # type: (dict[str, Any], dict[str, str]) -> dict[str, Any]
+    """A record of the kernel log as an event: `bus_id` gives way to the UUID of the GPU that sits there.
+
+    Whole addresses are compared: on some machines (Grace) the GPUs differ in nothing but the PCI domain.
+    """
+    event = {name: value for name, value in record.items() if name != "bus_id"}
+    uuid = by_bus.get(str(record.get("bus_id", "")).upper())
+    if uuid is not None:
+        event["gpu"] = uuid
+    return event
+
+
 def _twin(event, others):
     # type: (dict[str, Any], Iterable[dict[str, Any]]) -> dict[str, Any] | None
     """The other witness's word of the same event."""

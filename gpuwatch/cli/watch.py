@@ -4,9 +4,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
+import signal
 import sys
 import traceback
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -75,7 +79,7 @@ def choose_theme(app: GpuwatchApp, name: str | None) -> None:
 
 def run(app: GpuwatchApp, session: Session, *, mouse: bool) -> int:
     """Run the screen; after a fault of ours the terminal is restored first, then it is told."""
-    app.run(mouse=mouse)
+    asyncio.run(until_told_to_leave(app, mouse=mouse))
     if app.crash is None:
         return app.return_code or exit_codes.HEALTHY
     session.close()
@@ -85,3 +89,21 @@ def run(app: GpuwatchApp, session: Session, *, mouse: bool) -> int:
         "gpuwatch: a fault of gpuwatch itself ended the screen; please report the lines above.", err=True
     )
     return exit_codes.INTERNAL
+
+
+async def until_told_to_leave(app: GpuwatchApp, *, mouse: bool) -> None:
+    """Run the screen. TERM and a closed terminal end it as the key does, and the terminal is given back."""
+    collect_rarely()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, partial(app.exit, return_code=128 + number))
+    await app.run_async(mouse=mouse)
+
+
+def collect_rarely() -> None:
+    """Let the cycle collector walk seldom: over the facts of 8,192 GPUs it takes 0.1 s, and finds nothing.
+
+    What a node tells is freed by its reference count when newer words replace it.
+    """
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)

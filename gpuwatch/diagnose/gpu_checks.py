@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from gpuwatch.diagnose.condition import Condition, Evidence, duration
 from gpuwatch.fleet.metrics import METRICS, slowdown_c
 from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node
@@ -26,7 +24,7 @@ SLOWED_BY: dict[str, tuple[Severity, str]] = {
 RECOVERY: dict[str, Severity] = {"drain_p2p": "warning"}
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class GpuCase:
     """A GPU, what surrounds it, and its tiers where they are fresh."""
 
@@ -78,7 +76,7 @@ def presence(case: GpuCase) -> Iterator[Condition]:
         if seconds is not None:
             text += f" for {duration(seconds)}"
         yield case.says("gpu_stuck", "critical", text, Evidence("last values", age_s=age))
-    elif case.node.state(case.now) == "live" and age is not None and case.fast is None:
+    elif case.fast is None and age is not None and case.node.state(case.now) == "live":
         limit = STALE_TICKS * case.node.interval_s
         yield case.says(
             "gpu_stale", "warning", "silent while its node speaks", Evidence("values", age, " s", limit)
@@ -89,7 +87,7 @@ def temperatures(case: GpuCase) -> Iterator[Condition]:
     """Near or over this GPU's own slowdown point, or the threshold of the hosts file where it states none."""
     if case.fast is None:
         return
-    margin, age = case.thresholds.temperature_margin_c, case.age("temp")
+    margin = case.thresholds.temperature_margin_c
     own, degrees = slowdown_c(case.gpu), case.fast.temperature_c
     limit = case.thresholds.temperature_c if own is None else own - margin
     if degrees is not None and degrees >= limit:
@@ -101,14 +99,14 @@ def temperatures(case: GpuCase) -> Iterator[Condition]:
             if over
             else "just under its slowdown point"
         )
-        evidence = Evidence("temperature", degrees, " C", limit if own is None else own, age)
+        evidence = Evidence("temperature", degrees, " C", limit if own is None else own, case.age("temp"))
         yield case.says(
             "temperature", "critical" if over else "warning", f"{degrees:.0f} C: {where}", evidence
         )
     memory, most = case.fast.memory_temperature_c, case.gpu.info.temperature_memory_max_c
     if memory is not None and most is not None and memory >= most - margin:
         severity: Severity = "critical" if memory >= most else "warning"
-        evidence = Evidence("memory temperature", memory, " C", float(most), age)
+        evidence = Evidence("memory temperature", memory, " C", float(most), case.age("temp"))
         yield case.says("memory_temperature", severity, f"memory at {memory:.0f} C of {most} C", evidence)
 
 
@@ -116,14 +114,16 @@ def slowdowns(case: GpuCase) -> Iterator[Condition]:
     """Time lost to heat or the power brake; the counters see what happened between two samples too."""
     if case.fast is None:
         return
-    limit, age, now = case.thresholds.throttle_pct, case.age("throttle"), case.fast.throttle or []
-    shares = case.fast.throttle_pct or {}
+    limit, now, shares = case.thresholds.throttle_pct, case.fast.throttle, case.fast.throttle_pct or {}
+    if not now and not shares:
+        return
+    age = case.age("throttle")
     for reason, (severity, text) in SLOWED_BY.items():
         share = shares.get(reason)
         if share is not None and share > limit:
             evidence = Evidence(f"{reason} for", share, " % of the time", limit, age)
             yield case.says(reason, severity, text, evidence)
-        elif share is None and reason in now:
+        elif share is None and now and reason in now:
             yield case.says(reason, severity, text, Evidence("clock-event reason", reason, age_s=age))
 
 
@@ -141,6 +141,13 @@ def health_counters(case: GpuCase) -> Iterator[Condition]:
     slow = case.slow
     if slow is None:
         return
+    action = slow.recovery_action
+    if action == "none":
+        action = None
+    if not (
+        slow.ecc_uncorrected or slow.remap_failed or slow.remap_pending or slow.retired_pending or action
+    ):
+        return
     age = case.age("ecc")
     if slow.ecc_uncorrected:
         evidence = Evidence(
@@ -157,8 +164,7 @@ def health_counters(case: GpuCase) -> Iterator[Condition]:
     for flag, code, severity, text in flags:
         if flag:
             yield case.says(code, severity, text, Evidence(code.replace("_", " "), "yes", age_s=age))
-    action = slow.recovery_action
-    if action not in (None, "none"):
+    if action is not None:
         text = f"asks for {action.replace('_', ' ')}"
         severity = RECOVERY.get(action, "critical")
         yield case.says("recovery_action", severity, text, Evidence("recovery action", action, age_s=age))
@@ -188,7 +194,7 @@ def loaded_since(gpu: Gpu, since: float, now: float) -> bool:
     """Whether the GPU was busy in every second from then on, as far as anyone looked."""
     seconds = max(1, int(now - since) + 1)
     busy = gpu.history.series("util", seconds, seconds, now)
-    known = busy[~np.isnan(busy)]
+    known = busy[busy == busy]  # noqa: PLR0124 - NaN is not itself
     return len(known) > seconds // 2 and bool((known > LOAD_PCT).all())
 
 

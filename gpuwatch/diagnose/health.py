@@ -32,7 +32,9 @@ def gpu_conditions(gpu: Gpu, node: Node, thresholds: Thresholds, now: float) -> 
 
 
 def _sorted(conditions: list[Condition]) -> list[Condition]:
-    return sorted(conditions, key=lambda condition: ORDER.index(condition.severity))
+    if len(conditions) > 1:
+        conditions.sort(key=lambda condition: ORDER.index(condition.severity))
+    return conditions
 
 
 def _xid(node: Node, uuid: str | None, index: int | None, now: float) -> Iterable[Condition]:
@@ -40,6 +42,8 @@ def _xid(node: Node, uuid: str | None, index: int | None, now: float) -> Iterabl
 
     An Xid that echoes an earlier one (45 after 79) so does not hide it.
     """
+    if not node.events:
+        return
     xids = [event for event in node.events if event.event == "xid" and event.gpu == uuid]
     aged = [(_event_age(node, event, now), event) for event in xids]
     aged = [(age, event) for age, event in aged if age is None or age <= XID_KEPT_S]

@@ -7,8 +7,7 @@ Bounded memory: a GPU's history takes 16,200 bytes of rings, and 42,120 from its
 from __future__ import annotations
 
 from math import nan
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from gpuwatch.fleet.readings import (
     host_memory_pct,
@@ -18,8 +17,10 @@ from gpuwatch.fleet.readings import (
     pcie_bps,
     slowdown_pct,
 )
-from gpuwatch.fleet.rings import BUCKETS, FINE_S, How, Rings, Series
 from gpuwatch.wire import GpuFast, HostSample
+
+if TYPE_CHECKING:
+    from gpuwatch.fleet.rings import How, Rings, Series
 
 RATE_SCALE = 1e8
 """Rates are kept in 100 MB/s, so that NVLink's terabytes a second fit into float16."""
@@ -30,7 +31,16 @@ _RATES = frozenset(("pcie", "nvlink", "rx", "tx"))
 
 def bytes_per_gpu() -> int:
     """Bytes of rings that one GPU's history takes when it is full."""
+    from gpuwatch.fleet.rings import BUCKETS, FINE_S  # noqa: PLC0415  as in _new_rings
+
     return 2 * len(GPU_SERIES) * (FINE_S + 2 * BUCKETS)
+
+
+def _new_rings(columns: int) -> Rings:
+    """Empty rings. They need numpy, whose 40 to 80 ms of import no first paint should wait for."""
+    from gpuwatch.fleet.rings import Rings  # noqa: PLC0415  that is why
+
+    return Rings(columns)
 
 
 class GpuHistory:
@@ -39,13 +49,16 @@ class GpuHistory:
     __slots__ = ("_rings",)
 
     def __init__(self) -> None:
-        self._rings = Rings(len(GPU_SERIES))
+        self._rings: Rings | None = None
+        """Made with the first sample."""
 
     def add(self, at: float, sample: GpuFast, interval_s: float = 1.0) -> None:
         """Take the values of one tick; `at` is our monotonic clock.
 
         A sample speaks for the time since the one before it, up to 1.5 intervals; a longer one is a gap.
         """
+        if self._rings is None:
+            self._rings = _new_rings(len(GPU_SERIES))
         pcie, nvlink = pcie_bps(sample), nvlink_bps(sample)
         self._rings.add(
             at,
@@ -78,7 +91,7 @@ class GpuHistory:
 
     def nbytes(self) -> int:
         """Bytes of rings held now."""
-        return self._rings.nbytes()
+        return 0 if self._rings is None else self._rings.nbytes()
 
 
 class HostHistory:
@@ -87,10 +100,12 @@ class HostHistory:
     __slots__ = ("_rings",)
 
     def __init__(self) -> None:
-        self._rings = Rings(len(HOST_SERIES))
+        self._rings: Rings | None = None
 
     def add(self, at: float, sample: HostSample, interval_s: float = 1.0) -> None:
         """Take the values of one tick; `at` is our monotonic clock."""
+        if self._rings is None:
+            self._rings = _new_rings(len(HOST_SERIES))
         rx, tx = network_bps(sample, "rx_bps"), network_bps(sample, "tx_bps")
         row = (
             _known(sample.cpu_pct),
@@ -108,7 +123,7 @@ class HostHistory:
 
     def nbytes(self) -> int:
         """Bytes of rings held now."""
-        return self._rings.nbytes()
+        return 0 if self._rings is None else self._rings.nbytes()
 
 
 def _known(value: float | None) -> float:
@@ -116,9 +131,11 @@ def _known(value: float | None) -> float:
 
 
 def _series(
-    rings: Rings, names: tuple[str, ...], name: str, window: tuple[float, int, float | None, How]
+    rings: Rings | None, names: tuple[str, ...], name: str, window: tuple[float, int, float | None, How]
 ) -> Series:
     if name not in names:
         raise ValueError(f"no series {name!r}; there are {', '.join(names)}")
-    values = rings.series(names.index(name), *window)
-    return values * np.float32(RATE_SCALE) if name in _RATES else values
+    values = (rings or _new_rings(len(names))).series(names.index(name), *window)
+    if name in _RATES:
+        values *= RATE_SCALE
+    return values

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from gpuwatch import __version__
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.backoff import Backoff, RetryPace
-from gpuwatch.link.boot import bundle, loader_command
 from gpuwatch.link.call import Call, CallTiming
 from gpuwatch.link.carrier import CarrierError, Dialer
 from gpuwatch.link.crew import Crew
@@ -19,7 +16,8 @@ from gpuwatch.link.heartbeat import Heartbeat
 from gpuwatch.link.inbox import Arrival, Content, Inbox, LinkStatus
 from gpuwatch.link.reasons import Ending
 from gpuwatch.link.slots import ConnectSlots
-from gpuwatch.link.stream import FrameStream, Started
+from gpuwatch.link.stream import ItemStream, Started
+from gpuwatch.link.way import Way, agent_way, smi_way
 from gpuwatch.plain import plain, plain_lines
 from gpuwatch.wire import AnyRequest
 
@@ -66,8 +64,11 @@ class AgentLink:
         self._board = board
         self._backoff = Backoff(board.retry)
         self._closing = threading.Event()
+        self._wake = threading.Event()
+        """Ends the wait for the next attempt."""
         self._lock = threading.Lock()
         self._call: Call | None = None
+        self._requests = False
         self._thread = threading.Thread(target=self._run, name=f"link {spec.name}", daemon=True)
 
     def start(self) -> None:
@@ -75,15 +76,20 @@ class AgentLink:
         self._thread.start()
 
     def send(self, request: AnyRequest) -> bool:
-        """Hand a request to the agent; False when the link is not live."""
+        """Hand a request to the agent; False when the link is not live, or has no agent."""
         call = self._call
-        return call is not None and call.send(request)
+        return call is not None and self._requests and call.send(request)
+
+    def retry(self) -> None:
+        """Dial now if this link waits for its next attempt; no effect otherwise."""
+        self._wake.set()
 
     def close(self) -> None:
         """End the agent and this link's thread; returns within 2 s, even if a dialer does not."""
         with self._lock:
             self._closing.set()
             call = self._call
+        self._wake.set()
         self._board.slots.wake()
         if call is not None:
             call.close()
@@ -101,15 +107,20 @@ class AgentLink:
             wait_s = self._backoff.wait_s(final=outcome.ending.final, live_s=outcome.live_s)
             reason = plain(outcome.ending.reason)
             retry_at = time.monotonic() + wait_s
+            self._wake.clear()  # what was asked for while we dialled is done
             self._tell(LinkStatus("lost", reason, retry_at=retry_at, attempt=attempt, noise=outcome.noise))
-            self._closing.wait(wait_s)
+            if not self._closing.is_set():  # close sets it first, then wakes us
+                self._wake.wait(wait_s)
 
     def _attempt(self, attempt: int) -> _Outcome:
         slot = self._board.slots.take(self._closing.is_set)
         if slot is None:
             return _Outcome(Ending("closed"))
         try:
-            return self._connect(attempt, slot)
+            outcome = self._connect(attempt, slot, self._agent())
+            if outcome.ending.no_python and not self._closing.is_set():
+                outcome = self._connect(attempt, slot, smi_way(self._spec.python, self._board.interval_s))
+            return outcome
         except CarrierError as error:
             return _Outcome(Ending(str(error), error.final))
         except (
@@ -119,12 +130,10 @@ class AgentLink:
         finally:
             self._board.slots.give(slot)
 
-    def _connect(self, attempt: int, slot: object) -> _Outcome:
-        nonce = secrets.token_hex(8)
-        shipped = bundle(self._config(nonce), self._board.modules)
-        carrier = self._dialer(self._loader())
+    def _connect(self, attempt: int, slot: object, way: Way) -> _Outcome:
+        carrier = self._dialer(way.command)
         dialled_at = time.monotonic()
-        stream = FrameStream(nonce)
+        stream = way.stream
 
         def deliver(content: Content | Started) -> None:
             if isinstance(content, Started):
@@ -136,37 +145,33 @@ class AgentLink:
                 )
             self._tell(content)
 
-        call = Call(carrier, stream, deliver, self._board.crew, self._board.timing)
+        timing = self._board.timing
+        if way.ping_every_s is not None:
+            timing = replace(timing, ping_every_s=way.ping_every_s)
+        call = Call(carrier, stream, deliver, self._board.crew, timing)
         with self._lock:
             self._call = call
+            self._requests = way.requests
             if self._closing.is_set():
                 carrier.close()
         self._board.heartbeat.add(call)
         try:
-            ending = call.converse(shipped, self._spec.python)
+            ending = call.converse(way.first, self._spec.python)
         finally:
             self._call = None
             self._board.heartbeat.discard(call)
         return _Outcome(ending, call.live_s(), _noise(stream))
 
-    def _loader(self) -> str:
-        try:
-            return loader_command(self._spec.python)
-        except ValueError as error:
-            raise CarrierError(str(error), final=True) from error
-
-    def _config(self, nonce: str) -> dict[str, object]:
-        return {
-            "nonce": nonce,
-            "interval_s": self._board.interval_s,
-            "ping_deadline_s": self._board.timing.ping_deadline_s,
-            "version": __version__,
-        }
+    def _agent(self) -> Way:
+        board = self._board
+        return agent_way(
+            self._spec.python, board.interval_s, board.timing.ping_deadline_s, modules=board.modules
+        )
 
     def _tell(self, content: Content) -> None:
         if not self._closing.is_set():
             self._board.inbox.put(Arrival(self.node, time.monotonic(), content))
 
 
-def _noise(stream: FrameStream) -> str:
+def _noise(stream: ItemStream) -> str:
     return "\n".join(plain_lines(stream.noise, NOISE_LINES))

@@ -19,6 +19,7 @@ from gpuwatch.link.node_start import PACKAGE
 
 START_MARK = "GPUWATCH1"
 NO_PYTHON = "GPUWATCH0 nopython"
+NO_SMI = "GPUWATCH0 nosmi"
 
 OLDEST_PYTHON = (3, 6)
 CANDIDATES = (

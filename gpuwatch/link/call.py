@@ -10,12 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpuwatch.link import reasons
+from gpuwatch.link.bounds import StreamError
 from gpuwatch.link.carrier import Carrier
 from gpuwatch.link.clock import ClockComparison
 from gpuwatch.link.crew import Crew
 from gpuwatch.link.inbox import Content
 from gpuwatch.link.reasons import Ending
-from gpuwatch.link.stream import FrameStream, Item, Started, StreamError
+from gpuwatch.link.stream import Item, ItemStream, Started
 from gpuwatch.wire import AnyRequest, Bye, Ping, Reply, encode_request
 
 READ_BYTES = 64 * 1024
@@ -29,7 +30,7 @@ class CallTiming:
 
     start_s: float = 30.0
     silence_s: float = 12.0
-    ping_every_s: float = 2.0
+    ping_every_s: float = 5.0
     ping_deadline_s: float = 30.0
 
 
@@ -39,7 +40,7 @@ class Call:
     def __init__(
         self,
         carrier: Carrier,
-        stream: FrameStream,
+        stream: ItemStream,
         deliver: Callable[[Content | Started], None],
         crew: Crew,
         timing: CallTiming,
@@ -62,10 +63,10 @@ class Call:
         self._heard_at = time.monotonic()
         self._started_at: float | None = None
 
-    def converse(self, bundle: bytes, python: str | None) -> Ending:
-        """Send the bundle and read until the stream ends; says why it did."""
+    def converse(self, first: bytes, python: str | None) -> Ending:
+        """Send what the far end reads first and read until the stream ends; says why it did."""
         # Sent beside the reading: a login shell that prints a lot must not wait for us while we wait for it.
-        self._crew.run(lambda: self._send_bundle(bundle))
+        self._crew.run(lambda: self._send_first(first))
         try:
             while data := self._carrier.recv(READ_BYTES):
                 now = time.monotonic()
@@ -131,11 +132,11 @@ class Call:
         self._verdict = verdict
         self._crew.run(self._carrier.close)
 
-    def _send_bundle(self, bundle: bytes) -> None:
+    def _send_first(self, first: bytes) -> None:
         with contextlib.suppress(
             OSError
         ):  # a shell that refuses has gone already; the reader hears its words
-            self._carrier.send(bundle)
+            self._carrier.send(first)
 
     def _send_all(self) -> None:
         while True:

@@ -7,7 +7,9 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import threading
+import time
 from collections.abc import Sequence
 
 from gpuwatch.link.carrier import CarrierError
@@ -16,6 +18,10 @@ STDERR_TAIL_BYTES = 8 * 1024
 LEAVE_S = 0.7
 """How long a child may take to leave by itself after its stdin was closed."""
 KILLED_S = 0.5
+EXITED_S = 1.0
+"""How long a pipe is read after the child exited: what it left behind may hold the pipe open for ever."""
+EXIT_POLL_S = 1.0
+"""How often the child is looked at where the kernel has no pidfd (before Linux 5.3, macOS)."""
 LAST_WORDS_S = 0.2
 """How long stderr is waited for after the end of stdout."""
 _CHUNK = 64 * 1024
@@ -39,6 +45,8 @@ class ChildCarrier:
             raise
         pipes = (self._child.stdin, self._child.stdout, self._child.stderr)
         self._stdin, self._stdout, self._stderr = (pipe.fileno() for pipe in pipes if pipe is not None)
+        self._pidfd = _pidfd(self._child.pid)
+        self._exited_at: float | None = None
         # Only our end: a child that does not read must not hold a sender after close.
         os.set_blocking(self._stdin, False)
         self._tail = bytearray()
@@ -49,10 +57,13 @@ class ChildCarrier:
         self._ending = threading.Lock()
 
     def recv(self, limit: int) -> bytes:
-        """Wait for bytes on stdout, draining stderr meanwhile; b"" is the end."""
+        """Wait for bytes on stdout, draining stderr meanwhile; b"" is the end, or that of the child."""
         with self._reading:
             while not self._closing:
-                ready = self._wait({self._stdout: _READABLE, self._wake_read: _READABLE})
+                ready = self._wait_for_output()
+                if self._exited_at is not None and time.monotonic() - self._exited_at > EXITED_S:
+                    self._hear_last_words()
+                    return b""
                 if self._stdout in ready:
                     data = os.read(self._stdout, limit)
                     if not data:
@@ -102,6 +113,20 @@ class ChildCarrier:
             ):  # stuck in the kernel: nothing can end it now
                 self._child.wait(KILLED_S)
 
+    def _wait_for_output(self) -> set[int]:
+        wanted = {self._stdout: _READABLE, self._wake_read: _READABLE}
+        if self._exited_at is not None:
+            return self._wait(wanted, EXITED_S)
+        if self._pidfd is None:
+            ready = self._wait(wanted, EXIT_POLL_S)
+            exited = self._child.poll() is not None
+        else:
+            ready = self._wait({**wanted, self._pidfd: _READABLE})
+            exited = self._pidfd in ready
+        if exited:
+            self._exited_at = time.monotonic()
+        return ready
+
     def _wait(self, wanted: dict[int, int], timeout_s: float | None = None) -> set[int]:
         poll = select.poll()
         for descriptor, events in wanted.items():
@@ -127,11 +152,23 @@ class ChildCarrier:
         for pipe in (self._child.stdin, self._child.stdout, self._child.stderr):
             if pipe is not None:
                 pipe.close()
+        if self._pidfd is not None:
+            os.close(self._pidfd)
         self._close_wake_pipe()
 
     def _close_wake_pipe(self) -> None:
         os.close(self._wake_read)
         os.close(self._wake_write)
+
+
+def _pidfd(pid: int) -> int | None:
+    """A descriptor that becomes readable when the child exits; None where there is none to be had."""
+    if sys.platform != "linux":
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None
 
 
 def _wake_pipe() -> tuple[int, int]:

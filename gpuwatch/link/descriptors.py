@@ -6,7 +6,7 @@ import contextlib
 import resource
 
 PER_LINK = 8
-"""Five for a child process and its wake-up pipe, some while it is being started."""
+"""Six for a child process, its pidfd and its wake-up pipe, some while it is being started."""
 OWN = 256
 
 

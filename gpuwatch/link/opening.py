@@ -48,6 +48,12 @@ class Links:
         for link in self.all:
             link.start()
 
+    def retry(self, node: str | None = None) -> None:
+        """Let the links that wait for their next attempt dial now: that of one node, or all of them."""
+        for link in self.all:
+            if node is None or link.node == node:
+                link.retry()
+
     def close(self) -> None:
         """Close all of them at once: 200 links take as long as the slowest, and that at most 2 s."""
         ending = [*self.all, *self._dialing]

@@ -20,6 +20,10 @@ class Link(Protocol):
         """Hand a request to the agent; False when the link is not live."""
         ...
 
+    def retry(self) -> None:
+        """Try again now instead of at `LinkStatus.retry_at`; nothing where no attempt is waited for."""
+        ...
+
     def close(self) -> None:
         """End the remote agent and every thread of this link; returns within 2 s."""
         ...

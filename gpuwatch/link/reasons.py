@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gpuwatch.link.boot import NO_PYTHON, OLDEST_PYTHON
+from gpuwatch.link.boot import NO_PYTHON, NO_SMI, OLDEST_PYTHON
 from gpuwatch.plain import plain_lines
 
 QUOTED_CHARACTERS = 160
@@ -18,6 +18,8 @@ class Ending:
     reason: str
     final: bool = False
     """Trying again cannot help without a person."""
+    no_python: bool = False
+    """The node has /bin/sh and no interpreter for the agent."""
 
 
 def before_start(noise: str, stderr: str, python: str | None) -> Ending:
@@ -29,17 +31,8 @@ def before_start(noise: str, stderr: str, python: str | None) -> Ending:
         python: The interpreter that the hosts file names, if it does.
     """
     words = plain_lines(noise, 1_000)
-    oldest = ".".join(map(str, OLDEST_PYTHON))
-    if NO_PYTHON in words:
-        if python is not None:
-            return Ending(
-                f"{python} is missing on the node, or older than Python {oldest}; correct `python:`",
-                final=True,
-            )
-        return Ending(
-            f"no Python {oldest} or later was found on the node; install one, or name it with `python:`",
-            final=True,
-        )
+    if NO_PYTHON in words or NO_SMI in words:
+        return _no_python(python, smi=NO_SMI not in words)
     if _is_traceback(stderr):
         return Ending(_failed(stderr))
     if words:
@@ -54,6 +47,20 @@ def before_start(noise: str, stderr: str, python: str | None) -> Ending:
         "the connection was closed before the agent started, without a word; "
         "see whether the account may run a command there"
     )
+
+
+def _no_python(python: str | None, *, smi: bool) -> Ending:
+    oldest = ".".join(map(str, OLDEST_PYTHON))
+    if python is not None:
+        neither = "" if smi else ", and there is no nvidia-smi to fall back on"
+        reason = f"{python} is missing on the node, or older than Python {oldest}{neither}; correct `python:`"
+    else:
+        neither = "" if smi else " and no nvidia-smi"
+        reason = (
+            f"no Python {oldest} or later{neither} was found on the node; "
+            "install python3, or name one with `python:`"
+        )
+    return Ending(reason, final=True, no_python=True)
 
 
 def after_start(bye: str | None, stderr: str) -> Ending:

@@ -80,8 +80,12 @@ class GpuwatchApp(App[None]):
         self.pump()
 
     def get_line_filters(self) -> list[LineFilter]:
-        """NO_COLOR means no colour at all, not shades of grey; bold and reverse stay."""
-        return [Colourless()] if self.no_color else list(super().get_line_filters())
+        """NO_COLOR means no colour at all, not shades of grey; bold and reverse stay.
+
+        Textual's own filter, which turns the 16 colours into shades of its own, is left out: it walks over
+        every segment of every frame, and where we name one of the 16 the person's own is meant.
+        """
+        return [Colourless()] if self.no_color else []
 
     # ---- life
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpuwatch.diagnose.health import Condition, gpu_conditions, node_conditions
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.metrics import METRICS, NODE_METRICS
-from gpuwatch.fleet.node import Gpu, Node, NodeState
+from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node, NodeState
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.tui.look import Severity
 
@@ -21,6 +21,9 @@ STATE_SEVERITY: dict[NodeState, Severity] = {
     "stale": "warning",
     "lost": "critical",
 }
+
+RUNNING_S, QUIET_S = 1.0, 3.0
+"""How old a judgement may get without news of the node: where words count seconds, and elsewhere."""
 
 
 def rank(severity: Severity) -> int:
@@ -38,8 +41,15 @@ class NodeView:
     """What is said about one node. Figures are None when unknown."""
 
     node: Node
+    name: str
     state: NodeState
     severity: Severity
+    judged_at: float
+    """When; the ages in the conditions' evidence count from then."""
+    until: float
+    """When it must be judged again even without news."""
+    stamp: tuple[int, NodeState, float]
+    """Two summaries with the same stamp are painted alike, but for ages."""
     gpus: list[Gpu]
     """By index."""
     gpu_severity: dict[str, Severity]
@@ -62,9 +72,9 @@ class NodeView:
     tx_bps: float | None
 
     @property
-    def name(self) -> str:
-        """The node's name."""
-        return self.node.name
+    def cells(self) -> int:
+        """GPUs that are known, and those that should be there."""
+        return max(len(self.gpus), self.expected)
 
     @property
     def trouble(self) -> str:
@@ -103,11 +113,19 @@ def summarise(node: Node, thresholds: Thresholds, now: float) -> NodeView:
     conditions.sort(key=gravity)
     stuck = sum(gpu.state == "stuck" for gpu in gpus)
     utils, temps, powers = (_known(name, answering, now) for name in ("util", "temp", "power"))
-    host = {name: metric.read(node, now) for name, metric in NODE_METRICS.items() if name != "nodeage"}
+    cpu, host_memory, rx, tx = (NODE_METRICS[name].read(node, now) for name in ("cpu", "hostmem", "rx", "tx"))
+    running = state != "live" or len(answering) < len(gpus)  # their words count seconds
+    until = now + (RUNNING_S if running else QUIET_S)
+    if state == "live" and node.heard_at is not None:
+        until = min(until, node.heard_at + STALE_TICKS * node.interval_s)
     return NodeView(
         node,
+        node.name,
         state,
         _node_severity(state, conditions),
+        now,
+        until,
+        (node.version, state, now if running else 0.0),
         gpus,
         severities,
         conditions,
@@ -120,10 +138,10 @@ def summarise(node: Node, thresholds: Thresholds, now: float) -> NodeView:
         memory_pct=_mean(_known("mem", answering, now)),
         power_w=sum(powers) if powers else None,
         temperature_max=max(temps, default=None),
-        cpu_pct=host["cpu"],
-        host_memory_pct=host["hostmem"],
-        rx_bps=host["rx"],
-        tx_bps=host["tx"],
+        cpu_pct=cpu,
+        host_memory_pct=host_memory,
+        rx_bps=rx,
+        tx_bps=tx,
     )
 
 
@@ -142,38 +160,39 @@ class Totals:
     criticals: int
 
 
+WAITING_SHARE = 8
+"""At most one of so many nodes is judged again in a frame only because time went on."""
+
+
 class Overview:
     """The summaries of all nodes; `refresh` keeps them true."""
 
     def __init__(self) -> None:
         self.views: dict[str, NodeView] = {}
-        self.stamps: dict[str, tuple[int, ...]] = {}
         self.version = 0
         """Moves when any summary did."""
         self._fleet: Fleet | None = None
+        self._versions: dict[str, int] = {}
 
     def refresh(self, fleet: Fleet, now: float) -> bool:
-        """Summarise the nodes that moved; True when any did."""
+        """Summarise the nodes that moved, and some whose last judgement grew old; True if there were any."""
         if fleet is not self._fleet:
-            self._fleet, self.views, self.stamps = fleet, {}, {}
-        thresholds, moved = fleet.plan.thresholds, False
+            self._fleet, self.views, self._versions = fleet, {}, {}
+        thresholds, views, versions = fleet.plan.thresholds, self.views, self._versions
+        moved, waiting = False, []
         for name, node in fleet.nodes.items():
-            stamp = self._stamp(name, node, now)
-            if self.stamps.get(name) != stamp:
-                self.stamps[name], moved = stamp, True
-                self.views[name] = summarise(node, thresholds, now)
+            view = views.get(name)
+            if view is None or versions[name] != node.version:
+                versions[name], moved = node.version, True
+                views[name] = summarise(node, thresholds, now)
+            elif now > view.until:
+                waiting.append(view)
+        waiting.sort(key=lambda view: view.until)
+        for view in waiting[: max(16, len(views) // WAITING_SHARE)]:
+            views[view.name] = summarise(view.node, thresholds, now)
+        moved = moved or bool(waiting)
         self.version += moved
         return moved
-
-    def _stamp(self, name: str, node: Node, now: float) -> tuple[int, ...]:
-        view = self.views.get(name)
-        state = node.state(now)
-        waiting = state != "live" or (view is not None and view.stuck > 0)
-        return (
-            node.version,
-            ("connecting", "live", "stale", "lost").index(state),
-            int(now) if waiting else 0,
-        )
 
     def totals(self) -> Totals:
         """Add everything up."""

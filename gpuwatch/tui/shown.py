@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gpuwatch.fleet.filter import Filter, FilterError, parse
 from gpuwatch.fleet.node import Gpu
 from gpuwatch.tui.overview import NodeView, Overview, rank
@@ -18,8 +20,11 @@ class Shown:
         """The nodes that are shown, in the plan's order."""
         self.gpus: set[str] | None = None
         """UUIDs that match; None: all of them."""
+        self.names: tuple[str, ...] = ()
+        """Of `views`."""
         self.version = 0
         self._filter: Filter | None = None
+        self._seen: tuple[int, int, int] | None = None
 
     @property
     def narrowed(self) -> bool:
@@ -40,18 +45,27 @@ class Shown:
         self.unhealthy = not self.unhealthy
         self.version += 1
 
-    def refresh(self, overview: Overview, order: list[str], now: float) -> None:
-        """Work out what is shown."""
-        views = [overview.views[name] for name in order if name in overview.views]
-        if not self.narrowed:
-            self.views, self.gpus = views, None
+    def refresh(self, overview: Overview, order: Iterable[str], now: float) -> None:
+        """Work out what is shown, if the nodes or the choice moved; filters may ask for ages."""
+        seen = (overview.version, self.version, int(now * 2) if self.narrowed else 0)
+        if seen == self._seen:
             return
-        self.views, self.gpus = [], set()
-        for view in views:
-            matching = [gpu for gpu in view.gpus if self._wanted(view, gpu, now)]
-            if matching or (self._node_wanted(view, now) if not view.gpus or self.unhealthy else False):
-                self.views.append(view)
-            self.gpus.update(gpu.info.uuid for gpu in matching)
+        self._seen = seen
+        views = [overview.views[name] for name in order if name in overview.views]
+        if self.narrowed:
+            self.gpus = set()
+            views = [view for view in views if self._narrow(view, self.gpus, now)]
+        else:
+            self.gpus = None
+        self.views, names = views, tuple([view.name for view in views])
+        if names != self.names:
+            self.names = names
+
+    def _narrow(self, view: NodeView, found: set[str], now: float) -> bool:
+        """Add the node's GPUs that are wanted; whether the node is shown."""
+        matching = [gpu.info.uuid for gpu in view.gpus if self._wanted(view, gpu, now)]
+        found.update(matching)
+        return bool(matching) or ((self.unhealthy or not view.gpus) and self._node_wanted(view, now))
 
     def _wanted(self, view: NodeView, gpu: Gpu, now: float) -> bool:
         if (

@@ -36,6 +36,14 @@ def fake(library: Path, tmp_path: Path) -> FakeNvml:
     return FakeNvml(library, tmp_path / "fake")
 
 
+def gone(driver: FakeNvml) -> None:
+    """Nothing that was started with this driver may be there any more."""
+    deadline = time.monotonic() + 10
+    while left_behind(driver.control) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert left_behind(driver.control) == []
+
+
 @pytest.fixture
 def start(fake: FakeNvml) -> Iterator[Start]:
     """Starts agents; each must be gone without a trace when the test is over."""
@@ -49,7 +57,14 @@ def start(fake: FakeNvml) -> Iterator[Start]:
     yield begin
     for agent in agents:
         agent.end()
-    deadline = time.monotonic() + 10
-    while left_behind(fake.control) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert left_behind(fake.control) == []
+    gone(fake)
+
+
+@pytest.fixture(scope="module")
+def healthy(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningAgent]:
+    """An agent on eight healthy GPUs, shared by the tests of a module that only look or ask."""
+    driver = FakeNvml(library, tmp_path_factory.mktemp("healthy"))
+    agent = RunningAgent(driver.env())
+    yield agent
+    agent.end()
+    gone(driver)

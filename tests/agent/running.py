@@ -18,6 +18,7 @@ from gpuwatch.link.boot import bundle, loader_argv
 from gpuwatch.wire import (
     AnyFrame,
     AnyRequest,
+    Bye,
     Event,
     GpuSample,
     Hello,
@@ -31,6 +32,9 @@ from gpuwatch.wire import (
 NONCE = "0123abcd"
 MARK = f"\nGPUWATCH1 {NONCE}\n".encode()
 PATIENCE_S = 60.0
+QUICK = {"medium_s": 0.8, "slow_s": 1.6, "probe_s": 0.4, "retry_s": 0.4, "stuck_s": 1.5}
+"""The periods of the agent's work shortened, so that a test sees several of each."""
+ORDINARY = {"medium_s": 5.0, "slow_s": 30.0, "probe_s": 5.0, "retry_s": 30.0, "stuck_s": 3.0}
 T = TypeVar("T")
 
 
@@ -38,12 +42,14 @@ class RunningAgent:
     """The process, what it has said so far, and ways to wait for more."""
 
     def __init__(self, env: Mapping[str, str], *, python: str = sys.executable, interval_s: float = 0.2,
-                 ping_deadline_s: float = 120.0, read: bool = True) -> None:  # fmt: skip
-        config = {
+                 ping_deadline_s: float = 120.0, read: bool = True, **settings: object) -> None:  # fmt: skip
+        config: dict[str, object] = {
             "nonce": NONCE,
             "interval_s": interval_s,
             "ping_deadline_s": ping_deadline_s,
             "version": "test",
+            **QUICK,
+            **settings,
         }
         self.process = subprocess.Popen(
             loader_argv(python),
@@ -96,9 +102,14 @@ class RunningAgent:
         """The newest sample that fits."""
         return self.until(lambda fs: newest(fs, Sample, fits), "such sample", after)
 
-    def event(self, name: str, after: int = 0) -> Event:
-        """The newest event of this name."""
-        return self.until(lambda fs: newest(fs, Event, lambda e: e.event == name), f"event {name}", after)
+    def event(self, name: str, after: int = 0, gpu: int | None = None) -> Event:
+        """The newest event of this name, and of this GPU where one is given."""
+        uuid = None if gpu is None else uuid_of(gpu)
+        return self.until(
+            lambda fs: newest(fs, Event, lambda e: e.event == name and uuid in (None, e.gpu)),
+            f"event {name}",
+            after,
+        )
 
     def gpu(self, index: int, fits: Callable[[GpuSample], bool], after: int = 0) -> GpuSample:
         """The newest sample of one GPU that fits."""
@@ -112,13 +123,30 @@ class RunningAgent:
 
         return self.until(found, f"such sample of GPU {index}", after)
 
+    def events(self) -> list[Event]:
+        """All events so far."""
+        return [frame for frame in self.frames if isinstance(frame, Event)]
+
+    def xids(self, count: int) -> list[Event]:
+        """The first Xids, once there are so many."""
+
+        def found(frames: Sequence[AnyFrame]) -> list[Event] | None:
+            told = [frame for frame in frames if isinstance(frame, Event) and frame.event == "xid"]
+            return told if len(told) >= count else None
+
+        return self.until(found, f"{count} Xids")
+
     def reply(self, number: int) -> Reply:
         """The reply with this number."""
         return self.until(lambda fs: newest(fs, Reply, lambda r: r.id == number), f"reply {number}")
 
-    def ranks(self, fits: Callable[[Ranks], bool]) -> Ranks:
+    def ranks(self, fits: Callable[[Ranks], bool], after: int = 0) -> Ranks:
         """The newest list of processes that fits."""
-        return self.until(lambda fs: newest(fs, Ranks, fits), "such ranks")
+        return self.until(lambda fs: newest(fs, Ranks, fits), "such ranks", after)
+
+    def bye(self) -> str:
+        """Why it leaves."""
+        return self.until(lambda fs: newest(fs, Bye, lambda _: True), "bye").reason
 
     def wait(self) -> int:
         """The exit status, once it has left."""

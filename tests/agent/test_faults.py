@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
+import time
+from collections.abc import Iterator, Sequence
 
-from gpuwatch.wire import GpuSample, Ping, Sample
+from gpuwatch.wire import AnyFrame, GpuSample, Ping, Sample
 from tests.agent.conftest import Start
 from tests.agent.running import RunningAgent, uuid_of
 from tests.fake_nvml.build import FakeNvml
@@ -20,7 +21,7 @@ def test_a_hung_gpu_says_in_which_call_while_the_others_stay_fresh(start: Start,
     fake.set("hang 3 nvmlDeviceGetTemperature")
     stuck = agent.gpu(3, lambda g: g.state == "stuck")
     assert stuck.stuck_in == "nvmlDeviceGetTemperature" and stuck.fast is None
-    assert stuck.stuck_s is not None and stuck.stuck_s >= 3.0
+    assert stuck.stuck_s is not None and stuck.stuck_s >= 1.5
     event = agent.event("gpu_stuck")
     assert (event.gpu, event.severity) == (
         uuid_of(3),
@@ -37,9 +38,13 @@ def test_a_hung_gpu_says_in_which_call_while_the_others_stay_fresh(start: Start,
     agent.send(Ping(id=9))
     assert agent.reply(9).error is None
 
+    released = time.time()
     fake.set()
     agent.event("gpu_unstuck")
-    assert agent.gpu(3, ok, len(agent.frames)).stuck_in is None
+    first = agent.until(lambda fs: next((g for g in samples_of(3, fs) if g.fast), None), "fresh sample", seen)
+    assert first.stuck_in is None and first.fast is not None
+    assert first.fast.t >= released  # what was read before and while it hung is thrown away
+    assert first.fast.nvlink_tx_bps is None or first.fast.tensor_activity_pct is None  # no mean over the hang
 
 
 def test_a_process_list_that_hangs_is_said_to_be_partial(start: Start, fake: FakeNvml) -> None:
@@ -68,24 +73,25 @@ def test_a_gpu_that_hangs_before_it_said_who_it_is(start: Start, fake: FakeNvml)
     assert len(agent.hello(lambda h: len(h.gpus) == 8).gpus) == 8
 
 
-@pytest.mark.parametrize(
-    ("code", "words"),
-    [(15, "GPU is lost"), (14, "corrupted infoROM"), (16, "GPU requires a reset"), (28, "GPU not found")],
-)
-def test_a_lost_gpu_stays_as_lost_and_can_come_back(
-    start: Start, fake: FakeNvml, code: int, words: str
-) -> None:
+LOST = {2: (15, "GPU is lost"), 3: (14, "Corrupted infoROM"), 4: (16, "GPU requires restart"),
+        5: (28, "GPU not found")}  # fmt: skip
+
+
+def test_lost_gpus_stay_as_lost_and_can_come_back(start: Start, fake: FakeNvml) -> None:
     agent = start()
-    agent.gpu(2, ok)
-    fake.set(f"error 2 {code} *")
-    assert agent.gpu(2, lambda g: g.state == "lost").reason == words
-    event = agent.event("gpu_lost")
-    assert (event.gpu, event.severity, event.source) == (uuid_of(2), "critical", "nvml")
-    assert event.detail is not None and str(code) in event.detail
+    for index in LOST:
+        agent.gpu(index, ok)
+    fake.set(*[f"error {index} {code} *" for index, (code, _) in LOST.items()])
+    for index, (code, words) in LOST.items():
+        assert agent.gpu(index, lambda g: g.state == "lost").reason == words
+        event = agent.event("gpu_lost", gpu=index)
+        assert (event.severity, event.source) == ("critical", "nvml")
+        assert event.detail is not None and str(code) in event.detail
     assert ok(agent.gpu(1, ok, len(agent.frames)))
     fake.set()
-    assert agent.event("gpu_back").gpu == uuid_of(2)
-    assert ok(agent.gpu(2, ok, len(agent.frames)))
+    for index in LOST:
+        agent.event("gpu_back", gpu=index)
+        assert ok(agent.gpu(index, ok, len(agent.frames)))
 
 
 def test_a_gpu_lost_before_we_came_is_named_by_its_index(start: Start, fake: FakeNvml) -> None:
@@ -95,22 +101,20 @@ def test_a_gpu_lost_before_we_came_is_named_by_its_index(start: Start, fake: Fak
     assert any("GPU 7" in n.text and "GPU is lost" in n.text for n in hello.notices)
 
 
-@pytest.mark.parametrize("code", [3, 13, 25, 26])
-def test_what_is_not_supported_is_asked_once_and_never_again(start: Start, fake: FakeNvml, code: int) -> None:
-    fake.set(f"error 1 {code} nvmlDeviceGetClockInfo")
+def test_what_is_not_supported_is_asked_once_and_never_again(start: Start, fake: FakeNvml) -> None:
+    codes = {1: 3, 2: 13, 3: 25, 4: 26}
+    fake.set(*[f"error {index} {code} nvmlDeviceGetClockInfo" for index, code in codes.items()])
     agent = start()
-    sample = agent.gpu(1, lambda g: g.fast is not None)
-    assert (
-        sample.fast is not None
-        and sample.fast.sm_clock_mhz is None
-        and sample.fast.utilization_pct is not None
-    )
-    said = agent.gpu(1, lambda g: g.missing is not None and "sm_clock_mhz" in g.missing).missing
-    assert said is not None and said["sm_clock_mhz"] == "not_supported"
-    ticks(agent, 12)
+    for index in codes:
+        fast = agent.gpu(index, lambda g: g.fast is not None).fast
+        assert fast is not None and fast.sm_clock_mhz is None and fast.utilization_pct is not None
+        said = agent.gpu(index, lambda g: g.missing is not None and "sm_clock_mhz" in g.missing).missing
+        assert said is not None and said["sm_clock_mhz"] == "not_supported"
+    agent.gpu(4, lambda g: g.medium is not None)
+    ticks(agent, 4)
+    calls = fake.calls()["nvmlDeviceGetClockInfo"]
     # once for the SM clock, once for the memory clock
-    assert fake.calls()["nvmlDeviceGetClockInfo"][1] == 2
-    assert fake.calls()["nvmlDeviceGetClockInfo"][0] >= 12
+    assert [calls[index] for index in codes] == [2] * 4 and calls[0] > 4
 
 
 def test_what_is_not_permitted_is_told_as_that(start: Start, fake: FakeNvml) -> None:
@@ -119,29 +123,36 @@ def test_what_is_not_permitted_is_told_as_that(start: Start, fake: FakeNvml) -> 
     assert missing is not None and missing["tensor_activity_pct"] == "no_permission"
 
 
-@pytest.mark.parametrize("code", [6, 10, 21, 27])
-def test_no_data_now_is_no_sample_and_no_complaint(start: Start, fake: FakeNvml, code: int) -> None:
-    agent = start()
-    agent.gpu(4, lambda g: g.fast is not None and g.fast.utilization_pct is not None)
-    fake.set(f"error 4 {code} nvmlDeviceGetUtilizationRates")
-    gone = agent.gpu(4, lambda g: g.fast is not None and g.fast.utilization_pct is None, len(agent.frames))
-    assert gone.state == "ok" and gone.fast is not None and gone.fast.sm_clock_mhz is not None
+def test_no_data_now_is_no_sample_and_no_complaint(start: Start, fake: FakeNvml) -> None:
+    agent, codes = start(), {4: 6, 5: 10, 6: 21, 7: 27}
+    for index in codes:
+        agent.gpu(index, lambda g: g.fast is not None and g.fast.utilization_pct is not None)
+    fake.set(*[f"error {index} {code} nvmlDeviceGetUtilizationRates" for index, code in codes.items()])
+    seen = len(agent.frames)
+    for index in codes:
+        gone = agent.gpu(index, lambda g: g.fast is not None and g.fast.utilization_pct is None, seen)
+        assert gone.state == "ok" and gone.fast is not None and gone.fast.sm_clock_mhz is not None
     fake.set()
-    back = agent.gpu(
-        4, lambda g: g.fast is not None and g.fast.utilization_pct is not None, len(agent.frames)
-    )
-    assert not back.missing or "utilization_pct" not in back.missing
+    seen = len(agent.frames)
+    for index in codes:
+        back = agent.gpu(index, lambda g: g.fast is not None and g.fast.utilization_pct is not None, seen)
+        assert not back.missing or "utilization_pct" not in back.missing
 
 
-@pytest.mark.parametrize("code", [2, 999])
-def test_an_unknown_error_is_tried_twice_and_then_left_out(start: Start, fake: FakeNvml, code: int) -> None:
-    fake.set(f"error 0 {code} nvmlDeviceGetPerformanceState")
+def test_an_unknown_error_is_tried_twice_and_then_left_out(start: Start, fake: FakeNvml) -> None:
+    fake.set("error 0 2 nvmlDeviceGetPerformanceState", "error 1 999 nvmlDeviceGetPerformanceState")
     agent = start()
-    medium = agent.gpu(0, lambda g: g.medium is not None).medium
-    assert medium is not None and medium.performance_state is None and medium.memory_clock_mhz == 2619
-    missing = agent.gpu(0, lambda g: bool(g.missing) and "performance_state" in (g.missing or {})).missing
-    assert missing is not None and missing["performance_state"] == f"error {code}"
-    assert fake.calls()["nvmlDeviceGetPerformanceState"][0] % 2 == 0
+    for index, code in ((0, 2), (1, 999)):
+        medium = agent.gpu(index, lambda g: g.medium is not None).medium
+        assert medium is not None
+        assert medium.performance_state is None and medium.memory_clock_mhz == 2619
+        said = agent.gpu(
+            index, lambda g: bool(g.missing) and "performance_state" in (g.missing or {})
+        ).missing
+        assert said is not None and said["performance_state"] == f"error {code}"
+    agent.stdin.close()
+    agent.wait()
+    assert all(fake.calls()["nvmlDeviceGetPerformanceState"][index] % 2 == 0 for index in (0, 1))
 
 
 def test_each_field_has_its_own_return_code(start: Start, fake: FakeNvml) -> None:
@@ -154,6 +165,10 @@ def test_each_field_has_its_own_return_code(start: Start, fake: FakeNvml) -> Non
     missing = agent.gpu(3, lambda g: bool(g.missing) and "energy_j" in (g.missing or {})).missing
     assert missing is not None
     assert (missing["memory_temperature_c"], missing["energy_j"]) == ("not_supported", "error 999")
+
+
+def samples_of(index: int, frames: Sequence[AnyFrame]) -> Iterator[GpuSample]:
+    return (g for f in frames if isinstance(f, Sample) for g in f.gpus if g.uuid == uuid_of(index))
 
 
 def ticks(agent: RunningAgent, n: int) -> None:

@@ -108,10 +108,10 @@ def test_a_silent_gpu_is_placed_by_what_the_others_know_of_it() -> None:
 
 
 def test_seven_of_eight_is_an_alarm_except_in_a_container() -> None:
-    alarm = notices.fewer_than_on_bus(7, 8, in_container=False)
+    alarm = notices.fewer_than_on_bus(7, 8, hidden=False)
     assert alarm is not None and alarm["code"] == "gpu_missing" and alarm["severity"] == "critical"
     assert "7 of 8" in alarm["text"]
-    meant = notices.fewer_than_on_bus(2, 8, in_container=True)
+    meant = notices.fewer_than_on_bus(2, 8, hidden=True)
     assert meant is not None and meant["severity"] == "info"
     assert notices.fewer_than_on_bus(8, 8) is None
     assert notices.fewer_than_on_bus(8, None) is None

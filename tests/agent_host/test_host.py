@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -122,6 +123,18 @@ def test_a_dead_share_delays_nobody_and_is_asked_once(
     assert asked == ["/dead"]
     back.set()
     assert wait_until(lambda: "total_bytes" in (reader.read() or [{}])[0], time.sleep)
+
+
+def test_a_mount_point_whose_name_is_no_text(tmp_path: Path) -> None:
+    """It has figures, and a name that can be written."""
+    place = tmp_path / os.fsdecode(b"disk\xff\x1b[31m")
+    place.mkdir()
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self/mounts").write_bytes(b"/dev/sdx " + os.fsencode(place) + b" ext4 rw 0 0\n")
+    (disk,) = disks.DiskReader(str(tmp_path)).read() or []
+    assert "total_bytes" in disk
+    assert str(disk["mount"]).startswith(str(tmp_path)) and str(disk["mount"]).isprintable()
+    str(disk["mount"]).encode()
 
 
 def test_the_machine_describes_itself() -> None:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
-import sys
+from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from gpuwatch import wire
-from tests.parts import missing
+from tests.agent.pythons import VERSIONS, all_at_work, interpreter
 
 AGENT = Path(__file__).resolve().parents[2] / "gpuwatch/agent"
-VERSIONS = [f"3.{minor}" for minor in range(6, 14)]
 
 SMOKE = """
 import json, os, subprocess, sys, types
@@ -43,28 +41,23 @@ child.communicate(b"\\n")
 """
 
 
-def interpreter(version: str) -> str:
-    """A Python of this version on PATH or under pyenv, else skip (or fail where all are required)."""
-    if sys.version_info[:2] == tuple(int(part) for part in version.split(".")):
-        return sys.executable
-    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    for folder in sorted(pyenv.glob(version + ".*")):
-        if (folder / "bin/python").exists():
-            return str(folder / "bin/python")
-    found = shutil.which("python" + version)
-    if found is None:
-        missing(f"no Python {version} here")
-    return found or ""
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_the_readers_run(version: str) -> None:
-    done = subprocess.run(
+def run(version: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
         [interpreter(version), "-I", "-B", "-W", "error::SyntaxWarning", "-c", SMOKE, str(AGENT)],
         capture_output=True,
         check=False,
         timeout=60,
     )
+
+
+@pytest.fixture(scope="module")
+def runs() -> Iterator[dict[str, Future[subprocess.CompletedProcess[bytes]]]]:
+    yield from all_at_work(run)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_readers_run(version: str, runs: dict[str, Future[subprocess.CompletedProcess[bytes]]]) -> None:
+    done = runs[version].result()
     assert done.returncode == 0, done.stderr.decode()
     told = json.loads(done.stdout)
     assert told["machine"]["python"].startswith(version + ".")

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import subprocess
@@ -15,32 +14,11 @@ import pytest
 
 from gpuwatch import wire
 from gpuwatch.agent.kernel_log import MAX_EVENTS, KernelLog, gather
-from tests.agent_host.trees import Clock, wait_until
+from tests.agent_host.trees import UPTIME, Clock, Kmsg, wait_until
 
-NOW, UPTIME = 1_700_000_000.0, 200_000.0
+NOW = 1_700_000_000.0
 ROOT = Path(__file__).resolve().parents[2]
 XID = "NVRM: Xid (PCI:0000:{bus}:00): {code}, pid=1234, name=python3, something"
-
-
-class Kmsg:
-    """A packet-mode pipe: like /dev/kmsg it gives one record a read."""
-
-    def __init__(self, path: Path) -> None:
-        os.mkfifo(path)
-        keep = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        self.path = str(path)
-        self.sequence = 0
-        self.open()
-        os.close(keep)
-
-    def open(self) -> None:
-        self.writer = os.open(self.path, os.O_WRONLY)
-        fcntl.fcntl(self.writer, fcntl.F_SETFL, os.O_DIRECT)
-
-    def say(self, text: str, ago: float = 0.0) -> None:
-        self.sequence += 1
-        stamp = int((UPTIME - ago) * 1e6)
-        os.write(self.writer, f"4,{self.sequence},{stamp},-;{text}\n SUBSYSTEM=pci\n".encode())
 
 
 @pytest.fixture

@@ -1,9 +1,13 @@
-"""Builds small /proc and /sys trees."""
+"""Builds small /proc and /sys trees, and a kernel log to write into."""
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+
+UPTIME = 200_000.0
 
 
 def write(root: Path, files: Mapping[str, str]) -> Path:
@@ -56,3 +60,24 @@ def wait_until(condition: Callable[[], bool], pause: Callable[[float], None], tr
             return True
         pause(0.05)
     return condition()
+
+
+class Kmsg:
+    """A packet-mode pipe: like /dev/kmsg it gives one record a read."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        keep = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        self.path = str(path)
+        self.sequence = 0
+        self.open()
+        os.close(keep)
+
+    def open(self) -> None:
+        self.writer = os.open(self.path, os.O_WRONLY)
+        fcntl.fcntl(self.writer, fcntl.F_SETFL, os.O_DIRECT)
+
+    def say(self, text: str, ago: float = 0.0) -> None:
+        self.sequence += 1
+        stamp = int((UPTIME - ago) * 1e6)
+        os.write(self.writer, f"4,{self.sequence},{stamp},-;{text}\n SUBSYSTEM=pci\n".encode())

@@ -72,12 +72,13 @@ def test_a_crash_restores_the_terminal_and_says_what_happened(wide: Terminal) ->
     assert "a fault planted by the test" in wide.screen()
 
 
-def test_term_restores_the_terminal(wide: Terminal, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_in_order(wide: Terminal, tmp_path: Path, number: signal.Signals) -> None:
     pid_file = tmp_path / "pid"
     start(wide, f"sh -c 'echo $$ > {pid_file}; exec {GPUWATCH} --demo'")
     wide.wait_for("DEMO")
-    os.kill(int(pid_file.read_text()), signal.SIGTERM)
-    ended(wide)
+    os.kill(int(pid_file.read_text()), number)
+    assert ended(wide) == 128 + number
 
 
 def test_this_machine(wide: Terminal) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import struct
 import subprocess
+import tempfile
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 SOURCES = ("control.c", "device.c", "fields.c", "activity.c")
@@ -14,20 +16,28 @@ _ROW = struct.Struct("=56s65Q")
 
 
 def build(folder: Path, *, old_driver: bool = False) -> Path:
-    """Compile the library into `folder` and give the folder back, for LD_LIBRARY_PATH.
+    """Put the library into `folder` and give the folder back, for LD_LIBRARY_PATH; compiled once a process.
 
     Raises:
         subprocess.CalledProcessError: the compiler refused; its words are in `stderr`.
     """
-    here = Path(__file__).parent
     folder.mkdir(parents=True, exist_ok=True)
-    flags = ["-DOLD_DRIVER"] if old_driver else []
-    subprocess.run(
-        ["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-pthread", *flags,
-         f"-Wl,-soname,{SONAME}", "-o", str(folder / SONAME), *(str(here / name) for name in SOURCES)],
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
+    (folder / SONAME).write_bytes(_compiled(old_driver))
     return folder
+
+
+@cache
+def _compiled(old_driver: bool) -> bytes:
+    here = Path(__file__).parent
+    flags = ["-DOLD_DRIVER"] if old_driver else []
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / SONAME
+        subprocess.run(
+            ["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-pthread",
+             *flags, f"-Wl,-soname,{SONAME}", "-o", str(made), *(str(here / name) for name in SOURCES)],
+            check=True, capture_output=True, text=True,
+        )  # fmt: skip
+        return made.read_bytes()
 
 
 class FakeNvml:

@@ -79,10 +79,11 @@ int nvmlDeviceGetPciInfo_v3(struct device *d, struct pci *pci)
 {
     ENTER(d);
     memset(pci, 0, sizeof *pci);
-    pci->bus = 0x10u + (unsigned)d->gpu;
+    pci->domain = (unsigned)setting(d->gpu, "domain", 0);
+    pci->bus = (unsigned)setting(d->gpu, "bus", 0x10 + d->gpu);
     pci->id = 0x233010de;
-    snprintf(pci->legacy, sizeof pci->legacy, "0000:%02X:00.0", pci->bus);
-    snprintf(pci->bus_id, sizeof pci->bus_id, "00000000:%02X:00.0", pci->bus);
+    snprintf(pci->legacy, sizeof pci->legacy, "%04X:%02X:00.0", pci->domain & 0xFFFF, pci->bus & 0xFF);
+    snprintf(pci->bus_id, sizeof pci->bus_id, "%08X:%02X:00.0", pci->domain, pci->bus);
     return OK;
 }
 

@@ -11,7 +11,8 @@
  *   error GPU CODE CALL        the call returns this nvmlReturn_t
  *   field GPU FIELD CODE       this field of nvmlDeviceGetFieldValues carries this nvmlReturn
  *   raw GPU FIELD VALUE        this field carries this 64-bit value
- *   set GPU NAME VALUE         utilization memory_utilization memory_used temperature power_mw sm_clock reasons encoder decoder
+ *   set GPU NAME VALUE         utilization memory_utilization memory_used temperature power_mw sm_clock reasons encoder decoder,
+ *                              domain bus (of the PCI address)
  *   process GPU PID BYTES KIND SM     KIND is compute, graphics or mps; SM is a percentage, -1 for no sample
  *   xid GPU CODE SERIAL        an Xid event; each new serial number is told once
  *   mig GPU N                  MIG mode with N instances

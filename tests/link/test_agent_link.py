@@ -40,14 +40,18 @@ def start() -> Iterator[Start]:
     opened: list[tuple[AgentLink, Switchboard]] = []
 
     def begin(
-        dialer: Dialer = dial_local, spec: NodeSpec = SPEC, main: str = MAIN, **timing: float
+        dialer: Dialer = dial_local,
+        spec: NodeSpec = SPEC,
+        main: str = MAIN,
+        retry: RetryPace = QUICK,
+        **timing: float,
     ) -> tuple[AgentLink, Watcher]:
         inbox = Inbox()
         board = Switchboard(
             inbox,
             interval_s=0.1,
             timing=replace(CallTiming(), **timing),
-            retry=QUICK,
+            retry=retry,
             modules=stub_agent(main),
         )
         link = AgentLink(spec, dialer, board)
@@ -128,9 +132,10 @@ def test_a_killed_agent_is_noticed_at_once_and_dialled_again(start: Start) -> No
 def test_a_stopped_agent_goes_on_when_it_is_continued_in_time(start: Start) -> None:
     _, watcher = start(silence_s=60.0)
     pid = watcher.next(Hello).pid
+    before = watcher.next(Sample).seq
     os.kill(pid, signal.SIGSTOP)
     until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED, "the stop")
-    before = watcher.next(Sample).seq
+    before = max([before, *(a.what.seq for a in watcher.drain() if isinstance(a.what, Sample))])
     os.kill(pid, signal.SIGCONT)
     while watcher.next(Sample).seq <= before + 3:
         pass
@@ -195,6 +200,22 @@ def test_a_command_that_refuses_is_quoted_with_a_remedy(start: Start, script: st
     assert words in lost.reason
     assert lost.attempt == 1
     assert watcher.lost().attempt == 2
+
+
+def test_a_child_that_left_its_stdout_to_another_process_counts_as_gone(start: Start) -> None:
+    dialer, spec = _sh("(while :; do echo noise; sleep 0.1; done) & exit 3")
+    _, watcher = start(dialer, spec, start_s=3600.0)
+    assert 'the node said "noise / noise"' in watcher.lost().reason
+    watcher.lost()
+
+
+def test_a_wait_is_cut_short_on_request(start: Start) -> None:
+    dialer, spec = _sh("exit 1")
+    link, watcher = start(dialer, spec, retry=RetryPace(first_s=3600.0, most_s=3600.0))
+    for attempt in (1, 2):
+        assert watcher.lost().attempt == attempt
+        link.retry()
+    assert watcher.lost().attempt == 3
 
 
 def test_no_python_is_final_and_names_the_remedy(start: Start, tmp_path: Path) -> None:

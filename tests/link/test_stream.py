@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuwatch.link.bounds import NOISE_LIMIT_BYTES, StreamError
 from gpuwatch.link.inbox import Refused
-from gpuwatch.link.stream import NOISE_LIMIT_BYTES, FrameStream, Item, Started, StreamError, StreamLimits
+from gpuwatch.link.stream import FrameStream, Item, Started, StreamLimits
 from gpuwatch.wire import MAX_LINE_BYTES, Bye, Reply, Sample
 
 NONCE = "00c0ffee00c0ffee"

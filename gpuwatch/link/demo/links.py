@@ -45,6 +45,9 @@ class DemoLink:
         """Answer as an agent would; False while the node is not live."""
         return self._pump.answer(self, request)
 
+    def retry(self) -> None:
+        """Nothing: a demo link never waits for another attempt."""
+
     def close(self) -> None:
         """Leave the pump; the last one ends its thread."""
         self._pump.remove(self)

@@ -66,7 +66,7 @@ class FleetScreen(LiveScreen):
     def arrange_parts(self) -> None:
         """The map gets what it needs, but leaves the table its share."""
         cockpit = self.cockpit
-        self.shown.refresh(cockpit.overview, list(cockpit.scene.fleet.nodes), cockpit.scene.now)
+        self.shown.refresh(cockpit.overview, cockpit.scene.fleet.nodes, cockpit.scene.now)
         body = self.size.height - FRAME_LINES - bool(self.filter_bar.display)
         table = min(len(self.shown.views) + 1, max(4, body * 4 // 10))
         self.heat.room = max(3, body - table)

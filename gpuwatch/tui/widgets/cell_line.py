@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.segment import Segment
 
 from gpuwatch.fleet.metrics import METRICS, power_limit_w
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.fleet.quantities import MEMORY, seconds_text
-from gpuwatch.tui.look import Look, clean
+from gpuwatch.tui.look import Look, clean, fit
 from gpuwatch.tui.overview import NodeView
 from gpuwatch.tui.widgets.heat_map import HeatMap
 from gpuwatch.tui.widgets.lines import Page, Row
+from gpuwatch.tui.words import link_words, trouble_of
 
 
 def memory_text(used: float | None, total: float | None) -> str:
@@ -41,18 +43,6 @@ def ranks_on(node: Node, uuid: str) -> list[int]:
     )
 
 
-def trouble_of(gpu: Gpu, now: float) -> str:
-    """In words, when the GPU does not answer."""
-    if gpu.state == "stuck":
-        lasted = gpu.stuck_s(now)
-        return f"STUCK in {gpu.stuck_in or 'a driver call'} for {seconds_text(lasted or 0.0)}"
-    if gpu.state == "lost":
-        age = gpu.age(now)
-        since = "" if age is None else f", last values {seconds_text(age)} old"
-        return f"LOST: {gpu.reason or 'gone'}{since}"
-    return ""
-
-
 def facts(gpu: Gpu, node: Node, now: float) -> list[tuple[str, str]]:
     """(word, value) pairs, the most wanted first."""
     fast = gpu.fast
@@ -75,14 +65,21 @@ def facts(gpu: Gpu, node: Node, now: float) -> list[tuple[str, str]]:
     return [(word, value) for word, value in found if value]
 
 
+def _without_gpus(view: NodeView, now: float) -> str:
+    if view.node.hello is None:
+        return link_words(view.node, now) or "not heard yet"
+    return "this node has no NVIDIA GPU; its host is watched (enter shows it)"
+
+
 def line_for(chosen: tuple[NodeView, Gpu | None] | None, now: float, width: int, look: Look) -> Row:
     """The whole line."""
     if chosen is None:
         return (Segment(" no GPU is shown", look.dim),)
     view, gpu = chosen
     if gpu is None:
-        word = "has never been seen" if view.gpus else "not known yet"
-        return (Segment(f" {clean(view.name)}", look.strong), Segment(f"  this GPU {word}", look.dim))
+        words = "this GPU has never been seen" if view.gpus else _without_gpus(view, now)
+        name = f" {clean(view.name)}  "
+        return (Segment(name, look.strong), Segment(fit(words, max(1, width - cell_len(name))), look.dim))
     parts = [Segment(f" {clean(view.name)} GPU {gpu.info.index} ", look.strong)]
     if trouble := trouble_of(gpu, now):
         parts.append(Segment(f" {clean(trouble)} ", look.badge["critical"]))

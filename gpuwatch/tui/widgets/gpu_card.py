@@ -13,8 +13,9 @@ from gpuwatch.fleet.quantities import seconds_text
 from gpuwatch.tui.graphs import bar, sparkline
 from gpuwatch.tui.look import Look, Severity, clean, fit
 from gpuwatch.tui.overview import NodeView
-from gpuwatch.tui.widgets.cell_line import memory_of, power_text, ranks_on, trouble_of
+from gpuwatch.tui.widgets.cell_line import memory_of, power_text, ranks_on
 from gpuwatch.tui.widgets.lines import Row
+from gpuwatch.tui.words import trouble_of
 
 Shape: TypeAlias = Literal["line", "pair", "card"]
 LINES: dict[Shape, int] = {"line": 1, "pair": 2, "card": 8}

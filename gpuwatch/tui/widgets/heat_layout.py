@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 Labels: TypeAlias = Literal["each", "first"]
@@ -13,6 +13,8 @@ CELL_WIDTHS: tuple[tuple[int, Labels], ...] = (
 )  # fmt: skip
 """From roomy to dense: cells of a GPU, and whether every node or only the first of a line is named."""
 LONGEST_LABEL = 24
+USUAL_GPUS = 8
+"""Room that is kept for the GPUs of nodes that have not told of any yet."""
 LEGIBLE_CELL = 3
 """Cells that hold a whole number; of these the layout that fills the width best is taken."""
 
@@ -30,12 +32,20 @@ class Block:
 
 @dataclass(frozen=True)
 class HeatLayout:
-    """The whole map: lines of blocks."""
+    """The whole map: lines of blocks. Places are given in lines of blocks, not of the screen."""
 
     cell: int
     labels: Labels
     label_width: int
+    span: int
+    """Columns of the longest run of cells that a block can have."""
     lines: list[list[Block]]
+    tall: int = 1
+    """Lines of the screen that one line of blocks takes."""
+
+    def height(self) -> int:
+        """Lines of the screen in all."""
+        return len(self.lines) * self.tall
 
     def used_width(self) -> int:
         """Columns that the widest line takes."""
@@ -60,6 +70,8 @@ class HeatLayout:
             gpu = block.start + (x - block.x) // self.cell
             if block.x <= x and gpu < block.stop:
                 return block.node, gpu
+            if block.start == block.stop and block.x <= x < block.x + self.span:
+                return block.node, 0
         return None
 
 
@@ -67,7 +79,7 @@ def _build(names: Sequence[str], counts: Sequence[int], width: int, cell: int, l
     label = min(LONGEST_LABEL, max((len(name) for name in names), default=0)) + 3
     label = min(label, max(4, width // 2))
     gap = 1 if labels == "first" else 2
-    most = max(counts, default=1) or 1
+    most = max(counts, default=0) or USUAL_GPUS
     per_line = max(1, min(most, (width - label) // cell))
     if labels == "each":
         pitch = label + per_line * cell + gap
@@ -86,13 +98,20 @@ def _build(names: Sequence[str], counts: Sequence[int], width: int, cell: int, l
         [Block(*piece, x) for piece, x in zip(pieces[at : at + across], starts, strict=False)]
         for at in range(0, len(pieces), across)
     ]
-    return HeatLayout(cell, labels, label, lines)
+    return HeatLayout(cell, labels, label, per_line * cell, lines)
 
 
 def arrange(
-    names: Sequence[str], counts: Sequence[int], width: int, height: int, zoom: int | None = None
+    names: Sequence[str],
+    counts: Sequence[int],
+    width: int,
+    height: int,
+    zoom: int | None = None,
+    spare: int = 0,
 ) -> HeatLayout:
     """The roomiest layout that fits `width` x `height` cells, or the densest one, which then scrolls.
+
+    Its lines are doubled where twice their number is at most `spare`, the lines that nobody else needs.
 
     Args:
         names: the nodes' names, in order.
@@ -100,9 +119,17 @@ def arrange(
         width: of the map.
         height: lines that are to be had.
         zoom: an index into `CELL_WIDTHS` to use instead.
+        spare: lines that may be taken for taller cells.
     """
     if zoom is not None:
         return _build(names, counts, width, *CELL_WIDTHS[zoom])
+    layout = _fitting(names, counts, width, height)
+    return (
+        replace(layout, tall=2) if layout.cell >= LEGIBLE_CELL and len(layout.lines) * 2 <= spare else layout
+    )
+
+
+def _fitting(names: Sequence[str], counts: Sequence[int], width: int, height: int) -> HeatLayout:
     layouts = [_build(names, counts, width, cell, labels) for cell, labels in CELL_WIDTHS]
     fitting = [layout for layout in layouts if len(layout.lines) <= height]
     legible = [layout for layout in fitting if layout.cell >= LEGIBLE_CELL]

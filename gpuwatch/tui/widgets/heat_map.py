@@ -8,13 +8,15 @@ from typing import ClassVar
 from rich.segment import Segment
 from rich.style import Style
 
-from gpuwatch.fleet.metrics import HEAT_METRICS, METRICS, Metric
+from gpuwatch.fleet.metrics import HEAT_METRICS, METRICS
 from gpuwatch.fleet.node import Gpu
-from gpuwatch.tui.look import Look, fit
+from gpuwatch.tui.look import fit
 from gpuwatch.tui.overview import NodeView
 from gpuwatch.tui.shown import Shown
+from gpuwatch.tui.widgets.heat_cells import Cell, CellPainter
 from gpuwatch.tui.widgets.heat_layout import CELL_WIDTHS, Block, HeatLayout, arrange
 from gpuwatch.tui.widgets.lines import Picker, Row
+from gpuwatch.tui.words import absent_words
 
 MEANINGS = {
     "util": "% of the time in which a kernel ran",
@@ -24,38 +26,6 @@ MEANINGS = {
     "tensor": "% of the time tensor cores worked",
     "age": "seconds since it was read",
 }
-
-
-def number_text(value: float, level: float | None, width: int) -> str:
-    """A value in 1 to 7 cells; one holds the tenth of the scale, in two or three 99 stands for more too."""
-    if width == 1:
-        return "." if level is None else str(max(0, min(9, int(level * 10))))
-    if width < 4:
-        return f"{min(value, 99):>{width}.0f}"
-    return f"{min(value, 999):>3.0f}".center(width)
-
-
-def cell(gpu: Gpu, view: NodeView, metric: Metric, now: float, width: int, look: Look) -> tuple[str, Style]:
-    """The text and style of one GPU's cell."""
-    if gpu.state == "lost":
-        return look.glyphs.lost.center(width), look.badge["critical"]
-    if gpu.state == "stuck":
-        return look.glyphs.stuck.center(width), look.badge["warning"]
-    value = metric.read(gpu, now)
-    if view.state != "live":
-        text = f"{min(value, 999):.0f}" if value is not None and width > 3 else ""
-        return f"{text}{look.glyphs.stale}".center(width), look.stale
-    if value is None:
-        return look.glyphs.missing.center(width), look.dim
-    low, high = metric.scale(gpu) or (0.0, 0.0)
-    level = (value - low) / (high - low) if high > low else None
-    text, style = number_text(value, level, width), look.heat(level)
-    severity = view.gpu_severity[gpu.info.uuid]
-    if severity not in ("warning", "critical"):
-        return text, style
-    if width > 3:
-        text = f"{min(value, 999):>3.0f}{look.glyph(severity)}".center(width)
-    return text, look.badge[severity]
 
 
 class HeatMap(Picker):
@@ -71,28 +41,48 @@ class HeatMap(Picker):
         self.zoom: int | None = None
         self.room = 8
         """Lines that the map may take; the screen sets it."""
+        self.spare = 0
+        """Lines that it may take for taller cells, for nobody else needs them; the screen sets it."""
         self.place = (0, 0)
         """(node, GPU) of the cursor."""
         self.layout_now: HeatLayout = arrange([], [], 80, 1)
         self._shape: Hashable = None
-        self._kept: dict[tuple[str, int], tuple[NodeView, Hashable, list[Segment]]] = {}
+        self._counts: list[int] = []
+        self._counted: list[NodeView] | None = None
+        self._painter: CellPainter  # `prepare` makes it
+        self._painted_for: Hashable = None
+        self._kept: dict[tuple[str, int], tuple[NodeView, list[Segment]]] = {}
 
     # ---- what is shown
 
     def counts(self) -> list[int]:
         """Cells of each node: GPUs that are known, and those that should be there."""
-        return [max(len(view.gpus), view.expected) for view in self.shown.views]
+        if self._counted is not self.shown.views:
+            self._counted = self.shown.views
+            self._counts = [view.cells for view in self.shown.views]
+        return self._counts
 
     def prepare(self) -> None:
         """Lay the map out again when the nodes, their GPUs or the room changed."""
-        names, counts = [view.name for view in self.shown.views], self.counts()
-        shape = (tuple(names), tuple(counts), self.columns, self.room, self.zoom)
-        if shape == self._shape:
-            return
-        self._shape = shape
-        self.layout_now = arrange(names, counts, max(10, self.columns), max(1, self.room - 1), self.zoom)
-        self._clamp()
-        self._to_a_match()
+        names, counts = self.shown.names, self.counts()
+        shape = (names, tuple(counts), self.columns, self.room, self.spare, self.zoom)
+        if shape != self._shape:
+            self._shape = shape
+            width, height = max(10, self.columns), max(1, self.room - 1)
+            self.layout_now = arrange(names, counts, width, height, self.zoom, self.spare - 1)
+            self._clamp()
+            self._to_a_match()
+        painted_for = (
+            self.metric.name,
+            self.layout_now.cell,
+            self.shown.version,
+            id(self.look),
+            self._moment(),
+        )
+        if painted_for != self._painted_for:
+            self._painted_for = painted_for
+            self._painter = CellPainter(self.metric, self.layout_now.cell, self.look)
+            self._kept.clear()
 
     def _to_a_match(self) -> None:
         """Put the cursor on the first GPU that the filter left, where it stands on none."""
@@ -109,7 +99,7 @@ class HeatMap(Picker):
 
     def count(self) -> int:
         """The title and the map's lines."""
-        return 1 + len(self.layout_now.lines)
+        return 1 + self.layout_now.height()
 
     def wanted_height(self) -> int:
         """Lines that the map would like to have."""
@@ -120,8 +110,8 @@ class HeatMap(Picker):
         settings = (self.metric.name, self.shown.version, self.shown.gpus is None)
         if line == 0:
             return (settings, len(self.shown.views))
-        blocks = self.layout_now.lines[line - 1]
-        nodes = tuple((b.node, (v := self.shown.views[b.node]).node.version, v.state) for b in blocks)
+        blocks = self.layout_now.lines[(line - 1) // self.layout_now.tall]
+        nodes = tuple([self.shown.views[block.node].stamp for block in blocks])
         on_line = blocks and blocks[0].node <= self.place[0] <= blocks[-1].node
         return (
             settings,
@@ -135,24 +125,30 @@ class HeatMap(Picker):
         """The half second, where cells depend on the time itself: ages, and filters that may ask for them."""
         return int(self.scene.now * 2) if self.metric.name == "age" or self.shown.narrowed else 0
 
+    def forget(self) -> None:
+        """Make every cell afresh at the next painting, as if every value were new."""
+        self._kept.clear()
+
     # ---- painting
 
     def row(self, line: int, width: int) -> Row:
         """The title, or a line of blocks."""
         if line == 0:
             return self._title(width)
+        number, below = divmod(line - 1, self.layout_now.tall)
         out: list[Segment] = []
         x = 0
-        for position, block in enumerate(self.layout_now.lines[line - 1]):
+        for position, block in enumerate(self.layout_now.lines[number]):
             view = self.shown.views[block.node]
             if self.layout_now.labels == "each" or position == 0:
-                label = self._label(view, block)
                 start = block.x - self.layout_now.label_width
-                out += [Segment(" " * (start - x)), *label]
+                out += [Segment(" " * (start - x)), *self._label(view, block)]
             else:
                 out.append(Segment(" " * (block.x - x)))
             out += self._cells_of(view, block)
-            x = block.x + (block.stop - block.start) * self.layout_now.cell
+            x = block.x + max(1, block.stop - block.start) * self.layout_now.cell
+        if below:
+            return tuple(Segment(" " * s.cell_length, s.style) for s in out)
         return tuple(out)
 
     def _label(self, view: NodeView, block: Block) -> list[Segment]:
@@ -176,37 +172,46 @@ class HeatMap(Picker):
         """The cells of a block, kept until its node moves: a frame of a large fleet changes few of them."""
         if block.node == self.place[0]:
             return self._cells(view, block)
-        stamp = (self.metric.name, self.layout_now.cell, self.shown.version, id(self.look), self._moment())
         kept = self._kept.get((view.name, block.start))
-        if kept is None or kept[0] is not view or kept[1] != stamp:
-            kept = (view, stamp, self._cells(view, block))
+        if kept is None or kept[0] is not view:
+            kept = (view, self._cells(view, block))
             self._kept[view.name, block.start] = kept
-        return kept[2]
+        return kept[1]
 
     def _cells(self, view: NodeView, block: Block) -> list[Segment]:
-        cell_width, look, now = self.layout_now.cell, self.look, self.scene.now
-        runs: list[tuple[str, Style]] = []
-        for index in range(block.start, block.stop):
-            text, style = self._one(view, index, cell_width, look, now)
+        if not view.cells:
+            return self._words(view, block)
+        runs: list[Cell] = []
+        for index, (text, style) in enumerate(self._made(view, block), block.start):
             if (block.node, index) == self.place:
-                style = look.pointer if self.has_focus else style + Style(underline=True, bold=True)
-                runs.append((text, style))
-                runs.append(("", Style()))
+                over = self.look.pointer if self.has_focus else style + Style(underline=True, bold=True)
+                runs += [(text, over), ("", Style())]
             elif runs and runs[-1][1] is style:
                 runs[-1] = (runs[-1][0] + text, style)
             else:
                 runs.append((text, style))
         return [Segment(text, style) for text, style in runs if text]
 
-    def _one(self, view: NodeView, index: int, width: int, look: Look, now: float) -> tuple[str, Style]:
-        if index >= len(view.gpus):
-            if view.gpus or view.state == "lost":
-                return look.glyphs.lost.center(width), look.severity["critical"]
-            return look.glyphs.missing.center(width), look.dim
-        gpu = view.gpus[index]
-        if self.shown.gpus is not None and gpu.info.uuid not in self.shown.gpus:
-            return look.glyphs.missing.center(width), look.track
-        return cell(gpu, view, self.metric, now, width, look)
+    def _made(self, view: NodeView, block: Block) -> list[Cell]:
+        painter, wanted = self._painter, self.shown.gpus
+        gpus = view.gpus[block.start : block.stop]
+        cells = painter.cells(view, gpus, self.scene.now)
+        if wanted is not None:
+            cells = [
+                cell if gpu.info.uuid in wanted else painter.left_out
+                for gpu, cell in zip(gpus, cells, strict=True)
+            ]
+        absent = painter.never_seen if view.gpus or view.state == "lost" else painter.missing
+        return cells + [absent] * (block.stop - block.start - len(cells))
+
+    def _words(self, view: NodeView, block: Block) -> list[Segment]:
+        """Why a node has no cell; one cell where the map is too dense for words."""
+        width = self.layout_now.cell if self.layout_now.labels == "first" else self.layout_now.span
+        here = block.node == self.place[0] and self.has_focus
+        style = self.look.pointer if here else self.look.dim
+        words = absent_words(view.node)
+        text = fit(words, width) if width > 3 else self.look.glyph("unknown").center(width)
+        return [Segment(text, style)]
 
     def _title(self, width: int) -> Row:
         look, glyphs = self.look, self.look.glyphs
@@ -258,8 +263,8 @@ class HeatMap(Picker):
         return view, view.gpus[self.place[1]] if self.place[1] < len(view.gpus) else None
 
     def items(self) -> int:
-        """Every cell."""
-        return sum(self.counts())
+        """Every cell; a node without one is a thing too."""
+        return sum(max(1, cells) for cells in self.counts())
 
     def _clamp(self) -> None:
         counts = self.counts()
@@ -273,7 +278,7 @@ class HeatMap(Picker):
         self._clamp()
         found = self.layout_now.block_of(*self.place)
         if found:
-            self.show_line(found[0] + 1)
+            self.show_line(found[0] * self.layout_now.tall + 1, span=self.layout_now.tall)
         self.pull()
         self.post_message(self.Moved(self))
 
@@ -303,7 +308,7 @@ class HeatMap(Picker):
 
     def action_pages(self, pages: float) -> None:
         """A page of lines."""
-        self.action_move(0, int(pages * self.page()))
+        self.action_move(0, int(pages * self.page() / self.layout_now.tall))
 
     def action_ends(self, item: int) -> None:
         """The first or the last GPU."""
@@ -312,7 +317,7 @@ class HeatMap(Picker):
 
     def click(self, line: int, x: int, *, twice: bool) -> None:
         """Put the cursor on a cell; open it on the second click."""
-        hit = self.layout_now.hit(line - 1, x)
+        hit = self.layout_now.hit((line - 1) // self.layout_now.tall, x) if line else None
         if hit is None:
             return
         if hit == self.place and twice:

@@ -47,6 +47,8 @@ class Lines(ScrollView):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - textual's name
         super().__init__(id=id, classes=classes)
         self._painted: dict[int, Hashable] = {}
+        self._ground: Style | None = None
+        """The style under every line; textual walks up the tree to find it, so it is asked once a frame."""
         self.rows_painted = 0
         """Lines painted so far; tests count them."""
 
@@ -94,6 +96,7 @@ class Lines(ScrollView):
 
     def pull(self) -> int:
         """Repaint what moved since it was last painted; returns the number of lines."""
+        self._ground = None
         self.prepare()
         count = self.count()
         if self.virtual_size.height != count:
@@ -119,12 +122,13 @@ class Lines(ScrollView):
     def render_line(self, y: int) -> Strip:
         """Textual's call for one line of the screen."""
         self.rows_painted += 1
+        ground = self._ground = self._ground or self.rich_style
         line, width = self._line_at(y), self.columns
         if line >= self.count():
             self._painted[y] = (line, None)
-            return Strip.blank(width, self.rich_style)
+            return Strip.blank(width, ground)
         self._painted[y] = (line, self.key(line))
-        return Strip(self.row(line, width)).adjust_cell_length(width).apply_style(self.rich_style)
+        return Strip(self.row(line, width)).adjust_cell_length(width).apply_style(ground)
 
     def on_resize(self) -> None:
         """A new size: everything is worked out again."""
@@ -135,6 +139,7 @@ class Lines(ScrollView):
         """The theme changed."""
         super().notify_style_update()
         self._painted.clear()
+        self._ground = None
 
     def show_line(self, line: int, *, span: int = 1) -> None:
         """Scroll just so far that `span` lines from `line` on can be seen."""

@@ -29,6 +29,7 @@ class NodeTable(Picker):
         self.falling = False
         self.views: list[NodeView] = []
         self._columns: list[tuple[Column, int]] = []
+        self._chosen_for: tuple[tuple[str, ...], int] | None = None
         self._node = ""
 
     def prepare(self) -> None:
@@ -38,12 +39,13 @@ class NodeTable(Picker):
             column = next(c for c in COLUMNS if c.name == self.sort_name)
             views = sorted(views, key=lambda view: column.sort(view, now), reverse=self.falling)
         self.views = views
-        names = max((cell_len(clean(view.name)) for view in views), default=4)
-        self._columns = choose(self.columns, min(24, max(6, names)))
-        for index, view in enumerate(views):
-            if view.name == self._node:
-                self.at = index
+        if (self.shown.names, self.columns) != self._chosen_for:
+            self._chosen_for = self.shown.names, self.columns
+            names = max((cell_len(clean(name)) for name in self.shown.names), default=4)
+            self._columns = choose(self.columns, min(24, max(6, names)))
         self.at = max(0, min(self.at, len(views) - 1))
+        if views and views[self.at].name != self._node:
+            self.at = next((index for index, view in enumerate(views) if view.name == self._node), self.at)
 
     def count(self) -> int:
         """The heading and the nodes."""

@@ -1,0 +1,48 @@
+"""Which process holds which GPU, remembered over the time in which a GPU does not answer."""
+
+from .process_table import read_stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+
+class Holders(object):
+    """Told by the emitter, asked by the node's thread: a silent GPU stays joined to its rank."""
+
+    def __init__(self, proc="/proc"):
+        # type: (str) -> None
+        self._proc = proc
+        self._told = {}  # type: dict[str, dict[int, dict[str, Any] | None]]
+        """UUID -> pid -> hold; None: it held the GPU when that last answered. Replaced as a whole."""
+        self._starts = {}  # type: dict[int, int | None]
+
+    def tell(self, uuid, holds):
+        # type: (str, dict[int, dict[str, Any]]) -> None
+        """What a GPU says of its processes: pid -> keys of `wire.ProcessGpu` but `uuid`."""
+        self._told = dict(self._told, **{uuid: holds})
+
+    def fall_silent(self, uuid):
+        # type: (str) -> None
+        """This GPU does not answer: its processes stay, what they use is not known any more."""
+        before = self._told.get(uuid, {})
+        if any(hold is not None for hold in before.values()):
+            self._told = dict(self._told, **{uuid: dict.fromkeys(before)})
+
+    def by_pid(self):
+        # type: () -> dict[int, list[dict[str, Any]]]
+        """By pid its holds with the keys of `wire.ProcessGpu`; a remembered one while that process lives."""
+        holders = {}  # type: dict[int, list[dict[str, Any]]]
+        starts = {}  # type: dict[int, int | None]
+        for uuid, holds in self._told.items():
+            for pid, hold in holds.items():
+                if pid not in starts:
+                    found = read_stat(self._proc, pid)
+                    starts[pid] = None if found is None else found.start_ticks
+                if hold is not None:
+                    self._starts[pid] = starts[pid]
+                elif starts[pid] is None or self._starts.setdefault(pid, starts[pid]) != starts[pid]:
+                    continue
+                holders.setdefault(pid, []).append(dict(hold or {}, uuid=uuid))
+        self._starts = {pid: start for pid, start in self._starts.items() if pid in starts}
+        return holders

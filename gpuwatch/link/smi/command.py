@@ -1,0 +1,91 @@
+"""The shell command of the fallback: constant text that every login shell passes on unchanged.
+
+It reads one line `NONCE MILLISECONDS` from stdin, writes the start marker, and then answers every further
+line (a ping) with a block of lines about the host, while `nvidia-smi` writes a row for each GPU beside it.
+It has no timer: the cockpit's pings are its clock, and the end of its stdin is its end.
+"""
+
+from __future__ import annotations
+
+from gpuwatch.link.boot import NO_SMI, START_MARK
+
+COLUMNS = (
+    "timestamp",
+    "index",
+    "uuid",
+    "name",
+    "pci.bus_id",
+    "driver_version",
+    "utilization.gpu",
+    "utilization.memory",
+    "memory.used",
+    "memory.total",
+    "temperature.gpu",
+    "power.draw",
+    "enforced.power.limit",
+    "clocks.sm",
+    "clocks.mem",
+    "pcie.link.gen.current",
+    "pcie.link.width.current",
+)
+"""Known to every nvidia-smi of the last ten years; asked for alone where one does not know the others."""
+MORE_COLUMNS = (
+    *COLUMNS,
+    "pstate",
+    "fan.speed",
+    "clocks_throttle_reasons.active",
+    "clocks.max.sm",
+    "clocks.max.mem",
+    "pcie.link.gen.max",
+    "pcie.link.width.max",
+    "power.default_limit",
+    "power.max_limit",
+    "ecc.errors.corrected.volatile.total",
+    "ecc.errors.uncorrected.volatile.total",
+)
+RESTART_PINGS = 30
+"""An nvidia-smi that ended (a driver that is being reloaded) is started again after so many pings."""
+FASTEST_MS = 200
+_PLACES = "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin:/usr/local/nvidia/bin:/usr/lib/wsl/lib:/opt/bin"
+"""Where nvidia-smi is when a shell that is not interactive has a short PATH."""
+
+# No single quote, backslash or newline, as in the loader, and no `!` but before a space, where csh leaves it
+# alone. SIGPIPE is caught, not ignored: ignored it
+# would be ignored by nvidia-smi too, which then would write into a dead connection for ever.
+_SCRIPT = f"""
+LC_ALL=C; PATH=$PATH:{_PLACES}; export LC_ALL PATH;
+command -v nvidia-smi >/dev/null 2>&1 || {{ echo {NO_SMI}; exit 0; }};
+read -r nonce ms || exit 0;
+p=; n=0; columns={",".join(MORE_COLUMNS)};
+leave() {{ test -n "$p" && kill -9 $p; exit 0; }} 2>/dev/null;
+trap leave HUP INT TERM PIPE;
+smi() {{ exec nice nvidia-smi --query-gpu=$columns --format=csv,noheader,nounits
+ -lms "$ms" </dev/null 2>&1; }};
+echo; echo "{START_MARK} $nonce";
+echo "@at $(date +%s.%N)";
+echo "@pid $$"; echo "@host $(uname -n)"; echo "@kernel $(uname -r)";
+echo "@cpus $(getconf _NPROCESSORS_ONLN 2>/dev/null)";
+read -r line </proc/sys/kernel/random/boot_id && echo "@boot $line";
+set -- /proc/driver/nvidia/gpus/*; test -d "$1" && echo "@bus $#";
+smi & p=$! ;
+while read -r request; do
+echo "@at $(date +%s.%N)";
+read -r line </proc/stat && echo "@cpu $line";
+read -r line </proc/loadavg && echo "@load $line";
+cat /proc/meminfo;
+n=$((n + 1));
+if test -n "$p"; then
+kill -0 $p 2>/dev/null || {{ p=; n=0; echo "@ended $columns"; }};
+elif test $n -ge {RESTART_PINGS} || test $columns = {",".join(MORE_COLUMNS)}; then
+columns={",".join(COLUMNS)}; n=0; smi & p=$! ;
+fi;
+echo "@done $request";
+done;
+leave
+"""
+COMMAND = f"exec /bin/sh -c '{' '.join(_SCRIPT.split())}'"
+
+
+def first_line(nonce: str, interval_s: float) -> bytes:
+    """What the command reads before the pings."""
+    return f"{nonce} {max(FASTEST_MS, round(interval_s * 1000))}\n".encode()

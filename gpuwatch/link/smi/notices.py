@@ -1,0 +1,70 @@
+"""The sentences of a node that has no Python, each with its remedy."""
+
+from __future__ import annotations
+
+from gpuwatch.link.boot import OLDEST_PYTHON
+from gpuwatch.wire import Event, Notice
+
+_OLDEST = ".".join(map(str, OLDEST_PYTHON))
+
+
+def no_python(python: str | None) -> Notice:
+    """Why there is only nvidia-smi, and what is missing for it; `python`: what the hosts file names."""
+    why = f"No Python {_OLDEST} or later here" if python is None else f"No {python} of Python {_OLDEST} here"
+    return Notice(
+        code="no_python",
+        severity="warning",
+        text=f"{why}: nvidia-smi gives the GPUs' figures. Missing: processes, ranks, Xids, NVLink and "
+        "PCIe rates, activity counters, remapped rows, network and disks.",
+        remedy="Install python3, or name an interpreter with `python:` in the hosts file.",
+    )
+
+
+def ended(words: list[str]) -> Notice:
+    """nvidia-smi left; `words` is what it said."""
+    said = " ".join(words) or "it said nothing"
+    return Notice(
+        code="nvidia_smi_failed",
+        severity="critical",
+        text=f"nvidia-smi ended: {said}",
+        remedy="Run nvidia-smi on the node and read the kernel log; it is started again by itself.",
+    )
+
+
+def silent() -> Notice:
+    """nvidia-smi runs and writes nothing; no time in the text, so that it does not change at every tick."""
+    return Notice(
+        code="nvidia_smi_silent",
+        severity="critical",
+        text="nvidia-smi runs and prints nothing: the driver may hang.",
+        remedy="Read the kernel log for Xids; usually only a reboot helps.",
+    )
+
+
+def unknown(name: str, reason: str) -> Notice:
+    """A GPU that was gone before its UUID could be read."""
+    return Notice(
+        code="gpu_missing",
+        severity="critical",
+        text=f"{name} does not answer: {reason}.",
+        remedy="Read the kernel log for Xids and PCIe errors; reset the GPU or reboot the node.",
+    )
+
+
+def lost(t: float, index: int, uuid: str, reason: str) -> Event:
+    """A GPU that answered before and is gone now; `t` is the node's clock."""
+    return Event(
+        t=t,
+        seq=0,
+        event="gpu_lost",
+        severity="critical",
+        title=f"GPU {index} is lost: {reason}",
+        gpu=uuid,
+        remedy="Read the kernel log for Xids and PCIe errors; reset the GPU or reboot the node.",
+        source="agent",
+    )
+
+
+def back(t: float, index: int, uuid: str) -> Event:
+    """A lost GPU that answers again; `t` is the node's clock."""
+    return Event(t=t, seq=0, event="gpu_back", title=f"GPU {index} answers again", gpu=uuid, source="agent")

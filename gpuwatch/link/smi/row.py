@@ -1,0 +1,214 @@
+"""From one row of `nvidia-smi --query-gpu` to the parts of a frame. Pure: text in, facts out.
+
+Where nvidia-smi has no number it writes words in brackets; such a field is left out, never 0.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from gpuwatch.agent.tiers import REASONS
+from gpuwatch.link.smi.command import COLUMNS, MORE_COLUMNS
+from gpuwatch.plain import plain
+from gpuwatch.wire import GpuFast, GpuInfo, GpuMedium, GpuSample, GpuSlow
+
+MIB = 1 << 20
+WORD_LIMIT = 100
+MOST_GPUS = 64
+"""Rows of more GPUs than any node has are refused, so that garbage cannot fill the fleet."""
+_LOST = re.compile(r"gpu is lost|fallen off the bus|requires reset", re.IGNORECASE)
+_UNKNOWN = "[Unknown Error]"
+_NOT_SUPPORTED = frozenset({"[Not Supported]", "[N/A]", "N/A", ""})
+_UUID = re.compile(r"(?:GPU-)?[0-9A-Fa-f-]{8,64}")
+_IDENTITY = frozenset({"timestamp", "index", "uuid", "name", "pci.bus_id", "driver_version"})
+_LAYOUTS = {len(columns): columns for columns in (COLUMNS, MORE_COLUMNS)}
+FIELDS = {
+    "utilization.gpu": "utilization_pct",
+    "utilization.memory": "memory_utilization_pct",
+    "memory.used": "memory_used_bytes",
+    "memory.total": "memory_total_bytes",
+    "temperature.gpu": "temperature_c",
+    "power.draw": "power_w",
+    "enforced.power.limit": "power_limit_w",
+    "clocks.sm": "sm_clock_mhz",
+    "clocks.mem": "memory_clock_mhz",
+    "pcie.link.gen.current": "pcie_gen",
+    "pcie.link.width.current": "pcie_width",
+    "pstate": "performance_state",
+    "fan.speed": "fan_pct",
+    "clocks_throttle_reasons.active": "throttle",
+    "ecc.errors.corrected.volatile.total": "ecc_corrected",
+    "ecc.errors.uncorrected.volatile.total": "ecc_uncorrected",
+}
+"""Column -> the field of `wire.GpuFast`, `GpuMedium` or `GpuSlow` that it fills."""
+
+
+class RowError(ValueError):
+    """A line that begins like a row and is none; the message is safe to show."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One GPU in one round of nvidia-smi, every value as it was written."""
+
+    values: dict[str, str]
+
+    @property
+    def at(self) -> float:
+        """The row's own time stamp as if the node's clock showed UTC, unix seconds."""
+        text = self.values["timestamp"]
+        return datetime.strptime(text, "%Y/%m/%d %H:%M:%S.%f").replace(tzinfo=timezone.utc).timestamp()
+
+    @property
+    def index(self) -> int | None:
+        """The driver's number of the GPU; None when the driver does not say it."""
+        return self._whole("index")
+
+    @property
+    def uuid(self) -> str | None:
+        """None when the driver does not say it."""
+        text = self.values["uuid"]
+        return text if _UUID.fullmatch(text) else None
+
+    @property
+    def bus_id(self) -> str | None:
+        """None when the driver does not say it."""
+        text = self.values["pci.bus_id"]
+        return text if ":" in text else None
+
+    @property
+    def driver(self) -> str | None:
+        """The driver's version."""
+        text = self.values["driver_version"]
+        return text if text[:1].isdigit() else None
+
+    def lost(self) -> str | None:
+        """Why the GPU counts as lost, in nvidia-smi's words; None when it answers.
+
+        A GPU of which not one value can be had, only errors, is lost too.
+        """
+        for text in self.values.values():
+            if _LOST.search(text):
+                return text.strip("[]")
+        measured = [text for column, text in self.values.items() if column not in _IDENTITY]
+        errors = [text for text in measured if text == _UNKNOWN]
+        answered = [text for text in measured if text != _UNKNOWN and text not in _NOT_SUPPORTED]
+        return _UNKNOWN.strip("[]") if errors and not answered else None
+
+    def info(self, uuid: str, index: int) -> GpuInfo:
+        """What does not change about the GPU."""
+        return GpuInfo(
+            uuid=uuid,
+            index=index,
+            name=self.values["name"],
+            bus_id=self.bus_id,
+            memory_total_bytes=self._bytes("memory.total"),
+            power_limit_default_w=self._number("power.default_limit"),
+            power_limit_max_w=self._number("power.max_limit"),
+            sm_clock_max_mhz=self._whole("clocks.max.sm"),
+            memory_clock_max_mhz=self._whole("clocks.max.mem"),
+            pcie_gen_max=self._whole("pcie.link.gen.max"),
+            pcie_width_max=self._whole("pcie.link.width.max"),
+        )
+
+    def sample(self, uuid: str, t: float) -> GpuSample:
+        """The GPU's values; `t` is the row's time on the node's clock, unix seconds."""
+        reason = self.lost()
+        if reason is not None:
+            return GpuSample(uuid=uuid, state="lost", reason=reason)
+        fast = GpuFast(
+            t=t,
+            utilization_pct=self._number("utilization.gpu"),
+            memory_utilization_pct=self._number("utilization.memory"),
+            memory_used_bytes=self._bytes("memory.used"),
+            memory_total_bytes=self._bytes("memory.total"),
+            temperature_c=self._number("temperature.gpu"),
+            power_w=self._number("power.draw"),
+            sm_clock_mhz=self._whole("clocks.sm"),
+            throttle=self._throttle(),
+        )
+        medium = GpuMedium(
+            t=t,
+            memory_clock_mhz=self._whole("clocks.mem"),
+            power_limit_w=self._number("enforced.power.limit"),
+            pcie_gen=self._whole("pcie.link.gen.current"),
+            pcie_width=self._whole("pcie.link.width.current"),
+            performance_state=self._performance_state(),
+            fan_pct=self._number("fan.speed"),
+        )
+        return GpuSample(uuid=uuid, fast=fast, medium=medium, slow=self._slow(t))
+
+    def missing(self) -> dict[str, str]:
+        """Field -> why it has no value, for `wire.GpuSample.missing`."""
+        return {
+            field: _why(text)
+            for column, field in FIELDS.items()
+            if (text := self.values.get(column)) is not None
+            and (text in _NOT_SUPPORTED or not text[:1].isalnum())
+        }
+
+    def _slow(self, t: float) -> GpuSlow | None:
+        if "ecc.errors.corrected.volatile.total" not in self.values:
+            return None
+        return GpuSlow(
+            t=t,
+            ecc_corrected=self._whole("ecc.errors.corrected.volatile.total"),
+            ecc_uncorrected=self._whole("ecc.errors.uncorrected.volatile.total"),
+        )
+
+    def _number(self, column: str) -> float | None:
+        try:
+            value = float(self.values.get(column, ""))
+        except ValueError:
+            return None
+        return value if math.isfinite(value) and value >= 0 else None
+
+    def _whole(self, column: str) -> int | None:
+        value = self._number(column)
+        return None if value is None else round(value)
+
+    def _bytes(self, column: str) -> int | None:
+        value = self._number(column)
+        return None if value is None else round(value * MIB)
+
+    def _throttle(self) -> list[str] | None:
+        try:
+            bits = int(self.values.get("clocks_throttle_reasons.active", ""), 16)
+        except ValueError:
+            return None
+        return [name for bit, name in REASONS if bits & bit]
+
+    def _performance_state(self) -> int | None:
+        found = re.fullmatch(r"P(\d{1,2})", self.values.get("pstate", ""))
+        return None if found is None else int(found[1])
+
+
+def parse_row(line: str) -> Row:
+    """One line of `--format=csv,noheader,nounits`.
+
+    Raises:
+        RowError: as many values as neither `COLUMNS` nor `MORE_COLUMNS` has, or no time stamp first.
+    """
+    values = [plain(text.strip())[:WORD_LIMIT] for text in line.split(",")]
+    columns = _LAYOUTS.get(len(values))
+    if columns is None:
+        raise RowError(f"a row of {len(values)} values from nvidia-smi")
+    row = Row(dict(zip(columns, values, strict=True)))
+    try:
+        _ = row.at
+    except ValueError as error:
+        raise RowError("a row of nvidia-smi without its time") from error
+    if row.index is not None and row.index >= MOST_GPUS:
+        raise RowError(f"a GPU with the number {row.index} from nvidia-smi")
+    return row
+
+
+def _why(text: str) -> str:
+    if text in _NOT_SUPPORTED:
+        return "not_supported"
+    if "permission" in text.lower():
+        return "no_permission"
+    return text.strip("[]").lower()

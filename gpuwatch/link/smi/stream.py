@@ -1,0 +1,81 @@
+"""From the fallback's bytes to frames, with every bound of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuwatch.link.bounds import Allowance, LineSplitter, Refusals, StartFinder, StreamError
+from gpuwatch.link.smi.node import SmiNode
+from gpuwatch.link.stream import Item, Started
+from gpuwatch.plain import plain
+
+LINE_LIMIT_BYTES = 4096
+"""A row has about 300 bytes."""
+LINE_LIMIT_CHARACTERS = 1000
+LINES_PER_S, LINES_BURST = 3_000.0, 20_000.0
+"""64 GPUs and /proc/meminfo five times a second are 600 lines."""
+FRAMES_PER_S, FRAMES_BURST = 100.0, 500.0
+BYTES_PER_S, BYTES_BURST = 1.0 * (1 << 20), 8.0 * (1 << 20)
+
+
+class SmiStream:
+    """An `ItemStream` of the fallback's lines."""
+
+    def __init__(self, nonce: str, interval_s: float, python: str | None) -> None:
+        """Wait for the start marker with this nonce; the rest as in `SmiNode`."""
+        self._start = StartFinder(nonce)
+        self._interval_s = interval_s
+        self._python = python
+        self._node: SmiNode | None = None
+        self._splitter = LineSplitter(LINE_LIMIT_BYTES)
+        self._bytes = Allowance(BYTES_PER_S, BYTES_BURST)
+        self._lines = Allowance(LINES_PER_S, LINES_BURST)
+        self._frames = Allowance(FRAMES_PER_S, FRAMES_BURST)
+        self._refused = Refusals()
+
+    @property
+    def started(self) -> bool:
+        """Whether the start marker came."""
+        return self._start.found
+
+    @property
+    def noise(self) -> str:
+        """What came before the start marker, as it came: clean it before it is shown."""
+        return self._start.noise
+
+    def feed(self, data: bytes, now: float) -> Iterator[Item]:
+        """Take the next bytes; consume the iterator to its end before feeding more.
+
+        Yields:
+            `Started` once, then the frames that the bytes make, then at most one `Refused`.
+
+        Raises:
+            StreamError: endless noise, or more bytes than nvidia-smi ever writes.
+        """
+        if self._node is None:
+            rest = self._start.look(data)
+            if rest is None:
+                return
+            self._node = SmiNode(self._interval_s, self._python, now)
+            yield Started()
+            data = rest
+        if not self._bytes.spend(len(data), now):
+            raise StreamError(
+                f"the node sent more than {BYTES_PER_S / (1 << 20):.0f} MB a second; "
+                "no nvidia-smi does that, so the link was closed"
+            )
+        for line in self._splitter.split(data):
+            self._take(self._node, line, now)
+        if self._frames.spend(1, now):
+            yield from self._node.frames(now)
+        yield from self._refused.due(now)
+
+    def _take(self, node: SmiNode, line: bytes | None, now: float) -> None:
+        if line is None:
+            self._refused.add(f"a line of more than {LINE_LIMIT_BYTES} bytes")
+        elif not self._lines.spend(1, now):
+            self._refused.add(f"more than {LINES_PER_S:.0f} lines a second; the rest was dropped")
+        else:
+            refused = node.take(plain(line.decode("utf-8", "replace").strip())[:LINE_LIMIT_CHARACTERS], now)
+            if refused is not None:
+                self._refused.add(refused)

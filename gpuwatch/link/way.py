@@ -1,0 +1,58 @@
+"""The two ways to learn about a node: an agent, or nvidia-smi where there is no Python for one."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpuwatch import __version__
+from gpuwatch.link.boot import bundle, loader_command
+from gpuwatch.link.carrier import CarrierError
+from gpuwatch.link.stream import FrameStream, ItemStream
+
+
+@dataclass(frozen=True)
+class Way:
+    """What one call starts on a node, and how it understands what comes back."""
+
+    command: str
+    first: bytes
+    """What the command reads before the pings and requests."""
+    stream: ItemStream
+    requests: bool
+    """Whether other requests than pings are answered."""
+    ping_every_s: float | None = None
+    """None: as often as the heartbeat needs."""
+
+
+def agent_way(
+    python: str | None, interval_s: float, ping_deadline_s: float, modules: Mapping[str, str] | None
+) -> Way:
+    """The agent, shipped and started by an interpreter of the node.
+
+    Raises:
+        CarrierError: `python` is no safe path.
+    """
+    nonce = secrets.token_hex(8)
+    config = {
+        "nonce": nonce,
+        "interval_s": interval_s,
+        "ping_deadline_s": ping_deadline_s,
+        "version": __version__,
+    }
+    try:
+        command = loader_command(python)
+    except ValueError as error:
+        raise CarrierError(str(error), final=True) from error
+    return Way(command, bundle(config, modules), FrameStream(nonce), requests=True)
+
+
+def smi_way(python: str | None, interval_s: float) -> Way:
+    """nvidia-smi and /proc through /bin/sh; every ping brings the host's figures, so there is one a tick."""
+    from gpuwatch.link.smi.command import COMMAND, first_line  # noqa: PLC0415 - only such a node pays for it
+    from gpuwatch.link.smi.stream import SmiStream  # noqa: PLC0415
+
+    nonce = secrets.token_hex(8)
+    stream = SmiStream(nonce, interval_s, python)
+    return Way(COMMAND, first_line(nonce, interval_s), stream, requests=False, ping_every_s=interval_s)

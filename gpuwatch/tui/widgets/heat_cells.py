@@ -1,0 +1,86 @@
+"""What stands in one cell of the heat map: a number on the ramp, or a sign where there is trouble."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.style import Style
+
+from gpuwatch.fleet.metrics import Metric
+from gpuwatch.fleet.node import Gpu
+from gpuwatch.fleet.quantities import seconds_text
+from gpuwatch.tui.look import Look, Severity
+from gpuwatch.tui.overview import NodeView
+from gpuwatch.tui.words import since_s
+
+Cell = tuple[str, Style]
+
+
+def number_text(value: float, level: float | None, width: int) -> str:
+    """A value in 1 to 7 cells; one holds the tenth of the scale, in two or three 99 stands for more too."""
+    if width == 1:
+        return "." if level is None else str(max(0, min(9, int(level * 10))))
+    if width < 4:
+        return f"{min(value, 99):>{width}.0f}"
+    return f"{min(value, 999):>3.0f}".center(width)
+
+
+class CellPainter:
+    """The cells of one metric in one width and look. What looks alike is made once, not once a GPU."""
+
+    def __init__(self, metric: Metric, width: int, look: Look) -> None:
+        self.missing: Cell = (look.glyphs.missing.center(width), look.dim)
+        """No value."""
+        self.left_out: Cell = (look.glyphs.missing.center(width), look.track)
+        """Not wanted by the filter."""
+        self.never_seen: Cell = (look.glyphs.lost.center(width), look.severity["critical"])
+        """Should be there and never was."""
+        self._metric, self._width, self._look = metric, width, look
+        self._made: dict[tuple[int, int | None, Severity], Cell] = {}
+
+    def cells(self, view: NodeView, gpus: Iterable[Gpu], now: float) -> list[Cell]:
+        """One cell a GPU."""
+        if view.state != "live":
+            return [self._old(gpu, now) for gpu in gpus]
+        found, made, severities = [], self._made, view.gpu_severity
+        read, scale_of = self._metric.read, self._metric.scale_of
+        for gpu in gpus:
+            value = read(gpu, now) if gpu.state == "ok" else None
+            if value is None:
+                found.append(self.missing if gpu.state == "ok" else self._trouble(gpu, now))
+                continue
+            low, high = scale_of(gpu) or (0.0, 0.0)
+            step = min(9, max(0, int((value - low) / (high - low) * 10))) if high > low else None
+            kind = (round(value), step, severities[gpu.info.uuid])
+            cell = made.get(kind)
+            if cell is None:
+                cell = made[kind] = self._number(*kind)
+            found.append(cell)
+        return found
+
+    def _number(self, value: int, step: int | None, severity: Severity) -> Cell:
+        look, width = self._look, self._width
+        text = number_text(value, None if step is None else (step + 0.5) / 10, width)
+        if severity not in ("warning", "critical"):
+            return text, look.severity["unknown"] if step is None else look.ramp[step]
+        if width > 3:
+            text = f"{min(value, 999):>3}{look.glyph(severity)}".center(width)
+        return text, look.badge[severity]
+
+    def _trouble(self, gpu: Gpu, now: float) -> Cell:
+        """Lost or stuck, and since when where there is room."""
+        glyphs, width = self._look.glyphs, self._width
+        sign, severity = (glyphs.lost, "critical") if gpu.state == "lost" else (glyphs.stuck, "warning")
+        since = since_s(gpu, now)
+        if since is not None and width > len(text := sign + seconds_text(max(since, 10.0))):
+            sign = text
+        return sign.center(width), self._look.badge[severity]
+
+    def _old(self, gpu: Gpu, now: float) -> Cell:
+        """The last value of a node that is silent."""
+        if gpu.state != "ok":
+            sign = self._look.glyphs.lost if gpu.state == "lost" else self._look.glyphs.stuck
+            return sign.center(self._width), self._look.stale
+        value = self._metric.read(gpu, now)
+        text = f"{min(value, 999):.0f}" if value is not None and self._width > 3 else ""
+        return f"{text}{self._look.glyphs.stale}".center(self._width), self._look.stale

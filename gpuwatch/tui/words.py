@@ -1,0 +1,55 @@
+"""Facts in words, for the places where a number alone would not tell: why a node or GPU shows nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from gpuwatch.fleet.node import Gpu, Node
+from gpuwatch.fleet.quantities import seconds_text
+
+
+def since_s(gpu: Gpu, now: float) -> float | None:
+    """How long a GPU that is lost or stuck has been so, as far as its last values tell; None: not known."""
+    stuck = gpu.stuck_s(now) if gpu.state == "stuck" else None
+    return gpu.age(now) if stuck is None else stuck
+
+
+def trouble_of(gpu: Gpu, now: float) -> str:
+    """In words, when the GPU does not answer."""
+    since = since_s(gpu, now)
+    lasted = "" if since is None else f" for {seconds_text(since)}"
+    if gpu.state == "stuck":
+        return f"STUCK in {gpu.stuck_in or 'a driver call'}{lasted}"
+    return f"LOST{lasted}: {gpu.reason or 'it does not answer'}" if gpu.state == "lost" else ""
+
+
+def attempt_words(node: Node, now: float) -> str:
+    """What the link does next: `attempt 3`, `next attempt in 12s`; nothing on a live one."""
+    link = node.link
+    if link.phase == "live":
+        return ""
+    if link.retry_at is not None and link.retry_at > now:
+        return f"next attempt in {seconds_text(max(1.0, link.retry_at - now))}"
+    return f"attempt {link.attempt}" if link.attempt > 1 else ""
+
+
+def link_words(node: Node, now: float) -> str:
+    """Why a node is not live, and what happens next, in one sentence."""
+    parts = (
+        node.link.reason or ("connecting" if node.link.phase == "connecting" else ""),
+        attempt_words(node, now),
+    )
+    return "; ".join(part for part in parts if part)
+
+
+def absent_words(node: Node) -> str:
+    """Why a node shows no GPU, in a few words."""
+    if node.hello is None:
+        return node.link.reason or "connecting"
+    return "no NVIDIA GPU, only the host is watched"
+
+
+def models(node: Node) -> str:
+    """`8x NVIDIA H100 80GB HBM3`; several models each with its count, the most frequent first."""
+    counted = Counter(gpu.info.name for gpu in node.gpu_list())
+    return ", ".join(f"{number}x {name}" for name, number in counted.most_common())

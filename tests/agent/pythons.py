@@ -1,0 +1,36 @@
+"""The Pythons that a node may have, and two of them at work at a time."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from tests.parts import missing
+
+VERSIONS = tuple(f"3.{minor}" for minor in range(6, 14))
+T = TypeVar("T")
+
+
+def interpreter(version: str) -> str:
+    """A Python of this version: this one, one under pyenv or on PATH; else `missing`."""
+    if sys.version_info[:2] == tuple(int(part) for part in version.split(".")):
+        return sys.executable
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    for folder in sorted(root.glob(f"{version}.*")):
+        if (folder / "bin/python").exists():
+            return str(folder / "bin/python")
+    found = shutil.which(f"python{version}")
+    if found is None or "shims" in found:
+        missing(f"Python {version} is not here")
+    return str(found)
+
+
+def all_at_work(work: Callable[[str], T]) -> Iterator[dict[str, Future[T]]]:
+    """Do the same with every version, two at a time; what is missing or fails is raised by its `result()`."""
+    with ThreadPoolExecutor(2) as pool:
+        yield {version: pool.submit(work, version) for version in VERSIONS}
