@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import shlex
 import time
 from collections import Counter
@@ -20,6 +19,7 @@ from gpuwatch.fleet.node import Node
 from gpuwatch.hosts.names import fold
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.ssh.facts import LoginFacts
+from gpuwatch.report.terminal import console_on
 from gpuwatch.report.text import notice_text
 from gpuwatch.session import Session
 from gpuwatch.wire import Hello
@@ -29,9 +29,6 @@ SLOW_START_S = 2.0
 """A login shell that takes longer delays every reconnection; its rc files are worth a look."""
 CLOCK_TOLERANCE_S = 1.0
 """From here on the order of events on different nodes can no longer be read off their own logs."""
-PIPE_WIDTH = 10_000
-"""Nothing is wrapped where no terminal sets a width."""
-
 STYLES = {"ok": "#66b2ff", "note": "#fff699", "bad": "bold #ff2a00"}
 
 
@@ -224,12 +221,8 @@ def to_json(checks: Sequence[NodeCheck]) -> str:
 
 def print_checks(checks: Sequence[NodeCheck], out: TextIO) -> None:
     """A block for each node, then how many are fine and what is wrong with the others."""
-    if out.isatty():
-        _draw(checks, Console(file=out, highlight=False))
-        return
-    buffer = io.StringIO()
-    _draw(checks, Console(file=buffer, highlight=False, width=PIPE_WIDTH, color_system=None))
-    out.write("".join(f"{line.rstrip()}\n" for line in buffer.getvalue().splitlines()))
+    with console_on(out) as console:
+        _draw(checks, console)
 
 
 def _draw(checks: Sequence[NodeCheck], console: Console) -> None:

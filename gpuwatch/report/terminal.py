@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+from collections.abc import Iterator
 from typing import TextIO
 
 from rich.cells import cell_len
@@ -31,11 +33,18 @@ PIPE_WIDTH = 10_000
 
 def print_report(report: Report, out: TextIO) -> None:
     """Write the report; colours follow the terminal, NO_COLOR and TERM."""
+    with console_on(out) as console:
+        draw(report, console, fit=out.isatty())
+
+
+@contextlib.contextmanager
+def console_on(out: TextIO) -> Iterator[Console]:
+    """A console that fits its terminal; in a pipe it is plain, never wraps and pads no line."""
     if out.isatty():
-        draw(report, Console(file=out, highlight=False), fit=True)
+        yield Console(file=out, highlight=False)
         return
     buffer = io.StringIO()
-    draw(report, Console(file=buffer, highlight=False, width=PIPE_WIDTH, color_system=None), fit=False)
+    yield Console(file=buffer, highlight=False, width=PIPE_WIDTH, color_system=None)
     out.write("".join(f"{line.rstrip()}\n" for line in buffer.getvalue().splitlines()))
 
 

@@ -56,8 +56,8 @@ class KeyFile:
                 key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
             )
         except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-            reason = "the passphrase is wrong" if passphrase is not None else f"it cannot be read ({error})"
-            raise KeyFileError(reason) from error
+            wrong = "the passphrase is wrong" if passphrase is not None else "it is damaged or no private key"
+            raise KeyFileError(wrong) from error
         if isinstance(key, RSAPrivateKey):
             return paramiko.RSAKey.from_private_key(plain)
         if isinstance(key, EllipticCurvePrivateKey):
