@@ -11,7 +11,7 @@ from textual.containers import Horizontal
 from textual.widgets import Footer, TabbedContent, TabPane
 
 from gpuwatch.tui import keys
-from gpuwatch.tui.screens.live import LiveScreen
+from gpuwatch.tui.screens.live import LiveScreen, set_height
 from gpuwatch.tui.widgets.gpu_panels import GpuPanels
 from gpuwatch.tui.widgets.lines import Picker
 from gpuwatch.tui.widgets.node_header import NodeHeader
@@ -73,9 +73,7 @@ class NodeScreen(LiveScreen):
         body = self.size.height - FRAME_LINES
         self.gpus.room = max(3, body - min(LOWER_LINES, body // 2))
         self.gpus.prepare()
-        height = max(2, min(self.gpus.room, self.gpus.count()))
-        if self.gpus.styles.height is None or self.gpus.styles.height.value != height:
-            self.gpus.styles.height = height
+        set_height(self.gpus, max(2, min(self.gpus.room, self.gpus.count())))
         self._count_tabs()
 
     def _count_tabs(self) -> None:
