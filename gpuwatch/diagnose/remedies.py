@@ -6,8 +6,8 @@ from gpuwatch.diagnose.condition import Condition
 from gpuwatch.fleet.node import Node
 
 REMEDIES: dict[str, str] = {
-    "gpu_lost": "Drain the node and read its kernel log for the Xid. Only a reboot brings it back; if it falls "
-    "off the bus again, replace it.",
+    "gpu_lost": "Drain the node and read its kernel log for the Xid. Only a reboot brings it back; if it "
+    "falls off the bus again, replace it.",
     "gpu_stuck": "Look for Xids in the kernel log and for processes in state D; usually only a reboot helps.",
     "gpu_stale": "Its numbers are old: do not trust them. If it goes on, the driver is about to hang.",
     "gpu_missing": "Compare `lspci` with `nvidia-smi -L` there, and read the kernel log; reseat or replace.",
@@ -16,8 +16,8 @@ REMEDIES: dict[str, str] = {
     "hw_thermal": "The clock is held down to save the hardware: check the cooling now.",
     "sw_thermal": "Check the cooling; this rank slows all the others down.",
     "power_brake": "Check the power supplies, the rack's power and its limits.",
-    "ecc_uncorrected": "End the job on it, then reset the GPU so that the bad rows are remapped; replace it if "
-    "they come back.",
+    "ecc_uncorrected": "End the job on it, then reset the GPU so that the bad rows are remapped; replace it "
+    "if they come back.",
     "remap_failed": "There are no spare rows left: replace the GPU.",
     "remap_pending": "Reset the GPU (`nvidia-smi -r`) when it is idle; until then the bad row stays in use.",
     "retired_pending": "Reset the GPU (`nvidia-smi -r`) when it is idle.",
@@ -26,7 +26,7 @@ REMEDIES: dict[str, str] = {
     "nvlink_down": "Look at `nvidia-smi nvlink -s` and at the fabric manager; collectives take a slower way.",
     "node_stale": "The node or the network to it is overloaded or gone; the old numbers stay, dimmed.",
     "clock_off": "Start its time service (chrony, ntpd): events of this node stand in the wrong order.",
-    "host_memory": "Find the largest process (the node's Processes pane) before the kernel's OOM killer does.",
+    "host_memory": "Find the largest process before the kernel's OOM killer does.",
     "disk_full": "Make room: a checkpoint that cannot be written ends the job.",
     "ib_down": "Check cable, switch port and `ibstat`; the job's traffic takes fewer ports, or none.",
     "agent_cost": "Lengthen the interval (`-d`), and please report it.",

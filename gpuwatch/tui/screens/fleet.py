@@ -83,7 +83,7 @@ class FleetScreen(LiveScreen):
         least = SITUATION_LINES if self.size.height >= ROOMY else 0
         whole_table = len(self.shown.views) + 1
         self.heat.room = max(3, body - least - min(whole_table, max(4, (body - least) * 4 // 10)))
-        self.heat.spare = body - whole_table - LEGIBLE_SITUATION
+        self.heat.spare = 0 if self.panels else body - whole_table - LEGIBLE_SITUATION
         self.heat.prepare()
         height = max(2, self.heat.wanted_height())
         set_height(self.heat, height)

@@ -8,10 +8,9 @@ from rich.style import Style
 
 from gpuwatch.fleet.metrics import Metric, Scale
 from gpuwatch.fleet.node import Gpu
-from gpuwatch.fleet.quantities import seconds_text
 from gpuwatch.tui.look import Look, Severity
 from gpuwatch.tui.overview import NodeView
-from gpuwatch.tui.words import since_s
+from gpuwatch.tui.words import age_text, since_s
 
 Cell = tuple[str, Style]
 MOST_KINDS = 4096
@@ -77,7 +76,7 @@ class CellPainter:
         glyphs, width = self._look.glyphs, self._width
         sign, severity = (glyphs.lost, "critical") if gpu.state == "lost" else (glyphs.stuck, "warning")
         since = since_s(gpu, now)
-        if since is not None and width > len(text := sign + seconds_text(max(since, 10.0))):
+        if since is not None and width > len(text := sign + age_text(since)):
             sign = text
         return sign.center(width), self._look.badge[severity]
 

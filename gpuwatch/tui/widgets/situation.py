@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import ClassVar
 
@@ -14,12 +14,11 @@ from rich.segment import Segment
 from gpuwatch.diagnose.condition import Evidence
 from gpuwatch.diagnose.remedies import remedy_for
 from gpuwatch.fleet.node import Gpu
-from gpuwatch.fleet.quantities import seconds_text
 from gpuwatch.tui.look import Look, Severity, clean, fit
 from gpuwatch.tui.overview import NodeView
 from gpuwatch.tui.widgets.lines import Page, Row, heading, highlighted, text_of, wrapped
 from gpuwatch.tui.widgets.panes import event_clock, event_title, note
-from gpuwatch.tui.words import attempt_words
+from gpuwatch.tui.words import age_text, attempt_words
 
 MOST = 100
 """Conditions, and events, that are listed."""
@@ -49,8 +48,7 @@ def evidence_text(evidence: Evidence, late_s: float) -> str:
     """The evidence, with its age as it is now."""
     if evidence.age_s is None:
         return str(evidence)
-    age = int(evidence.age_s + late_s)
-    return f"{structs.replace(evidence, age_s=None)}, {seconds_text(age) + ' ago' if age > 9 else 'just now'}"
+    return f"{structs.replace(evidence, age_s=None)}, {age_text(evidence.age_s + late_s)} ago"
 
 
 def _gpu_of(view: NodeView, index: int | None) -> Gpu | None:
@@ -162,15 +160,15 @@ class Situation(Page):
 
     def _add(self, rows: list[Row], entry: Entry, index: int, place: int, width: int) -> None:
         self._starts.append(len(rows))
+        head, left = entry_row(entry, place, width, self.look), ""
         here = index == self.at
-        head = entry_row(entry, place, width, self.look)
+        if here and not text_of(head).endswith(clean(entry.detail or entry.text)):
+            head, left = entry_row(replace(entry, detail=""), place, width, self.look), entry.detail
+            if not text_of(head).endswith(clean(entry.text)):
+                left = ". ".join(part for part in (entry.text, left) if part)
         rows.append(highlighted(head, width, self.look.cursor) if here and self.has_focus else head)
         if here:
-            whole = cell_len(entry.place) <= place and text_of(head).endswith(
-                clean(entry.detail or entry.text)
-            )
-            if not whole:
-                rows += wrapped(f"{entry.text}. {entry.detail}", width, self.look.dim, indent=4)
+            rows += wrapped(left, width, self.look.dim, indent=4)
             if entry.remedy:
                 rows += wrapped(f"{self.look.glyphs.slope} {entry.remedy}", width, self.look.text, indent=4)
 
