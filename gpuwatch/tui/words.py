@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from msgspec import structs
+
+from gpuwatch.diagnose.condition import Evidence
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.fleet.quantities import seconds_text
 
@@ -17,6 +20,13 @@ def since_s(gpu: Gpu, now: float) -> float | None:
 def age_text(seconds: float) -> str:
     """Whole seconds first, so that it does not flicker: `7s`, `42s`, `12m`, `3h`."""
     return f"{seconds:.0f}s" if seconds < 99.5 else seconds_text(seconds)
+
+
+def evidence_text(evidence: Evidence, late_s: float) -> str:
+    """The evidence, with its age as it is `late_s` seconds after it was judged."""
+    if evidence.age_s is None:
+        return str(evidence)
+    return f"{structs.replace(evidence, age_s=None)}, {age_text(evidence.age_s + late_s)} ago"
 
 
 def trouble_of(gpu: Gpu, now: float) -> str:

@@ -80,8 +80,7 @@ class NodeScreen(LiveScreen):
         view = self.cockpit.overview.views.get(self._node)
         if view is None or len(self.query("ContentTab")) < len(PANES):  # not mounted yet
             return
-        hello = view.node.hello
-        health = len(view.conditions) + len(hello.notices if hello else ())
+        health = sum(condition.severity != "info" for condition in view.conditions)
         counts = {"processes": len(view.node.processes), "notices": health, "events": len(view.node.events)}
         for id_, title, _ in PANES:
             label = f"{title} {counts[id_]}" if counts.get(id_) else title

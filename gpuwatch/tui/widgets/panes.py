@@ -14,7 +14,7 @@ from gpuwatch.tui.graphs import bar
 from gpuwatch.tui.look import Look, Severity, clean, fit
 from gpuwatch.tui.overview import NodeView
 from gpuwatch.tui.widgets.lines import Page, Row, heading, text_of, wrapped
-from gpuwatch.tui.words import link_words
+from gpuwatch.tui.words import evidence_text, link_words
 from gpuwatch.wire import Event, Process
 
 Builder: TypeAlias = "Callable[[NodeView, int, Look, float], list[Row]]"
@@ -218,7 +218,7 @@ def notices(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
     for condition in view.conditions:
         mark: Severity = condition.severity
         rows += marked(mark, condition.sentence, width, look)
-        rows += wrapped(str(condition.evidence), width, look.dim, indent=3)
+        rows += wrapped(evidence_text(condition.evidence, now - view.judged_at), width, look.dim, indent=3)
         if remedy := remedy_for(condition, view.node):
             rows += wrapped(f"{look.glyphs.slope} {remedy}", width, look.text, indent=3)
     hello = view.node.hello

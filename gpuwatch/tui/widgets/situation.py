@@ -7,18 +7,16 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import ClassVar
 
-from msgspec import structs
 from rich.cells import cell_len
 from rich.segment import Segment
 
-from gpuwatch.diagnose.condition import Evidence
 from gpuwatch.diagnose.remedies import remedy_for
 from gpuwatch.fleet.node import Gpu
 from gpuwatch.tui.look import Look, Severity, clean, fit
 from gpuwatch.tui.overview import NodeView
 from gpuwatch.tui.widgets.lines import Page, Row, heading, highlighted, text_of, wrapped
 from gpuwatch.tui.widgets.panes import event_clock, event_title, note
-from gpuwatch.tui.words import age_text, attempt_words
+from gpuwatch.tui.words import attempt_words, evidence_text
 
 MOST = 100
 """Conditions, and events, that are listed."""
@@ -42,13 +40,6 @@ class Entry:
     def place(self) -> str:
         """Node and GPU."""
         return clean(self.node if self.gpu is None else f"{self.node} GPU {self.gpu.info.index}")
-
-
-def evidence_text(evidence: Evidence, late_s: float) -> str:
-    """The evidence, with its age as it is now."""
-    if evidence.age_s is None:
-        return str(evidence)
-    return f"{structs.replace(evidence, age_s=None)}, {age_text(evidence.age_s + late_s)} ago"
 
 
 def _gpu_of(view: NodeView, index: int | None) -> Gpu | None:
@@ -102,7 +93,7 @@ class Situation(Page):
                 told.node,
                 gpu,
                 event_title(event),
-                event.detail or "",
+                (event.detail or "") if event.detail != event.title else "",
                 event.remedy or "",
                 event_clock(event),
             )
