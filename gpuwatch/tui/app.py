@@ -95,6 +95,7 @@ class GpuwatchApp(App[None]):
 
     def on_mount(self) -> None:
         """Paint what is known (nothing is connected yet), then start the links."""
+        self.look = self._make_look()  # a theme may have been chosen since
         self.theme_changed_signal.subscribe(self, lambda _theme: self._restyle())
         self._look_at_fleet()
         self.call_after_refresh(self._begin)

@@ -181,7 +181,7 @@ def _badges(dark: bool, colours: Colours) -> dict[str, Style]:
     if colours == "none":
         return dict.fromkeys(_DARK, Style(reverse=True))
     inks = (_DARK if dark else _LIGHT) if colours == "many" else _SIXTEEN
-    ink = "black" if dark or colours == "few" else "#ffffff"
+    ink = "black" if colours == "few" else "#000000" if dark else "#ffffff"
     return {name: Style(color=ink, bgcolor=paper, bold=True) for name, paper in inks.items()}
 
 
@@ -191,6 +191,7 @@ def make_look(*, dark: bool = True, colours: Colours = "many", ascii_only: bool 
     faint = {"many": "#343b45" if dark else "#c9ced6", "few": "bright_black", "none": None}[colours]
     accent = {"many": "#66b2ff" if dark else "#0059b3", "few": "bright_cyan", "none": None}[colours]
     chosen = {"many": "#26405c" if dark else "#cfe3f8", "few": "blue", "none": None}[colours]
+    black, white = ("black", "bright_white") if colours == "few" else ("#000000", "#ffffff")
     return Look(
         glyphs=ASCII if ascii_only else UNICODE,
         colours=colours,
@@ -202,10 +203,12 @@ def make_look(*, dark: bool = True, colours: Colours = "many", ascii_only: bool 
         strong=Style(bold=True),
         title=Style(color=accent, bold=True),
         cursor=Style(bgcolor=chosen) if chosen else Style(reverse=True),
-        brand=Style(color="black" if dark else "#ffffff", bgcolor=accent, bold=True)
+        brand=Style(color=black if dark else white, bgcolor=accent, bold=True)
         if accent
         else Style(reverse=True),
-        pointer=Style(color="black" if dark else "#ffffff", bgcolor="#ffffff" if dark else "black", bold=True)
+        pointer=Style(color=black, bgcolor=white, bold=True)
+        if dark
+        else Style(color=white, bgcolor=black, bold=True)
         if colours != "none"
         else Style(reverse=True, bold=True, underline=True),
         track=Style(color=faint),

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from msgspec import structs
+
+from gpuwatch.diagnose.condition import Evidence
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.fleet.quantities import seconds_text
 
@@ -14,10 +17,22 @@ def since_s(gpu: Gpu, now: float) -> float | None:
     return gpu.age(now) if stuck is None else stuck
 
 
+def age_text(seconds: float) -> str:
+    """Whole seconds first, so that it does not flicker: `7s`, `42s`, `12m`, `3h`."""
+    return f"{seconds:.0f}s" if seconds < 99.5 else seconds_text(seconds)
+
+
+def evidence_text(evidence: Evidence, late_s: float) -> str:
+    """The evidence, with its age as it is `late_s` seconds after it was judged."""
+    if evidence.age_s is None:
+        return str(evidence)
+    return f"{structs.replace(evidence, age_s=None)}, {age_text(evidence.age_s + late_s)} ago"
+
+
 def trouble_of(gpu: Gpu, now: float) -> str:
     """In words, when the GPU does not answer."""
     since = since_s(gpu, now)
-    lasted = "" if since is None else f" for {seconds_text(since)}"
+    lasted = "" if since is None else f" for {age_text(since)}"
     if gpu.state == "stuck":
         return f"STUCK in {gpu.stuck_in or 'a driver call'}{lasted}"
     return f"LOST{lasted}: {gpu.reason or 'it does not answer'}" if gpu.state == "lost" else ""
@@ -29,7 +44,7 @@ def attempt_words(node: Node, now: float) -> str:
     if link.phase == "live":
         return ""
     if link.retry_at is not None and link.retry_at > now:
-        return f"next attempt in {seconds_text(max(1.0, link.retry_at - now))}"
+        return f"next attempt in {age_text(max(1.0, link.retry_at - now))}"
     return f"attempt {link.attempt}" if link.attempt > 1 else ""
 
 

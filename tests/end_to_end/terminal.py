@@ -91,6 +91,17 @@ class Terminal:
                 raise AssertionError(f"{pattern!r} did not appear in {seconds:.0f} s:\n{screen}")
             time.sleep(0.1)
 
+    def wait_for_end_of(self, text: str, seconds: float = WAIT_S) -> None:
+        """Wait until the text is no longer on the screen."""
+        deadline = time.monotonic() + seconds
+        while text in self.screen():
+            assert time.monotonic() < deadline, f"{text!r} stays"
+            time.sleep(0.1)
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Another size of the window."""
+        self._run("resize-window", "-t", "t", "-x", str(columns), "-y", str(rows))
+
     def is_restored(self) -> bool:
         """The shell's own screen is back, its cursor shows, and the mouse is the terminal's again."""
         asked = [self.ask(name) for name in ("alternate_on", "cursor_flag", "mouse_any_flag")]

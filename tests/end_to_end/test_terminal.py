@@ -53,8 +53,9 @@ def test_start_drill_back_and_quit(terminal: Terminal) -> None:
     terminal.press("-")
     terminal.wait_for(r"gpu-002")
     terminal.press("?")
-    terminal.wait_for(r"(?i)help")
+    terminal.wait_for("every GPU of a cluster")
     terminal.press("Escape")
+    terminal.wait_for_end_of("every GPU of a cluster")  # Escape and q at once would be alt+q
     terminal.press("q")
     assert ended(terminal) == 0
 
@@ -85,6 +86,6 @@ def test_this_machine(wide: Terminal) -> None:
     start(wide, f"{GPUWATCH} --local")
     wide.wait_for(re.escape(os.uname().nodename[:12]))
     wide.press("Enter")
-    wide.wait_for(r"(?i)cpu")
+    wide.wait_for(r"Processes.* Host .*Topology")
     wide.press("C-q")
     assert ended(wide) == 0

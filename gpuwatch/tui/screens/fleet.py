@@ -7,23 +7,31 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal
+from textual.containers import Container, Horizontal
 from textual.widgets import Footer, Input, Label
 
 from gpuwatch.tui import keys
 from gpuwatch.tui.look import clean
-from gpuwatch.tui.screens.live import LiveScreen
+from gpuwatch.tui.screens.live import LiveScreen, set_height
 from gpuwatch.tui.shown import Shown
 from gpuwatch.tui.widgets.cell_line import CellLine
 from gpuwatch.tui.widgets.gpu_panels import GpuPanels
 from gpuwatch.tui.widgets.heat_map import HeatMap
 from gpuwatch.tui.widgets.lines import Picker, text_of
 from gpuwatch.tui.widgets.node_table import NodeTable
+from gpuwatch.tui.widgets.situation import Situation
 from gpuwatch.tui.widgets.status_line import StatusLine
 
 WIDE = 100
-FRAME_LINES = 5
-"""Status (2), the line about a cell, footer, and one to breathe."""
+BESIDE = 150
+"""From this width on the list of what is wrong may stand beside the table."""
+FRAME_LINES = 4
+"""Status (2), the line about a cell, footer."""
+SITUATION_LINES = 4
+"""What the list of what is wrong gets at least, where the screen has this many lines:"""
+ROOMY = 20
+LEGIBLE_SITUATION = 10
+"""Under this it is better placed beside the table."""
 
 
 class FleetScreen(LiveScreen):
@@ -36,6 +44,8 @@ class FleetScreen(LiveScreen):
         self.shown = Shown()
         self.heat = HeatMap(self.shown)
         self.table = NodeTable(self.shown)
+        self.situation = Situation()
+        self.lower = Container(id="fleet-lower")
         self.filter_bar = Horizontal(id="filter-bar")
         self.field = Input(placeholder="temp>85 & host~=dgx", id="filter-text", compact=True)
         self.note = Label("", id="filter-note")
@@ -51,11 +61,13 @@ class FleetScreen(LiveScreen):
             yield self.note
         yield self.heat
         yield CellLine(self.heat)
-        yield self.table
         nodes = self.cockpit.scene.plan.nodes
-        if len(nodes) == 1:
-            self.panels = GpuPanels(nodes[0].name, None)
-            yield self.panels
+        with self.lower:
+            yield self.table
+            if len(nodes) == 1:
+                self.panels = GpuPanels(nodes[0].name, None)
+                yield self.panels
+            yield self.situation
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
@@ -64,21 +76,33 @@ class FleetScreen(LiveScreen):
         self.heat.focus()
 
     def arrange_parts(self) -> None:
-        """The map gets what it needs, but leaves the table its share."""
+        """The map gets what it needs, but leaves the table and what is wrong their share."""
         cockpit = self.cockpit
         self.shown.refresh(cockpit.overview, cockpit.scene.fleet.nodes, cockpit.scene.now)
         body = self.size.height - FRAME_LINES - bool(self.filter_bar.display)
-        table = min(len(self.shown.views) + 1, max(4, body * 4 // 10))
-        self.heat.room = max(3, body - table)
+        least = SITUATION_LINES if self.size.height >= ROOMY else 0
+        whole_table = len(self.shown.views) + 1
+        self.heat.room = max(3, body - least - min(whole_table, max(4, (body - least) * 4 // 10)))
+        self.heat.spare = 0 if self.panels else body - whole_table - LEGIBLE_SITUATION
         self.heat.prepare()
         height = max(2, self.heat.wanted_height())
-        if self.heat.styles.height is None or self.heat.styles.height.value != height:
-            self.heat.styles.height = height
-        if self.panels is not None:
-            self.table.styles.height = table
-            self.panels.room = max(2, body - height - table)
-            self.panels.styles.height = "1fr"
+        set_height(self.heat, height)
+        self._share(body - height, whole_table, least)
         self._note()
+
+    def _share(self, rest: int, whole_table: int, least: int) -> None:
+        """Give the table and the list of what is wrong their places under the map."""
+        beside = self.size.width >= BESIDE and self.panels is None and rest - whole_table < LEGIBLE_SITUATION
+        self.lower.set_class(beside, "-beside")
+        table = rest if beside else min(whole_table, rest - least)
+        set_height(self.table, table)
+        if self.panels is not None:
+            self.panels.room = max(2, rest - table - least)
+            self.panels.prepare()
+            panels = min(self.panels.room, self.panels.count())
+            set_height(self.panels, panels)
+            table += panels
+        self.situation.display = beside or rest - table >= min(least or 3, 3)
 
     def _note(self) -> None:
         if not self.filter_bar.display:
@@ -104,6 +128,8 @@ class FleetScreen(LiveScreen):
         """The node under the cursor of the focused pane."""
         if self.focused is self.table:
             return view.name if (view := self.table.chosen()) else None
+        if self.focused is self.situation and (entry := self.situation.chosen()):
+            return entry.node
         return chosen[0].name if (chosen := self.heat.chosen()) else None
 
     def copy_text(self) -> str:
@@ -129,6 +155,12 @@ class FleetScreen(LiveScreen):
 
     @on(Picker.Chosen)
     def _drill(self, event: Picker.Chosen) -> None:
+        if event.picker is self.situation:
+            if (entry := self.situation.chosen()) and entry.gpu is not None:
+                self.cockpit.show_gpu(entry.node, entry.gpu.info.uuid)
+            elif entry is not None:
+                self.cockpit.show_node(entry.node)
+            return
         name = self.node_name()
         if name is None:
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.screen import Screen
+from textual.widget import Widget
 
 from gpuwatch.tui import keys
 from gpuwatch.tui.widgets.lines import Lines, Picker
@@ -13,6 +14,12 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
 
     from gpuwatch.tui.app import GpuwatchApp
+
+
+def set_height(part: Widget, lines: int) -> None:
+    """Give a part its height; textual lays everything out again, so only when it changed."""
+    if part.styles.height is None or part.styles.height.value != lines:
+        part.styles.height = lines
 
 
 class LiveScreen(Screen[None]):

@@ -11,7 +11,7 @@ from textual.containers import Horizontal
 from textual.widgets import Footer, TabbedContent, TabPane
 
 from gpuwatch.tui import keys
-from gpuwatch.tui.screens.live import LiveScreen
+from gpuwatch.tui.screens.live import LiveScreen, set_height
 from gpuwatch.tui.widgets.gpu_panels import GpuPanels
 from gpuwatch.tui.widgets.lines import Picker
 from gpuwatch.tui.widgets.node_header import NodeHeader
@@ -73,17 +73,14 @@ class NodeScreen(LiveScreen):
         body = self.size.height - FRAME_LINES
         self.gpus.room = max(3, body - min(LOWER_LINES, body // 2))
         self.gpus.prepare()
-        height = max(2, min(self.gpus.room, self.gpus.count()))
-        if self.gpus.styles.height is None or self.gpus.styles.height.value != height:
-            self.gpus.styles.height = height
+        set_height(self.gpus, max(2, min(self.gpus.room, self.gpus.count())))
         self._count_tabs()
 
     def _count_tabs(self) -> None:
         view = self.cockpit.overview.views.get(self._node)
         if view is None or len(self.query("ContentTab")) < len(PANES):  # not mounted yet
             return
-        hello = view.node.hello
-        health = len(view.conditions) + len(hello.notices if hello else ())
+        health = sum(condition.severity != "info" for condition in view.conditions)
         counts = {"processes": len(view.node.processes), "notices": health, "events": len(view.node.events)}
         for id_, title, _ in PANES:
             label = f"{title} {counts[id_]}" if counts.get(id_) else title

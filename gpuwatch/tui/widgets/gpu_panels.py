@@ -8,7 +8,7 @@ from typing import ClassVar
 from rich.segment import Segment
 
 from gpuwatch.fleet.node import Gpu
-from gpuwatch.tui.look import clean, fit
+from gpuwatch.tui.look import clean
 from gpuwatch.tui.widgets.gpu_card import (
     LINES,
     Shape,
@@ -19,7 +19,8 @@ from gpuwatch.tui.widgets.gpu_card import (
     line_heading,
     shape_for,
 )
-from gpuwatch.tui.widgets.lines import Page, Row, highlighted, text_of
+from gpuwatch.tui.widgets.lines import Page, Row, highlighted, text_of, wrapped
+from gpuwatch.tui.words import link_words
 
 
 class GpuPanels(Page):
@@ -76,9 +77,9 @@ class GpuPanels(Page):
         self.pinned = 0
         node = self.scene.node(self.node_name)
         if node is None or node.hello is None:
-            reason = (node.link.reason if node else "") or "waiting for the node's first words"
-            return [(Segment(fit(f" {reason}", width), self.look.severity["unknown"]),)]
-        return [(Segment(" no NVIDIA GPU here; the host is watched all the same", self.look.dim),)]
+            words = (link_words(node, self.scene.now) if node else "") or "waiting for the node's first words"
+            return wrapped(words, width, self.look.severity["unknown"])
+        return wrapped("No NVIDIA GPU here; only the host is watched.", width, self.look.dim)
 
     def _cards(self, subjects: list[Subject], width: int) -> list[Row]:
         each = (width - 2 * (self.across - 1)) // self.across

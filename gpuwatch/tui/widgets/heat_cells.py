@@ -6,14 +6,15 @@ from collections.abc import Iterable
 
 from rich.style import Style
 
-from gpuwatch.fleet.metrics import Metric
+from gpuwatch.fleet.metrics import Metric, Scale
 from gpuwatch.fleet.node import Gpu
-from gpuwatch.fleet.quantities import seconds_text
 from gpuwatch.tui.look import Look, Severity
 from gpuwatch.tui.overview import NodeView
-from gpuwatch.tui.words import since_s
+from gpuwatch.tui.words import age_text, since_s
 
 Cell = tuple[str, Style]
+MOST_KINDS = 4096
+"""Cells that are kept; a metric with many decimals has more kinds than that."""
 
 
 def number_text(value: float, level: float | None, width: int) -> str:
@@ -36,35 +37,38 @@ class CellPainter:
         self.never_seen: Cell = (look.glyphs.lost.center(width), look.severity["critical"])
         """Should be there and never was."""
         self._metric, self._width, self._look = metric, width, look
-        self._made: dict[tuple[int, int | None, Severity], Cell] = {}
+        self._made: dict[tuple[float | None, Scale, Severity], Cell] = {}
 
     def cells(self, view: NodeView, gpus: Iterable[Gpu], now: float) -> list[Cell]:
         """One cell a GPU."""
         if view.state != "live":
             return [self._old(gpu, now) for gpu in gpus]
         found, made, severities = [], self._made, view.gpu_severity
-        read, scale_of = self._metric.read, self._metric.scale_of
+        ages, read, scale_of = self._metric.name == "age", self._metric.read_value, self._metric.scale_of
         for gpu in gpus:
-            value = read(gpu, now) if gpu.state == "ok" else None
-            if value is None:
-                found.append(self.missing if gpu.state == "ok" else self._trouble(gpu, now))
+            if gpu.state != "ok":
+                found.append(self._trouble(gpu, now))
                 continue
-            low, high = scale_of(gpu) or (0.0, 0.0)
-            step = min(9, max(0, int((value - low) / (high - low) * 10))) if high > low else None
-            kind = (round(value), step, severities[gpu.info.uuid])
+            kind = (gpu.age(now) if ages else read(gpu), scale_of(gpu), severities[gpu.info.uuid])
             cell = made.get(kind)
             if cell is None:
+                if len(made) > MOST_KINDS:
+                    made.clear()
                 cell = made[kind] = self._number(*kind)
             found.append(cell)
         return found
 
-    def _number(self, value: int, step: int | None, severity: Severity) -> Cell:
+    def _number(self, value: float | None, scale: Scale, severity: Severity) -> Cell:
         look, width = self._look, self._width
-        text = number_text(value, None if step is None else (step + 0.5) / 10, width)
+        if value is None:
+            return self.missing
+        low, high = scale or (0.0, 0.0)
+        level = (value - low) / (high - low) if high > low else None
         if severity not in ("warning", "critical"):
-            return text, look.severity["unknown"] if step is None else look.ramp[step]
+            return number_text(value, level, width), look.heat(level)
+        text = number_text(value, level, width)
         if width > 3:
-            text = f"{min(value, 999):>3}{look.glyph(severity)}".center(width)
+            text = f"{min(value, 999):>3.0f}{look.glyph(severity)}".center(width)
         return text, look.badge[severity]
 
     def _trouble(self, gpu: Gpu, now: float) -> Cell:
@@ -72,7 +76,7 @@ class CellPainter:
         glyphs, width = self._look.glyphs, self._width
         sign, severity = (glyphs.lost, "critical") if gpu.state == "lost" else (glyphs.stuck, "warning")
         since = since_s(gpu, now)
-        if since is not None and width > len(text := sign + seconds_text(max(since, 10.0))):
+        if since is not None and width > len(text := sign + age_text(since)):
             sign = text
         return sign.center(width), self._look.badge[severity]
 

@@ -15,6 +15,7 @@ CELL_WIDTHS: tuple[tuple[int, Labels], ...] = (
 LONGEST_LABEL = 24
 USUAL_GPUS = 8
 """Room that is kept for the GPUs of nodes that have not told of any yet."""
+TALLEST = 3
 LEGIBLE_CELL = 3
 """Cells that hold a whole number; of these the layout that fills the width best is taken."""
 
@@ -111,7 +112,7 @@ def arrange(
 ) -> HeatLayout:
     """The roomiest layout that fits `width` x `height` cells, or the densest one, which then scrolls.
 
-    Its lines are doubled where twice their number is at most `spare`, the lines that nobody else needs.
+    Its lines become two or three of the screen's where that takes at most `spare`, which nobody else needs.
 
     Args:
         names: the nodes' names, in order.
@@ -124,9 +125,8 @@ def arrange(
     if zoom is not None:
         return _build(names, counts, width, *CELL_WIDTHS[zoom])
     layout = _fitting(names, counts, width, height)
-    return (
-        replace(layout, tall=2) if layout.cell >= LEGIBLE_CELL and len(layout.lines) * 2 <= spare else layout
-    )
+    tall = min(TALLEST, spare // max(1, len(layout.lines)))
+    return replace(layout, tall=tall) if layout.cell >= LEGIBLE_CELL and tall > 1 else layout
 
 
 def _fitting(names: Sequence[str], counts: Sequence[int], width: int, height: int) -> HeatLayout:

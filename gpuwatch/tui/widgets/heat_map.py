@@ -147,7 +147,7 @@ class HeatMap(Picker):
                 out.append(Segment(" " * (block.x - x)))
             out += self._cells_of(view, block)
             x = block.x + max(1, block.stop - block.start) * self.layout_now.cell
-        if below:
+        if below != (self.layout_now.tall - 1) // 2:
             return tuple(Segment(" " * s.cell_length, s.style) for s in out)
         return tuple(out)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, cast
@@ -15,7 +16,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from gpuwatch.tui import keys
-from gpuwatch.tui.look import Look, fit
+from gpuwatch.tui.look import Look, clean, fit
 
 if TYPE_CHECKING:
     from textual.binding import BindingType
@@ -296,6 +297,13 @@ def highlighted(row: Row, width: int, style: Style) -> Row:
     used = sum(segment.cell_length for segment in row)
     padded = (*row, Segment(" " * max(0, width - used)))
     return tuple(Segment(s.text, (s.style + style) if s.style else style) for s in padded)
+
+
+def wrapped(text: str, width: int, style: Style, *, indent: int = 1) -> list[Row]:
+    """Cleaned text in as many lines as it takes; nothing of it is cut."""
+    pad = " " * indent
+    lines = textwrap.wrap(clean(text), max(8, width - indent - 1), break_on_hyphens=False)
+    return [(Segment(pad + line, style),) for line in lines]
 
 
 def heading(text: str, width: int, look: Look, note: str = "") -> Row:

@@ -10,6 +10,7 @@ from gpuwatch.fleet import quantities
 from gpuwatch.fleet.quantities import UNKNOWN, Quantity
 from gpuwatch.tui.look import Severity
 from gpuwatch.tui.overview import STATE_SEVERITY, NodeView, rank
+from gpuwatch.tui.words import age_text, link_words
 
 Cell: TypeAlias = "tuple[str, Severity | None]"
 """Text, and a severity where the text deserves its colour."""
@@ -68,12 +69,17 @@ def _state(view: NodeView, _now: float) -> Cell:
     return view.state, STATE_SEVERITY[view.state]
 
 
-def _trouble(view: NodeView, _now: float) -> Cell:
-    if view.conditions:
-        return view.trouble, view.conditions[0].severity
-    if view.state == "connecting":
-        return view.node.link.reason or "connecting", "unknown"
-    return view.node.link.reason if view.state == "lost" else "", None
+DATED = frozenset(("xid", "gpu_lost", "node_lost"))
+"""Conditions whose evidence is as old as the trouble itself; others say in words how long they last."""
+
+
+def _trouble(view: NodeView, now: float) -> Cell:
+    if not view.conditions:
+        words = link_words(view.node, now)
+        return words, "warning" if view.node.link.reason else "unknown"
+    worst, age = view.conditions[0], view.conditions[0].evidence.age_s
+    since = "" if age is None or worst.code not in DATED else f"{age_text(age + now - view.judged_at)} ago: "
+    return since + view.trouble, worst.severity
 
 
 def _network(view: NodeView) -> float | None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.segment import Segment
 
 from gpuwatch.fleet.node import Node
 from gpuwatch.fleet.quantities import MEMORY, seconds_text
-from gpuwatch.tui.look import Look, clean
+from gpuwatch.tui.look import Look, clean, fit
 from gpuwatch.tui.overview import STATE_SEVERITY, NodeView
 from gpuwatch.tui.widgets.lines import Page, Row
 from gpuwatch.tui.widgets.status_line import spread
+from gpuwatch.tui.words import models
 
 CLOCK_DOUBT_S = 1.0
 
@@ -58,7 +60,13 @@ def header(view: NodeView, width: int, look: Look, now: float) -> Row:
     age = node.age(now)
     if view.state in ("stale", "lost") and age is not None:
         left.append(Segment(f" for {seconds_text(age)}", look.severity["warning"]))
-    left.append(Segment(f"  {view.ok + view.stuck} of {view.expected} GPUs  ", look.text))
+    left.append(Segment("  "))
+    present = view.ok + view.stuck
+    if view.gpus and present < view.expected:
+        left.append(Segment(f"{present} of {view.expected} GPUs  ", look.severity["critical"]))
+    kinds = clean(models(node)) if node.hello else "not heard yet"
+    kinds = kinds or "no NVIDIA GPU"
+    left.append(Segment(fit(kinds, max(8, min(cell_len(kinds), width - 30))) + "  "))
     right: list[Segment] = []
     used = sum(s.cell_length for s in left)
     for text in (

@@ -8,11 +8,13 @@ from typing import ClassVar, TypeAlias
 
 from rich.segment import Segment
 
+from gpuwatch.diagnose.remedies import remedy_for
 from gpuwatch.fleet.quantities import MEMORY, RATE, UNKNOWN, seconds_text
 from gpuwatch.tui.graphs import bar
 from gpuwatch.tui.look import Look, Severity, clean, fit
 from gpuwatch.tui.overview import NodeView
-from gpuwatch.tui.widgets.lines import Page, Row, heading
+from gpuwatch.tui.widgets.lines import Page, Row, heading, text_of, wrapped
+from gpuwatch.tui.words import evidence_text, link_words
 from gpuwatch.wire import Event, Process
 
 Builder: TypeAlias = "Callable[[NodeView, int, Look, float], list[Row]]"
@@ -204,53 +206,63 @@ def topology(view: NodeView, width: int, look: Look, now: float) -> list[Row]:  
 # --------------------------------------------------------------------------- notices and events
 
 
+def marked(severity: Severity, text: str, width: int, look: Look) -> list[Row]:
+    """A sentence behind the sign of its severity, in as many lines as it takes."""
+    first, *more = wrapped(text, width, look.severity[severity], indent=2) or [()]
+    return [(look.mark(severity), Segment(text_of(first)[1:], look.severity[severity])), *more]
+
+
 def notices(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
     """The conditions that hold now with their evidence; then what cannot be read, and the remedy."""
     rows: list[Row] = []
     for condition in view.conditions:
         mark: Severity = condition.severity
-        rows.append((look.mark(mark), Segment(f" {clean(condition.sentence)}", look.severity[mark])))
-        rows.append((Segment(fit(f"   {condition.evidence}", width), look.dim),))
+        rows += marked(mark, condition.sentence, width, look)
+        rows += wrapped(evidence_text(condition.evidence, now - view.judged_at), width, look.dim, indent=3)
+        if remedy := remedy_for(condition, view.node):
+            rows += wrapped(f"{look.glyphs.slope} {remedy}", width, look.text, indent=3)
     hello = view.node.hello
     for notice in hello.notices if hello else ():
-        rows.append(
-            (look.mark(notice.severity), Segment(f" {clean(notice.text)}", look.severity[notice.severity]))
-        )
+        if notice.code in (condition.code for condition in view.conditions):
+            continue  # said above
+        rows += marked(notice.severity, notice.text, width, look)
         if notice.remedy:
-            rows.append((Segment(fit(f"   {look.glyphs.slope} {notice.remedy}", width), look.text),))
+            rows += wrapped(f"{look.glyphs.slope} {notice.remedy}", width, look.text, indent=3)
     node = view.node
-    if node.link.reason:
-        rows.append((look.mark("warning"), Segment(f" link: {clean(node.link.reason)}", look.text)))
-        if node.link.retry_at is not None and node.link.retry_at > now:
-            rows.append(note(f"  next attempt in {seconds_text(node.link.retry_at - now)}", look))
+    if node.link.phase != "live" or node.link.reason:
+        rows += marked("warning" if node.link.reason else "unknown", link_words(node, now), width, look)
     if node.refused:
-        rows.append(note(f"{node.refused} lines refused, the last: {node.refused_reason}", look))
+        rows += wrapped(f"{node.refused} lines refused, the last: {node.refused_reason}", width, look.dim)
     if node.link.noise:
-        rows.append(note(f"the login shell printed: {node.link.noise}", look))
+        rows += wrapped(f"the login shell printed: {node.link.noise}", width, look.dim)
     return rows or [note("nothing wrong that gpuwatch can see", look)]
 
 
+def event_clock(event: Event) -> str:
+    """When, by the node's clock."""
+    return time.strftime("%H:%M:%S", time.localtime(event.t))
+
+
+def event_title(event: Event) -> str:
+    """What, and how often."""
+    xid = f"Xid {event.code}: " if event.event == "xid" and event.code is not None else ""
+    return f"{xid}{event.title}" + (f" x{event.count}" if event.count > 1 else "")
+
+
 def event_row(event: Event, width: int, look: Look, where: str = "") -> list[Row]:
-    """An event, and its remedy under it."""
-    clock = time.strftime("%H:%M:%S", time.localtime(event.t))
+    """An event, what it says itself, and its remedy under it."""
     severity: Severity = event.severity
-    times = f" x{event.count}" if event.count > 1 else ""
-    detail = f"  {clean(event.detail)}" if event.detail else ""
-    head = f" {clock} {where}"
-    title = (
-        f"Xid {event.code}: {event.title}" if event.event == "xid" and event.code is not None else event.title
+    head = f" {event_clock(event)} {where}"
+    title = Segment(f" {clean(event_title(event))}", look.severity[severity])
+    rows: list[Row] = [(look.mark(severity), Segment(head, look.dim), title)]
+    detail = clean(event.detail or "")
+    if len(detail) + 2 + sum(part.cell_length for part in rows[0]) <= width:
+        rows[0] = (*rows[0], Segment(f"  {detail}", look.text))
+    else:
+        rows += wrapped(detail, width, look.dim, indent=3)
+    return rows + wrapped(f"{look.glyphs.slope} {event.remedy}", width, look.text, indent=3) * bool(
+        event.remedy
     )
-    rows: list[Row] = [
-        (
-            look.mark(severity),
-            Segment(head, look.dim),
-            Segment(f" {clean(title)}{times}", look.severity[severity]),
-            Segment(detail, look.text),
-        )
-    ]
-    if event.remedy:
-        rows.append((Segment(fit(f"   {look.glyphs.slope} {event.remedy}", width), look.text),))
-    return rows
 
 
 def events(view: NodeView, width: int, look: Look, now: float) -> list[Row]:  # noqa: ARG001 - a Builder

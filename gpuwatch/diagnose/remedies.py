@@ -1,0 +1,46 @@
+"""What to do about a condition, in one or two sentences: what an on-call engineer would try first."""
+
+from __future__ import annotations
+
+from gpuwatch.diagnose.condition import Condition
+from gpuwatch.fleet.node import Node
+
+REMEDIES: dict[str, str] = {
+    "gpu_lost": "Drain the node and read its kernel log for the Xid. Only a reboot brings it back; if it "
+    "falls off the bus again, replace it.",
+    "gpu_stuck": "Look for Xids in the kernel log and for processes in state D; usually only a reboot helps.",
+    "gpu_stale": "Its numbers are old: do not trust them. If it goes on, the driver is about to hang.",
+    "gpu_missing": "Compare `lspci` with `nvidia-smi -L` there, and read the kernel log; reseat or replace.",
+    "temperature": "Check the fans, the inlet air or the coolant, and whether the neighbours are hot too.",
+    "memory_temperature": "Check the cooling; hot memory slows down and wears out sooner.",
+    "hw_thermal": "The clock is held down to save the hardware: check the cooling now.",
+    "sw_thermal": "Check the cooling; this rank slows all the others down.",
+    "power_brake": "Check the power supplies, the rack's power and its limits.",
+    "ecc_uncorrected": "End the job on it, then reset the GPU so that the bad rows are remapped; replace it "
+    "if they come back.",
+    "remap_failed": "There are no spare rows left: replace the GPU.",
+    "remap_pending": "Reset the GPU (`nvidia-smi -r`) when it is idle; until then the bad row stays in use.",
+    "retired_pending": "Reset the GPU (`nvidia-smi -r`) when it is idle.",
+    "recovery_action": "Do what the GPU asks for before the next job starts there.",
+    "pcie_degraded": "Reseat the GPU or the riser; look for PCIe errors (AER) in the kernel log.",
+    "nvlink_down": "Look at `nvidia-smi nvlink -s` and at the fabric manager; collectives take a slower way.",
+    "node_stale": "The node or the network to it is overloaded or gone; the old numbers stay, dimmed.",
+    "clock_off": "Start its time service (chrony, ntpd): events of this node stand in the wrong order.",
+    "host_memory": "Find the largest process before the kernel's OOM killer does.",
+    "disk_full": "Make room: a checkpoint that cannot be written ends the job.",
+    "ib_down": "Check cable, switch port and `ibstat`; the job's traffic takes fewer ports, or none.",
+    "agent_cost": "Lengthen the interval (`-d`), and please report it.",
+}
+"""By the code of the condition. A lost node is not among them: the reason itself names the remedy."""
+
+
+def remedy_for(condition: Condition, node: Node) -> str:
+    """What the event or notice behind it says itself, else what is usual for its kind; may be empty."""
+    if condition.code == "xid":
+        for event in reversed(node.events):
+            if event.event == "xid" and event.remedy and event.title in condition.text:
+                return event.remedy
+    for notice in node.hello.notices if node.hello else ():
+        if notice.code == condition.code and notice.remedy:
+            return notice.remedy
+    return REMEDIES.get(condition.code, "")

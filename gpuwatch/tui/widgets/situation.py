@@ -1,0 +1,221 @@
+"""What is wrong now, the worst first, with its evidence; then the newest events. Enter goes to the GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+
+from gpuwatch.diagnose.remedies import remedy_for
+from gpuwatch.fleet.node import Gpu
+from gpuwatch.tui.look import Look, Severity, clean, fit
+from gpuwatch.tui.overview import NodeView
+from gpuwatch.tui.widgets.lines import Page, Row, heading, highlighted, text_of, wrapped
+from gpuwatch.tui.widgets.panes import event_clock, event_title, note
+from gpuwatch.tui.words import attempt_words, evidence_text
+
+MOST = 100
+"""Conditions, and events, that are listed."""
+LONGEST_PLACE = 24
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A condition or an event: a line, and under the cursor all of it."""
+
+    key: Hashable
+    severity: Severity
+    node: str
+    gpu: Gpu | None
+    text: str
+    detail: str
+    remedy: str
+    clock: str = ""
+
+    @property
+    def place(self) -> str:
+        """Node and GPU."""
+        return clean(self.node if self.gpu is None else f"{self.node} GPU {self.gpu.info.index}")
+
+
+def _gpu_of(view: NodeView, index: int | None) -> Gpu | None:
+    return next((gpu for gpu in view.gpus if gpu.info.index == index), None)
+
+
+class Situation(Page):
+    """Conditions over events; the cursor walks over both."""
+
+    DEFAULT_CSS: ClassVar[str] = "Situation { height: 1fr; }"
+
+    def __init__(self) -> None:
+        super().__init__(id="situation")
+        self.entries: list[Entry] = []
+        self._starts: list[int] = []
+        self._on: Hashable = None
+        self._made_for: Hashable = None
+
+    # ---- what is listed
+
+    def conditions(self) -> Iterator[Entry]:
+        """The worst first; a link that keeps failing is one while it dials again, too."""
+        overview, now = self.cockpit.overview, self.scene.now
+        for name, condition in islice(self.cockpit.totals.worst, MOST):
+            view = overview.views[name]
+            yield Entry(
+                (name, condition.code, condition.gpu),
+                condition.severity,
+                name,
+                _gpu_of(view, condition.gpu),
+                condition.text,
+                evidence_text(condition.evidence, now - view.judged_at),
+                remedy_for(condition, view.node),
+            )
+        failing = (v for v in overview.views.values() if v.state == "connecting" and v.node.link.reason)
+        for view in islice(failing, MOST):
+            words = attempt_words(view.node, now)
+            yield Entry(
+                (view.name, "node_lost", None), "warning", view.name, None, view.node.link.reason, words, ""
+            )
+
+    def events(self) -> Iterator[Entry]:
+        """The newest first."""
+        views = self.cockpit.overview.views
+        for number, told in enumerate(islice(reversed(self.scene.fleet.events), MOST)):
+            event = told.event
+            gpu = views[told.node].node.gpus.get(event.gpu) if event.gpu else None
+            yield Entry(
+                (told.node, told.at, event.title, number),
+                event.severity,
+                told.node,
+                gpu,
+                event_title(event),
+                (event.detail or "") if event.detail != event.title else "",
+                event.remedy or "",
+                event_clock(event),
+            )
+
+    # ---- painting
+
+    def prepare(self) -> None:
+        """Make the lines when anything moved; once a second for the ages."""
+        made_for = (
+            self.cockpit.overview.version,
+            self.scene.fleet.version,
+            int(self.scene.now),
+            self.columns,
+            id(self.look),
+            self.at,
+            self.has_focus,
+        )
+        if made_for != self._made_for:
+            self._made_for = made_for
+            super().prepare()
+
+    def build(self, width: int) -> list[Row]:
+        """All lines."""
+        wrong, happened = list(self.conditions()), list(self.events())
+        self.entries = [*wrong, *happened]
+        if self.entries and (self.at >= len(self.entries) or self.entries[self.at].key != self._on):
+            self.at = next((i for i, entry in enumerate(self.entries) if entry.key == self._on), self.at)
+        place = min(LONGEST_PLACE, max((cell_len(entry.place) for entry in self.entries), default=0))
+        self._starts = []
+        rows: list[Row] = [heading("Wrong now", width, self.look, self._tally())]
+        for index, entry in enumerate(wrong):
+            self._add(rows, entry, index, place, width)
+        left = len(self.cockpit.totals.worst) - MOST
+        if left > 0:
+            rows.append(note(f"and {left} more; ! shows only the nodes that are not healthy", self.look))
+        if not wrong:
+            rows.append(self._quiet())
+        rows.append(heading("Newest events", width, self.look))
+        for index, entry in enumerate(happened, len(wrong)):
+            self._add(rows, entry, index, place, width)
+        if not happened:
+            rows.append(note("none since gpuwatch looks on", self.look))
+        return rows
+
+    def _tally(self) -> str:
+        totals = self.cockpit.totals
+        counts = ((totals.criticals, "critical"), (totals.warnings, "warning"))
+        return ", ".join(f"{number} {word}" for number, word in counts if number)
+
+    def _quiet(self) -> Row:
+        states = self.cockpit.totals.states
+        if states["connecting"]:
+            return note(f"{states['connecting']} nodes are not heard yet", self.look)
+        return (self.look.mark("ok"), Segment(" nothing that gpuwatch can see", self.look.severity["ok"]))
+
+    def _add(self, rows: list[Row], entry: Entry, index: int, place: int, width: int) -> None:
+        self._starts.append(len(rows))
+        head, left = entry_row(entry, place, width, self.look), ""
+        here = index == self.at
+        if here and not text_of(head).endswith(clean(entry.detail or entry.text)):
+            head, left = entry_row(replace(entry, detail=""), place, width, self.look), entry.detail
+            if not text_of(head).endswith(clean(entry.text)):
+                left = ". ".join(part for part in (entry.text, left) if part)
+        rows.append(highlighted(head, width, self.look.cursor) if here and self.has_focus else head)
+        if here:
+            rows += wrapped(left, width, self.look.dim, indent=4)
+            if entry.remedy:
+                rows += wrapped(f"{self.look.glyphs.slope} {entry.remedy}", width, self.look.text, indent=4)
+
+    # ---- the cursor
+
+    def items(self) -> int:
+        """Conditions and events."""
+        return len(self.entries)
+
+    def first_line(self, item: int) -> int:
+        """Where one begins."""
+        return self._starts[item] if item < len(self._starts) else 0
+
+    def item_at(self, line: int, x: int) -> int | None:  # noqa: ARG002 - the whole line belongs to it
+        """The one that a line belongs to."""
+        found = [item for item, start in enumerate(self._starts) if start <= line]
+        return found[-1] if found else None
+
+    def go(self, item: int) -> None:
+        """Put the cursor on one and remember which."""
+        item = max(0, min(item, len(self.entries) - 1))
+        if self.entries:
+            self._on = self.entries[item].key
+        super().go(item)
+
+    def chosen(self) -> Entry | None:
+        """What the cursor is on."""
+        return self.entries[self.at] if self.at < len(self.entries) else None
+
+    def key(self, line: int) -> Hashable:
+        """A line depends on what it says: the cursor is painted into it."""
+        return self._rows[line]
+
+    def row(self, line: int, width: int) -> Row:  # noqa: ARG002 - made for this width already
+        """A line."""
+        return self._rows[line]
+
+    def copy_text(self) -> str:
+        """All of it in one line."""
+        entry = self.chosen()
+        if entry is None:
+            return ""
+        return "  ".join(clean(part) for part in (entry.clock, entry.place, entry.text, entry.detail) if part)
+
+
+def entry_row(entry: Entry, place: int, width: int, look: Look) -> Row:
+    """One line: how bad, when, where, what, and as much of the evidence as there is room for."""
+    style = look.severity[entry.severity]
+    head = [
+        look.mark(entry.severity),
+        Segment(f" {entry.clock}" if entry.clock else "", look.dim),
+        Segment(f" {fit(entry.place, place)}  ", look.strong),
+    ]
+    room = width - sum(part.cell_length for part in head)
+    text, detail = clean(entry.text), clean(entry.detail)
+    if cell_len(text) + 2 >= room or not detail:
+        return (*head, Segment(fit(text, min(room, cell_len(text))), style))
+    left = room - cell_len(text) - 2
+    return (*head, Segment(text + "  ", style), Segment(fit(detail, min(left, cell_len(detail))), look.dim))
