@@ -34,24 +34,17 @@ def rss_bytes(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
 
 
+def running_s(pid: int) -> float:
+    """Seconds that a process's present threads have run, to the nanosecond; `cpu_s` counts in 10 ms."""
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
+
+
 def shares(pids: Iterable[int], seconds: float) -> list[float]:
     """Share of one core that each process used over the next `seconds`, all at the same time."""
     listed = list(pids)
-    before = [cpu_s(pid) for pid in listed]
+    before = [running_s(pid) for pid in listed]
     began = time.monotonic()
     time.sleep(seconds)
     took = time.monotonic() - began
-    return [(cpu_s(pid) - start) / took for pid, start in zip(listed, before, strict=True)]
-
-
-def children(pid: int) -> list[int]:
-    """All descendants of a process, parents first."""
-    found: list[int] = []
-    waiting = [pid]
-    while waiting:
-        parent = waiting.pop()
-        for task in Path(f"/proc/{parent}/task").glob("*/children"):
-            own = [int(child) for child in task.read_text().split()]
-            found += own
-            waiting += own
-    return found
+    return [(running_s(pid) - start) / took for pid, start in zip(listed, before, strict=True)]
