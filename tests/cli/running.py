@@ -46,7 +46,7 @@ def gpuwatch(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedPr
 def start(*arguments: str) -> subprocess.Popen[str]:
     """Start without waiting; the caller ends it.
 
-    In a shell's background Ctrl-C is ignored, and children inherit that; what we handle ourselves they do not.
+    A shell's background ignores Ctrl-C, and children inherit that; what we handle ourselves they do not.
     """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
