@@ -11,8 +11,10 @@ from textual.binding import BindingType
 from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.timer import Timer
+from textual.widget import Widget
 
 from gpuwatch.tui import keys
+from gpuwatch.tui.driver import TerminalDriver
 from gpuwatch.tui.jump import JumpProvider
 from gpuwatch.tui.look import Colours, Look, make_look, wants_ascii
 from gpuwatch.tui.overview import Overview, Totals
@@ -47,7 +49,7 @@ class GpuwatchApp(App[None]):
         ascii_only: bool | None = None,
         no_color: bool = False,
     ) -> None:
-        super().__init__()
+        super().__init__(driver_class=TerminalDriver)
         self.scene = Scene(session, clock, wall)
         self.overview = Overview()
         self.pace = Pace(hz)
@@ -97,6 +99,7 @@ class GpuwatchApp(App[None]):
         """Paint what is known (nothing is connected yet), then start the links."""
         self.look = self._make_look()  # a theme may have been chosen since
         self.theme_changed_signal.subscribe(self, lambda _theme: self._restyle())
+        self.app_resume_signal.subscribe(self, lambda _app: self._repaint_all())
         self._look_at_fleet()
         self.call_after_refresh(self._begin)
 
@@ -105,6 +108,12 @@ class GpuwatchApp(App[None]):
         self.started = True
         self._timer = self.set_interval(1 / self.pace.hz, self.pump)
         self.pump()
+
+    def _repaint_all(self) -> None:
+        """After a stop (ctrl+z) the terminal is blank: what did not change must be painted again, too."""
+        for part in self.screen.query(Widget):
+            part.refresh()
+        self.screen.refresh(layout=True)
 
     def pump(self) -> None:
         """One frame: take in what arrived, then let the visible widgets repaint what moved."""

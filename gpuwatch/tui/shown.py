@@ -32,8 +32,8 @@ class Shown:
         return self._filter is not None or self.unhealthy
 
     def set_filter(self, text: str) -> None:
-        """Take a filter expression; a wrong one leaves the last good one standing and sets `error`."""
-        self.text, self.error = text, ""
+        """Take a filter expression; a wrong one leaves everything in and sets `error`."""
+        self.text, self.error, self._filter = text, "", None
         try:
             self._filter = parse(text) if text.strip() else None
         except FilterError as error:

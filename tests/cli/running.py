@@ -7,6 +7,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -43,16 +44,23 @@ def gpuwatch(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedPr
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
-    """Start without waiting; the caller ends it."""
-    return subprocess.Popen(
-        [*COMMAND, *arguments],
-        cwd=ROOT,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    """Start without waiting; the caller ends it.
+
+    A shell's background ignores Ctrl-C, and children inherit that; what we handle ourselves they do not.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(
+            [*COMMAND, *arguments],
+            cwd=ROOT,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager

@@ -89,3 +89,37 @@ def test_this_machine(wide: Terminal) -> None:
     wide.wait_for(r"Processes.* Host .*Topology")
     wide.press("C-q")
     assert ended(wide) == 0
+
+
+def test_after_a_stop_everything_is_painted_again(wide: Terminal) -> None:
+    start(wide, f"{GPUWATCH} --demo")
+    wide.wait_for(r"(?s)live.*Wrong now.*Quit")
+    wide.press("C-z")
+    wide.wait_for(r"(?s)topped.*ready\$")
+    assert wide.is_restored()
+    wide.type("fg")
+    wide.wait_for(r"(?s)utilisation.*gpu-001.*Wrong now.*enter Open")
+    wide.press("q")
+    wide.wait_for(r"ready\$")
+    assert wide.is_restored()
+
+
+def test_another_size_while_it_runs(wide: Terminal) -> None:
+    start(wide, f"{GPUWATCH} --demo")
+    wide.wait_for("16 live")
+    for columns, rows in ((40, 12), (200, 60), (80, 24)):
+        wide.resize(columns, rows)
+        wide.wait_for(rf"(?s)gpuwatch.*gpu-001 .{{{min(columns - 20, 60)}}}.*enter Open")
+    wide.press("q")
+    assert ended(wide) == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "sign"),
+    [("TERM=linux LC_ALL=C", "o 16 live"), ("TERM=xterm COLORTERM=", "\N{BLACK CIRCLE} 16 live")],
+)
+def test_plain_terminals_are_known_by_themselves(wide: Terminal, settings: str, sign: str) -> None:
+    start(wide, f"env {settings} {GPUWATCH} --demo")
+    wide.wait_for(sign)
+    wide.press("q")
+    assert ended(wide) == 0

@@ -1,14 +1,33 @@
 /* Events (Xid) and GPM activity. See fake.h. */
 #include "fake.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <unistd.h>
 
 enum { XID_EVENT = 0x8, ECC_EVENTS = 0x3 };
 
 struct event { struct device *device; uint64_t type, data; unsigned gpu_instance, compute_instance; };
-struct event_set { int registered[MAX_GPUS]; long delivered; };
+struct event_set { int registered[MAX_GPUS], watch; long delivered; };
+
+static int watch_control(void)
+{
+    const char *path = getenv("FAKE_NVML_CONTROL");
+    char folder[1024];
+    int fd = path && strlen(path) < sizeof folder ? inotify_init1(IN_NONBLOCK | IN_CLOEXEC) : -1;
+    if (fd >= 0) {
+        strcpy(folder, path);
+        char *slash = strrchr(folder, '/');
+        if (!slash)
+            strcpy(folder, ".");
+        else
+            *slash = 0;
+        inotify_add_watch(fd, folder, IN_MOVED_TO | IN_CLOSE_WRITE);
+    }
+    return fd;
+}
 
 static long newest_serial(const struct control *c)
 {
@@ -25,10 +44,23 @@ int nvmlEventSetCreate(struct event_set **set)
     ENTER(NULL);
     *set = calloc(1, sizeof **set);
     (*set)->delivered = newest_serial(settings());          /* only what happens after registration is told */
+    (*set)->watch = watch_control();
     return OK;
 }
 
-int nvmlEventSetFree(struct event_set *set) { ENTER(NULL); free(set); return OK; }
+int nvmlEventSetFree(struct event_set *set) { ENTER(NULL); close(set->watch); free(set); return OK; }
+
+/* Asleep until the control file changes, as the real one is until the GPU says something. */
+static void sleep_until_change(struct event_set *set, int timeout_ms)
+{
+    char changes[4096];
+    struct pollfd waiting = {set->watch, POLLIN, 0};
+    if (poll(&waiting, 1, timeout_ms) <= 0)
+        return;
+    while (read(set->watch, changes, sizeof changes) > 0)
+        ;
+    usleep(5000);                                           /* settings() looks at the file every 2 ms at most */
+}
 
 int nvmlDeviceRegisterEvents(struct device *d, uint64_t types, struct event_set *set)
 {
@@ -42,7 +74,8 @@ int nvmlDeviceRegisterEvents(struct device *d, uint64_t types, struct event_set 
 int nvmlEventSetWait_v2(struct event_set *set, struct event *event, unsigned timeout_ms)
 {
     ENTER(NULL);
-    for (unsigned waited = 0;; waited += 100) {
+    uint64_t until = now_us() + timeout_ms * 1000ull;
+    for (;;) {
         const struct control *c = settings();
         for (int i = 0; i < c->xids; i++) {
             const struct xid *x = &c->xid[i];
@@ -52,9 +85,13 @@ int nvmlEventSetWait_v2(struct event_set *set, struct event *event, unsigned tim
             *event = (struct event){device_at(x->gpu, -1), XID_EVENT, (uint64_t)x->code, 0xFFFFFFFFu, 0xFFFFFFFFu};
             return OK;
         }
-        if (waited >= timeout_ms)
+        uint64_t now = now_us();
+        if (now >= until)
             return TIMEOUT;
-        usleep(100000);
+        if (set->watch < 0)
+            usleep(100000);
+        else
+            sleep_until_change(set, (int)((until - now) / 1000u) + 1);
     }
 }
 

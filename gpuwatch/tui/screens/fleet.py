@@ -19,6 +19,7 @@ from gpuwatch.tui.widgets.gpu_panels import GpuPanels
 from gpuwatch.tui.widgets.heat_map import HeatMap
 from gpuwatch.tui.widgets.lines import Picker, text_of
 from gpuwatch.tui.widgets.node_table import NodeTable
+from gpuwatch.tui.widgets.panes import NodePane, host
 from gpuwatch.tui.widgets.situation import Situation
 from gpuwatch.tui.widgets.status_line import StatusLine
 
@@ -30,6 +31,7 @@ FRAME_LINES = 4
 SITUATION_LINES = 4
 """What the list of what is wrong gets at least, where the screen has this many lines:"""
 ROOMY = 20
+LEAST_HOST = 5
 LEGIBLE_SITUATION = 10
 """Under this it is better placed beside the table."""
 
@@ -50,7 +52,9 @@ class FleetScreen(LiveScreen):
         self.field = Input(placeholder="temp>85 & host~=dgx", id="filter-text", compact=True)
         self.note = Label("", id="filter-note")
         self.panels: GpuPanels | None = None
-        """With one node there is room for its GPUs under the table."""
+        """With one node there is room for its GPUs under the table,"""
+        self.host: NodePane | None = None
+        """and for its host where it has no GPU."""
 
     def compose(self) -> ComposeResult:
         """Status, filter, map, cell, table, footer."""
@@ -67,6 +71,8 @@ class FleetScreen(LiveScreen):
             if len(nodes) == 1:
                 self.panels = GpuPanels(nodes[0].name, None)
                 yield self.panels
+                self.host = NodePane(nodes[0].name, host, id="host")
+                yield self.host
             yield self.situation
         yield Footer(compact=True, show_command_palette=False)
 
@@ -101,8 +107,20 @@ class FleetScreen(LiveScreen):
             self.panels.prepare()
             panels = min(self.panels.room, self.panels.count())
             set_height(self.panels, panels)
-            table += panels
+            table += panels + self._share_with_host(rest - table - panels - least)
         self.situation.display = beside or rest - table >= min(least or 3, 3)
+
+    def _share_with_host(self, room: int) -> int:
+        """The lines that the host gets where a single node has no GPU to show."""
+        if self.host is None or self.panels is None:
+            return 0
+        self.host.display = room >= LEAST_HOST and not self.panels.gpus()
+        if not self.host.display:
+            return 0
+        self.host.prepare()
+        lines = min(room, self.host.count())
+        set_height(self.host, lines)
+        return lines
 
     def _note(self) -> None:
         if not self.filter_bar.display:

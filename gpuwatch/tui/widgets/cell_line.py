@@ -71,10 +71,8 @@ def _without_gpus(view: NodeView, now: float) -> str:
     return "this node has no NVIDIA GPU; its host is watched (enter shows it)"
 
 
-def line_for(chosen: tuple[NodeView, Gpu | None] | None, now: float, width: int, look: Look) -> Row:
+def line_for(chosen: tuple[NodeView, Gpu | None], now: float, width: int, look: Look) -> Row:
     """The whole line."""
-    if chosen is None:
-        return (Segment(" no GPU is shown", look.dim),)
     view, gpu = chosen
     if gpu is None:
         words = "this GPU has never been seen" if view.gpus else _without_gpus(view, now)
@@ -104,4 +102,10 @@ class CellLine(Page, can_focus=False):
 
     def build(self, width: int) -> list[Row]:
         """The line."""
-        return [line_for(self.heat.chosen(), self.scene.now, width, self.look)]
+        chosen = self.heat.chosen()
+        if chosen is None:
+            shown = self.heat.shown
+            words = "nothing is unhealthy" if shown.unhealthy and not shown.text else "nothing matches"
+            words = f" {words}; esc shows everything again" if shown.narrowed else " no node is watched"
+            return [(Segment(words, self.look.dim),)]
+        return [line_for(chosen, self.scene.now, width, self.look)]

@@ -65,10 +65,10 @@ class HeatMap(Picker):
     def prepare(self) -> None:
         """Lay the map out again when the nodes, their GPUs or the room changed."""
         names, counts = self.shown.names, self.counts()
-        shape = (names, tuple(counts), self.columns, self.room, self.spare, self.zoom)
+        shape = (names, tuple(counts), self._across(), self.room, self.spare, self.zoom)
         if shape != self._shape:
             self._shape = shape
-            width, height = max(10, self.columns), max(1, self.room - 1)
+            width, height = max(10, self._across()), max(1, self.room - 1)
             self.layout_now = arrange(names, counts, width, height, self.zoom, self.spare - 1)
             self._clamp()
             self._to_a_match()
@@ -83,6 +83,10 @@ class HeatMap(Picker):
             self._painted_for = painted_for
             self._painter = CellPainter(self.metric, self.layout_now.cell, self.look)
             self._kept.clear()
+
+    def _across(self) -> int:
+        """Columns, and before the first layout those that it will have."""
+        return self.columns or self.app.size.width
 
     def _to_a_match(self) -> None:
         """Put the cursor on the first GPU that the filter left, where it stands on none."""

@@ -69,7 +69,7 @@ def _state(view: NodeView, _now: float) -> Cell:
     return view.state, STATE_SEVERITY[view.state]
 
 
-DATED = frozenset(("xid", "gpu_lost", "node_lost"))
+DATED = frozenset(("xid", "gpu_lost", "gpu_stuck", "node_lost"))
 """Conditions whose evidence is as old as the trouble itself; others say in words how long they last."""
 
 

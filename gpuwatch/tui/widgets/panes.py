@@ -87,7 +87,7 @@ def processes(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
 
 def _meter(word: str, share: float | None, text: str, width: int, look: Look, *, high: float = 95.0) -> Row:
     severity: Severity = "warning" if share is not None and share >= high else "ok"
-    cells = max(8, min(30, width - 42))
+    cells = max(8, min(30, width - 56))
     return (
         Segment(f"  {fit(word, 15)} ", look.dim),
         *bar(None if share is None else share / 100, cells, look, look.severity[severity]),
