@@ -69,6 +69,8 @@ class Rings:
         end = self._second + 1
         if now is not None and now - self._at > self._hold:
             end = max(end, int(now // 1) + 1)
+        elif now is not None:
+            end = min(end, int(now // 1) + 1)  # a frozen view looks back
         step = 1 if seconds <= FINE_S else BUCKET_S
         width = seconds / points
         last_edge = math.ceil(end / width) * width

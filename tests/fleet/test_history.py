@@ -166,3 +166,11 @@ def test_every_series_of_a_metric_exists() -> None:
 
     named = {metric.series for metric in METRICS.values() if metric.series}
     assert named == set(GPU_SERIES)
+
+
+def test_a_moment_of_the_past_sees_nothing_newer() -> None:
+    history = filled(100)
+    before = history.series("power", 20, 20, now=60.9)
+    assert float(before[-1]) == 60.0
+    history.add(100.5, GpuFast(t=0.0, utilization_pct=50.0, power_w=3.0))
+    np.testing.assert_array_equal(history.series("power", 20, 20, now=60.9), before)

@@ -130,6 +130,7 @@ def as_line(subject: Subject, width: int, look: Look) -> Row:
     ranks = ",".join(str(r) for r in ranks_on(subject.node, subject.gpu.info.uuid)) or "-"
     memory = memory_of(subject.gpu)
     words, severity = _first_words(subject)
+    held = severity == "warning" and not subject.old
     parts = [
         look.mark(subject.severity),
         Segment(f" {subject.gpu.info.index:>3} ", look.strong),
@@ -139,7 +140,7 @@ def as_line(subject: Subject, width: int, look: Look) -> Row:
         *bar(subject.level("mem"), _memory_bar(width), look, heat),
         Segment(f"{memory:>13}  ", style),
         Segment(f"{power_text(subject.gpu):>9}  {_temperature(subject):>7}  ", style),
-        Segment(f"{subject.text('smclk'):>6}", look.severity["warning"] if severity == "warning" else style),
+        Segment(f"{subject.text('smclk'):>6}", look.severity["warning"] if held else style),
         Segment(f"  {subject.text('tensor'):>6}  ", style),
     ]
     room = width - sum(p.cell_length for p in parts)

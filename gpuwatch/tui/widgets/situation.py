@@ -65,13 +65,15 @@ class Situation(Page):
         overview, now = self.cockpit.overview, self.scene.now
         for name, condition in islice(self.cockpit.totals.worst, MOST):
             view = overview.views[name]
+            evidence = evidence_text(condition.evidence, now - view.judged_at)
+            next_try = attempt_words(view.node, now) if condition.code == "node_lost" else ""
             yield Entry(
                 (name, condition.code, condition.gpu),
                 condition.severity,
                 name,
                 _gpu_of(view, condition.gpu),
                 condition.text,
-                evidence_text(condition.evidence, now - view.judged_at),
+                "; ".join(part for part in (evidence, next_try) if part),
                 remedy_for(condition, view.node),
             )
         failing = (v for v in overview.views.values() if v.state == "connecting" and v.node.link.reason)
@@ -101,10 +103,11 @@ class Situation(Page):
     # ---- painting
 
     def prepare(self) -> None:
-        """Make the lines when anything moved; once a second for the ages."""
+        """Make the lines when something was added or went; once a second for ages and numbers."""
+        totals, told = self.cockpit.totals, self.scene.fleet.events
         made_for = (
-            self.cockpit.overview.version,
-            self.scene.fleet.version,
+            (totals.criticals, totals.warnings, len(totals.worst), tuple(totals.states.values())),
+            (len(told), told[-1] if told else None),
             int(self.scene.now),
             self.columns,
             id(self.look),
