@@ -37,9 +37,9 @@ def write_rc(user: LoginUser, shell: str) -> None:
 
 
 def processes_of(name: str) -> list[str]:
-    return [
-        process.name() for process in psutil.process_iter(["username"]) if process.info["username"] == name
-    ]
+    """What was read in one go: a process that is leaving may be gone at the next question."""
+    found = psutil.process_iter(["name", "username"])
+    return [process.info["name"] for process in found if process.info["username"] == name]
 
 
 def files_of(home: Path) -> list[str]:
