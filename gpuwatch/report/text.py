@@ -200,11 +200,12 @@ def state_text(gpu: Gpu, node: Node, now: float) -> str:
 
 
 def memory_text(gpu: Gpu, _node: Node, now: float) -> str:
-    """`71.2G/80.0G`."""
+    """`71.2G/80.0G`, and `unified` behind it where these are the host's."""
     used = METRICS["memused"].format(METRICS["memused"].read(gpu, now)).strip()
     live = None if gpu.fast is None else gpu.fast.memory_total_bytes
     total = live or gpu.info.memory_total_bytes
-    return f"{used}/{UNKNOWN if total is None else scaled_text(total, 1024)}"
+    shared = " unified" if gpu.info.unified_memory else ""
+    return f"{used}/{UNKNOWN if total is None else scaled_text(total, 1024)}{shared}"
 
 
 def power_text(gpu: Gpu, _node: Node, now: float) -> str:

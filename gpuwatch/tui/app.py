@@ -197,6 +197,20 @@ class GpuwatchApp(App[None]):
         else:
             self.push_screen(HelpScreen())
 
+    def action_retry(self) -> None:
+        """Dial the node under the cursor now instead of after its wait."""
+        name = self.screen.node_name() if isinstance(self.screen, LiveScreen) else None
+        node = self.scene.fleet.nodes.get(name or "")
+        if node is None:
+            return
+        if node.link.phase == "lost":
+            self.scene.session.retry(node.name)
+            self.notify(f"dialling {node.name} again", timeout=2, markup=False)
+        else:
+            self.notify(
+                f"{node.name} is {node.link.phase}: there is nothing to dial", timeout=2, markup=False
+            )
+
     # ---- the view itself
 
     def action_freeze(self) -> None:

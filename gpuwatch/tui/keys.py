@@ -81,6 +81,14 @@ EVERYWHERE = [
         tooltip="repaint less often, down to once a second",
     ),
     Binding(
+        "ctrl+r",
+        "retry",
+        "Dial again",
+        id="app.retry",
+        show=False,
+        tooltip="dial the node under the cursor again now, if it is lost",
+    ),
+    Binding(
         "ctrl+z",
         "suspend_process",
         "Suspend",

@@ -26,6 +26,10 @@ class Watched(Protocol):
         """Move what arrived into the fleet."""
         ...
 
+    def retry(self, node: str | None = None) -> None:
+        """Dial a lost node again now, or all of them."""
+        ...
+
 
 def _still(fleet: Fleet) -> Fleet:
     """A copy that stands still. Wire structs never change, so shallow copies of nodes and GPUs are enough."""

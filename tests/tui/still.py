@@ -22,12 +22,17 @@ class StillSession:
         self.fleet = Fleet(plan)
         self.started = 0
         self.waiting: list[Arrival] = []
+        self.retried: list[str | None] = []
         for arrival in delivered:
             self.fleet.apply(arrival)
 
     def start(self) -> None:
         """Count the calls."""
         self.started += 1
+
+    def retry(self, node: str | None = None) -> None:
+        """Keep which node it was."""
+        self.retried.append(node)
 
     def poll(self) -> bool:
         """Deliver what waits."""

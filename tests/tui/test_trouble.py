@@ -151,6 +151,28 @@ async def test_a_failing_link_says_why_and_when_it_tries_again() -> None:
         assert "the host key of gpu-1 changed" in text_on(app)
 
 
+async def test_a_lost_node_is_dialled_again_on_a_key() -> None:
+    session = session_of(LinkStatus("lost", REASON, retry_at=NOW + 12, attempt=3))
+    app = still_app(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("ctrl+r")
+        assert session.retried == ["gpu-1"]
+        session.fleet.apply(Arrival("gpu-1", NOW, LinkStatus("live")))
+        await pilot.press("ctrl+r")
+        assert session.retried == ["gpu-1"], "a live node is left alone"
+
+
+async def test_memory_that_is_the_hosts_is_called_unified() -> None:
+    gpu = wire.GpuInfo(uuid="GPU-0", index=0, name="NVIDIA GB10", unified_memory=True)
+    reading = wire.GpuSample(uuid="GPU-0", fast=wire.GpuFast(t=1.0, memory_used_bytes=30 << 30))
+    session = session_of(LinkStatus("live"), hello(gpus=[gpu]), wire.Sample(t=1.0, seq=2, gpus=[reading]))
+    app = still_app(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("enter", "enter")
+        await pilot.pause()
+        assert "unified memory" in text_on(app)
+
+
 async def test_a_node_without_a_gpu_can_be_opened_and_says_so() -> None:
     app = still_app(session_of(LinkStatus("live"), hello()))
     async with app.run_test(size=(80, 24)) as pilot:

@@ -44,7 +44,10 @@ def _now_facts(subject: Subject) -> list[tuple[str, str]]:
     return [
         ("utilisation", subject.text("util")),
         ("memory busy", subject.text("membw")),
-        ("memory used", f"{_memory(fast.memory_used_bytes)} of {_memory(fast.memory_total_bytes)}"),
+        (
+            "unified memory" if subject.gpu.info.unified_memory else "memory used",
+            f"{_memory(fast.memory_used_bytes)} of {_memory(fast.memory_total_bytes)}",
+        ),
         ("reserved", _memory(fast.memory_reserved_bytes)),
         ("power", f"{_number(fast.power_w, ' W')} of {_number(power_limit_w(subject.gpu), ' W')}"),
         ("energy", UNKNOWN if fast.energy_j is None else f"{fast.energy_j / 3.6e6:.1f} kWh"),
