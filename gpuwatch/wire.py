@@ -349,7 +349,8 @@ class Event(Frame, tag="event", frozen=True):
     """Something happened at a moment: an Xid, a GPU lost or back, driver trouble."""
 
     event: str
-    """xid, gpu_lost, gpu_back, gpu_stuck, gpu_unstuck, ecc, recovery_action, agent."""
+    """xid, sxid, gpu_lost, gpu_back, gpu_stuck, gpu_unstuck, ecc, recovery_action, agent; and nccl_timeout, a
+    rank's own words, which only the demo tells as long as no logs are followed."""
     title: str
     severity: Severity = "info"
     gpu: str | None = None

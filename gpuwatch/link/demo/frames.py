@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gpuwatch import wire
 from gpuwatch.link.demo import machines, scenario
-from gpuwatch.link.demo.scenario import FALL_AT, FALLEN, GPUS_PER_NODE, Reading
+from gpuwatch.link.demo.scenario import FALL_AT, FALLEN, GPUS_PER_NODE, TIMEOUT_AT, Reading
 
 MEDIUM_S, SLOW_S, RANKS_S, DISKS_S = 5.0, 30.0, 5.0, 30.0
 FRAMES_PER_TICK = 8
@@ -124,8 +124,18 @@ class NodeScript:
         )
 
     def _events(self, seq: int, t: float, before: float | None) -> list[wire.AnyFrame]:
-        falls_now = t >= FALL_AT and (before is None or before < FALL_AT)
-        return list(fall_events(seq, self.epoch + FALL_AT)) if falls_now and self.number == FALLEN[0] else []
+        def now(at: float) -> bool:
+            return t >= at and (before is None or before < at)
+
+        found: list[wire.AnyFrame] = []
+        if now(FALL_AT) and self.number == FALLEN[0]:
+            found += fall_events(seq, self.epoch + FALL_AT)
+        for gpu in range(GPUS_PER_NODE):
+            ends = scenario.timeout_at(self.seed, self.number, gpu)
+            if now(ends) and (self.number, gpu) != FALLEN:
+                rank = self.number * GPUS_PER_NODE + gpu
+                found.append(timeout_event(seq + len(found), self.epoch + ends, self.number, gpu, rank))
+        return found
 
 
 def due(every: float, t: float, before: float | None, offset: int) -> bool:
@@ -185,17 +195,24 @@ def slow_tier(at: float) -> wire.GpuSlow:
 
 
 def fall_events(seq: int, at: float) -> Iterator[wire.Event]:
-    """The lost GPU as three witnesses tell it: NVML's event, the kernel log, the agent's next tick."""
+    """The lost GPU as an agent tells it: the Xid in the kernel's words, and what its next tick finds."""
     node, gpu = FALLEN
     uuid, bus = machines.uuid(node, gpu), machines.bus_id(gpu)[4:]
     title, remedy = "GPU has fallen off the bus", "drain the node and power-cycle it"
     line = f"NVRM: Xid (PCI:{bus[:-2]}): 79, pid={52_000 + gpu}, name=python3, GPU has fallen off the bus."
     yield wire.Event(t=at, seq=seq, event="xid", title=title, severity="critical", gpu=uuid, code=79,
-                     remedy=remedy, source="nvml")  # fmt: skip
-    yield wire.Event(t=at, seq=seq + 1, event="xid", title=title, severity="critical", gpu=uuid, code=79,
                      pid=52_000 + gpu, detail=line, remedy=remedy, source="kernel")  # fmt: skip
-    yield wire.Event(t=at + 0.4, seq=seq + 2, event="gpu_lost", title="GPU is lost", severity="critical",
+    yield wire.Event(t=at + 0.4, seq=seq + 1, event="gpu_lost", title="GPU is lost", severity="critical",
                      gpu=uuid, detail="GPU is lost", remedy=remedy, source="agent")  # fmt: skip
+
+
+def timeout_event(seq: int, at: float, node: int, gpu: int, rank: int) -> wire.Event:
+    """A rank that waited for the lost one until its watchdog ended it, as its log tells it."""
+    return wire.Event(
+        t=at, seq=seq, event="nccl_timeout", title=f"rank {rank}: NCCL timed out waiting in ALLREDUCE",
+        severity="warning", gpu=machines.uuid(node, gpu), pid=52_000 + gpu, source="log",
+        detail=f"[rank{rank}] watchdog: ALLREDUCE seq 2381 did not end within {TIMEOUT_AT - FALL_AT:.0f} s",
+    )  # fmt: skip
 
 
 def _nic(bps: float) -> wire.Nic:
