@@ -163,6 +163,20 @@ async def test_a_lost_node_is_dialled_again_on_a_key() -> None:
         assert session.retried == ["gpu-1"], "a live node is left alone"
 
 
+async def test_why_a_node_has_no_cells_does_not_push_its_neighbour_aside() -> None:
+    live = ("gpu-001", "gpu-002", "gpu-003")
+    told = [Arrival("gone", NOW, LinkStatus("lost", "a reason longer than a cell", attempt=1))]
+    for name in live:
+        gpus = [wire.GpuInfo(uuid=f"{name}-{number}", index=number, name="X") for number in range(8)]
+        told += [Arrival(name, NOW, LinkStatus("live")), Arrival(name, NOW, hello(gpus=gpus))]
+    app = still_app(StillSession(Plan(tuple(NodeSpec(name) for name in ("gone", *live))), told))
+    async with app.run_test(size=(110, 30)):
+        rows = text_on(app).splitlines()
+        beside = next(row for row in rows if "gone" in row and "gpu-001" in row)
+        below = next(row for row in rows if "gpu-002" in row and "gpu-003" in row)
+        assert beside.index("gpu-001") == below.index("gpu-003")
+
+
 async def test_memory_that_is_the_hosts_is_called_unified() -> None:
     gpu = wire.GpuInfo(uuid="GPU-0", index=0, name="NVIDIA GB10", unified_memory=True)
     reading = wire.GpuSample(uuid="GPU-0", fast=wire.GpuFast(t=1.0, memory_used_bytes=30 << 30))

@@ -149,8 +149,9 @@ class HeatMap(Picker):
                 out += [Segment(" " * (start - x)), *self._label(view, block)]
             else:
                 out.append(Segment(" " * (block.x - x)))
-            out += self._cells_of(view, block)
-            x = block.x + max(1, block.stop - block.start) * self.layout_now.cell
+            cells = self._cells_of(view, block)
+            out += cells
+            x = block.x + sum(segment.cell_length for segment in cells)
         if below != (self.layout_now.tall - 1) // 2:
             return tuple(Segment(" " * s.cell_length, s.style) for s in out)
         return tuple(out)
