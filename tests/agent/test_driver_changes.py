@@ -44,7 +44,7 @@ def test_a_library_that_was_replaced_needs_a_new_process(start: Start, tmp_path:
     agent = start(driver)
     notice = agent.hello(lambda h: any(n.code == "driver_mismatch" for n in h.notices)).notices
     assert any("library was replaced" in (n.remedy or "") for n in notice)
-    (build(tmp_path / "new") / SONAME).replace(driver.library / SONAME)
+    (build(tmp_path / "new") / SONAME).replace(driver.folder / SONAME)
     assert "library" in agent.bye()
     assert agent.wait() == 0
 

@@ -45,14 +45,14 @@ class FakeNvml:
 
     def __init__(self, library: Path, work: Path) -> None:
         work.mkdir(parents=True, exist_ok=True)
-        self.library = library
+        self.folder = library
         self.control = work / "control"
         self.counts = work / "counts"
         self.control.write_text("")
 
     def env(self) -> dict[str, str]:
         """This process's environment, with the fake in front of any real driver."""
-        return {**os.environ, "LD_LIBRARY_PATH": str(self.library), "FAKE_NVML_CONTROL": str(self.control),
+        return {**os.environ, "LD_LIBRARY_PATH": str(self.folder), "FAKE_NVML_CONTROL": str(self.control),
                 "FAKE_NVML_COUNTS": str(self.counts)}  # fmt: skip
 
     def set(self, *lines: str) -> None:
