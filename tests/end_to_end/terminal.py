@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +22,8 @@ class Terminal:
 
     def __init__(self, columns: int = 120, rows: int = 40, **env: str) -> None:
         self._tmux = need("tmux")
-        self._socket = f"gpuwatch-test-{os.getpid()}-{time.monotonic_ns()}"
+        self._folder = tempfile.TemporaryDirectory(prefix="gpuwatch-tmux-")
+        self._socket = f"{self._folder.name}/socket"
         self._size = (str(columns), str(rows))
         # pytest exports a size of its own, which programs would believe over the terminal's
         self._own = {key: value for key, value in os.environ.items() if key not in {"COLUMNS", "LINES"}}
@@ -30,34 +32,26 @@ class Terminal:
     def __enter__(self) -> Terminal:
         columns, rows = self._size
         settings = [part for key, value in self._env.items() for part in ("-e", f"{key}={value}")]
+        size = ("-x", columns, "-y", rows)
         self._run(
-            "-f",
-            "/dev/null",
-            "new-session",
-            "-d",
-            "-s",
-            "t",
-            "-x",
-            columns,
-            "-y",
-            rows,
-            *settings,
-            "-c",
-            str(ROOT),
-            "/bin/sh",
+            "-f", "/dev/null", "new-session", "-d", "-s", "t", *size, *settings, "-c", str(ROOT), "/bin/sh"
         )
         try:
             self.type("PS1='rea''dy$ '; clear")
             self.wait_for(r"^ready\$")
         except BaseException:
-            self._run("kill-server")
+            self._end()
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._end()
+
+    def _end(self) -> None:
         self._run("kill-server")
+        self._folder.cleanup()
 
     def type(self, line: str) -> None:
         """Type a line and press Enter."""
@@ -109,7 +103,7 @@ class Terminal:
 
     def _run(self, *argv: str) -> str:
         done = subprocess.run(
-            [self._tmux, "-L", self._socket, *argv], check=True, capture_output=True, text=True, env=self._own
+            [self._tmux, "-S", self._socket, *argv], check=True, capture_output=True, text=True, env=self._own
         )
         return done.stdout
 

@@ -84,7 +84,8 @@ def test_close_ends_the_command_and_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("nothing_left")
 def test_close_wakes_a_blocked_recv_and_a_blocked_send(tmp_path: Path) -> None:
     with Sshd(tmp_path / "sshd") as sshd, dialing(sshd.spec(), sshd.client.options()) as dial:
-        quiet, deaf = dial("sleep 600"), dial("sleep 600")
+        quiet, deaf = dial("cat"), dial("echo $$; exec sleep 600")
+        never_reads = int(deaf.recv(100))
         with ThreadPoolExecutor(2) as pool:
             reading = pool.submit(quiet.recv, 10)
             writing = pool.submit(deaf.send, b"x" * 50_000_000)
@@ -94,6 +95,7 @@ def test_close_wakes_a_blocked_recv_and_a_blocked_send(tmp_path: Path) -> None:
             deaf.close()
             with pytest.raises(OSError):
                 writing.result(10)
+        os.kill(never_reads, signal.SIGTERM)
 
 
 @pytest.mark.usefixtures("nothing_left")
