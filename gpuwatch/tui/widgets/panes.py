@@ -15,7 +15,7 @@ from gpuwatch.tui.look import Look, Severity, clean, fit
 from gpuwatch.tui.overview import NodeView
 from gpuwatch.tui.widgets.lines import Page, Row, heading, text_of, wrapped
 from gpuwatch.tui.words import evidence_text, link_words
-from gpuwatch.wire import Event, Process
+from gpuwatch.wire import Disk, Event, IbPort, Nic, Process
 
 Builder: TypeAlias = "Callable[[NodeView, int, Look, float], list[Row]]"
 
@@ -107,6 +107,37 @@ def _rates(rx: float | None, tx: float | None) -> str:
     return f"in {RATE.format(rx)}B/s  out {RATE.format(tx)}B/s"
 
 
+def _disk_row(disk: Disk, width: int, look: Look) -> Row:
+    kind = f"  {clean(disk.filesystem)}" if disk.filesystem else ""
+    share = _share(disk.used_bytes, disk.total_bytes)
+    return _meter(disk.mount, share, _of(disk.used_bytes, disk.total_bytes) + kind, width, look)
+
+
+def _nic_row(nic: Nic, look: Look) -> Row:
+    down = nic.state not in (None, "up")
+    speed = "" if nic.speed_bps is None else f"  {nic.speed_bps * 8 / 1e9:.0f} Gbit/s"
+    faults = "".join(f"  {word} {n}" for word, n in (("errors", nic.errors), ("drops", nic.drops)) if n)
+    return (
+        look.mark("unknown" if down else "ok"),
+        Segment(f" {fit(nic.name, 15)} ", look.text),
+        Segment(f"{_rates(nic.rx_bps, nic.tx_bps)}{speed}  {clean(nic.state or UNKNOWN)}", look.text),
+        Segment(faults, look.severity["warning"]),
+    )
+
+
+def _port_row(port: IbPort, look: Look) -> Row:
+    up = port.state == "ACTIVE"
+    rate = "" if port.rate_gbps is None else f"  {port.rate_gbps:.0f} Gbit/s"
+    faults = "".join(f"  {clean(word)} {n}" for word, n in (port.errors or {}).items() if n)
+    return (
+        look.mark("ok" if up else "critical"),
+        Segment(f" {fit(f'{port.device}/{port.port}', 15)} ", look.text),
+        Segment(f"{_rates(port.rx_bps, port.tx_bps)}{rate}  ", look.text),
+        Segment(clean(port.state or UNKNOWN), look.text if up else look.severity["critical"]),
+        Segment(faults, look.severity["warning"]),
+    )
+
+
 def host(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
     """CPU, memory, disks and ports."""
     node, sample = view.node, view.node.host
@@ -138,42 +169,9 @@ def host(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
             high=50.0,
         ),
     ]
-    for disk in sample.disks or ():
-        kind = f"  {clean(disk.filesystem)}" if disk.filesystem else ""
-        rows.append(
-            _meter(
-                disk.mount,
-                _share(disk.used_bytes, disk.total_bytes),
-                _of(disk.used_bytes, disk.total_bytes) + kind,
-                width,
-                look,
-            )
-        )
-    for nic in sample.nics or ():
-        down = nic.state not in (None, "up")
-        speed = "" if nic.speed_bps is None else f"  {nic.speed_bps * 8 / 1e9:.0f} Gbit/s"
-        faults = "".join(f"  {word} {n}" for word, n in (("errors", nic.errors), ("drops", nic.drops)) if n)
-        rows.append(
-            (
-                look.mark("unknown" if down else "ok"),
-                Segment(f" {fit(nic.name, 15)} ", look.text),
-                Segment(f"{_rates(nic.rx_bps, nic.tx_bps)}{speed}  {clean(nic.state or UNKNOWN)}", look.text),
-                Segment(faults, look.severity["warning"]),
-            )
-        )
-    for port in sample.ib or ():
-        up = port.state == "ACTIVE"
-        rate = "" if port.rate_gbps is None else f"  {port.rate_gbps:.0f} Gbit/s"
-        faults = "".join(f"  {clean(word)} {n}" for word, n in (port.errors or {}).items() if n)
-        rows.append(
-            (
-                look.mark("ok" if up else "critical"),
-                Segment(f" {fit(f'{port.device}/{port.port}', 15)} ", look.text),
-                Segment(f"{_rates(port.rx_bps, port.tx_bps)}{rate}  ", look.text),
-                Segment(clean(port.state or UNKNOWN), look.text if up else look.severity["critical"]),
-                Segment(faults, look.severity["warning"]),
-            )
-        )
+    rows += [_disk_row(disk, width, look) for disk in sample.disks or ()]
+    rows += [_nic_row(nic, look) for nic in sample.nics or ()]
+    rows += [_port_row(port, look) for port in sample.ib or ()]
     age = "" if node.host_at is None else f"read {seconds_text(max(0.0, now - node.host_at))} ago"
     machine = ", ".join(clean(t) for t in ((hello.cpu_model, hello.os, hello.kernel) if hello else ()) if t)
     return [*rows, note("  ".join(part for part in (machine, age) if part), look)]

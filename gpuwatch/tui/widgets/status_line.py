@@ -6,7 +6,6 @@ import time
 from typing import ClassVar
 
 from rich.segment import Segment
-from rich.style import Style
 
 from gpuwatch.fleet.quantities import seconds_text
 from gpuwatch.tui.look import Look, Severity, clean, fit
@@ -111,13 +110,3 @@ class StatusLine(Page, can_focus=False):
             quiet = f"{look.glyph('ok')} nothing wrong that gpuwatch can see "
             trouble = [Segment(quiet, look.severity["ok"])]
         return spread(left, trouble, width)
-
-
-def key_hint(look: Look, key: str, text: str) -> list[Segment]:
-    """A key and what it does, as the footer writes it."""
-    return [Segment(f" {key}", look.title), Segment(f" {text} ", look.dim)]
-
-
-def plain(text: str, style: Style | None = None) -> Row:
-    """A line of one piece, cleaned."""
-    return (Segment(clean(text), style),)
