@@ -177,6 +177,17 @@ async def test_why_a_node_has_no_cells_does_not_push_its_neighbour_aside() -> No
         assert beside.index("gpu-001") == below.index("gpu-003")
 
 
+async def test_a_port_whose_state_cannot_be_read_is_unknown_and_not_down() -> None:
+    ports = [wire.IbPort("mlx5_0", 1, state="DOWN"), wire.IbPort("mlx5_1", 1)]
+    sample = wire.Sample(t=1.0, seq=2, host=wire.HostSample(t=1.0, ib=ports))
+    app = still_app(session_of(LinkStatus("live"), hello(), sample))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("2", "v")
+        await pilot.pause()
+        rows = [row.strip() for row in text_on(app).splitlines() if re.search("mlx5_./1 +in ", row)]
+        assert [row[0] for row in rows] == ["✖", "?"]
+
+
 async def test_memory_that_is_the_hosts_is_called_unified() -> None:
     gpu = wire.GpuInfo(uuid="GPU-0", index=0, name="NVIDIA GB10", unified_memory=True)
     reading = wire.GpuSample(uuid="GPU-0", fast=wire.GpuFast(t=1.0, memory_used_bytes=30 << 30))

@@ -126,14 +126,16 @@ def _nic_row(nic: Nic, look: Look) -> Row:
 
 
 def _port_row(port: IbPort, look: Look) -> Row:
-    up = port.state == "ACTIVE"
+    severity: Severity = "unknown" if port.state is None else "ok" if port.state == "ACTIVE" else "critical"
     rate = "" if port.rate_gbps is None else f"  {port.rate_gbps:.0f} Gbit/s"
     faults = "".join(f"  {clean(word)} {n}" for word, n in (port.errors or {}).items() if n)
     return (
-        look.mark("ok" if up else "critical"),
+        look.mark(severity),
         Segment(f" {fit(f'{port.device}/{port.port}', 15)} ", look.text),
         Segment(f"{_rates(port.rx_bps, port.tx_bps)}{rate}  ", look.text),
-        Segment(clean(port.state or UNKNOWN), look.text if up else look.severity["critical"]),
+        Segment(
+            clean(port.state or UNKNOWN), look.severity[severity] if severity == "critical" else look.text
+        ),
         Segment(faults, look.severity["warning"]),
     )
 
