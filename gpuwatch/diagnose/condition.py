@@ -8,7 +8,7 @@ import msgspec
 
 from gpuwatch.wire import Severity
 
-ORDER: tuple[Severity, ...] = ("critical", "warning", "info")
+ORDER: tuple[Severity, ...] = ("critical", "error", "warning", "info")
 """The worst first."""
 
 

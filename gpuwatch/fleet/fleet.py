@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
+from gpuwatch.fleet.log_stream import LogStream
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.inbox import Arrival, ClockReading, Content, LinkStatus, Refused
-from gpuwatch.wire import Bye, Event, GpuSample, Hello, HostSample, Ranks, Sample
+from gpuwatch.wire import Bye, Event, Finding, GpuSample, Hello, HostSample, Lines, Logs, Ranks, Reply, Sample
 
 KEPT_EVENTS = 2_000
+KEPT_FINDINGS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,17 @@ class NodeEvent:
     event: Event
 
 
+@dataclass(frozen=True, slots=True)
+class NodeFinding:
+    """What a rule found on a node, as it was told last, and when that reached us (our monotonic clock)."""
+
+    node: str
+    since: float
+    """Which life of the node's agent told it (`Node.agent_since`): ids begin anew with every life."""
+    at: float
+    finding: Finding
+
+
 class Fleet:
     """All nodes by name, in the order of the plan. `version` moves when anything did."""
 
@@ -31,6 +44,11 @@ class Fleet:
         self.plan = plan
         self.nodes: dict[str, Node] = {spec.name: Node(spec, plan.interval_s) for spec in plan.nodes}
         self.events: deque[NodeEvent] = deque(maxlen=KEPT_EVENTS)
+        self.findings: dict[tuple[str, float, int], NodeFinding] = {}
+        """By node, agent and the finding's id; in the order in which they were first told."""
+        self.findings_version = 0
+        self.streams: dict[tuple[str, int], LogStream] = {}
+        """Open requests for lines, by node and request id; the session adds and removes them."""
         self.version = 0
 
     def apply(self, arrival: Arrival) -> None:
@@ -50,6 +68,8 @@ class Fleet:
         match what:
             case LinkStatus():
                 node.link, node.link_at = what, at
+                if what.phase == "live":
+                    node.agent_since = at
                 return
             case ClockReading():
                 node.clock = what
@@ -71,6 +91,30 @@ class Fleet:
                 self.events.append(NodeEvent(node.name, at, what))
             case Bye():
                 node.bye = what.reason
+            case Finding() | Lines() | Logs() | Reply():
+                self._take_log(what, node, at)
+
+    def _take_log(self, what: Finding | Lines | Logs | Reply, node: Node, at: float) -> None:
+        match what:
+            case Finding():
+                self._take_finding(node, what, at)
+            case Lines():
+                stream = self.streams.get((node.name, what.id))
+                if stream is not None:
+                    stream.take(what)
+            case Logs():
+                node.logs, node.logs_truncated, node.logs_at = what.files, what.truncated, at
+            case Reply():
+                stream = self.streams.get((node.name, what.id))
+                if stream is not None and what.error is not None:
+                    stream.fail(what.error)
+
+    def _take_finding(self, node: Node, finding: Finding, at: float) -> None:
+        key = (node.name, node.agent_since, finding.id)
+        self.findings[key] = NodeFinding(node.name, node.agent_since, at, finding)
+        self.findings_version += 1
+        while len(self.findings) > KEPT_FINDINGS:
+            del self.findings[next(iter(self.findings))]
 
     @staticmethod
     def _take_hello(node: Node, hello: Hello) -> None:

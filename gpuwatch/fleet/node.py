@@ -18,6 +18,7 @@ from gpuwatch.wire import (
     GpuSlow,
     Hello,
     HostSample,
+    LogFile,
     Process,
 )
 
@@ -82,6 +83,10 @@ class Node:
     processes: list[Process] = field(default_factory=list)
     processes_at: float | None = None
     processes_partial: str | None = None
+    logs: list[LogFile] = field(default_factory=list)
+    logs_truncated: int = 0
+    """Log files that the agent does not follow because there are too many."""
+    logs_at: float | None = None
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=KEPT_EVENTS))
     clock: ClockReading | None = None
     refused: int = 0
@@ -92,6 +97,9 @@ class Node:
     """When the agent last said that it had dropped more frames."""
     bye: str | None = None
     version: int = 0
+
+    agent_since: float = 0.0
+    """When the link to the agent that speaks now became live (our monotonic clock)."""
 
     @property
     def name(self) -> str:

@@ -52,6 +52,9 @@ class Plan:
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Group name -> node names."""
     logs: tuple[str, ...] = ()
+    """Globs of log files on the nodes, with {rank}, {host} and {date} where a name holds those."""
+    rules: tuple[str, ...] = ()
+    """Rule packs of the person's own, as paths on this machine, beside the ones that gpuwatch brings."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     source: str = ""
     """What the person named: a path, "--local", "--demo"."""

@@ -16,6 +16,7 @@ from gpuwatch.link.local import dial_local
 from gpuwatch.link.options import Ask, LinkOptions
 from gpuwatch.link.protocol import Link
 from gpuwatch.link.slots import ConnectSlots
+from gpuwatch.wire import AnyRequest
 
 
 class Closable(Protocol):
@@ -47,6 +48,10 @@ class Links:
         """Start every link; returns at once."""
         for link in self.all:
             link.start()
+
+    def send(self, node: str, request: AnyRequest) -> bool:
+        """Hand a request to a node's agent; False when its link is not live or there is no agent."""
+        return any(link.send(request) for link in self.all if link.node == node)
 
     def retry(self, node: str | None = None) -> None:
         """Let the links that wait for their next attempt dial now: that of one node, or all of them."""

@@ -20,6 +20,7 @@ STYLES = {
     "plain": "default",
     "old": "#8a8a8a",
     "warning": "#fff699",
+    "error": "#ff2a00",
     "critical": "bold #ff2a00",
 }
 """Colour-blind safe; a severity is always written out as a word too."""

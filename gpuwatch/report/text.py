@@ -290,7 +290,7 @@ def verdict(fleet: Fleet, found: list[Finding], now: float) -> Line:
         return Line(f"{what}: all healthy", "ok")
     counts = [
         f"{count} {severity}"
-        for severity in ("critical", "warning")
+        for severity in ("critical", "error", "warning")
         if (count := sum(finding.condition.severity == severity for finding in found))
     ]
     return Line(f"{what}: {', '.join(counts) or 'not all of them were heard'}", "critical")

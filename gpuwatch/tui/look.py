@@ -17,7 +17,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 
-Severity: TypeAlias = Literal["ok", "info", "warning", "critical", "unknown"]
+Severity: TypeAlias = Literal["ok", "info", "warning", "error", "critical", "unknown"]
 Colours: TypeAlias = Literal["many", "few", "none"]
 """256 or more; the 16 of a plain terminal; none at all (NO_COLOR)."""
 
@@ -71,11 +71,11 @@ class Glyphs:
 
 
 UNICODE = Glyphs(
-    {"ok": "●", "info": "●", "warning": "▲", "critical": "✖", "unknown": "?"},
+    {"ok": "●", "info": "●", "warning": "▲", "error": "◆", "critical": "✖", "unknown": "?"},
     "✖", "‼", "?", "·", ("━", "╸", "─"), "─", "▼", "▲", True, "°", "·", "▌", "→",
 )  # fmt: skip
 ASCII = Glyphs(
-    {"ok": "o", "info": "o", "warning": "!", "critical": "X", "unknown": "?"},
+    {"ok": "o", "info": "o", "warning": "!", "error": "x", "critical": "X", "unknown": "?"},
     "X", "#", "?", ".", ("=", "=", "-"), "-", "v", "^", False, "", "|", ">", "->",
 )  # fmt: skip
 
@@ -155,6 +155,7 @@ _DARK = {
     "ok": "#66b2ff",
     "info": "#66b2ff",
     "warning": "#fff699",
+    "error": "#ff2a00",
     "critical": "#ff2a00",
     "unknown": "#8a8a8a",
 }
@@ -162,18 +163,20 @@ _LIGHT = {
     "ok": "#0059b3",
     "info": "#0059b3",
     "warning": "#7a5c00",
+    "error": "#c72100",
     "critical": "#c72100",
     "unknown": "#6b6b6b",
 }
-_SIXTEEN = {"ok": "bright_cyan", "info": "bright_cyan", "warning": "bright_yellow", "critical": "bright_red",
-            "unknown": "white"}  # fmt: skip
+_SIXTEEN = {"ok": "bright_cyan", "info": "bright_cyan", "warning": "bright_yellow", "error": "bright_red",
+            "critical": "bright_red", "unknown": "white"}  # fmt: skip
 
 
 def _severities(dark: bool, colours: Colours) -> dict[str, Style]:
     inks = (_DARK if dark else _LIGHT) if colours == "many" else _SIXTEEN
     if colours == "none":
         plain = dict.fromkeys(inks, Style())
-        return plain | {"warning": Style(bold=True), "critical": Style(bold=True), "unknown": Style(dim=True)}
+        loud = dict.fromkeys(("warning", "error", "critical"), Style(bold=True))
+        return plain | loud | {"unknown": Style(dim=True)}
     return {name: Style(color=ink, bold=name == "critical") for name, ink in inks.items()}
 
 

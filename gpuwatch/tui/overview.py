@@ -12,7 +12,7 @@ from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node, NodeState
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.tui.look import Severity
 
-_ORDER: dict[Severity, int] = {"ok": 0, "info": 1, "unknown": 2, "warning": 3, "critical": 4}
+_ORDER: dict[Severity, int] = {"ok": 0, "info": 1, "unknown": 2, "warning": 3, "error": 4, "critical": 5}
 
 
 STATE_SEVERITY: dict[NodeState, Severity] = {
@@ -210,5 +210,5 @@ class Overview:
             sum(v.expected for v in views),
             found,
             warnings=sum(c.severity == "warning" for _, c in found),
-            criticals=sum(c.severity == "critical" for _, c in found),
+            criticals=sum(c.severity in ("error", "critical") for _, c in found),
         )

@@ -16,6 +16,7 @@ from gpuwatch.tui.widgets.lines import Page, Row, heading
 SIGNS: tuple[tuple[Severity, str], ...] = (
     ("ok", "healthy"),
     ("warning", "needs a look"),
+    ("error", "failed"),
     ("critical", "lost or failing"),
     ("unknown", "not known (yet)"),
 )

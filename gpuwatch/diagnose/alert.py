@@ -1,0 +1,63 @@
+"""An alert: one finding, crossed threshold or event at one place, with a life of its own."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from gpuwatch.wire import RankSource, Role, Severity
+
+AlertState: TypeAlias = Literal["firing", "resolved"]
+
+
+class Proof(msgspec.Struct, frozen=True):
+    """What an alert rests on: a log line, a value, or an event, with its place and its age."""
+
+    kind: Literal["line", "value", "event"]
+    text: str
+    """The key line, the value with its limit, or the event's words."""
+    at: float | None = None
+    """Unix seconds on our clock; None: not known."""
+    timed: bool = True
+    """False: `at` is when it was first seen, the thing itself may be older."""
+    node: str | None = None
+    file: str | None = None
+    offset: int | None = None
+    lines: tuple[str, ...] = ()
+    """The block around the key line."""
+    key: int = 0
+
+
+class Alert(msgspec.Struct, frozen=True):
+    """Replaced by a newer one with the same `id` when anything about it changes."""
+
+    id: str
+    """Stable for the session, and for a scan over the same files."""
+    code: str
+    """A rule's id, or a condition's code: gpu_lost, temperature, node_lost, ..."""
+    severity: Severity
+    title: str
+    text: str
+    """One sentence with the numbers, without the place."""
+    proof: tuple[Proof, ...]
+    """The first one is the best."""
+    role: Role = "root"
+    node: str | None = None
+    gpu: int | None = None
+    """Index on the node."""
+    rank: int | None = None
+    rank_from: RankSource | None = None
+    job: str | None = None
+    first: float = 0.0
+    """Unix seconds on our clock; node clocks are corrected."""
+    last: float = 0.0
+    timed: bool = True
+    """False: `first` only bounds the time from above (a line without a time, found in a file's backlog)."""
+    count: int = 1
+    fields: dict[str, str | int | float] = {}
+    state: AlertState = "firing"
+    acknowledged: bool = False
+    silenced: bool = False
+    kernel: bool = False
+    """From the kernel log or the driver: about the node or GPU, whoever runs there."""

@@ -1,0 +1,72 @@
+"""An incident: alerts of one job close in time, the cause first, told in one sentence."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from gpuwatch.diagnose.alert import Alert
+from gpuwatch.wire import Role, Severity
+
+Confidence: TypeAlias = Literal["high", "medium", "low"]
+
+UNKNOWN = "unknown"
+"""The class of an incident whose cause the logs do not tell."""
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """One line of the timeline: equal things that happened to several ranks close together are one."""
+
+    at: float
+    until: float
+    what: str
+    role: Role
+    code: str
+    node: str | None = None
+    ranks: tuple[int, ...] = ()
+    count: int = 1
+    alert: str = ""
+    """The id of the first alert it is made of."""
+
+
+class Incident(msgspec.Struct, frozen=True):
+    """What a person reads first."""
+
+    id: str
+    """Stable while the incident lasts: of the job and its first alert."""
+    number: int
+    """1, 2, 3 in a session."""
+    sentence: str
+    """The first failing rank, its GPU and node, the cause, and how many only follow."""
+    code: str
+    """The class of the cause, or `UNKNOWN`."""
+    severity: Severity
+    first: float
+    """When the cause happened: unix seconds on our clock."""
+    last: float
+    rank: int | None = None
+    node: str | None = None
+    gpu: int | None = None
+    job: str | None = None
+    confidence: Confidence = "low"
+    because: str = ""
+    """Why the confidence is what it is."""
+    settle: tuple[str, ...] = ()
+    """What would settle the doubt: a command to copy, or a thing to look at."""
+    cause: Alert | None = None
+    """None: unknown."""
+    alerts: tuple[Alert, ...] = ()
+    """All of them, the cause first, then by time."""
+    followers: int = 0
+    """Ranks (nodes, where no ranks are known) that only follow."""
+    silent: tuple[int, ...] = ()
+    """Ranks of the job that said nothing at all while the others reported: suspects."""
+    timeline: tuple[Moment, ...] = ()
+    explain: str = ""
+    do: tuple[str, ...] = ()
+    """The playbook: what to do, commands included."""
+    links: tuple[str, ...] = ()
+    over: bool = False
+    """Every alert of it was resolved or acknowledged."""
+    acknowledged: bool = False

@@ -1,0 +1,43 @@
+"""Where every rank runs: rank -> node, GPU, process and log files; address -> node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class RankPlace:
+    """One rank of one job."""
+
+    rank: int
+    node: str
+    job: str | None = None
+    gpu: int | None = None
+    """The GPU's index on its node."""
+    gpu_uuid: str | None = None
+    bus_id: str | None = None
+    pid: int | None = None
+    local_rank: int | None = None
+    world_size: int | None = None
+    logs: tuple[str, ...] = ()
+    how: str = ""
+    """How this is known, in a few words: "environment of pid 4711", "NCCL INFO line", "file name"."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """All that is known. Made of a live fleet, or of the logs of a job that has ended."""
+
+    ranks: tuple[RankPlace, ...] = ()
+    addresses: dict[str, str] = field(default_factory=dict)
+    """IP address or host name -> node."""
+
+    def of(self, rank: int, job: str | None = None) -> RankPlace | None:
+        """Where a rank runs; of several jobs the one that is named, else the only one."""
+        found = [place for place in self.ranks if place.rank == rank]
+        named = [place for place in found if job is None or place.job in (None, job)]
+        return named[0] if len(named) == 1 or (named and job is not None) else None
+
+    def on(self, node: str, gpu: int | None = None) -> list[RankPlace]:
+        """The ranks on a node, or on one of its GPUs."""
+        return [p for p in self.ranks if p.node == node and (gpu is None or p.gpu == gpu)]

@@ -1,0 +1,1 @@
+"""The rule packs (YAML beside this file), and what reads, checks and compiles them."""

@@ -1,0 +1,5 @@
+"""A session over a plan; see `gpuwatch.session.session`."""
+
+from gpuwatch.session.session import Session
+
+__all__ = ["Session"]

@@ -1,0 +1,124 @@
+"""The frames: the one contract between an agent on a node and the cockpit.
+
+An agent writes one JSON object a line; every object carries `v`, `t`, `seq` and `kind`. What the
+agent does not know it leaves out, so an absent field is None here and a dash on the screen, never 0.
+
+Units are in the names: `_pct` 0..100, `_bytes`, `_bps` bytes per second, `_w` watts, `_j` joules,
+`_c` degrees Celsius, `_mhz`, `_s` seconds. Every `t` is the node's own clock, unix seconds.
+"""
+
+from gpuwatch.wire.codec import (
+    MAX_LINE_BYTES,
+    FrameError,
+    decode,
+    encode,
+    encode_request,
+)
+from gpuwatch.wire.frames import (
+    AnyFrame,
+    Bye,
+    Event,
+    Hello,
+    Ranks,
+    Reply,
+    Sample,
+)
+from gpuwatch.wire.gpus import (
+    GpuFast,
+    GpuInfo,
+    GpuMedium,
+    GpuSample,
+    GpuSlow,
+    MigInstance,
+    Topology,
+)
+from gpuwatch.wire.host import (
+    AgentCost,
+    Disk,
+    HostSample,
+    IbPort,
+    Nic,
+)
+from gpuwatch.wire.logs import (
+    KERNEL_LOG,
+    Finding,
+    Lines,
+    LogFile,
+    LogLine,
+    Logs,
+    RankSource,
+    Role,
+)
+from gpuwatch.wire.part import (
+    WIRE_VERSION,
+    Frame,
+    Notice,
+    Part,
+    Severity,
+)
+from gpuwatch.wire.processes import (
+    Process,
+    ProcessGpu,
+)
+from gpuwatch.wire.requests import (
+    AnyRequest,
+    Cancel,
+    LeaveFiles,
+    Ping,
+    ReadLines,
+    Request,
+    Search,
+    SetInterval,
+    Tail,
+)
+
+__all__ = [
+    "KERNEL_LOG",
+    "MAX_LINE_BYTES",
+    "WIRE_VERSION",
+    "AgentCost",
+    "AnyFrame",
+    "AnyRequest",
+    "Bye",
+    "Cancel",
+    "Disk",
+    "Event",
+    "Finding",
+    "Frame",
+    "FrameError",
+    "GpuFast",
+    "GpuInfo",
+    "GpuMedium",
+    "GpuSample",
+    "GpuSlow",
+    "Hello",
+    "HostSample",
+    "IbPort",
+    "LeaveFiles",
+    "Lines",
+    "LogFile",
+    "LogLine",
+    "Logs",
+    "MigInstance",
+    "Nic",
+    "Notice",
+    "Part",
+    "Ping",
+    "Process",
+    "ProcessGpu",
+    "RankSource",
+    "Ranks",
+    "ReadLines",
+    "Reply",
+    "Request",
+    "Role",
+    "Sample",
+    "Search",
+    "SetInterval",
+    "Severity",
+    "Tail",
+    "Topology",
+    "decode",
+    "encode",
+    "encode_request",
+]

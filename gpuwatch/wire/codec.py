@@ -1,0 +1,59 @@
+"""Lines of JSON to frames and back: strict and bounded, and its strings come out harmless."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from gpuwatch.plain import MAY_STEER, plain
+from gpuwatch.wire.frames import AnyFrame
+from gpuwatch.wire.requests import AnyRequest
+
+MAX_LINE_BYTES = 1 << 20
+"""A longer line is refused before it is parsed: a full `ranks` frame of a busy node is about 100 kB."""
+
+
+class FrameError(ValueError):
+    """A line that is not a frame; the message is safe to show."""
+
+
+_decoder: msgspec.json.Decoder[AnyFrame] = msgspec.json.Decoder(AnyFrame)
+_encoder = msgspec.json.Encoder()
+
+
+def decode(line: bytes) -> AnyFrame:
+    """Decode one line; its strings come out harmless (see `gpuwatch.plain`).
+
+    Raises:
+        FrameError: too long, not JSON, of an unknown kind, or a field of the wrong type.
+    """
+    if len(line) > MAX_LINE_BYTES:
+        raise FrameError(f"a frame of {len(line)} bytes, over the limit of {MAX_LINE_BYTES}")
+    try:
+        if MAY_STEER.search(line) is None:
+            return _decoder.decode(line)
+        frame: AnyFrame = msgspec.convert(_harmless(msgspec.json.decode(line)), AnyFrame)
+        return frame
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise FrameError(plain(str(error))) from error
+
+
+def _harmless(value: Any) -> Any:  # noqa: ANN401 - JSON is what it is
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, list):
+        return [_harmless(item) for item in value]
+    if isinstance(value, dict):
+        return {plain(key): _harmless(item) for key, item in value.items()}
+    return value
+
+
+def encode(frame: AnyFrame) -> bytes:
+    """Encode a frame as one line, newline included (demo, record and tests write frames this way)."""
+    return _encoder.encode(frame) + b"\n"
+
+
+def encode_request(request: AnyRequest) -> bytes:
+    """Encode a request as one line, newline included."""
+    return _encoder.encode(request) + b"\n"

@@ -1,0 +1,69 @@
+"""What the cockpit asks of an agent, one JSON object a line on the agent's stdin."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+
+class Request(msgspec.Struct, tag_field="do", omit_defaults=True, frozen=True, kw_only=True):
+    """What the cockpit asks of an agent, one JSON object a line on the agent's stdin."""
+
+    id: int
+
+
+class Ping(Request, tag="ping", frozen=True):
+    """Answered at once by an empty reply: the heartbeat, and the clock comparison."""
+
+
+class SetInterval(Request, tag="interval", frozen=True):
+    """Change the tick."""
+
+    seconds: float
+
+
+class Tail(Request, tag="tail", frozen=True):
+    """The last lines of a file and then every new one, in `Lines` frames with this id, until `Cancel`."""
+
+    file: str
+    lines: int = 200
+
+
+class ReadLines(Request, tag="read", frozen=True):
+    """Lines around a place in a file, in `Lines` frames with this id, the last of them `done`."""
+
+    file: str
+    offset: int | None = None
+    """A byte offset; the line that holds it is the first of `after`. None: the end, or `time`."""
+    time: float | None = None
+    """Go to the first line that is this old (unix seconds of the node's clock), by the lines' own times."""
+    before: int = 0
+    after: int = 0
+
+
+class Search(Request, tag="search", frozen=True):
+    """Find a pattern in files, in `Lines` frames with this id, a file at a time, the last of them `done`."""
+
+    pattern: str
+    """A regular expression of Python's."""
+    ignore_case: bool = False
+    files: list[str] = []
+    """Empty: every file that is followed."""
+    limit: int = 2000
+    """Lines in all."""
+
+
+class Cancel(Request, tag="cancel", frozen=True):
+    """Stop a tail, a read or a search; its last `Lines` frame comes at once."""
+
+    of: int
+
+
+class LeaveFiles(Request, tag="leave", frozen=True):
+    """Do not follow these files: another node's agent does. Replaces the list before it."""
+
+    files: list[str]
+
+
+AnyRequest: TypeAlias = Ping | SetInterval | Tail | ReadLines | Search | Cancel | LeaveFiles
