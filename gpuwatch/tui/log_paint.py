@@ -109,3 +109,10 @@ def _spans(text: str, patterns: Iterable[re.Pattern[str]]) -> list[tuple[int, in
         if not out or start >= out[-1][1]:
             out.append((start, end))
     return out
+
+
+def on_ground(row: Sequence[Segment], width: int, ground: Style) -> tuple[Segment, ...]:
+    """The line over the whole width on a ground, on which badges keep their own."""
+    used = sum(segment.cell_length for segment in row)
+    padded = (*row, Segment(" " * max(0, width - used)))
+    return tuple(Segment(s.text, ground + s.style if s.style else ground) for s in padded)

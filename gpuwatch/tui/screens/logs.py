@@ -37,7 +37,7 @@ PROMPTS: dict[Purpose, tuple[str, str]] = {
 }
 FRAME_LINES = 4
 """Status (2), the line about the choice, footer."""
-LEAST_WIDTH, LEAST_HEIGHT = 56, 7
+LEAST_WIDTH, LEAST_HEIGHT = 48, 7
 """Of a pane, where there is more than one."""
 
 
@@ -47,7 +47,11 @@ def grid_for(wanted: int, width: int, height: int) -> tuple[int, int]:
     wanted = max(1, min(wanted, most_columns * most_rows, MOST_PANES))
     return min(
         ((c, -(-wanted // c)) for c in range(1, most_columns + 1) if -(-wanted // c) <= most_rows),
-        key=lambda shape: (abs(width / shape[0] - 5 * height / shape[1]), shape[0]),
+        key=lambda shape: (
+            shape[0] * shape[1] - wanted,
+            abs(width / shape[0] - 5 * height / shape[1]),
+            shape[0],
+        ),
     )
 
 

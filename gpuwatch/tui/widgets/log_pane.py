@@ -9,7 +9,6 @@ from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
-from rich.style import Style
 from textual import events
 from textual.binding import BindingType
 from textual.message import Message
@@ -18,7 +17,7 @@ from gpuwatch.tui import keys
 from gpuwatch.tui.log_buffer import UNKNOWN, Buffer
 from gpuwatch.tui.log_desk import Key, LogDesk
 from gpuwatch.tui.log_merge import Merge
-from gpuwatch.tui.log_paint import CLOCK, GUTTER, Ink, fit_list, fold_badge, mark, text_segments
+from gpuwatch.tui.log_paint import CLOCK, GUTTER, Ink, fit_list, fold_badge, mark, on_ground, text_segments
 from gpuwatch.tui.log_source import HOW, file_of, folded
 from gpuwatch.tui.log_time import clock_text
 from gpuwatch.tui.log_view import Spot, View
@@ -326,13 +325,6 @@ class LogPane(Lines, can_focus=True):
         """The line under the cursor, whole."""
         line = self.view.line() if self.view else None
         return "" if line is None else clean(line.text)
-
-
-def on_ground(row: Row, width: int, ground: Style) -> Row:
-    """The line over the whole width on a ground, on which badges keep their own."""
-    used = sum(segment.cell_length for segment in row)
-    padded = (*row, Segment(" " * max(0, width - used)))
-    return tuple(Segment(s.text, ground + s.style if s.style else ground) for s in padded)
 
 
 def file_words(

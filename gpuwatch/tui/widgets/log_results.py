@@ -9,12 +9,12 @@ from rich.segment import Segment
 
 from gpuwatch.tui.log_buffer import UNKNOWN
 from gpuwatch.tui.log_desk import Bookmark, LogDesk
-from gpuwatch.tui.log_paint import Ink, mark, text_segments
+from gpuwatch.tui.log_paint import Ink, mark, on_ground, text_segments
 from gpuwatch.tui.log_search import Hit
 from gpuwatch.tui.log_source import LogSource, file_of
 from gpuwatch.tui.log_time import clock_text
 from gpuwatch.tui.look import clean, fit
-from gpuwatch.tui.widgets.lines import Picker, Row, highlighted, text_of
+from gpuwatch.tui.widgets.lines import Picker, Row, text_of
 
 PLACE = 22
 
@@ -60,7 +60,7 @@ class LogResults(Picker):
     def row(self, line: int, width: int) -> Row:
         """Paint one."""
         if line == 0:
-            return highlighted((Segment(self._title()),), width, self.look.heat(0.0))
+            return on_ground((Segment(self._title()),), width, self.look.heat(0.0))
         entry, look = self.entries()[line - 1], self.look
         node, file = (
             (entry.node, entry.file) if isinstance(entry, Hit) else (entry.source.node, entry.source.file)
@@ -74,7 +74,7 @@ class LogResults(Picker):
         room = max(0, width - sum(segment.cell_length for segment in out))
         out += text_segments(entry.line.text, entry.line, Ink(look, self.desk.patterns), room)
         row = tuple(out)
-        return highlighted(row, width, look.cursor) if line - 1 == self.at and self.has_focus else row
+        return on_ground(row, width, look.cursor) if line - 1 == self.at and self.has_focus else row
 
     def _named(self, node: str, file: str) -> str:
         known = file_of(self.scene.fleet, LogSource(node, file))
