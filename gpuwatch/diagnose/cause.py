@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuwatch.diagnose.alert import Alert
@@ -47,7 +47,7 @@ class Verdict:
 def verdict(alerts: Sequence[Alert]) -> Verdict:
     """Choose the cause among the alerts of one group."""
     limits = bounds(alerts)
-    candidates = _candidates(alerts)
+    candidates = _candidates(alerts, limits)
     timed = [alert for alert in candidates if sure(limits[alert.id])]
     untimed = [alert for alert in candidates if not sure(limits[alert.id])]
     best = _first(timed, alerts)
@@ -103,7 +103,7 @@ def _weight(alert: Alert) -> int:
     return 2 if alert.code in EXITS else 1
 
 
-def _candidates(alerts: Sequence[Alert]) -> list[Alert]:
+def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float]]) -> list[Alert]:
     """Causes by role that are neither victims' words nor what came after everything had ended."""
     entered: dict[int, float] = {}
     gave_up = min((alert.first for alert in alerts if alert.code in TIMEOUTS), default=None)
@@ -125,7 +125,8 @@ def _candidates(alerts: Sequence[Alert]) -> list[Alert]:
     return [
         alert
         for alert in possible
-        if alert.code in EXPLICIT or (alert.first <= late and (alert.kernel or not _survived(alert, entered)))
+        if alert.code in EXPLICIT
+        or (limits[alert.id][0] <= late and (alert.kernel or not _survived(alert, entered)))
     ]
 
 

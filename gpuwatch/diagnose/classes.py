@@ -122,7 +122,7 @@ HARDWARE = frozenset(
 _DEATH = ("rank.killed", "proc.sigkill", "slurm.tasks_terminated", "ray.worker_died", "data.loader_crash",
           "k8s.pod_error", "rank.exit_error", "mpi.abort")  # fmt: skip
 _XID_ENDS = ("cuda.*", "nccl.cuda_error", "nccl.watchdog_cuda_fault", "nccl.heartbeat_stuck", "gpu.lost",
-             "gpu_lost", "gpu_stuck", "gpu.xid.recovery", "ecc_uncorrected", "recovery_action", "gpu_missing", "xid",
+             "gpu_lost", "gpu_stuck", "gpu.xid.recovery", "ecc_uncorrected", "recovery_action", "gpu_missing",
              "launch.invalid_device", "oom.cuda_driver", "oom.cublas")  # fmt: skip
 _SLOW_STORAGE = (
     "kernel.hung_task",

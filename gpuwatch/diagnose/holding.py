@@ -43,7 +43,7 @@ class Held:
 
     condition: Condition
     since: float
-    """When it was first seen without a pause of `clear_s` (our monotonic clock)."""
+    """When it was first seen (our monotonic clock); a pause begins it anew, of a told one only `clear_s`."""
     seen: float
     """When it was last seen."""
     began: float
@@ -100,10 +100,12 @@ class Holding:
     def see(self, node: str, conditions: Iterable[Condition], now: float, wall: float) -> None:
         """Take in all that holds on a node at this moment."""
         names = self._by_node.setdefault(node, set())
+        gone = set(names)
         for condition in conditions:
             if condition.code in UNTOLD:
                 continue
             name = key(node, condition)
+            gone.discard(name)
             before = self._held.get(name)
             if before is None:
                 age = condition.evidence.age_s if condition.code in ("node_lost", "node_stale") else None
@@ -112,6 +114,10 @@ class Holding:
                 names.add(name)
             else:
                 self._held[name] = Held(condition, before.since, now, before.began)
+        for name in gone:
+            if name not in self.alerts or self.alerts[name].state != "firing":
+                del self._held[name]
+                names.discard(name)
 
     def turn(self, now: float, wall: float) -> bool:
         """Fire what has held long enough, end what has been gone long enough; True when anything moved.

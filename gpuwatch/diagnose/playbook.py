@@ -9,9 +9,9 @@ from gpuwatch.diagnose.suspects import Hang
 from gpuwatch.diagnose.whereabouts import Whereabouts
 
 UNKNOWN_EXPLAIN = (
-    "Every line is about the consequences; what came first was not logged, or its log is not read. Where "
-    "ranks waited for one that never came it is mostly slow storage or a starved data loader, rank 0 in a long "
-    "checkpoint or evaluation, a branch that only some ranks take, or a GPU that hangs in the driver."
+    "Every line is about the consequences; what came first was not logged, or its log is not read. "
+    "Where ranks waited for one that never came it is mostly slow storage or a starved data loader, rank 0 "
+    "in a long checkpoint or evaluation, a branch that only some ranks take, or a GPU stuck in the driver."
 )
 UNKNOWN_DO = (
     "Read the ends of the logs of rank 0 and of the ranks that said nothing, and their stacks.",

@@ -20,6 +20,8 @@ _DETAIL = (
     ("iteration", "iteration {}"),
 )
 """Fields that make a headline more useful, and how they are put."""
+NAMES = frozenset(("Slurm", "Ray", "Python", "Gloo", "Horovod", "Kubernetes", "Lustre", "Lightning", "Xid"))
+"""Keep their capital inside a sentence."""
 
 
 def what(code: str, title: str, fields: Fields) -> str:
@@ -58,6 +60,8 @@ def milliseconds(fields: Fields, *names: str) -> float | None:
 
 def lowered(title: str) -> str:
     """A title inside a sentence: `CUDA out of memory` stays, `No space left` becomes `no space left`."""
+    if title.split(" ", 1)[0].rstrip(":'s") in NAMES:
+        return title.rstrip(".")
     if title[1:2].islower() or (title[:1] == "A" and title[1:2] == " "):
         title = title[0].lower() + title[1:]
     return title.rstrip(".")
