@@ -1,4 +1,4 @@
-"""Python's regular expressions as POSIX extended ones, for grep; lookarounds are left out, captures become groups."""
+"""Python's regular expressions as POSIX extended ones, for grep; lookarounds are left out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _sequence(tree: Any, fold: bool) -> str:
     return "".join(_element(code, argument, fold) for code, argument in tree)
 
 
-def _element(code: Any, argument: Any, fold: bool) -> str:  # noqa: PLR0911 - a case each
+def _element(code: Any, argument: Any, fold: bool) -> str:
     if code is op.LITERAL:
         return _character(argument, fold)
     if code is op.ANY:

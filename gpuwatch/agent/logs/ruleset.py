@@ -1,8 +1,8 @@
 """The rules as they travel to a node: plain dicts, made by `gpuwatch.rules.compile`, ready to search with.
 
-A literal is `{"text": ..., "words": [...], "parts": [...], "also": [...], "fold": true}`. `text` stands in every
-line that its pattern matches (`fold`: in any case). Of its words, `words` (telling) and `also` (common ones)
-stand there whole; `parts` may be parts of longer words. The best come first.
+A literal is a dict. Its `text` stands in every line that its pattern matches (`fold`: in any case). Of the
+words in it, `words` (telling ones) and `also` (common ones) stand there whole; `parts` may be parts of longer
+words. The best come first.
 """
 
 import re

@@ -1,8 +1,8 @@
 """Where in a chunk of log bytes a rule may match: the word-set prefilter.
 
-A block's distinct words are compared, as a set, with those known to mean nothing, so the cost hardly depends on
-the number of rules; only words never met before are looked at one by one. A word that is common in this log is
-given up for another one of its phrase. A phrase with common words only is looked for where all of them are.
+A block's distinct words are compared, as a set, with those known to mean nothing, so the cost hardly depends
+on the number of rules; only words never met before are looked at one by one. A word that is common in this
+log is given up for another one of its phrase. A phrase of common words is looked for where all of them are.
 """
 
 TYPE_CHECKING = False
@@ -37,7 +37,7 @@ class Sieve(object):
 
     def hits(self, data):
         # type: (bytes) -> list[tuple[int, Phrase]]
-        """Places where a phrase stands in `data` (whole lines, no escapes), by place; the first on each line."""
+        """Places where a phrase stands in `data` (whole lines, no escapes), by place, one a line."""
         found = []  # type: list[tuple[int, Phrase]]
         at, size = 0, len(data)
         while at < size:
@@ -101,7 +101,7 @@ class Sieve(object):
 
     def _place(self, phrase):
         # type: (Phrase) -> None
-        """Choose what leads to the phrase: its best whole word, a part of a word, all its words, or itself."""
+        """Choose what leads to the phrase: its best word, a part of one, all its words, or itself."""
         for word in phrase.words:
             if word not in self._common:
                 (self._folded if phrase.fold else self._exact).setdefault(word, []).append(phrase)
@@ -141,9 +141,10 @@ def _find(data, phrase, base, found):
     at = data.find(text)
     while at >= 0:
         found.append((base + at, phrase))
-        at = data.find(b"\n", at)
-        if at >= 0:
-            at = data.find(text, at)
+        end = data.find(b"\n", at)
+        end = end if end >= 0 else len(data)
+        other = data.find(b"\r", at, end)
+        at = data.find(text, other if other >= 0 else end)
 
 
 def _where(hit):
