@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gpuwatch.diagnose.silences import Silence
 
+from gpuwatch.diagnose.silences import Silence
 from gpuwatch.session.settings_folder import own_packs, settings_folder
 from gpuwatch.session.silence_file import SilenceFile
 
