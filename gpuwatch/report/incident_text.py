@@ -28,7 +28,7 @@ SHOWN_OUTSIDE = 12
 def incident_lines(incident: Incident, place: Place) -> list[Line]:
     """The whole incident. `place` says where a proof stands: `file:line`, `node file +offset`."""
     lines = [
-        Line(plain(f"{incident.number}  {incident.severity.upper()}  {incident.sentence}"), style(incident))
+        Line(plain(f"{incident.number}  {incident.severity.upper()}  {incident.sentence}"), incident.severity)
     ]
     lines += [fact("class", incident.code), fact("first seen", first_seen(incident))]
     because = f": {incident.because}" if incident.because else ""

@@ -16,17 +16,30 @@ ENDINGS = re.compile(
 )
 
 KERNEL_WORDS = {"dmesg", "kern", "kernel", "syslog", "messages", "journal", "journalctl", "kmsg"}
-LOG_WORDS = KERNEL_WORDS | set(
-    "log,logs,out,err,stdout,stderr,output,error,console,train,training,trainer,nccl,slurm,srun,torchrun,launcher,"
-    "node,host,hostname,worker,from,of,nv,nvidia,gpu,system,sys,boot,app,main,debug".split(",")
-)
+LOG_WORDS = KERNEL_WORDS | {
+    *("log", "logs", "out", "err", "stdout", "stderr", "output", "error", "console", "debug", "app", "main"),
+    *(
+        "train",
+        "training",
+        "trainer",
+        "nccl",
+        "slurm",
+        "srun",
+        "torchrun",
+        "launcher",
+        "worker",
+        "of",
+        "from",
+    ),
+    *("node", "host", "hostname", "nv", "nvidia", "gpu", "system", "sys", "boot"),
+}
 NOT_HOSTS = re.compile(
     r"(?:rank|global_?rank|local_?rank|attempt|run|job|jobid|step|steps|epoch|exp|experiment|trial|version|v|seed|"
     r"try|restart|ckpt|checkpoint|iter|part|shard|chunk|stage|tp|pp|dp|pid|task|array|world|cuda|gpu|dev|device|"
     r"slurm|log|logs|out|err|test|day|week|date|bs|lr|layer|model|\d+)[-_.]?\d*b?",
     re.IGNORECASE,
 )
-"""Words with a number behind that are no hosts; `gpu-003` is one, for no index has three digits or a 0 in front."""
+"""Words with a number behind that are no hosts; `gpu-003` is one, an index has no 0 in front."""
 PADDED = re.compile(r"gpu[-_]?(?:0\d+|\d{3,})", re.IGNORECASE)
 HOST = re.compile(
     r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*?-?\d+(?:-[A-Za-z0-9]+)*(?:\.[A-Za-z][A-Za-z0-9-]*)*"
