@@ -34,8 +34,9 @@ def incident_lines(incident: Incident, place: Place) -> list[Line]:
     because = f": {incident.because}" if incident.because else ""
     lines.append(fact("confidence", f"{incident.confidence}{because}"))
     lines.append(fact("followers", followers(incident)))
-    if incident.silent:
-        lines.append(fact("silent", f"{ranks_text(incident.silent)}: said nothing while the others reported"))
+    silent = [rank for rank in incident.silent if rank != incident.rank]
+    if silent:
+        lines.append(fact("silent", f"{ranks_text(silent)}: said nothing while the others reported"))
     if incident.explain:
         lines.append(fact("why", incident.explain))
     lines += timeline_lines(incident.timeline)

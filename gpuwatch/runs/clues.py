@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from gpuwatch.rules.rule import Rule
+
 PREFIX = "place."
 
 NCCL_INIT = "place.nccl_init"
@@ -21,11 +23,11 @@ RANK_ON_HOST = "place.rank_on_host"
 HOST = r"(?P<host>[A-Za-z0-9][\w.-]*)"
 
 
-def _rule(name: str, match: str, literal: str) -> dict[str, Any]:
-    return {"id": name, "severity": "info", "role": "hint", "match": [match], "literals": [literal]}
+def _rule(name: str, match: str, literal: str) -> Rule:
+    return Rule(name, "info", "", (match,), "", (), (), role="hint", literals=(literal,))
 
 
-CLUES: tuple[dict[str, Any], ...] = (
+CLUES: tuple[Rule, ...] = (
     _rule(
         NCCL_INIT,
         r"\brank (?P<rank>\d+) nranks (?P<world>\d+) cudaDev (?P<cuda>\d+)(?: nvmlDev (?P<nvml>\d+))?"
@@ -42,7 +44,6 @@ CLUES: tuple[dict[str, Any], ...] = (
         "hostname",
     ),
 )
-"""In the form in which compiled rules travel to an agent."""
 
 NCCL_HEAD = re.compile(HOST + r":(?P<pid>\d+):\d+ \[\d+\] NCCL ")
 TABLE_HOST = re.compile(r"\bhost +: (\S+)")
@@ -120,8 +121,8 @@ def failed_rank(
 
 
 def number(value: object) -> int | None:
-    """A field as a whole number."""
-    return int(value) if isinstance(value, (int, float)) or str(value).isdecimal() else None  # type: ignore[arg-type]
+    """A field as a whole number; NCCL's device numbers and ranks are never anything else."""
+    return value if isinstance(value, int) else None
 
 
 def bus_id(text: object) -> str | None:

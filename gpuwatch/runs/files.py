@@ -6,9 +6,11 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gpuwatch.agent.logs.split import shown
+from gpuwatch.agent.logs.stamps import time_of
 from gpuwatch.runs.packing import DECODERS, READ_BYTES, Contents, packing_of
 
 KINDS: dict[str, str] = {
@@ -32,6 +34,11 @@ SKIPPED_FOLDERS = {".git", "__pycache__", ".venv", "node_modules", ".cache"}
 SAMPLE_BYTES = 32_768
 MOST_CONTROL = 0.05
 """Share of control characters over which bytes are no text: random ones have a tenth, logs under 2 %."""
+YEAR = re.compile(
+    rb"20\d\d[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d[^\s\]]{0,16}|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} 20\d\d\]"
+)
+LOOK_TIMES = 20
+DAY_S = 86_400.0
 CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b\x07") | {127})
 
 
@@ -50,6 +57,11 @@ class LogPath:
     """Unix seconds: nothing in the file is younger."""
     packing: str | None = None
     """gzip, zstd, xz, bzip2; None: plain."""
+    dated: float | None = None
+    """The last time with a year that was seen in its beginning or end."""
+    until: float = 0.0
+    """Nothing in it is much younger, as far as its lines or those of the other files tell: the year of the times
+    that have none follows from it. `mtime` where no line says otherwise: of a copied file that is the copy's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +94,15 @@ def gather(paths: Sequence[Path]) -> Gathered:
             take(path, root, gathered, seen)
     for path, root in links:
         take(path, root, gathered, seen)
+    job = max((log.dated for log in gathered.files if log.dated is not None), default=None)
+    gathered.files = [replace(log, until=until(log, job)) for log in gathered.files]
     return gathered
+
+
+def until(log: LogPath, job: float | None) -> float:
+    """What bounds the times in a file from above, within a day (unix seconds)."""
+    last = job if log.dated is None else log.dated
+    return log.mtime if last is None or log.mtime <= last + DAY_S else last
 
 
 def walked(
@@ -132,13 +152,13 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
         if not stat.S_ISREG(status.st_mode):
             gathered.skipped.append(Skipped(name, "not a regular file", unreadable=given))
             return
-        packing, text = looked_into(path, status.st_size)
+        packing, sample = looked_into(path, status.st_size)
     except OSError as error:
         dangling = path.is_symlink() and isinstance(error, FileNotFoundError) and not given
         why = "a symlink to nothing" if dangling else reason(error)
         gathered.skipped.append(Skipped(name, why, unreadable=not dangling))
         return
-    if not text:
+    if not is_text(sample):
         gathered.skipped.append(Skipped(name, "binary", unreadable=given))
         return
     gathered.files.append(
@@ -165,8 +185,17 @@ def kind_of_name(name: str) -> str | None:
     return ENDINGS.get(os.path.splitext(plain)[1])  # noqa: PTH122  a Path of a name alone says no more
 
 
-def looked_into(path: Path, size: int) -> tuple[str | None, bool]:
-    """How the file is packed, and whether it holds text.
+def last_year_time(sample: bytes, mtime: float) -> float | None:
+    """The last time with a year in these bytes that is not after the file's own."""
+    for line in reversed(YEAR.findall(sample)[-LOOK_TIMES:]):
+        at = time_of(shown(line), mtime)
+        if at is not None and at <= mtime + DAY_S:
+            return at
+    return None
+
+
+def looked_into(path: Path, size: int) -> tuple[str | None, bytes]:
+    """How the file is packed, and what it begins and (where that can be had at once) ends with.
 
     Raises:
         OSError: it cannot be read.
@@ -178,12 +207,12 @@ def looked_into(path: Path, size: int) -> tuple[str | None, bool]:
             if size > 2 * SAMPLE_BYTES:
                 file.seek(size - SAMPLE_BYTES)
                 head += file.read(SAMPLE_BYTES)
-            return None, is_text(head)
+            return None, head
     first = b""
     if packing in DECODERS:
         contents = Contents(path, packing)
         first = next(contents.pieces(), b"")[: min(SAMPLE_BYTES, READ_BYTES)]
-    return packing, is_text(first)
+    return packing, first
 
 
 def is_text(sample: bytes) -> bool:

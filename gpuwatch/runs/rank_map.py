@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from gpuwatch.fleet.places import Places, RankPlace
 from gpuwatch.runs.clues import Clue
 
-ORDER = ("NCCL INFO line", "launcher's mapping", "torchrun's table", "the job's own line", "the line's prefix")
+ORDER = (
+    "NCCL INFO line",
+    "launcher's mapping",
+    "torchrun's table",
+    "the job's own line",
+    "the line's prefix",
+)
 """How a rank's place is known, the surest first."""
 
 
