@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "scan": ("gpuwatch.cli.scan", "scan", "Find what failed first in the logs of a job that has ended."),
     "hosts": ("gpuwatch.cli.hosts", "hosts", "Check a hosts file, or print its JSON Schema."),
+    "rules": ("gpuwatch.cli.rules", "rules", "List the rules for logs, explain one, or test packs."),
 }
 """Command -> module, attribute and the line in --help: help is printed without importing any of them."""
 
