@@ -62,7 +62,7 @@ def first_seen(incident: Incident) -> str:
         return "not known: its lines carry no time"
     at = datetime.fromtimestamp(incident.first).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
     exact = incident.cause is not None and incident.cause.timed
-    return at if exact or incident.cause is None else f"{at} at the latest: the line carries no time"
+    return at if exact or incident.cause is None else f"about {at}: the line carries no time"
 
 
 def followers(incident: Incident) -> str:

@@ -111,7 +111,7 @@ def clues_of(file: str, findings: Iterable[dict[str, Any]]) -> Iterator[Clue]:
 def failed_rank(
     file: str, finding: dict[str, Any], lines: list[str], fields: dict[str, Any]
 ) -> Iterator[Clue]:
-    """An entry of torchrun's table of failures: the host stands in the line above, the pid in the one below."""
+    """An entry of torchrun's table of failures: the host stands in the line above, the pid below."""
     key = finding.get("key", 0)
     above, below = lines[max(0, key - 2) : key], lines[key + 1 : key + 3]
     host = next((found[1] for line in reversed(above) if (found := TABLE_HOST.search(line))), None)

@@ -35,7 +35,8 @@ SAMPLE_BYTES = 32_768
 MOST_CONTROL = 0.05
 """Share of control characters over which bytes are no text: random ones have a tenth, logs under 2 %."""
 YEAR = re.compile(
-    rb"20\d\d[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d[^\s\]]{0,16}|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} 20\d\d\]"
+    rb"20\d\d[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d[^\s\]]{0,16}"
+    rb"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} 20\d\d\]"
 )
 LOOK_TIMES = 20
 DAY_S = 86_400.0
@@ -60,8 +61,8 @@ class LogPath:
     dated: float | None = None
     """The last time with a year that was seen in its beginning or end."""
     until: float = 0.0
-    """Nothing in it is much younger, as far as its lines or those of the other files tell: the year of the times
-    that have none follows from it. `mtime` where no line says otherwise: of a copied file that is the copy's."""
+    """Nothing in it is more than a day younger, as far as the lines of all files tell; the year of times
+    that have none follows from it. `mtime` where no line says otherwise: a copy's is that of copying."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +162,9 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
     if not is_text(sample):
         gathered.skipped.append(Skipped(name, "binary", unreadable=given))
         return
-    gathered.files.append(
-        LogPath(path, name, inner_name(path, root), status.st_size, status.st_mtime, packing)
-    )
+    dated = last_year_time(sample, status.st_mtime)
+    inner = inner_name(path, root)
+    gathered.files.append(LogPath(path, name, inner, status.st_size, status.st_mtime, packing, dated))
 
 
 def inner_name(path: Path, root: Path | None) -> str:

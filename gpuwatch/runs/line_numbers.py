@@ -9,7 +9,7 @@ from gpuwatch.runs.packing import Contents
 
 
 def line_numbers(name: str, packing: str | None, offsets: Iterable[int]) -> dict[int, int]:
-    """Offset (bytes, unpacked) -> line number from 1; read up to the last one, what cannot be read is left out."""
+    """Offset (bytes, unpacked) -> line number from 1; what cannot be read is left out."""
     wanted = sorted(offsets, reverse=True)
     numbers: dict[int, int] = {}
     at, line = 0, 1

@@ -113,7 +113,7 @@ def of_the_whole_job(clues: Sequence[Clue]) -> list[Clue]:
 
 
 def addresses_of(clues: Iterable[Clue]) -> dict[str, str]:
-    """Address -> node, where a line names both; short name -> the name that is used, where one has a domain."""
+    """Address -> node, where a line names both; of a host with and without domain, one name for both."""
     known: dict[str, str] = {}
     hosts: set[str] = set()
     for clue in clues:
@@ -131,14 +131,14 @@ def addresses_of(clues: Iterable[Clue]) -> dict[str, str]:
 def nodes_of_files(
     owners: Sequence[FileOwner], clues: Iterable[Clue], addresses: Mapping[str, str]
 ) -> dict[str, str]:
-    """The node of each file: its path's candidate that lines name, else the only host in its lines, else the path's."""
+    """The node of each file: the host in its path that lines name, else the only one in its lines."""
     named: dict[str, Counter[str]] = defaultdict(Counter)
     hosts: set[str] = set()
     for clue in clues:
         if clue.host is not None:
             host = addresses.get(clue.host, clue.host)
             hosts.add(host)
-            if clue.how != "launcher's mapping" and clue.how != "torchrun's table":
+            if clue.how not in ("launcher's mapping", "torchrun's table"):
                 named[clue.file][host] += 1
     nodes: dict[str, str] = {}
     for owner in owners:
@@ -155,7 +155,7 @@ def nodes_of_files(
 
 
 def own_ranks(owners: Sequence[FileOwner], clues: Iterable[Clue]) -> dict[str, int]:
-    """The rank that a file is of: by its path, by the one rank whose NCCL lines it holds, or by torchrun's folders."""
+    """The rank that a file is of: by its path, by the NCCL lines in it, or by torchrun's folders."""
     spoken: dict[str, set[int]] = defaultdict(set)
     local: dict[tuple[str, int], set[int]] = defaultdict(set)
     for clue in clues:

@@ -54,7 +54,7 @@ class PartRead:
 
 
 def parts_of(log: LogPath) -> list[Part]:
-    """A plain file in parts that several workers can take; a packed one can only be read from its beginning."""
+    """A plain file in parts that several workers can take; a packed one is read from its beginning."""
     if log.packing is not None or log.size <= 2 * PART_BYTES:
         return [Part(log)]
     starts = range(0, log.size, PART_BYTES)
@@ -114,7 +114,7 @@ def read_part(part: Part, scanner: Scanner, recorder: Recorder, dial: Dial) -> P
                 break
     except OSError as error:
         read.trouble = reason(error)
-    except Damage as damage:
+    except DamageError as damage:
         read.trouble = str(damage)
     scanner.end()
     read.events, read.clues, read.left_out = recorder.events, recorder.clues, recorder.left_out
@@ -139,16 +139,16 @@ def date(part: Part, read: PartRead, tail: bytes, tail_at: int) -> None:
                 read.times[offset] = times_around(tail, offset - tail_at, arrived)
 
 
-class Damage(Exception):
+class DamageError(Exception):
     """The file breaks off in the midst of packed data."""
 
 
 def fed(part: Part) -> Iterator[tuple[bytes, int, int]]:
-    """Bytes that follow each other, the offset of the first of them, and how much of the file's size they are.
+    """Bytes that follow each other, the offset of the first, and how much of the file's size they are.
 
     Raises:
         OSError: it cannot be read (further).
-        Damage: what is packed cannot be unpacked further.
+        DamageError: what is packed cannot be unpacked further.
     """
     if part.log.packing is None:
         yield from plain_part(part)
@@ -161,16 +161,16 @@ def fed(part: Part) -> Iterator[tuple[bytes, int, int]]:
             yield data, offset, contents.read - told
             offset, told = offset + len(data), contents.read
     if contents.damage is not None:
-        raise Damage(contents.damage)
+        raise DamageError(contents.damage)
 
 
 def plain_part(part: Part) -> Iterator[tuple[bytes, int, int]]:
-    """A part of a plain file with some of what is around it; a piece never reaches over the part's borders."""
+    """A part of a plain file with some of what is around it; no piece reaches over the part's borders."""
     at = max(0, part.start - AROUND_BYTES)
     borders = [part.start] if part.end is None else [part.start, part.end, part.end + AROUND_BYTES]
     with part.log.path.open("rb", buffering=0) as file:
         file.seek(at)
-        first = 0 < at
+        first = at > 0
         while True:
             border = next((each for each in borders if each > at), None)
             if border is None and part.end is not None:

@@ -1,4 +1,4 @@
-"""Matches written down one by one in each part of a file, and gathered afterwards as if it had been read in one go."""
+"""Matches written down in each part of a file, and gathered afterwards as if it had been read in one go."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """When lines were written that carry no time of their own, in files that nobody watched growing.
 
-What is known of such a line: it is no older than the last time above it and no younger than the next one below
-it, than the file's own time stamp, and than the last line of the whole job. Where files were copied their time
-stamps are those of the copy. Times without a year are of the year that brings them just before the file's stamp.
+Such a line is no older than the last time above it, and no younger than the next one below it, than the
+file's own stamp and than the last line of the whole job. Where a file was copied its stamp is the copy's.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ LOOK_LINES = 400
 COPIED_S = 60.0
 """A file that was changed so long after the job's last line was copied, or somebody else wrote to it."""
 TALKATIVE_S = 3600.0
-"""A line's time is taken from the line above it when the job went on for no longer than that: what fails last in
-a file was mostly printed right after it, and the other ranks wait for 30 minutes at most, by default."""
+"""A line is dated by the line above it when the job went on for no longer than this: failures are mostly
+printed right after a line, and the other ranks then wait for 30 minutes at most, by default."""
 
 _ENDS = re.compile(rb"[\r\n]+")
 

@@ -34,7 +34,7 @@ class Scanner(object):
     """Scans one file: feed it all bytes in order, call `quiet` each tick and `end` at the end."""
 
     def __init__(self, ruleset, file, ids, speaker=None, sieve=None, gather=None):
-        # type: (RuleSet, str, Any, Any, Sieve | None) -> None
+        # type: (RuleSet, str, Any, Any, Sieve | None, Any) -> None
         self._ruleset = ruleset
         self._file = file
         self._speaker = speaker
