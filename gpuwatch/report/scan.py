@@ -23,7 +23,7 @@ from gpuwatch.runs.line_numbers import line_numbers
 from gpuwatch.runs.scan import Scan
 
 Lines = Mapping[tuple[str, int], int]
-"""(file, offset) -> the line's number, from 1."""
+"""(file's name made harmless, offset) -> the line's number, from 1."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,9 @@ class ScanReport:
         """`file:line`, which editors open."""
         if proof.file is None:
             return proof.node or "?"
-        line = None if proof.offset is None else self.lines.get((proof.file, proof.offset))
-        return f"{proof.file}:{line}" if line is not None else f"{proof.file} +{proof.offset}"
+        file = plain(proof.file)
+        line = None if proof.offset is None else self.lines.get((file, proof.offset))
+        return f"{file}:{line}" if line is not None else f"{file} +{proof.offset}"
 
 
 def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
@@ -73,7 +74,7 @@ def lines_of(proofs: Iterable[Proof], scan: Scan) -> Lines:
             wanted[proof.file].add(proof.offset)
     packed = {file.name: file.packing for file in scan.files}
     return {
-        (name, offset): line
+        (plain(name), offset): line
         for name, offsets in wanted.items()
         if name in packed
         for offset, line in line_numbers(name, packed[name], offsets).items()

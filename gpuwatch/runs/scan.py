@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -242,25 +242,40 @@ def whole(
 
 def rows_of(files: Sequence[_File], rules: dict[str, CompiledRule]) -> dict[str, list[Row]]:
     """The findings of each file, those without a time dated as well as the whole job allows."""
-    ends = [
-        read.last_time
-        for file in files
-        for read in file.in_order()
-        if read.last_time is not None and not path_says(file.log.inner).kernel
-    ]
-    job_end = max(ends, default=None)
+    job_end: float | None = None
+    spoke: dict[FileOwner, float] = {}
+    for file in files:
+        last = max((read.last_time for read in file.in_order() if read.last_time is not None), default=None)
+        if last is not None and not path_says(file.log.inner).kernel:
+            job_end = last if job_end is None else max(job_end, last)
+            who = speaker(file.log)
+            spoke[who] = max(last, spoke.get(who, last))
     rows: dict[str, list[Row]] = {}
     for file in files:
-        events = [event for read in file.in_order() for event in dated(read, file.log, job_end)]
+        before = spoke.get(speaker(file.log))
+        events = [event for read in file.in_order() for event in dated(read, file.log, before, job_end)]
         rows[file.log.name] = gathered(events, rules)
     return rows
 
 
-def dated(read: PartRead, log: LogPath, job_end: float | None) -> Iterable[Match | Recovery]:
-    """The matches of a part, with a likely time where no line near them tells one."""
+def speaker(log: LogPath) -> FileOwner:
+    """Equal for the files of one rank (stdout.log and stderr.log), as far as their paths tell."""
+    owner = owner_of(log)
+    own = owner.rank is None and owner.local_rank is None
+    return replace(owner, file=log.name if own else "", hosts=())
+
+
+def dated(
+    read: PartRead, log: LogPath, before: float | None, job_end: float | None
+) -> Iterable[Match | Recovery]:
+    """The matches of a part, with a likely time where no line near them tells one.
+
+    `before`: when the same rank last said a time, in this file or its other one.
+    """
     for event in read.events:
         if isinstance(event, Match) and not event.row["timed"] and event.row["at"] == log.until:
             times = read.times.get(event.row["offset"], Times())
+            times = Times(times.above or before, times.below)
             event.row["at"] = event.row["last_at"] = likely_time(times, log.mtime, job_end)
         yield event
 
