@@ -61,9 +61,7 @@ def scan(paths: tuple[Path, ...], as_json: bool, packs: tuple[Path, ...], engine
     found = gather(paths)
     for skipped in found.skipped:
         if skipped.unreadable:
-            from gpuwatch.plain import plain
-
-            click.echo(plain(f"gpuwatch: {skipped.name}: {skipped.why}"), err=True)
+            click.echo(f"gpuwatch: {skipped.name}: {skipped.why}", err=True)
     if not found.files and any(skipped.unreadable for skipped in found.skipped):
         raise Refusal(["nothing that can be read"])
     return scan_and_print(found, rules, engine, as_json=as_json)

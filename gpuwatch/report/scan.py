@@ -23,7 +23,7 @@ from gpuwatch.runs.line_numbers import line_numbers
 from gpuwatch.runs.scan import Scan
 
 Lines = Mapping[tuple[str, int], int]
-"""(file's name made harmless, offset) -> the line's number, from 1."""
+"""(file, offset) -> the line's number, from 1."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,8 @@ class ScanReport:
         """`file:line`, which editors open."""
         if proof.file is None:
             return proof.node or "?"
-        file = plain(proof.file)
-        line = None if proof.offset is None else self.lines.get((file, proof.offset))
-        return f"{file}:{line}" if line is not None else f"{file} +{proof.offset}"
+        line = None if proof.offset is None else self.lines.get((proof.file, proof.offset))
+        return f"{proof.file}:{line}" if line is not None else f"{proof.file} +{proof.offset}"
 
 
 def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
@@ -72,12 +71,12 @@ def lines_of(proofs: Iterable[Proof], scan: Scan) -> Lines:
     for proof in proofs:
         if proof.file is not None and proof.offset is not None:
             wanted[proof.file].add(proof.offset)
-    packed = {file.name: file.packing for file in scan.files}
+    files = {file.name: file for file in scan.files}
     return {
-        (plain(name), offset): line
+        (name, offset): line
         for name, offsets in wanted.items()
-        if name in packed
-        for offset, line in line_numbers(name, packed[name], offsets).items()
+        if name in files
+        for offset, line in line_numbers(files[name].path, files[name].packing, offsets).items()
     }
 
 
@@ -102,7 +101,7 @@ def scan_facts(report: ScanReport) -> Facts:
         "ranks": [rank_facts(place) for place in scan.places.ranks],
         "files": [
             {
-                "name": plain(file.name),
+                "name": file.name,
                 "bytes": file.size,
                 "node": named(file.node),
                 "rank": file.rank,
@@ -114,8 +113,7 @@ def scan_facts(report: ScanReport) -> Facts:
             for file in scan.files
         ],
         "skipped": [
-            {"name": plain(each.name), "why": each.why, "unreadable": each.unreadable}
-            for each in scan.skipped
+            {"name": each.name, "why": each.why, "unreadable": each.unreadable} for each in scan.skipped
         ],
         "suspended": {rule: plain(why) for rule, why in scan.suspended.items()},
         "left_out": scan.left_out,
@@ -139,6 +137,6 @@ def rank_facts(place: RankPlace) -> Facts:
         "pid": place.pid,
         "local_rank": place.local_rank,
         "world_size": place.world_size,
-        "logs": [plain(log) for log in place.logs],
+        "logs": list(place.logs),
         "how": place.how,
     }

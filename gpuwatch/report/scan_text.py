@@ -42,10 +42,10 @@ def trouble_lines(scan: Scan) -> Iterator[Line]:
     """What was not read, or not wholly, and why."""
     for file in scan.files:
         if file.trouble is not None:
-            yield Line(plain(f"{file.name}: {file.trouble}"), "warning")
+            yield Line(f"{file.name}: {file.trouble}", "warning")
     for skipped in scan.skipped:
         if skipped.unreadable:
-            yield Line(plain(f"{skipped.name}: {skipped.why}"), "warning")
+            yield Line(f"{skipped.name}: {skipped.why}", "warning")
     for rule, why in scan.suspended.items():
         yield Line(plain(f"rule {rule} was searched for no more: {why}"), "warning")
 

@@ -23,8 +23,8 @@ RANK_ON_HOST = "place.rank_on_host"
 HOST = r"(?P<host>[A-Za-z0-9][\w.-]*)"
 
 
-def _rule(name: str, match: str, literal: str) -> Rule:
-    return Rule(name, "info", "", (match,), "", (), (), role="hint", literals=(literal,))
+def _rule(name: str, match: str, literal: str, block: int = 0) -> Rule:
+    return Rule(name, "info", "", (match,), "", (), (), role="hint", literals=(literal,), block=block)
 
 
 CLUES: tuple[Rule, ...] = (
@@ -35,7 +35,7 @@ CLUES: tuple[Rule, ...] = (
         "nranks",
     ),
     _rule(NCCL_ADDRESS, r"NCCL INFO Bootstrap ?: Using [^:\s]+:(?P<address>\S+?)<\d+>", "Bootstrap"),
-    _rule(FAILED_RANK, r"\brank +: (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)", "local_rank:"),
+    _rule(FAILED_RANK, r"\brank +: (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)", "local_rank:", 2),
     _rule(RANK_MAPPING, r"global_rank_mapping=(?P<mapping>.{1,8000})", "global_rank_mapping"),
     _rule(
         RANK_ON_HOST,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gpuwatch.agent.logs.split import shown
 from gpuwatch.agent.logs.stamps import time_of
+from gpuwatch.plain import plain
 from gpuwatch.runs.packing import DECODERS, READ_BYTES, Contents, packing_of
 
 KINDS: dict[str, str] = {
@@ -49,7 +50,7 @@ class LogPath:
 
     path: Path
     name: str
-    """As it was given: the argument, and the way from there."""
+    """As it was given: the argument and the way from there, made harmless, unlike that of any other file."""
     inner: str
     """The part of the name that speaks for the file: what lies above the folder that was named does not."""
     size: int
@@ -123,7 +124,7 @@ def walked(
                 known = folder.stat()
                 entries = sorted(folder.iterdir(), key=natural)
             except OSError as error:
-                skipped.append(Skipped(str(folder), reason(error), unreadable=True))
+                skipped.append(Skipped(plain(str(folder)), reason(error), unreadable=True))
                 continue
             if (known.st_dev, known.st_ino) in seen:
                 continue
@@ -140,7 +141,7 @@ def natural(path: Path) -> list[tuple[int, str]]:
 
 def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int, int]]) -> None:
     """Look at one file and put it where it belongs; one that was seen under another name is left out."""
-    name, given = str(path), root is None
+    name, given = plain(str(path)), root is None
     kind = None if given else kind_of_name(path.name)
     if kind is not None:
         gathered.skipped.append(Skipped(name, kind))
@@ -164,6 +165,8 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
         return
     dated = last_year_time(sample, status.st_mtime)
     inner = inner_name(path, root)
+    if any(log.name == name for log in gathered.files if name != str(path)):
+        name = f"{name} ({len(gathered.files)})"
     gathered.files.append(LogPath(path, name, inner, status.st_size, status.st_mtime, packing, dated))
 
 

@@ -91,6 +91,9 @@ def hosts_in(part: str) -> list[str]:
 def without_log_words(piece: str) -> str:
     """`dmesg-gpu-002` is about `gpu-002`; `gpu-002-dmesg` and `gpu-002.kern` too."""
     words = re.split(r"([-.])", piece)
+    kernel = [at for at, word in enumerate(words) if word.lower() in KERNEL_WORDS]
+    if kernel and kernel[-1] < len(words) - 2:  # old-dmesg-gpu-002
+        words = words[kernel[-1] + 2 :]
     while len(words) > 2 and is_log_word(words[0], words[2]):
         words = words[2:]
     while len(words) > 2 and words[-1].lower() in LOG_WORDS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -38,6 +39,7 @@ class LogScan:
     """What came of one file."""
 
     name: str
+    path: Path
     size: int
     packing: str | None
     """gzip, zstd, xz, bzip2; None: plain."""
@@ -300,6 +302,7 @@ def log_scan(file: _File, owner: FileOwner, known: RankMap, findings: int) -> Lo
     node = known.nodes.get(file.log.name)
     return LogScan(
         file.log.name,
+        file.log.path,
         file.log.size,
         file.log.packing,
         node,

@@ -1,4 +1,4 @@
-"""Folders of logs as jobs leave them, written by the tests in their own words, and a small pack that reads them."""
+"""Folders of logs as jobs leave them, in the tests' own words, and a small pack that reads them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ PACK = """
   severity: critical
   role: first
   title: collective timed out
-  match: 'Watchdog caught collective operation timeout: WorkNCCL\\(SeqNum=(?P<seq>\\d+), OpType=(?P<op>\\w+).*?
-    Timeout\\(ms\\)=(?P<timeout_ms>\\d+)\\) ran for (?P<ran_ms>\\d+) milliseconds'
+  match: 'Watchdog caught collective operation timeout: WorkNCCL\\(SeqNum=(?P<seq>\\d+),
+    OpType=(?P<op>\\w+).*? Timeout\\(ms\\)=(?P<timeout_ms>\\d+)\\) ran for (?P<ran_ms>\\d+) milliseconds'
   explain: A rank did not take part.
   do: [Look at the rank that is silent.]
   examples:
@@ -73,7 +73,9 @@ def nccl_lines(rank: int) -> str:
 
 
 def steps(count: int = 30) -> str:
-    return "".join(f"2025-03-02 11:{minute:02}:00,000 INFO step {minute} loss 2.1\n" for minute in range(count))
+    return "".join(
+        f"2025-03-02 11:{minute:02}:00,000 INFO step {minute} loss 2.1\n" for minute in range(count)
+    )
 
 
 def oom() -> str:

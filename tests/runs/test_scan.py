@@ -78,7 +78,7 @@ def test_files_of_another_year_are_not_taken_for_this_years(tmp_path: Path, pack
 
 
 def big_log(path: Path, lines: int = 40_000) -> None:
-    """Failures at every distance of part borders, repeated ones over many parts, blocks and bars among them."""
+    """Failures at every distance of part borders, equal ones over many parts, blocks and bars among them."""
     seed = random.Random(5)
     with path.open("w") as log:
         for number in range(lines):
