@@ -23,7 +23,8 @@ class Cost(object):
         # type: (float, int, int, int, tuple[float, int]) -> dict[str, Any]
         """A dict with the keys of `wire.AgentCost`; `calls` since the start over all `gpus`.
 
-        `reader`: CPU seconds and resident bytes of the log reader. What an ended one has used is in our own
+        `reader`: CPU seconds and own resident bytes of the log reader; both run the same interpreter, whose
+        pages are counted once. What an ended one has used is in our own
         times, as that of a reaped child.
         """
         times = os.times()

@@ -160,7 +160,7 @@ class Emitter(object):
                 self._changed, self._due = True, time.monotonic()
             except (KeyError, TypeError, ValueError):
                 reply["error"] = "interval needs a number of seconds"
-        elif wish in FOR_LOGS and reply["id"]:
+        elif wish in FOR_LOGS and reply["id"] == number:
             self._logs.ask(request)
             return None
         elif wish != "ping":

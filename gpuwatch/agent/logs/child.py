@@ -44,7 +44,7 @@ class Child(object):
         try:
             first = _program() + json.dumps(dict(config, crumbs=crumbs, parent=os.getpid())).encode() + b"\n"
             self.process = subprocess.Popen(
-                [sys.executable, "-Iu", "-c", _LOADER],
+                [sys.executable, "-ISu", "-c", _LOADER],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 pass_fds=crumbs,
@@ -161,11 +161,11 @@ def cpu_s(pid):
         return 0.0, None
 
 
-def rss_bytes(pid):
+def own_bytes(pid):
     # type: (int) -> int
-    """Resident memory of a process; 0 where unknown."""
-    data = read_bytes("/proc/{}/statm".format(pid), 256)
+    """Resident memory of a process without the pages of files, which a like process has too; 0: unknown."""
+    fields = (read_bytes("/proc/{}/statm".format(pid), 256) or b"").split()
     try:
-        return int((data or b"").split()[1]) * _PAGE
+        return (int(fields[1]) - int(fields[2])) * _PAGE
     except (ValueError, IndexError):
         return 0

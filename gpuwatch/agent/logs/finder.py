@@ -1,13 +1,13 @@
 """Looks for log files, a little at a time: globs again and again, and what Slurm says of its jobs."""
 
 import re
-import subprocess
 import time
 
 from .globs import Glob, with_hosts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import subprocess  # noqa: F401 - used in type comments
     from typing import Any, Iterator  # noqa: F401 - used in type comments
 
     from .catalog import Catalog  # noqa: F401 - used in type comments
@@ -96,6 +96,8 @@ class Finder(object):
             elif time.monotonic() - began > SLURM_S:
                 child.kill()
         elif self._waiting:
+            import subprocess  # noqa: PLC0415 - 1 MB, for nodes of Slurm only
+
             command = ["scontrol", "show", "job", self._waiting.pop(0)]
             try:
                 child = subprocess.Popen(

@@ -93,7 +93,7 @@ class _Walk(object):
 
     def into(self, folder, parts, rank, depth):
         # type: (str, Sequence[Part], int | None, int) -> Iterator[Step]
-        """What lies under `folder` and fits the parts that are left; `rank` is what a part before has told."""
+        """What lies under `folder` and fits the parts that are left; `rank` is what one before has told."""
         part, rest = parts[0], parts[1:]
         if isinstance(part, str):
             return self._plain(folder + "/" + part, rest, rank, depth)

@@ -15,7 +15,7 @@ import threading
 import time
 
 from . import told
-from .child import Child, cpu_s, rss_bytes
+from .child import Child, cpu_s, own_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,9 +119,9 @@ class LogReader(object):
 
     def cost(self):
         # type: () -> tuple[float, int]
-        """CPU seconds and resident bytes of the reader that runs now."""
+        """CPU seconds of the reader that runs now, and the resident bytes that it has for itself alone."""
         child = self._child
-        return (0.0, 0) if child is None else (cpu_s(child.process.pid)[0], rss_bytes(child.process.pid))
+        return (0.0, 0) if child is None else (cpu_s(child.process.pid)[0], own_bytes(child.process.pid))
 
     # ----------------------------------------------------------------- the thread
 

@@ -59,7 +59,7 @@ class Plan(object):
 
 def literal_of(pattern, flags=0):
     # type: (str, int) -> tuple[bytes, bool]
-    """Bytes that stand in every line that matches (may be none), and whether case does not matter for them."""
+    """Bytes that stand in every line that matches (may be none), and whether their case does not matter."""
     parsed = parser.parse(pattern, flags)
     state = getattr(parsed, "state", None) or parsed.pattern  # its name before Python 3.8
     fold = bool(state.flags & re.IGNORECASE)
@@ -77,11 +77,11 @@ def literal_of(pattern, flags=0):
 
 
 def search(plan, files, send):
-    # type: (Plan, list[tuple[str, int]], Callable[[dict[str, Any]], object]) -> None
-    """Look through (path, size) files and send `wire.Lines` frames, the last one done."""
-    total = float(sum(size for _, size in files)) or 1.0
-    teller = _Teller(plan, total, send)
-    for path, size in files:
+    # type: (Plan, list[str], Callable[[dict[str, Any]], object]) -> None
+    """Look through files and send `wire.Lines` frames, the last one done."""
+    sizes = [(path, _size(path)) for path in files]
+    teller = _Teller(plan, float(sum(size for _, size in sizes)) or 1.0, send)
+    for path, size in sizes:
         try:
             _search_file(plan, path, size, teller)
         except OSError as error:
@@ -89,6 +89,14 @@ def search(plan, files, send):
         if teller.left <= 0:
             break
     teller.end()
+
+
+def _size(path):
+    # type: (str) -> int
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 1  # opening it says why
 
 
 class _Teller(object):
@@ -190,9 +198,8 @@ class Search(object):
     """A search that runs, seen from the log reader."""
 
     def __init__(self, plan, files):
-        # type: (Plan, list[tuple[str, int]]) -> None
+        # type: (Plan, list[str]) -> None
         self.number = plan.number
-        self._files = [path for path, _ in files]
         self.pid, self.descriptor = _fork(plan, files)
         self.ended = False
         self._rest = b""
@@ -250,7 +257,7 @@ def cpu_s(pid):
 
 
 def _fork(plan, files):
-    # type: (Plan, list[tuple[str, int]]) -> tuple[int, int]
+    # type: (Plan, list[str]) -> tuple[int, int]
     """(pid, the descriptor of its words)."""
     read_end, write_end = os.pipe()
     parent = os.getpid()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from .catalog import Catalog  # noqa: F401 - used in type comments
     from .entry import Entry  # noqa: F401 - used in type comments
+    from .follow import Follower  # noqa: F401 - used in type comments
     from .kernel_lines import KernelLines  # noqa: F401 - used in type comments
     from .outbox import Outbox  # noqa: F401 - used in type comments
 
@@ -102,8 +103,15 @@ class Server(object):
             follower = entry.follower
             if follower is None:
                 raise RefusedError("{} is not followed here: {}".format(name, entry.reason or entry.state))
-            start = pages.tail_start(follower.at, follower.offset, count)
-            tail.begin(follower.at(start, follower.offset - start), start, count, follower.size)
+            start, seam = _begin(follower, request.get("offset"), count)
+            data = follower.at(start, follower.offset - start)
+            tail.begin(
+                data,
+                start,
+                pages.MAX_ROWS if request.get("offset") is not None else count,
+                follower.size,
+                seam,
+            )
             self._tails[number] = tail, entry.tails
         self._tails[number][1].append(tail)
 
@@ -154,13 +162,7 @@ class Server(object):
         wanted = request.get("files") or [
             path for path, entry in self._catalog.entries.items() if entry.state == "following"
         ]
-        files = []
-        for name in wanted:
-            if name == KERNEL:
-                continue
-            entry = self._entry(name)
-            size = entry.size if entry.follower is None else entry.follower.size
-            files.append((name, size or 0))
+        files = [self._entry(name).path for name in wanted if name != KERNEL]
         rows = (
             self._kernel.matching(plan.pattern, plan.limit)
             if not request.get("files") or KERNEL in wanted
@@ -197,6 +199,19 @@ class Server(object):
     def _refuse(self, number, why):
         # type: (int, str) -> None
         self._outbox.put("A", {"kind": "reply", "id": number, "t": round(time.time(), 3), "error": why[:500]})
+
+
+def _begin(follower, offset, count):
+    # type: (Follower, int | None, int) -> tuple[int, str | None]
+    """Where a tail begins, and what is missing before that."""
+    if offset is None:
+        return pages.tail_start(follower.at, follower.offset, count), None
+    if offset > follower.offset:
+        return pages.tail_start(follower.at, follower.offset, count), "truncated"
+    if follower.offset - offset > pages.MAX_BYTES:
+        start = pages.line_start(follower.at, follower.offset - pages.MAX_BYTES)
+        return start, "{:,} bytes are left out here".format(start - offset)
+    return offset, None
 
 
 def _place_of_time(entry, read_at, size, at):

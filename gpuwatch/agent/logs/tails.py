@@ -15,7 +15,7 @@ QUIET_S = 0.5
 
 
 class Tail(object):
-    """Sends what is appended. A row with the offset of the row before it replaces that: the line has grown."""
+    """Sends what is appended. A row with the offset of the one before replaces that: the line has grown."""
 
     def __init__(self, number, file, outbox):
         # type: (int, str, Outbox) -> None
@@ -29,15 +29,15 @@ class Tail(object):
         self._bar = None  # type: int | None
         """The offset under which the bar that is running was told first."""
 
-    def begin(self, data, offset, count, size):
-        # type: (bytes, int, int, int) -> None
-        """The last `count` lines before us are at the end of `data`."""
+    def begin(self, data, offset, count, size, seam=None):
+        # type: (bytes, int, int, int, str | None) -> None
+        """The last `count` lines before us are at the end of `data`; `seam`: what happened before those."""
         rows = self._splitter.feed(data, offset)
         tail = self._splitter.tail()
         if tail is not None:
             rows.append(tail)
             self._note_told(tail)
-        self.send([row(*one, arrived=None) for one in rows[-count:]] if count else [], size=size)
+        self.send([row(*one, arrived=None) for one in rows[-count:]] if count else [], size=size, seam=seam)
 
     def feed(self, data, offset, arrived, now):
         # type: (bytes, int, float, float) -> None

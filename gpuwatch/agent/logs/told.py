@@ -90,7 +90,7 @@ def slow(rule, why):
         "code": "rule_suspended",
         "severity": "warning",
         "text": "The rule {} is not looked for here any more: {}.".format(rule, why),
-        "remedy": "Make its pattern simpler (no nested repetition); it is tried again after a new connection.",
+        "remedy": "Make its pattern simpler (no nested repetition); it is tried with the next connection.",
     }
 
 
