@@ -1,4 +1,4 @@
-"""A log reader that hangs or dies: the agent goes on, the next reader does without what hung, nothing is left."""
+"""A log reader that hangs or dies: the agent goes on, the next reader does without what hung."""
 
 from __future__ import annotations
 

@@ -18,21 +18,22 @@ _LINE_BYTES = 64 * 1024
 class Backlog(object):
     """One file's backlog, from its own descriptor: the file may be rotated meanwhile."""
 
-    def __init__(self, path, end, reach=BACKLOG_BYTES):
-        # type: (str, int, int) -> None
+    def __init__(self, path, end, begin=None):
+        # type: (str, int, int | None) -> None
+        """Scan from `begin` (a line's first byte), else as far back as `BACKLOG_BYTES`, to `end`."""
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
-        self._begin = max(0, end - reach)
+        self._begin = max(0, end - BACKLOG_BYTES) if begin is None else begin
         self._end = end
-        if self._begin:
+        if self._begin and begin is None:
             head = os.pread(self._descriptor, _LINE_BYTES, self._begin)
             self._begin += head.find(b"\n") + 1
         self._at = self._begin
 
     @property
-    def at(self):
-        # type: () -> int
-        """The next byte to be scanned."""
-        return self._at
+    def span(self):
+        # type: () -> list[int]
+        """The next byte to be scanned, and the end."""
+        return [self._at, self._end]
 
     @property
     def left(self):

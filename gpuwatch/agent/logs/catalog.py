@@ -7,6 +7,7 @@ from collections import OrderedDict
 from .backlog import Backlog
 from .entry import Entry
 from .follow import Follower
+from .pages import line_start
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Catalog(object):
         self.left_out = set()  # type: set[str]
         """Paths beyond `MAX_FILES`."""
         self.places = {}  # type: dict[str, list[int]]
-        """Path -> [device, inode, offset]: how far a reader before us has come."""
+        """Path -> `Entry.place`: how far a reader before us has come."""
         self.blocked = {}  # type: dict[str, str]
         """Path -> why it must not be touched."""
         self._mounts = mounts
@@ -159,8 +160,10 @@ class Catalog(object):
         place = self.places.pop(entry.path, None)
         done = self._finished.get((follower.device, follower.inode))
         if place is not None and place[:2] == [follower.device, follower.inode]:
-            follower.open(place[2])
+            follower.open(line_start(follower.at, place[2]))  # half a line was read, and is scanned whole
             entry.scanner = self._scanner_of(entry)
+            if len(place) > 3:
+                entry.backlog = Backlog(entry.path, place[4], place[3])
             return
         if done is not None and done <= follower.size:
             follower.open(done)
@@ -179,13 +182,12 @@ class Catalog(object):
         """Stop following, and remember how far it was."""
         if entry.follower is not None:
             follower = entry.follower
-            if entry.backlog is None:
-                self.places[entry.path] = [follower.device, follower.inode, follower.offset]
+            self.places[entry.path] = entry.place()
             entry.size = follower.size
             follower.close()
         if entry.backlog is not None:
             entry.backlog.close()
-        entry.follower = entry.scanner = entry.backlog = None
+        entry.follower = entry.scanner = entry.ahead = entry.backlog = None
 
     def _identify(self, entry):
         # type: (Entry) -> None

@@ -88,6 +88,15 @@ class Entry(object):
             found["rank"], found["rank_from"] = rank, "path"
         return found
 
+    def place(self):
+        # type: () -> list[int]
+        """How far it has been read: device, inode, next byte; and of a backlog its next byte and its end."""
+        follower = self.follower
+        if follower is None:
+            return []
+        here = [follower.device, follower.inode, follower.offset]
+        return here if self.backlog is None else here + self.backlog.span
+
     def row(self):
         # type: () -> dict[str, Any]
         """A dict with the keys of `wire.LogFile`."""

@@ -40,6 +40,12 @@ class Finder(object):
         self._asking = None  # type: tuple[subprocess.Popen[bytes], float] | None
         self._waiting = []  # type: list[str]
 
+    @property
+    def settled(self):
+        # type: () -> bool
+        """Whether all globs have been walked once."""
+        return not (self._globs and self._first)
+
     def jobs(self, names):
         # type: (list[str]) -> None
         """Jobs of processes here; what Slurm writes of those it knows is looked for, once each."""

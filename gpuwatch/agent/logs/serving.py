@@ -27,6 +27,10 @@ class RefusedError(Exception):
     """A request that cannot be done; the text is for the person."""
 
 
+class _NotYetError(Exception):
+    """It may be possible in a moment."""
+
+
 class Server(object):
     """Takes requests as they come from the cockpit."""
 
@@ -38,6 +42,9 @@ class Server(object):
         self._tails = {}  # type: dict[int, tuple[Tail, list[Tail]]]
         """Tail and the list of its file that it stands in, by the request's id."""
         self._searches = {}  # type: dict[int, Search]
+        self._settled = False
+        self._later = []  # type: list[dict[str, Any]]
+        """Requests for files that may be found yet."""
 
     def answer(self, request):
         # type: (dict[str, Any]) -> None
@@ -46,6 +53,8 @@ class Server(object):
         actions = {"tail": self._tail, "read": self._read, "search": self._search, "cancel": self._cancel}
         try:
             actions[request["do"]](request)
+        except _NotYetError:
+            self._later.append(request)
         except RefusedError as refused:
             self._refuse(number, str(refused))
         except OSError as error:
@@ -58,9 +67,14 @@ class Server(object):
         """For select."""
         return [] if self._outbox.full else [search.descriptor for search in self._searches.values()]
 
-    def step(self):
-        # type: () -> None
-        """Pass on what searches have found, and give up those that hang."""
+    def step(self, settled):
+        # type: (bool) -> None
+        """Pass on what searches have found, and give up those that hang; `settled`: all files are known."""
+        if settled and not self._settled:
+            self._settled = True
+            later, self._later = self._later, []
+            for request in later:
+                self.answer(request)
         for number, search in list(self._searches.items()):
             if self._outbox.full:
                 search.listening()
@@ -143,6 +157,8 @@ class Server(object):
     def _entry(self, name):
         # type: (str) -> Entry
         entry = self._catalog.entries.get(name)
+        if entry is None and not self._settled:
+            raise _NotYetError
         if entry is None:
             raise RefusedError("{} is not among the log files of this node".format(name))
         if name in self._catalog.blocked:
@@ -176,7 +192,10 @@ class Server(object):
     def _cancel(self, request):
         # type: (dict[str, Any]) -> None
         number = request["of"]
-        if number in self._tails:
+        if any(one["id"] == number for one in self._later):
+            self._later = [one for one in self._later if one["id"] != number]
+            self._send(number, "", [], done=True)
+        elif number in self._tails:
             tail, listed = self._tails.pop(number)
             listed.remove(tail)
             tail.end()

@@ -95,7 +95,7 @@ class Worker(object):
         while not self._requests.ended:
             self._wait(0.0 if busy else self._poll_due - time.monotonic())
             self._answer()
-            self._server.step()
+            self._server.step(self._finder.settled and time.monotonic() >= self._introduced)
             busy = False
             if not self._outbox.full:
                 busy = self._follow()
@@ -250,6 +250,7 @@ class Worker(object):
         if not backlog.left:
             backlog.close()
             entry.backlog = None
+            self._tell_place(entry)
             entry.active_at = time.monotonic()
             if entry.ahead is not None:
                 self._safely(entry, scanner.end)
@@ -280,11 +281,8 @@ class Worker(object):
     def _tell_place(self, entry):
         # type: (Entry) -> None
         """Behind findings goes how far we are: a reader after us tells none of them again."""
-        follower = entry.follower
-        if follower is None or entry.backlog is not None:
-            return
-        place = [follower.device, follower.inode, follower.offset]
-        if self._told_places.get(entry.path) != place:
+        place = entry.place()
+        if place and self._told_places.get(entry.path) != place:
             self._told_places[entry.path] = place
             self._outbox.put("P", {entry.path: place})
 
