@@ -7,8 +7,8 @@ import sys
 import time
 import zlib
 
-from ..procfs import read_bytes
 from .crumbs import last_crumb
+from .vitals import cpu_s
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ STALL_S = 20.0
 """Silence while it waits for something else."""
 START_CPU_S = 20.0
 """Until its first word: an old machine compiles a few hundred patterns."""
-_TICKS_PER_S = float(os.sysconf("SC_CLK_TCK"))
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _PIECE = 1 << 18
 
 
@@ -148,24 +146,3 @@ def _program():
     text = make(package + ".worker", needed)
     body = zlib.compress(text.encode("utf-8"), 1)
     return str(len(body)).encode("ascii") + b"\n" + body
-
-
-def cpu_s(pid):
-    # type: (int) -> tuple[float, str | None]
-    """Seconds that a process and its ended children have worked, and its state; (0, None) where unknown."""
-    line = read_bytes("/proc/{}/stat".format(pid), 2048)
-    try:
-        fields = (line or b"").rpartition(b")")[2].split()
-        return sum(map(int, fields[11:15])) / _TICKS_PER_S, fields[0].decode("ascii")
-    except (ValueError, IndexError):
-        return 0.0, None
-
-
-def own_bytes(pid):
-    # type: (int) -> int
-    """Resident memory of a process without the pages of files, which a like process has too; 0: unknown."""
-    fields = (read_bytes("/proc/{}/statm".format(pid), 256) or b"").split()
-    try:
-        return (int(fields[1]) - int(fields[2])) * _PAGE
-    except (ValueError, IndexError):
-        return 0

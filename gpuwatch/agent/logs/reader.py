@@ -15,7 +15,8 @@ import threading
 import time
 
 from . import told
-from .child import Child, cpu_s, own_bytes
+from .child import Child
+from .vitals import cpu_s, own_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,11 +10,12 @@ import re
 import signal
 import time
 
-from ..procfs import names, read_bytes
+from ..procfs import names
 from .lifeline import die_with
 from .outbox import lines_frames
 from .rows import row
 from .split import Splitter
+from .vitals import cpu_s
 
 try:
     from re import _parser as parser  # type: ignore[attr-defined]
@@ -32,7 +33,6 @@ BLOCK = 1 << 20
 MAX_FOUND = 20000
 _ROWS = 200
 """Sent together at most."""
-_TICKS_PER_S = float(os.sysconf("SC_CLK_TCK"))
 
 
 class Plan(object):
@@ -203,7 +203,7 @@ class Search(object):
         self.pid, self.descriptor = _fork(plan, files)
         self.ended = False
         self._rest = b""
-        self._heard = (time.monotonic(), cpu_s(self.pid))
+        self._heard = (time.monotonic(), cpu_s(self.pid)[0])
 
     def read(self):
         # type: () -> list[str]
@@ -211,7 +211,7 @@ class Search(object):
         data = os.read(self.descriptor, 1 << 18)
         if not data:
             self.ended = True
-        self._heard = (time.monotonic(), cpu_s(self.pid))
+        self._heard = (time.monotonic(), cpu_s(self.pid)[0])
         lines = (self._rest + data).split(b"\n")
         self._rest = lines.pop()
         return [line.decode("ascii") for line in lines]
@@ -219,17 +219,18 @@ class Search(object):
     def stalled(self):
         # type: () -> str | None
         """Why it should be given up."""
-        then, cpu = self._heard
-        if cpu_s(self.pid) - cpu > STALL_CPU_S:
+        then, before = self._heard
+        cpu, state = cpu_s(self.pid)
+        if cpu - before > STALL_CPU_S:
             return "the pattern takes too long on a single line; the search was given up"
-        if time.monotonic() - then > STALL_S:
+        if time.monotonic() - then > STALL_S and state not in ("R", "T", "t"):
             return "a file does not answer; the search was given up"
         return None
 
     def listening(self):
         # type: () -> None
         """Its words were left unread meanwhile: it is not to blame for its silence."""
-        self._heard = (time.monotonic(), cpu_s(self.pid))
+        self._heard = (time.monotonic(), cpu_s(self.pid)[0])
 
     def end(self):
         # type: () -> None
@@ -243,17 +244,6 @@ class Search(object):
                 time.sleep(0.001)
         except OSError:
             pass  # it is gone
-
-
-def cpu_s(pid):
-    # type: (int) -> float
-    """Seconds that a process has worked; 0 where that cannot be told."""
-    line = read_bytes("/proc/{}/stat".format(pid), 2048)
-    try:
-        fields = (line or b"").rpartition(b")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
-    except (ValueError, IndexError):
-        return 0.0
 
 
 def _fork(plan, files):
