@@ -15,6 +15,7 @@ from gpuwatch.diagnose.classes import (
     PRECURSORS,
     SCHEDULER,
     TIMEOUTS,
+    UNSPECIFIC,
     explains,
 )
 from gpuwatch.diagnose.moments import bounds, onset, sure
@@ -26,6 +27,7 @@ KERNEL_S = 30.0
 """The kernel's or the scheduler's word may be stamped later than the end of the process that it explains."""
 EXPLAINED_S = 600.0
 """A traceback of a rank explains its exit this long afterwards."""
+PEERS_WEIGHT = 5
 AFTERMATH_S = 5.0
 """What comes later than this after the first timeout was printed follows from it."""
 
@@ -95,8 +97,10 @@ def _weight(alert: Alert) -> int:
     if alert.code in EXPLICIT and alert.role == "root":
         return 0
     if EXITS.get(alert.code, 0) >= 2:
-        return 5
+        return 6
     if alert.code in PEER_TROUBLE:
+        return PEERS_WEIGHT
+    if alert.code in UNSPECIFIC:
         return 4
     if alert.role == "first":
         return 3
@@ -147,7 +151,7 @@ def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None
             _weight(alert) < _weight(best) and alert.first - best.first <= _slack(best, alert)
         ):
             best = alert
-    if best is not None and _weight(best) >= 4:
+    if best is not None and _weight(best) >= PEERS_WEIGHT:
         warned = [alert for alert in alerts if alert.severity == "warning" and alert.role == "root"]
         return next((alert for alert in warned if explains(alert.code, best.code)), best)
     return best
@@ -157,7 +161,7 @@ def _on_the_list(explicit: Alert, ordered: Sequence[Alert]) -> Alert:
     """A list of culprits wins; why a rank on it did not take part is told by that rank's own, older words."""
     named = set(listed(explicit))
     for alert in ordered:
-        if alert.first <= explicit.first and alert.code not in EXPLICIT and _weight(alert) <= 3:
+        if alert.first <= explicit.first and alert.code not in EXPLICIT and _weight(alert) < PEERS_WEIGHT:
             if named and alert.rank in named:
                 return alert
             if not named and alert.first < explicit.first - SAME_MOMENT_S and _weight(alert) <= 2:
@@ -200,7 +204,7 @@ def _explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
             and _same_place(alert, best)
             and -EXPLAINED_S <= alert.first - best.first <= KERNEL_S
         ]
-        if not earlier and best.code in EXITS:
+        if not earlier and (best.code in EXITS or best.code in UNSPECIFIC):
             earlier = [alert for alert in alerts if alert.id not in seen and _own_words(alert, best)]
         if not earlier:
             return best
@@ -218,6 +222,7 @@ def _own_words(alert: Alert, ended: Alert) -> bool:
         and alert.code not in EXITS
         and alert.code not in PRECURSORS
         and alert.code not in PEER_TROUBLE
+        and (alert.code not in UNSPECIFIC or ended.code in EXITS)
         and alert.severity in ("error", "critical")
         and -EXPLAINED_S <= alert.first - ended.first <= SAME_MOMENT_S
     )

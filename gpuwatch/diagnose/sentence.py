@@ -13,6 +13,9 @@ from gpuwatch.diagnose.wording import clock, collective, place, plural, ranges
 
 BROKEN = PEER_TROUBLE | {"nccl.remote_error", "peer.connection_lost", "rdma.flushed", "nccl.proxy_failure"}
 
+SUBJECTS = ("a rank ", "a node of the job ", "the job ", "a process ", "process ")
+"""How a title may name the one whose name the sentence gives."""
+
 
 @dataclass(frozen=True)
 class Told:
@@ -79,7 +82,10 @@ def _head(told: Told, cause: Alert, where: Whereabouts, now: float) -> str:
         return _broken(told, cause, who, at)
     if not who:
         return f"{cause.text[:1].upper()}{cause.text[1:]} {at}"
-    return f"{who} {cause.text} {at}" if cause.text.startswith("Xid ") else f"{who}: {cause.text} {at}"
+    if cause.text.startswith("Xid "):
+        return f"{who} {cause.text} {at}"
+    said = next((cause.text[len(each) :] for each in SUBJECTS if cause.text.startswith(each)), None)
+    return f"{who}: {cause.text} {at}" if said is None else f"{who} {said} {at}"
 
 
 def _broken(told: Told, cause: Alert, who: str, at: str) -> str:
