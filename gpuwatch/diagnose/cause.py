@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -28,6 +29,8 @@ KERNEL_S = 30.0
 EXPLAINED_S = 600.0
 """A traceback of a rank explains its exit this long afterwards."""
 PEERS_WEIGHT = 5
+ALIVE_S = 60.0
+"""A rank that has errors of its own so long after another one survived that one."""
 AFTERMATH_S = 5.0
 """What comes later than this after the first timeout was printed follows from it."""
 
@@ -56,7 +59,9 @@ def verdict(alerts: Sequence[Alert]) -> Verdict:
     found = Verdict()
     if untimed:
         strongest = min(untimed, key=lambda alert: (_weight(alert), limits[alert.id][1]))
-        if best is None or _weight(strongest) < _weight(best):
+        if best is not None and best.code in EXITS and best.rank == strongest.rank is not None:
+            best = strongest
+        elif best is None or _weight(strongest) < _weight(best):
             best = strongest
             found.doubts.append("the line that names the cause has no time of its own")
         elif _weight(strongest) == _weight(best) and strongest.rank != best.rank:
@@ -123,25 +128,43 @@ def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float
         and (alert.severity in ("error", "critical") or alert.code in EXPLICIT)
         and not (alert.code == "c10d.monitored_barrier" and alert.rank not in (0, None) and not listed(alert))
     ]
-    if gave_up is None:
-        return possible
-    late = gave_up + AFTERMATH_S
+    late = math.inf if gave_up is None else gave_up + AFTERMATH_S
+    alive = _alive(possible)
     return [
         alert
         for alert in possible
         if alert.code in EXPLICIT
-        or (limits[alert.id][0] <= late and (alert.kernel or not _survived(alert, entered)))
+        or (limits[alert.id][0] <= late and (alert.kernel or not _survived(alert, entered, alive)))
     ]
 
 
-def _survived(alert: Alert, entered: dict[int, float]) -> bool:
-    """Its rank went on and entered the collective that then hung: it was not this."""
-    return alert.rank in entered and alert.first < entered[alert.rank] - SAME_MOMENT_S
+def _alive(candidates: Sequence[Alert]) -> dict[int, float]:
+    """Rank -> when it last had an error of its own to tell, by lines that have a time."""
+    alive: dict[int, float] = {}
+    for alert in candidates:
+        own = alert.code not in EXITS and alert.code not in LAUNCHER and alert.code not in PEER_TROUBLE
+        if alert.rank is not None and alert.timed and own and not alert.kernel:
+            alive[alert.rank] = max(alert.last, alive.get(alert.rank, alert.last))
+    return alive
+
+
+def _survived(alert: Alert, entered: Mapping[int, float], alive: Mapping[int, float]) -> bool:
+    """Its rank went on: it entered the collective that then hung, or had other errors long afterwards."""
+    if alert.rank is None:
+        return False
+    waits = alert.rank in entered and alert.last < entered[alert.rank] - SAME_MOMENT_S
+    return waits or alive.get(alert.rank, alert.last) - alert.last > ALIVE_S
+
+
+def _when(alert: Alert) -> float:
+    """When it did harm: an error that a rank told again and again did at the last time, if at all."""
+    repeated = not alert.kernel and alert.rank is not None and alert.last - alert.first > ALIVE_S
+    return alert.last if repeated else alert.first
 
 
 def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None:
     """The earliest, unless a stronger one follows so closely that the order may be the other way round."""
-    ordered = sorted(candidates, key=lambda alert: (alert.first, _weight(alert), alert.id))
+    ordered = sorted(candidates, key=lambda alert: (_when(alert), _weight(alert), alert.id))
     lists = [alert for alert in ordered if alert.code in EXPLICIT and alert.role == "root"]
     if lists:
         return _on_the_list(lists[0], ordered)
@@ -186,7 +209,7 @@ def _rivals(best: Alert, candidates: Sequence[Alert]) -> tuple[Alert, ...]:
         for alert in candidates
         if alert.id != best.id
         and _weight(alert) <= _weight(best)
-        and (alert.rank, alert.node) != (best.rank, best.node)
+        and (alert.node != best.node or None is not alert.rank != best.rank)
         and alert.code != best.code
         and abs(alert.first - best.first) <= SAME_MOMENT_S + alert.error_s + best.error_s
     )

@@ -24,7 +24,7 @@ from gpuwatch.fleet.places import Places, RankPlace
 from gpuwatch.rules.compile import compiled
 from gpuwatch.rules.load import Packs, load_packs
 
-EPOCH = datetime(2026, 11, 3, 2, 0, 0).astimezone().timestamp()  # noqa: DTZ001 - the nodes' own time zone
+EPOCH = datetime(2026, 11, 3, 2, 0, 0).astimezone().timestamp()
 """True time 0 of every story."""
 JOB = "774411"
 SLURM = f"/scratch/slurm-{JOB}.out"
@@ -47,7 +47,7 @@ def sieve() -> Sieve:
 
 @dataclass
 class Cluster:
-    """Nodes, ranks and their log files. Times are seconds of the true clock; lines show their node's own clock."""
+    """Nodes, ranks and their log files. Times are of the true clock; lines show their node's own one."""
 
     ranks: int
     per_node: int = 8
@@ -90,7 +90,8 @@ class Cluster:
             tuple(
                 RankPlace(
                     rank, self.node_of(rank), self.job, rank % self.per_node, f"GPU-{self.job}-{rank}",
-                    f"0000{self.bus(rank)}.0", self.pid(rank), rank % self.per_node, self.ranks, (self.log(rank),),
+                    f"0000{self.bus(rank)}.0", self.pid(rank), rank % self.per_node, self.ranks,
+                    (self.log(rank),),
                 )
                 for rank in range(self.ranks)
             ),
@@ -159,8 +160,8 @@ class Cluster:
         )  # fmt: skip
         self.glog(
             rank, t + 0.3, "E",
-            f"{group} Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels, "
-            "subsequent GPU operations might run on corrupted/incomplete data.",
+            f"{group} Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA "
+            "kernels, subsequent GPU operations might run on corrupted/incomplete data.",
         )  # fmt: skip
 
     def hang(self, at: float, but: Sequence[int] = (), ran_s: float = 600.0, **how: object) -> None:
@@ -181,7 +182,8 @@ class Cluster:
         local = failed % self.per_node
         self.launcher(
             node, t + 1, "E", "multiprocessing/api.py:874",
-            f"failed (exitcode: {exitcode}) local_rank: {local} (pid: {self.pid(failed)}) of binary: /usr/bin/python3",
+            f"failed (exitcode: {exitcode}) local_rank: {local} (pid: {self.pid(failed)}) of binary: "
+            "/usr/bin/python3",
         )  # fmt: skip
         signal = {
             -9: "Signal 9 (SIGKILL)",
@@ -191,12 +193,14 @@ class Cluster:
         }
         stamp = self.clock(node, t).strftime("%Y-%m-%d_%H:%M:%S")
         table = [
-            "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ", "=" * 60, "train.py FAILED",
-            "-" * 60, "Root Cause (first observed failure):", "[0]:", f"  time      : {stamp}", f"  host      : {node}",
-            f"  rank      : {failed} (local_rank: {local})", f"  exitcode  : {exitcode} (pid: {self.pid(failed)})",
+            "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ", "=" * 60,
+            "train.py FAILED",
+            "-" * 60, "Root Cause (first observed failure):", "[0]:", f"  time      : {stamp}",
+            f"  host      : {node}", f"  rank      : {failed} (local_rank: {local})",
+            f"  exitcode  : {exitcode} (pid: {self.pid(failed)})",
             "  error_file: <N/A>",
-            f"  traceback : {signal.get(exitcode, 'To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html')}"
-            + (f" received by PID {self.pid(failed)}" if exitcode in signal else ""),
+            f"  traceback : {signal[exitcode]} received by PID {self.pid(failed)}" if exitcode in signal
+            else "  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html",
             "=" * 60,
         ]  # fmt: skip
         for text in table:
@@ -221,9 +225,8 @@ class Cluster:
         last = max(piece[0] for piece in pieces) + 60.0
         fed: dict[int, float] = {}
         for t, node, scanner, data, offset in pieces:
-            t = max(t, fed.get(id(scanner), t))
-            fed[id(scanner)] = t
-            arrived = EPOCH + (last if backlog else t) + self.skews[node]
+            fed[id(scanner)] = max(t, fed.get(id(scanner), t))
+            arrived = EPOCH + (last if backlog else fed[id(scanner)]) + self.skews[node]
             self._keep(found, node, scanner.feed(data, offset, arrived, backlog=backlog))
         for node, scanner in scanners:
             self._keep(found, node, scanner.end())
@@ -244,6 +247,6 @@ class Cluster:
     def alerts(self, *, backlog: bool = False) -> list[Alert]:
         return alerts_of(self.found(backlog=backlog), packs(), self.places)
 
-    def judged(self, extra: Sequence[Alert] = (), *, backlog: bool = False) -> list[Incident]:
+    def judged(self, extra: Sequence[Alert] = (), backlog: bool = False) -> list[Incident]:
         alerts = [*self.alerts(backlog=backlog), *extra]
         return incidents(alerts, self.places, packs(), EPOCH + 3600)

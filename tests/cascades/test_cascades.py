@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 from gpuwatch.diagnose.alert import Alert, Proof
+from gpuwatch.diagnose.found import alerts_of
 from gpuwatch.diagnose.incident import Incident
+from gpuwatch.diagnose.judge import incidents
 from gpuwatch.fleet.places import Places
 from tests.cascades.cluster import EPOCH, JOB, Cluster, packs
-from tests.cascades.cluster import incidents as judge
 
 
-def only(cluster: Cluster, **how: bool) -> Incident:
-    found = cluster.judged(**how)
+def only(cluster: Cluster, *, backlog: bool = False) -> Incident:
+    found = cluster.judged(backlog=backlog)
     assert len(found) == 1, [incident.sentence for incident in found]
     return found[0]
 
@@ -47,8 +48,8 @@ def test_storage_that_stalls_one_node(job: Cluster) -> None:
 def test_cuda_out_of_memory_on_one_rank(job: Cluster) -> None:
     job.raised(
         11, 20.0,
-        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 3 has a total capacity of "
-        "79.10 GiB of which 1.20 GiB is free.",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 3 has a total capacity "
+        "of 79.10 GiB of which 1.20 GiB is free.",
     )  # fmt: skip
     job.hang(18.5, but=[11])
     job.closes("gpu-002", 22.0, 11, 1)
@@ -88,7 +89,8 @@ def test_gpu_that_falls_off_the_bus(job: Cluster) -> None:
     job.kernel("gpu-002", 44.1, f"NVRM: GPU {job.bus(9)}.0: GPU has fallen off the bus.")
     job.kernel(
         "gpu-002", 46.0,
-        f"NVRM: Xid (PCI:{job.bus(9)}): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)",
+        f"NVRM: Xid (PCI:{job.bus(9)}): 154, GPU recovery action changed from 0x0 (None) to "
+        "0x2 (Node Reboot Required)",
     )  # fmt: skip
     job.hang(43.5, but=[9])
     incident = only(job)
@@ -99,7 +101,8 @@ def test_gpu_that_falls_off_the_bus(job: Cluster) -> None:
 def test_memory_error_told_inside_a_watchdog_line(job: Cluster) -> None:
     job.kernel(
         "gpu-002", 30.0,
-        f"NVRM: Xid (PCI:{job.bus(10)}): 94, pid={job.pid(10)}, name=python3, Contained: SM (0x1). RST: No, D-RST: No",
+        f"NVRM: Xid (PCI:{job.bus(10)}): 94, pid={job.pid(10)}, name=python3, Contained: SM (0x1). RST: No, "
+        "D-RST: No",
     )  # fmt: skip
     job.glog(
         10, 30.4, "E",
@@ -138,18 +141,19 @@ def test_shared_memory_too_small(job: Cluster) -> None:
 def test_port_that_another_job_holds(job: Cluster) -> None:
     job.glog(
         0, 1.0, "W",
-        "The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).", "socket.cpp:460",
+        "The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).",
+        "socket.cpp:460",
     )  # fmt: skip
     job.raised(
         0, 1.2,
-        "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. "
-        "port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
+        "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network "
+        "address. port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
     )  # fmt: skip
     for rank in range(1, job.ranks):
         job.raised(
             rank, 62.0 + rank / 50,
-            "torch.distributed.DistNetworkError: The client socket has timed out after 60000ms while trying to "
-            f"connect to ({job.address(0)}, 29500).",
+            "torch.distributed.DistNetworkError: The client socket has timed out after 60000ms while trying "
+            f"to connect to ({job.address(0)}, 29500).",
         )  # fmt: skip
     incident = only(job)
     assert what(incident) == ("c10d.addr_in_use", 0, "gpu-001")
@@ -160,7 +164,8 @@ def test_port_of_the_fabric_that_goes_down(job: Cluster) -> None:
     for rank in range(8, 16):
         job.rank(
             rank, 20.0 + rank / 100,
-            f"gpu-002:{job.pid(rank)}:31999 [{rank % 8}] NCCL WARN NET/IB : mlx5_0:1 Got async event : port error",
+            f"gpu-002:{job.pid(rank)}:31999 [{rank % 8}] NCCL WARN NET/IB : mlx5_0:1 Got async event : "
+            "port error",
         )  # fmt: skip
     for rank in range(8):
         job.rank(
@@ -190,8 +195,9 @@ def test_ranks_that_call_different_collectives(job: Cluster) -> None:
         "RuntimeError: Detected mismatch between collectives on ranks. Rank 6 is running collective: "
         "CollectiveFingerPrint(SequenceNumber=88, OpType=BROADCAST, TensorShape=[16], TensorDtypes=Float, "
         "TensorDeviceTypes=TensorOptions(dtype=float (default), device=cuda, layout=Strided (default), "
-        "requires_grad=false (default), pinned_memory=false (default), memory_format=(nullopt))), but Rank 0 is "
-        "running collective: CollectiveFingerPrint(SequenceNumber=88, OpType=ALLREDUCE, TensorShape=[16]).",
+        "requires_grad=false (default), pinned_memory=false (default), memory_format=(nullopt))), but Rank "
+        "0 is running collective: CollectiveFingerPrint(SequenceNumber=88, OpType=ALLREDUCE, "
+        "TensorShape=[16]).",
     )  # fmt: skip
     job.hang(14.0, but=[6])
     incident = only(job)
@@ -200,11 +206,13 @@ def test_ranks_that_call_different_collectives(job: Cluster) -> None:
 
 
 def test_node_that_the_scheduler_loses(job: Cluster) -> None:
-    job.slurm(12.0, f"srun: error: Node failure on gpu-002")
+    stamp = job.clock("gpu-001", 13.0)
+    job.slurm(12.0, "srun: error: Node failure on gpu-002")
     job.hang(10.0, but=range(8, 16))
     job.slurm(
-        13.0, f"slurmstepd: error: *** STEP {JOB}.0 ON gpu-001 CANCELLED AT {job.clock('gpu-001', 13.0):%Y-%m-%dT%H:%M:%S} "
-        "DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***",
+        13.0,
+        f"slurmstepd: error: *** STEP {JOB}.0 ON gpu-001 CANCELLED AT {stamp:%Y-%m-%dT%H:%M:%S}"
+        " DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***",
     )  # fmt: skip
     incident = only(job)
     assert (incident.code, incident.node) == ("slurm.node_failure", "gpu-002")
@@ -215,7 +223,8 @@ def test_node_that_gpuwatch_loses(job: Cluster) -> None:
     job.hang(10.0, but=range(8, 16))
     lost = Alert(
         "node_lost@gpu-002", "node_lost", "critical", "node lost", "lost: no route to host",
-        (Proof("value", "last heard, 20 s ago", EPOCH + 9, node="gpu-002"),), node="gpu-002", first=EPOCH + 9.0,
+        (Proof("value", "last heard, 20 s ago", EPOCH + 9, node="gpu-002"),), node="gpu-002",
+        first=EPOCH + 9.0,
         last=EPOCH + 600, kernel=True,
     )  # fmt: skip
     (incident,) = job.judged([lost])
@@ -244,7 +253,9 @@ def test_disk_that_is_full_when_the_checkpoint_is_written(job: Cluster) -> None:
 def test_job_that_the_scheduler_ends(job: Cluster, reason: str, code: str) -> None:
     stamp = job.clock("gpu-001", 100.0)
     job.slurm(
-        100.0, f"slurmstepd: error: *** JOB {JOB} ON gpu-001 CANCELLED AT {stamp:%Y-%m-%dT%H:%M:%S} DUE TO {reason} ***"
+        100.0,
+        f"slurmstepd: error: *** JOB {JOB} ON gpu-001 CANCELLED AT {stamp:%Y-%m-%dT%H:%M:%S} "
+        f"DUE TO {reason} ***",
     )  # fmt: skip
     for node in job.nodes:
         job.launcher(
@@ -258,7 +269,7 @@ def test_job_that_the_scheduler_ends(job: Cluster, reason: str, code: str) -> No
             node, 101.6, "W", "multiprocessing/api.py:900", "Received 15 death signal, shutting down workers"
         )
         job.closes(node, 102.0, 0, -15, told=False)
-    job.slurm(131.0, f"srun: error: gpu-001: tasks 0-7: Killed")
+    job.slurm(131.0, "srun: error: gpu-001: tasks 0-7: Killed")
     incident = only(job)
     assert what(incident) == (code, None, incident.node)
     assert f"job {JOB}" in incident.sentence
@@ -291,7 +302,7 @@ def test_gpu_that_is_gone_while_the_logs_only_tell_of_timeouts(job: Cluster) -> 
     )  # fmt: skip
     (incident,) = job.judged([lost])
     assert what(incident) == ("gpu_lost", 13, "gpu-002")
-    assert incident.sentence.startswith("rank 13 (gpu-002 GPU 5): lost: GPU is lost")
+    assert incident.sentence.startswith("rank 13 (gpu-002 GPU 5) lost: GPU is lost")
 
 
 def test_where_nobody_is_silent_nobody_is_blamed(job: Cluster) -> None:
@@ -328,10 +339,8 @@ def test_two_jobs_at_once_are_two_incidents() -> None:
     places = Places(
         (*one.places.ranks, *other.places.ranks), {**one.places.addresses, **other.places.addresses}
     )
-    from gpuwatch.diagnose.found import alerts_of
-
     alerts = alerts_of([*one.found(), *other.found()], packs(), places)
-    found = judge(alerts, places, packs(), EPOCH + 3600)
+    found = incidents(alerts, places, packs(), EPOCH + 3600)
     assert [(each.job, *what(each)) for each in found] == [
         ("1001", "oom.cuda", 3, "gpu-001"),
         ("1002", "gpu.xid.fell_off", 9, "gpu-006"),

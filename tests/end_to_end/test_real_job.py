@@ -77,7 +77,10 @@ def test_the_rank_that_failed_first_is_named(tmp_path: Path, how: str) -> None:
 
 def assert_scan_says_the_same(logs: Path, how: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "gpuwatch", "scan", str(logs), "--json"], capture_output=True, cwd=ROOT, check=False
+        [sys.executable, "-m", "gpuwatch", "scan", str(logs), "--json"],
+        capture_output=True,
+        cwd=ROOT,
+        check=False,
     )
     assert done.returncode == 1, done.stderr
     (incident,) = json.loads(done.stdout)["incidents"]
