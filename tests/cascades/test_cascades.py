@@ -353,3 +353,12 @@ def test_what_was_there_before_gpuwatch_came_is_judged_the_same(job: Cluster) ->
     job.closes("gpu-002", 22.0, 11, 1)
     incident = only(job, backlog=True)
     assert what(incident) == ("oom.cuda", 11, "gpu-002")
+
+
+def test_exception_of_the_program(job: Cluster) -> None:
+    job.raised(7, 20.0, "KeyError: 'labels_2031'")
+    job.hang(19.0, but=[7])
+    job.closes("gpu-001", 22.0, 7, 1)
+    incident = only(job)
+    assert what(incident) == ("rank.exit_error", 7, "gpu-001")
+    assert "KeyError: 'labels_2031'" in incident.sentence
