@@ -359,6 +359,13 @@ def test_exception_of_the_program(job: Cluster) -> None:
     job.raised(7, 20.0, "KeyError: 'labels_2031'")
     job.hang(19.0, but=[7])
     job.closes("gpu-001", 22.0, 7, 1)
-    incident = only(job)
-    assert what(incident) == ("rank.exit_error", 7, "gpu-001")
-    assert "KeyError: 'labels_2031'" in incident.sentence
+    assert what(only(job)) == ("rank.exit_error", 7, "gpu-001")
+
+
+def test_the_table_of_a_launcher_names_the_rank_where_nothing_else_is_known(job: Cluster) -> None:
+    job.hang(8.0, but=[14])
+    job.closes("gpu-002", 10.0, 14, -9)
+    nothing = Places()
+    (incident,) = incidents(alerts_of(job.found(), packs(), nothing), nothing, packs(), EPOCH + 3600)
+    assert what(incident) == ("rank.killed", 14, "gpu-002")
+    assert incident.followers == job.ranks - 1
