@@ -124,13 +124,26 @@ def _place(
     node = found.node
     if finding.host is not None:
         node = where.named(finding.host) or finding.host
-    blamed = finding.fields.get("node") if finding.rule in NODE_NAMING else None
+    blamed = finding.fields.get("node") if finding.rule in NODE_NAMING and finding.rank is None else None
     if blamed is not None:
-        return where.named(blamed) or str(blamed), None, None
+        node = where.named(blamed) or str(blamed)
+        return node, _task(finding, node, where), "field"
     place, known = _rank_place(finding, node, where, kernel=kernel)
     if place is not None:
         return place.node or node, place, known
     return node, None, finding.rank_from
+
+
+def _task(finding: Finding, node: str, where: Whereabouts) -> RankPlace | None:
+    """The rank behind Slurm's task number: only where a rank of that number runs on the very node.
+
+    A task may as well be a launcher of several ranks; the first one has the number of rank 0 then.
+    """
+    task = finding.fields.get("tasks")
+    place = where.of(task, finding.job) if isinstance(task, int) else None
+    if place is None or place.node != node or (task == 0 and len(where.on(node)) > 1):
+        return None
+    return place
 
 
 def _rank_place(
