@@ -245,7 +245,7 @@ def _own_words(alert: Alert, ended: Alert) -> bool:
         and alert.code not in EXITS
         and alert.code not in PRECURSORS
         and alert.code not in PEER_TROUBLE
-        and (alert.code not in UNSPECIFIC or ended.code in EXITS)
+        and alert.code not in UNSPECIFIC
         and alert.severity in ("error", "critical")
         and -EXPLAINED_S <= alert.first - ended.first <= SAME_MOMENT_S
     )

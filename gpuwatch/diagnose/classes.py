@@ -156,6 +156,7 @@ EXPLAINS: Mapping[str, tuple[str, ...]] = {
     "storage.lustre": _SLOW_STORAGE,
     "storage.device": ("storage.io_error", "storage.readonly", "kernel.hung_task", "ckpt.write_fail"),
     "rank.killed": ("proc.sigkill",),
+    "rank.exit_error": ("python.exception",),
     "rank.segfault": ("proc.segfault",),
     "rank.bus_error": ("proc.bus_error",),
     "rank.abort": ("proc.abort",),

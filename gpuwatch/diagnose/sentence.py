@@ -7,12 +7,14 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from gpuwatch.diagnose.alert import Alert
-from gpuwatch.diagnose.classes import EXITS, LAUNCHER, PEER_TROUBLE, SCHEDULER, TIMEOUTS
+from gpuwatch.diagnose.classes import EXITS, LAUNCHER, PEER_TROUBLE, SCHEDULER, TIMEOUTS, UNSPECIFIC
 from gpuwatch.diagnose.suspects import FEW, Hang
 from gpuwatch.diagnose.whereabouts import Whereabouts
 from gpuwatch.diagnose.wording import clock, collective, place, plural, ranges
 
 NODE_S = 5.0
+MAX_SAID = 80
+"""Characters of an exception that a headline takes in."""
 UNREACHED = frozenset(
     ("c10d.store_unreachable", "elastic.rdzv_connection", "gloo.connect_failed", "nccl.socket_connect")
 )
@@ -90,8 +92,20 @@ def _head(told: Told, cause: Alert, where: Whereabouts, now: float) -> str:
         who = f"{told.node} ({plural(len(there), 'rank')} there, rank {told.rank} first)"
     if cause.text.startswith(("Xid ", "lost: ", "stuck ")):
         return f"{who} {cause.text} {at}"
-    said = next((cause.text[len(each) :] for each in SUBJECTS if cause.text.startswith(each)), None)
-    return f"{who}: {cause.text} {at}" if said is None else f"{who} {said} {at}"
+    text = _with_exception(told, cause)
+    said = next((text[len(each) :] for each in SUBJECTS if text.startswith(each)), None)
+    return f"{who}: {text} {at}" if said is None else f"{who} {said} {at}"
+
+
+def _with_exception(told: Told, cause: Alert) -> str:
+    """The end of a rank with the exception that it printed before, where it did."""
+    raised = next((each for each in told.alerts if each.code in UNSPECIFIC and each.rank == cause.rank), None)
+    if raised is None or (cause.code not in EXITS and cause.code not in UNSPECIFIC):
+        return cause.text
+    words = [str(raised.fields[name]) for name in ("exception", "what") if raised.fields.get(name)]
+    said = ": ".join(words)
+    said = said if len(said) <= MAX_SAID else said[: MAX_SAID - 3].rstrip() + "..."
+    return f"{cause.text.partition(' (')[0]} ({said})" if said else cause.text
 
 
 def _there(told: Told, cause: Alert, where: Whereabouts) -> set[int]:

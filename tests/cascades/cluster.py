@@ -58,7 +58,7 @@ class Cluster:
     lines: dict[tuple[str, str], list[tuple[float, str]]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
-        chance = random.Random(self.seed)  # noqa: S311 - a story, not a secret
+        chance = random.Random(self.seed)
         self.chance = chance
         self.skews = {name: chance.uniform(-40, 40) if self.skew else 0.0 for name in self.nodes}
         for rank in range(self.ranks):

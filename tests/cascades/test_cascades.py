@@ -353,3 +353,19 @@ def test_what_was_there_before_gpuwatch_came_is_judged_the_same(job: Cluster) ->
     job.closes("gpu-002", 22.0, 11, 1)
     incident = only(job, backlog=True)
     assert what(incident) == ("oom.cuda", 11, "gpu-002")
+
+
+def test_exception_of_the_program(job: Cluster) -> None:
+    job.raised(7, 20.0, "KeyError: 'labels_2031'")
+    job.hang(19.0, but=[7])
+    job.closes("gpu-001", 22.0, 7, 1)
+    assert what(only(job)) == ("rank.exit_error", 7, "gpu-001")
+
+
+def test_the_table_of_a_launcher_names_the_rank_where_nothing_else_is_known(job: Cluster) -> None:
+    job.hang(8.0, but=[14])
+    job.closes("gpu-002", 10.0, 14, -9)
+    nothing = Places()
+    (incident,) = incidents(alerts_of(job.found(), packs(), nothing), nothing, packs(), EPOCH + 3600)
+    assert what(incident) == ("rank.killed", 14, "gpu-002")
+    assert incident.followers == job.ranks - 1
