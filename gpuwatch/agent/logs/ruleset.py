@@ -31,7 +31,7 @@ class Rule(object):
 
     __slots__ = (
         "after", "after_lines", "block", "flood", "id", "match", "recovery", "role", "same", "severity",
-        "severity_by", "unless", "until",
+        "severity_by", "slow", "unless", "until",
     )  # fmt: skip
 
     def __init__(self, plain):
@@ -52,6 +52,8 @@ class Rule(object):
         recovery = plain.get("recovery")  # type: Any
         self.recovery = re.compile(recovery["match"]) if recovery else None
         self.same = list(recovery["same"]) if recovery else []
+        self.slow = 0
+        """How many lines it was slow on."""
         self.severity_by = plain.get("severity_by") or {}  # type: dict[str, dict[str, str]]
 
     def severity_of(self, fields):
