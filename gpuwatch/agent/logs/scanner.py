@@ -26,13 +26,13 @@ QUIET_S = 0.5
 class Scanner(object):
     """Scans one file: feed it all bytes in order, call `quiet` each tick and `end` at the end."""
 
-    def __init__(self, ruleset, file, ids, speaker=None, sieve=None):
-        # type: (RuleSet, str, Any, Any, Sieve | None) -> None
+    def __init__(self, ruleset, file, ids, speaker=None, sieve=None, gather=None):
+        # type: (RuleSet, str, Any, Any, Sieve | None, Any) -> None
         self._search = Search(ruleset, file)
         self._file = file
         self._speaker = speaker
         self._sieve = Sieve(ruleset) if sieve is None else sieve
-        self._gather = Gatherer(ids)
+        self._gather = Gatherer(ids) if gather is None else gather
         self._tail = b""
         self._past = b""
         self._tail_at = 0
