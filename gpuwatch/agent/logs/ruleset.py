@@ -93,7 +93,7 @@ class RuleSet(object):
         """The id of the rule that is being searched for, for whoever watches over this process."""
         self.entered = None  # type: Any
         """Called with a rule's id before each of its searches, where set."""
-        found = {}  # type: dict[tuple[str, bool], Phrase]
+        found = {}  # type: dict[tuple[tuple[str, str], ...], Phrase]
         for rule, plain in zip(self.rules, compiled):  # noqa: B905 - strict needs Python 3.10
             for literal in plain["literals"]:
                 self._phrase(found, literal).rules.append(rule)
@@ -108,8 +108,8 @@ class RuleSet(object):
         self.suspended[rule] = why
 
     def _phrase(self, found, literal):
-        # type: (dict[tuple[str, bool], Phrase], dict[str, Any]) -> Phrase
-        key = (str(literal["text"]), bool(literal.get("fold")))
+        # type: (dict[tuple[tuple[str, str], ...], Phrase], dict[str, Any]) -> Phrase
+        key = tuple((name, str(literal[name])) for name in sorted(literal))  # equal texts may differ in words
         if key not in found:
             found[key] = Phrase(literal)
         return found[key]
