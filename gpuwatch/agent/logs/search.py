@@ -7,6 +7,7 @@ from .ruleset import typed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re  # noqa: F401 - used in type comments
     from typing import Any  # noqa: F401 - used in type comments
 
     from .chunk import Chunk  # noqa: F401 - used in type comments
@@ -48,12 +49,18 @@ class Search(object):
     def after(self, rule, chunk, start, fields):
         # type: (Rule, Chunk, int, dict[str, Any]) -> bool
         """Whether what the rule wants above the line at `start` stands there; its groups join the fields."""
-        if rule.after is None:
-            return True
-        for line in reversed(chunk.above(start, rule.after_lines)):
+        if rule.above is not None:
+            self._above(rule, rule.above, chunk.above(start, rule.above_lines), fields)
+        return rule.after is None or self._above(
+            rule, rule.after, chunk.above(start, rule.after_lines), fields
+        )
+
+    def _above(self, rule, pattern, lines, fields):
+        # type: (Rule, re.Pattern[str], list[bytes], dict[str, Any]) -> bool
+        for line in reversed(lines):
             for text, _ in messages(line)[0]:
                 began = self._enter(rule)
-                found = rule.after.search(text[:SEARCHED])
+                found = pattern.search(text[:SEARCHED])
                 self._leave(rule, began)
                 if found is not None:
                     for name, value in fields_of(found.groupdict()).items():
