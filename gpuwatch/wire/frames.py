@@ -59,8 +59,7 @@ class Event(Frame, tag="event", frozen=True):
     """Something happened at a moment: an Xid, a GPU lost or back, driver trouble."""
 
     event: str
-    """xid, sxid, gpu_lost, gpu_back, gpu_stuck, gpu_unstuck, ecc, recovery_action, agent; and nccl_timeout,
-    which only the demo tells."""
+    """xid, sxid, gpu_lost, gpu_back, gpu_stuck, gpu_unstuck, ecc, recovery_action, agent."""
     title: str
     severity: Severity = "info"
     gpu: str | None = None

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuwatch import wire
-from gpuwatch.link.demo import machines, scenario
-from gpuwatch.link.demo.scenario import FALL_AT, FALLEN, GPUS_PER_NODE, TIMEOUT_AT, Reading
+from gpuwatch.link.demo import machines, scenario, texts
+from gpuwatch.link.demo.scenario import FALL_AT, FALLEN, GPUS_PER_NODE, Reading
 
-MEDIUM_S, SLOW_S, RANKS_S, DISKS_S = 5.0, 30.0, 5.0, 30.0
-FRAMES_PER_TICK = 8
+MEDIUM_S, SLOW_S, RANKS_S, DISKS_S, LOGS_S = 5.0, 30.0, 5.0, 30.0, 5.0
+FRAMES_PER_TICK = 256
 """Sequence numbers set aside for a tick, so that a frame's number depends on the tick alone."""
 MEAN_WATTS = {"training": 540.0, "spinning": 131.0, "stopped": 72.0, "lost": 0.0}
 
@@ -63,7 +63,7 @@ class NodeScript:
 
     def _energy(self, gpu: int, t: float) -> float:
         """Joules since the driver was loaded, from the mean power of each phase."""
-        stop = scenario.timeout_at(self.seed, self.number, gpu)
+        stop = scenario.ends_at(self.seed, self.number, gpu)
         legs = (("training", 0.0, FALL_AT), ("spinning", FALL_AT, stop), ("stopped", stop, math.inf))
         spent = sum(MEAN_WATTS[name] * max(0.0, min(t, end) - begin) for name, begin, end in legs)
         return round(9.1e8 + 1e6 * scenario.noise(self.seed, self.number, gpu, 11) + spent, 1)
@@ -93,7 +93,7 @@ class NodeScript:
 
     def _processes(self, t: float) -> Iterator[wire.Process]:
         for gpu in range(GPUS_PER_NODE):
-            if t < scenario.timeout_at(self.seed, self.number, gpu):
+            if t < scenario.ends_at(self.seed, self.number, gpu):
                 yield self._rank_process(gpu, scenario.reading(self.seed, self.number, gpu, t))
 
     def _rank_process(self, gpu: int, reading: Reading) -> wire.Process:
@@ -105,9 +105,9 @@ class NodeScript:
             sm_pct=None if lost else round(reading.utilization_pct),
         )
         return wire.Process(
-            pid=52_000 + gpu,
+            pid=texts.FIRST_PID + gpu,
             name="python3",
-            start=self.epoch - 5_400.0,
+            start=self.epoch + texts.STARTED_AT,
             user="demo-ada",
             command="python3 -u pretrain.py --config helios-13b.yaml",
             state="D" if lost else "R",
@@ -120,7 +120,7 @@ class NodeScript:
             master="gpu-001:29500",
             job="418207",
             variables={"RANK": str(rank), "LOCAL_RANK": str(gpu), "SLURM_JOB_ID": "418207"},
-            logs=[f"/scratch/demo/helios-13b/logs/rank_{rank:03}.log"],
+            logs=[texts.rank_path(rank)],
         )
 
     def _events(self, seq: int, t: float, before: float | None) -> list[wire.AnyFrame]:
@@ -130,11 +130,6 @@ class NodeScript:
         found: list[wire.AnyFrame] = []
         if now(FALL_AT) and self.number == FALLEN[0]:
             found += fall_events(seq, self.epoch + FALL_AT)
-        for gpu in range(GPUS_PER_NODE):
-            ends = scenario.timeout_at(self.seed, self.number, gpu)
-            if now(ends) and (self.number, gpu) != FALLEN:
-                rank = self.number * GPUS_PER_NODE + gpu
-                found.append(timeout_event(seq + len(found), self.epoch + ends, self.number, gpu, rank))
         return found
 
 
@@ -197,22 +192,12 @@ def slow_tier(at: float) -> wire.GpuSlow:
 def fall_events(seq: int, at: float) -> Iterator[wire.Event]:
     """The lost GPU as an agent tells it: the Xid in the kernel's words, and what its next tick finds."""
     node, gpu = FALLEN
-    uuid, bus = machines.uuid(node, gpu), machines.bus_id(gpu)[4:]
+    uuid = machines.uuid(node, gpu)
     title, remedy = "GPU has fallen off the bus", "drain the node and power-cycle it"
-    line = f"NVRM: Xid (PCI:{bus[:-2]}): 79, pid={52_000 + gpu}, name=python3, GPU has fallen off the bus."
     yield wire.Event(t=at, seq=seq, event="xid", title=title, severity="critical", gpu=uuid, code=79,
-                     pid=52_000 + gpu, detail=line, remedy=remedy, source="kernel")  # fmt: skip
+                     pid=texts.FIRST_PID + gpu, detail=texts.fall_record(), remedy=remedy, source="kernel")  # fmt: skip
     yield wire.Event(t=at + 0.4, seq=seq + 1, event="gpu_lost", title="GPU is lost", severity="critical",
                      gpu=uuid, detail="GPU is lost", remedy=remedy, source="agent")  # fmt: skip
-
-
-def timeout_event(seq: int, at: float, node: int, gpu: int, rank: int) -> wire.Event:
-    """A rank that waited for the lost one until its watchdog ended it, as its log tells it."""
-    return wire.Event(
-        t=at, seq=seq, event="nccl_timeout", title=f"rank {rank}: NCCL timed out waiting in ALLREDUCE",
-        severity="warning", gpu=machines.uuid(node, gpu), pid=52_000 + gpu, source="log",
-        detail=f"[rank{rank}] watchdog: ALLREDUCE seq 2381 did not end within {TIMEOUT_AT - FALL_AT:.0f} s",
-    )  # fmt: skip
 
 
 def _nic(bps: float) -> wire.Nic:

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from gpuwatch import wire
 from gpuwatch.hosts.plan import Plan
-from gpuwatch.link.demo.frames import NodeScript
+from gpuwatch.link.demo.frames import FRAMES_PER_TICK, LOGS_S, NodeScript, due
+from gpuwatch.link.demo.logs import NodeLogs
 from gpuwatch.link.inbox import Arrival, ClockReading, Content, Inbox, LinkStatus
 from gpuwatch.link.protocol import Link
 
@@ -32,6 +33,7 @@ class DemoLink:
         self.next = first
         """The scenario's second of the next tick."""
         self.before: float | None = None
+        self._logs: NodeLogs | None = None
         self._interval_s = interval_s
         self._greet = True
         self._count = itertools.count()
@@ -54,12 +56,22 @@ class DemoLink:
 
     def advance(self) -> list[wire.AnyFrame]:
         """The frames of the tick that is due, and on to the next."""
-        t = self.next
-        frames = self.script.tick(
-            next(self._count), t, self.before, self._interval_s if self._greet else None
-        )
+        t, count = self.next, next(self._count)
+        frames = self.script.tick(count, t, self.before, self._interval_s if self._greet else None)
+        seq = count * FRAMES_PER_TICK + len(frames)
+        logs = self.logs(t)
+        if due(LOGS_S, t, self.before, self.script.number):
+            frames.append(logs.inventory(t, seq))
+        frames += logs.follow(t, seq + 1)
         self.before, self.next, self._greet = t, t + self._interval_s, False
-        return [wire.decode(wire.encode(frame)) for frame in frames]
+        return [through_the_wire(frame) for frame in frames]
+
+    def logs(self, t: float) -> NodeLogs:
+        """The node's log files, watched from the first tick on."""
+        if self._logs is None:
+            script = self.script
+            self._logs = NodeLogs(script.seed, script.number, script.name, script.nodes, script.epoch, t)
+        return self._logs
 
     def catch_up(self, t: float) -> None:
         """Leave ticks out when the whole process was stopped for a while, as an agent would."""
@@ -131,10 +143,14 @@ class Pump:
         with self._changed:
             if link not in self._links or link.before is None:
                 return False
+            now = self._now()
             if isinstance(request, wire.SetInterval):
                 link.change_interval(request.seconds)
-            reply = wire.Reply(t=self._epoch + self._now(), seq=0, id=request.id)
-            self._put(link, self._clock(), reply)
+            if isinstance(request, wire.Ping | wire.SetInterval | wire.LeaveFiles):
+                self._put(link, self._clock(), wire.Reply(t=self._epoch + now, seq=0, id=request.id))
+            for frame in link.logs(now).answer(request, now):
+                self._put(link, self._clock(), through_the_wire(frame))
+            self._changed.notify()
             return True
 
     def _now(self) -> float:
@@ -147,10 +163,18 @@ class Pump:
                 link = min(self._links, key=lambda each: each.next)
                 now = self._now()
                 if now < link.next:
-                    self._changed.wait((link.next - now) / self._speed)
+                    left = (link.next - now) / self._speed
+                    self._changed.wait(0.0 if self._search() else left)
                     continue
                 link.catch_up(now)
                 self._play(link, self._clock())
+
+    def _search(self) -> bool:
+        """Search one file more on every node where a search runs; False when there is none."""
+        found = [(link, frame) for link in self._links if (frame := link.logs(link.next).work()) is not None]
+        for link, frame in found:
+            self._put(link, self._clock(), through_the_wire(frame))
+        return bool(found)
 
     def _play(self, link: DemoLink, at: float) -> None:
         if link.before is None:
@@ -161,6 +185,11 @@ class Pump:
 
     def _put(self, link: DemoLink, at: float, what: Content) -> None:
         self._inbox.put(Arrival(link.node, at, what))
+
+
+def through_the_wire(frame: wire.AnyFrame) -> wire.AnyFrame:
+    """The frame as it arrives from a real node."""
+    return wire.decode(wire.encode(frame))
 
 
 def demo_links(plan: Plan, inbox: Inbox, *, start_s: float = 0.0, speed: float = 1.0) -> list[Link]:

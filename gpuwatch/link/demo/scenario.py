@@ -2,7 +2,8 @@
 
 One training job on every GPU. From second 20 one GPU overheats and slows itself down; all others wait for it
 in every step. At second 45 another GPU falls off the bus: its rank hangs in the driver, all others spin in a
-collective that cannot end, until NCCL's watchdog kills them half a minute later. Then nothing runs.
+collective that cannot end, until NCCL's watchdog gives up half a minute later and ends them, node by node. The
+rank that hangs is killed by its launcher another half a minute later. Then nothing runs.
 """
 
 from __future__ import annotations
@@ -20,12 +21,22 @@ FALLEN = (10, 5)
 """gpu-011 GPU 5, rank 85."""
 STRAGGLE_AT, STRAGGLE_FULL_AT = 20.0, 35.0
 FALL_AT = 45.0
-TIMEOUT_AT = 75.0
-"""The watchdog of the first rank gives up; the last one follows `TIMEOUT_SPREAD_S` later."""
-TIMEOUT_SPREAD_S = 4.0
+TIMEOUT_S = 30.0
+"""The process group's timeout; short, so that nobody has to wait ten minutes for the demo."""
+TIMEOUT_AT = FALL_AT + TIMEOUT_S
+"""The watchdogs give up from here on, every rank's within `REPORT_SPREAD_S`."""
+REPORT_SPREAD_S = 0.4
+DEATH_AT, DEATH_SPREAD_S, SIBLINGS_S = 75.6, 3.2, 0.2
+"""The ranks of the first node end; those of the last one so much later; all of one node within `SIBLINGS_S`."""
+KILL_AFTER_S = 30.0
+"""How long a launcher waits between SIGTERM and SIGKILL."""
 
 STEP_S, SLOW_STEP_S = 3.2, 4.8
 COMPUTE_S, ALLREDUCE_S = 2.6, 0.4
+STEPS_BEFORE = 2_368
+"""Steps that were done at second 0: the job has been running for two hours."""
+LAST_STEP = STEPS_BEFORE + 12
+"""The last step that ends; the all-reduce of the one after it never does."""
 SLOWDOWN_C, SHUTDOWN_C, MEMORY_MAX_C = 87, 92, 95
 POWER_LIMIT_W, IDLE_W, SPIN_W = 700.0, 72.0, 131.0
 CLOCK_MAX_MHZ, CLOCK_LOADED_MHZ, CLOCK_HOT_MHZ, CLOCK_IDLE_MHZ = 1980, 1845, 1095, 345
@@ -78,6 +89,23 @@ def steps_done(t: float) -> float:
     return done + max(0.0, t - STRAGGLE_FULL_AT) / SLOW_STEP_S
 
 
+def step_at(t: float) -> int:
+    """The number of the newest step that is done at second `t`, which may be before 0."""
+    return STEPS_BEFORE + math.floor(steps_done(t))
+
+
+def second_of(step: int) -> float:
+    """When a step is done: the inverse of `steps_done`."""
+    done, slope = step - STEPS_BEFORE, (SLOW_STEP_S - STEP_S) / (STRAGGLE_FULL_AT - STRAGGLE_AT)
+    before = STRAGGLE_AT / STEP_S
+    while_slowing = math.log(SLOW_STEP_S / STEP_S) / slope
+    if done <= before:
+        return done * STEP_S
+    if done <= before + while_slowing:
+        return STRAGGLE_AT + STEP_S * (math.exp((done - before) * slope) - 1.0) / slope
+    return STRAGGLE_FULL_AT + (done - before - while_slowing) * SLOW_STEP_S
+
+
 def share_of_last_second(t: float, begin: float, end: float) -> float:
     """How much of [t-1, t] fell between the parts `begin` and `end` (0..1) of a step."""
 
@@ -88,9 +116,25 @@ def share_of_last_second(t: float, begin: float, end: float) -> float:
     return 0.0 if last <= first else (covered(last) - covered(first)) / (last - first)
 
 
-def timeout_at(seed: int, node: int, gpu: int) -> float:
-    """When the watchdog of this rank kills it."""
-    return TIMEOUT_AT + TIMEOUT_SPREAD_S * (noise(seed, node, gpu, 7) + 1.0) / 2.0
+def _share(*keys: int) -> float:
+    """Like `noise`, but in [0, 1)."""
+    return (noise(*keys) + 1.0) / 2.0
+
+
+def waits_from(seed: int, node: int, gpu: int) -> float:
+    """When a rank enters the collective that never ends."""
+    return FALL_AT + 0.1 * _share(seed, node, gpu, 8)
+
+
+def reports_at(seed: int, node: int, gpu: int) -> float:
+    """When its watchdog says so in its log."""
+    return waits_from(seed, node, gpu) + TIMEOUT_S + 0.7 * REPORT_SPREAD_S * _share(seed, node, gpu, 9)
+
+
+def ends_at(seed: int, node: int, gpu: int) -> float:
+    """When the process of this rank ends: by its watchdog, and on the lost GPU by SIGKILL."""
+    end = DEATH_AT + DEATH_SPREAD_S * _share(seed, node, 7)
+    return end + (KILL_AFTER_S if (node, gpu) == FALLEN else SIBLINGS_S * _share(seed, node, gpu, 7))
 
 
 def phase(seed: int, node: int, gpu: int, t: float) -> Phase:
@@ -99,7 +143,7 @@ def phase(seed: int, node: int, gpu: int, t: float) -> Phase:
         return "training"
     if (node, gpu) == FALLEN:
         return "lost"
-    return "spinning" if t < timeout_at(seed, node, gpu) else "stopped"
+    return "spinning" if t < ends_at(seed, node, gpu) else "stopped"
 
 
 def temperature(seed: int, node: int, gpu: int, t: float) -> float:
@@ -107,7 +151,7 @@ def temperature(seed: int, node: int, gpu: int, t: float) -> float:
     loaded = 63.0 + 5.0 * noise(seed, node, gpu, 1) + 0.9 * (gpu % 4)
     waiting = 0.0 if (node, gpu) == STRAGGLER else -4.0
     hot = 86.3 if (node, gpu) == STRAGGLER else loaded + waiting
-    legs = ((STRAGGLE_AT, hot), (FALL_AT, 46.0), (timeout_at(seed, node, gpu), 33.0))
+    legs = ((STRAGGLE_AT, hot), (FALL_AT, 46.0), (ends_at(seed, node, gpu), 33.0))
     now, since, target = loaded, -math.inf, loaded
     for begin, next_target in (*legs, (math.inf, 0.0)):
         until = min(t, begin)

@@ -1,0 +1,149 @@
+"""The demo's log files: any line of them is made when it is asked for, nothing is stored.
+
+A file is what its writer said first, then a line of fixed length for every training step, then what it said
+last. So the offset of every line follows from its number, and a file of hours costs nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+
+from gpuwatch.link.demo import scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One line, and the scenario's second in which it was written."""
+
+    second: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line in its place. Offsets count bytes; those of a kernel log count records."""
+
+    offset: int
+    end: int
+    second: float
+    text: str
+
+
+class _Told:
+    """A few lines in the order of time, with the bytes before each."""
+
+    def __init__(self, said: Sequence[Said]) -> None:
+        self.said = said
+        self.seconds = [each.second for each in said]
+        self.ends = [0, *accumulate(len(each.text) + 1 for each in said)]
+
+    def count(self, second: float) -> int:
+        return bisect_right(self.seconds, second)
+
+
+class LogText:
+    """A text file. `head` and `tail` are told by a function each, which is called when they are first needed."""
+
+    def __init__(
+        self,
+        path: str,
+        head: Callable[[], Sequence[Said]],
+        tail: Callable[[], Sequence[Said]],
+        step: Callable[[int], Said] | None = None,
+        lag_s: float = 0.0,
+    ) -> None:
+        """Describe a file.
+
+        Args:
+            path: As the agent names it.
+            head: The first lines; all of them are older than second 0 and than every step.
+            tail: The last lines; all of them are younger than the last step and than the fall of the GPU.
+            step: The line of a training step, by its number from 1; every one is equally long.
+            lag_s: How long after the end of a step its line is written.
+        """
+        self.path = path
+        self._make_head, self._make_tail, self._step, self._lag_s = head, tail, step, lag_s
+        self._steps_in_all = scenario.LAST_STEP if step is not None else 0
+
+    @cached_property
+    def _head(self) -> _Told:
+        return _Told(self._make_head())
+
+    @cached_property
+    def _tail(self) -> _Told:
+        return _Told(self._make_tail())
+
+    @cached_property
+    def _width(self) -> int:
+        return 0 if self._step is None else len(self._step(1).text) + 1
+
+    def count(self, second: float) -> int:
+        """Lines that were written up to a second."""
+        said = self._head.count(second)
+        if said < len(self._head.said):
+            return said
+        steps = max(0, scenario.step_at(second - self._lag_s))
+        said += min(self._steps_in_all, steps)
+        return said if second < scenario.FALL_AT else said + self._tail.count(second)
+
+    def offset(self, number: int) -> int:
+        """Where line `number` (from 0) begins, or would."""
+        head, steps = len(self._head.said), self._steps_in_all
+        if number <= head:
+            return self._head.ends[number]
+        begins = self._head.ends[head] + min(number - head, steps) * self._width
+        return begins + self._tail.ends[max(0, number - head - steps)]
+
+    def number(self, offset: int) -> int:
+        """The line that holds a byte."""
+        head, steps = self._head, self._steps_in_all
+        if offset < head.ends[-1]:
+            return bisect_right(head.ends, offset) - 1
+        past = offset - head.ends[-1]
+        if past < steps * self._width:
+            return len(head.said) + past // self._width
+        return len(head.said) + steps + bisect_right(self._tail.ends, past - steps * self._width) - 1
+
+    def line(self, number: int) -> Line:
+        """One line, whether or not it has been written yet."""
+        head, steps = len(self._head.said), self._steps_in_all
+        if number < head:
+            said = self._head.said[number]
+        elif self._step is not None and number < head + steps:
+            said = self._step(number - head + 1)
+        else:
+            said = self._tail.said[number - head - steps]
+        begins = self.offset(number)
+        return Line(begins, begins + len(said.text) + 1, said.second, said.text)
+
+    def lines(self, first: int, stop: int) -> Iterator[Line]:
+        """Lines by number."""
+        return map(self.line, range(max(0, first), stop))
+
+    def size(self, second: float) -> int:
+        """Bytes that were written up to a second."""
+        return self.offset(self.count(second))
+
+
+class Records(LogText):
+    """A kernel log: every line is a record, and its offset is its number."""
+
+    def __init__(self, path: str, records: Callable[[], Sequence[Said]]) -> None:
+        super().__init__(path, records, tuple)
+
+    def offset(self, number: int) -> int:
+        """Its number."""
+        return number
+
+    def number(self, offset: int) -> int:
+        """Its offset."""
+        return offset
+
+    def line(self, number: int) -> Line:
+        """One record."""
+        said = self._head.said[number]
+        return Line(number, number + 1, said.second, said.text)

@@ -1,0 +1,202 @@
+"""The log side of a demo node: it follows its made-up files with the agent's own scanner, and answers for them."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from gpuwatch import wire
+from gpuwatch.agent.logs.rows import row
+from gpuwatch.agent.logs.ruleset import RuleSet
+from gpuwatch.agent.logs.scanner import Scanner
+from gpuwatch.agent.xid_lines import bus_id
+from gpuwatch.link.demo import machines, scenario, texts
+from gpuwatch.link.demo.files import Line, LogText
+from gpuwatch.link.demo.scenario import GPUS_PER_NODE
+from gpuwatch.rules.compile import compiled
+from gpuwatch.rules.load import load_packs
+
+JOB = "418207"
+MOST_LINES = 500
+"""In one frame."""
+_GPU_OF = {machines.bus_id(gpu): gpu for gpu in range(GPUS_PER_NODE)}
+
+
+@cache
+def rules() -> RuleSet:
+    """The packs that come with gpuwatch, compiled once for all nodes."""
+    return RuleSet(compiled(load_packs().rules))
+
+
+class NodeLogs:
+    """The files of one node from the second in which somebody began to watch."""
+
+    def __init__(self, seed: int, number: int, name: str, nodes: int, epoch: float, began: float) -> None:
+        self._seed, self._number, self._epoch = seed, number, epoch
+        self.files: dict[str, LogText] = {}
+        self._speakers: dict[str, dict[str, Any]] = {texts.KERNEL_LOG: {}}
+        for gpu in range(GPUS_PER_NODE):
+            writer = texts.Writer(seed, number, name, gpu, nodes * GPUS_PER_NODE, epoch)
+            log = texts.rank_log(writer)
+            self.files[log.path] = log
+            self._speakers[log.path] = {
+                "rank": writer.rank, "rank_from": "process", "local_rank": gpu, "job": JOB,
+            }  # fmt: skip
+        for log in (texts.launcher_log(seed, number, name, nodes, epoch), texts.kernel_log(number, name)):
+            self.files[log.path] = log
+        self._speakers[texts.launcher_path(name)] = {"job": JOB}
+        self._began = {path: log.count(began) for path, log in self.files.items()}
+        self._seen = dict(self._began)
+        self._numbers = itertools.count(1)
+        self._scanners: dict[str, Scanner] = {}
+        self._tails: dict[int, tuple[LogText, int]] = {}
+        """Request -> file and the number of the next line."""
+        self._searches: dict[int, Iterator[wire.Lines]] = {}
+
+    # ---- following
+
+    def inventory(self, t: float, seq: int) -> wire.Logs:
+        """What is followed, at second `t`."""
+        return wire.Logs(t=self._epoch + t, seq=seq, files=[self._file(log, t) for log in self.files.values()])
+
+    def _file(self, log: LogText, t: float) -> wire.LogFile:
+        speaker = self._speakers[log.path]
+        kernel, written = log.path == texts.KERNEL_LOG, log.count(t)
+        rank, gpu = speaker.get("rank"), speaker.get("local_rank")
+        alive = gpu is None or t < scenario.ends_at(self._seed, self._number, gpu)
+        pid = texts.LAUNCHER_PID if gpu is None else texts.FIRST_PID + gpu
+        return wire.LogFile(
+            path=log.path,
+            source="kernel" if kernel else "process",
+            size=None if kernel else log.offset(written),
+            lines=written - self._began[log.path],
+            grown_at=self._epoch + log.line(written - 1).second if written else None,
+            ranks=[] if rank is None else [rank],
+            rank_from=speaker.get("rank_from"),
+            local_rank=gpu,
+            job=speaker.get("job"),
+            pids=[pid] if alive and not kernel else [],
+        )
+
+    def follow(self, t: float, seq: int) -> list[wire.AnyFrame]:
+        """What is new at second `t`: what the rules find in it, and the lines for those who look at a tail."""
+        found: list[wire.AnyFrame] = []
+        numbers = itertools.count(seq)
+        for log in self.files.values():
+            for finding in self._scan(log, t):
+                found.append(self._finding(finding, t, next(numbers)))
+        for request, (log, first) in self._tails.items():
+            stop = max(first, log.count(t))
+            if stop > first:
+                self._tails[request] = log, stop
+                found.append(self._lines(request, log, log.lines(first, stop), t, seq=next(numbers)))
+        return found
+
+    def _scan(self, log: LogText, t: float) -> list[dict[str, Any]]:
+        first, stop = self._seen[log.path], log.count(t)
+        scanner = self._scanners.get(log.path)
+        if stop <= first:
+            return [] if scanner is None else scanner.quiet(self._epoch + t)
+        if scanner is None:
+            scanner = self._scanners[log.path] = Scanner(
+                rules(), log.path, lambda: next(self._numbers), lambda: self._speakers[log.path]
+            )
+        self._seen[log.path] = stop
+        found: list[dict[str, Any]] = []
+        for line in log.lines(first, stop):
+            arrived = self._epoch + line.second
+            found += scanner.feed(line.text.encode() + b"\n", line.offset, arrived)
+        return found + scanner.quiet(self._epoch + t)
+
+    def _finding(self, found: dict[str, Any], t: float, seq: int) -> wire.Finding:
+        finding = msgspec.convert({**found, "t": self._epoch + t, "seq": seq}, wire.Finding, strict=False)
+        if finding.file != texts.KERNEL_LOG or finding.gpu is not None:
+            return finding
+        gpu = _GPU_OF.get(bus_id(finding.lines[finding.key]) or "")
+        return msgspec.structs.replace(
+            finding, gpu=None if gpu is None else machines.uuid(self._number, gpu)
+        )
+
+    # ---- answering
+
+    def answer(self, request: wire.AnyRequest, t: float) -> Iterable[wire.Lines]:
+        """The lines that a request asks for, as far as they are known at once."""
+        match request:
+            case wire.Tail(id=number, file=path):
+                log = self.files.get(path)
+                if log is None:
+                    return [self._unknown(number, path, t)]
+                stop = log.count(t)
+                self._tails[number] = log, stop
+                return [self._lines(number, log, log.lines(stop - request.lines, stop), t)]
+            case wire.ReadLines(id=number, file=path):
+                log = self.files.get(path)
+                return [self._unknown(number, path, t)] if log is None else self._read(log, request, t)
+            case wire.Search():
+                self._searches[request.id] = self._search(request, t)
+            case wire.Cancel(of=number):
+                if self._tails.pop(number, None) or self._searches.pop(number, None):
+                    return [wire.Lines(t=self._epoch + t, seq=0, id=number, done=True)]
+        return []
+
+    def work(self) -> wire.Lines | None:
+        """Search one more file for whoever asked first; None: nothing to do."""
+        for number, search in self._searches.items():
+            frame = next(search, None)
+            if frame is None or frame.done:
+                del self._searches[number]
+            return frame
+        return None
+
+    def _read(self, log: LogText, request: wire.ReadLines, t: float) -> Iterator[wire.Lines]:
+        written = log.count(t)
+        if request.offset is not None:
+            at = min(written, log.number(request.offset))
+        elif request.time is not None:
+            at = min(written, log.count(request.time - self._epoch - 1e-6))
+        else:
+            at = written
+        first, stop = max(0, at - request.before), min(written, at + request.after)
+        for begin in range(first, max(stop, first + 1), MOST_LINES):
+            end = min(stop, begin + MOST_LINES)
+            yield self._lines(request.id, log, log.lines(begin, end), t, done=end == stop)
+
+    def _search(self, request: wire.Search, t: float) -> Iterator[wire.Lines]:
+        try:
+            pattern = re.compile(request.pattern, re.IGNORECASE if request.ignore_case else 0)
+        except re.error as error:
+            yield wire.Lines(t=self._epoch + t, seq=0, id=request.id, done=True, error=f"the pattern: {error}")
+            return
+        wanted = [log for path, log in self.files.items() if not request.files or path in request.files]
+        left = request.limit
+        for searched, log in enumerate(wanted, 1):
+            hits = (line for line in log.lines(0, log.count(t)) if pattern.search(line.text))
+            chosen = list(itertools.islice(hits, left))
+            left -= len(chosen)
+            done = searched == len(wanted) or left <= 0
+            yield self._lines(request.id, log, chosen, t, done=done, progress=searched / len(wanted))
+            if done:
+                return
+
+    def _lines(
+        self, number: int, log: LogText, lines: Iterable[Line], t: float, *,
+        done: bool = False, progress: float | None = None, seq: int = 0,
+    ) -> wire.Lines:  # fmt: skip
+        rows = [self._row(log, line) for line in lines]
+        size = log.size(t)
+        return wire.Lines(
+            t=self._epoch + t, seq=seq, id=number, file=log.path, lines=rows, size=size, done=done, progress=progress
+        )
+
+    def _row(self, log: LogText, line: Line) -> wire.LogLine:
+        began = self._began[log.path]
+        arrived = self._epoch + line.second if log.number(line.offset) >= began else None
+        return msgspec.convert(row(line.offset, line.end, line.text, arrived), wire.LogLine)
+
+    def _unknown(self, number: int, path: str, t: float) -> wire.Lines:
+        return wire.Lines(t=self._epoch + t, seq=0, id=number, file=path, done=True, error="no such log file")
