@@ -46,7 +46,7 @@ class _Told:
 
 
 class LogText:
-    """A text file. `head` and `tail` are told by a function each, which is called when they are first needed."""
+    """A text file. `head` and `tail` are told by a function each, called when they are first needed."""
 
     def __init__(
         self,

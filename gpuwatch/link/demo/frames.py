@@ -195,7 +195,8 @@ def fall_events(seq: int, at: float) -> Iterator[wire.Event]:
     uuid = machines.uuid(node, gpu)
     title, remedy = "GPU has fallen off the bus", "drain the node and power-cycle it"
     yield wire.Event(t=at, seq=seq, event="xid", title=title, severity="critical", gpu=uuid, code=79,
-                     pid=texts.FIRST_PID + gpu, detail=texts.fall_record(), remedy=remedy, source="kernel")  # fmt: skip
+                     pid=texts.FIRST_PID + gpu, detail=texts.fall_record(), remedy=remedy,
+                     source="kernel")  # fmt: skip
     yield wire.Event(t=at + 0.4, seq=seq + 1, event="gpu_lost", title="GPU is lost", severity="critical",
                      gpu=uuid, detail="GPU is lost", remedy=remedy, source="agent")  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The log side of a demo node: it follows its made-up files with the agent's own scanner, and answers for them."""
+"""The logs of a demo node: the agent's own scanner follows made-up files, and requests are answered from them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ class NodeLogs:
 
     def inventory(self, t: float, seq: int) -> wire.Logs:
         """What is followed, at second `t`."""
-        return wire.Logs(t=self._epoch + t, seq=seq, files=[self._file(log, t) for log in self.files.values()])
+        files = [self._file(log, t) for log in self.files.values()]
+        return wire.Logs(t=self._epoch + t, seq=seq, files=files)
 
     def _file(self, log: LogText, t: float) -> wire.LogFile:
         speaker = self._speakers[log.path]
@@ -84,12 +85,10 @@ class NodeLogs:
         )
 
     def follow(self, t: float, seq: int) -> list[wire.AnyFrame]:
-        """What is new at second `t`: what the rules find in it, and the lines for those who look at a tail."""
-        found: list[wire.AnyFrame] = []
+        """What is new at second `t`: what the rules find in it, and its lines for those who look on."""
         numbers = itertools.count(seq)
-        for log in self.files.values():
-            for finding in self._scan(log, t):
-                found.append(self._finding(finding, t, next(numbers)))
+        scanned = (finding for log in self.files.values() for finding in self._scan(log, t))
+        found: list[wire.AnyFrame] = [self._finding(finding, t, next(numbers)) for finding in scanned]
         for request, (log, first) in self._tails.items():
             stop = max(first, log.count(t))
             if stop > first:
@@ -118,9 +117,7 @@ class NodeLogs:
         if finding.file != texts.KERNEL_LOG or finding.gpu is not None:
             return finding
         gpu = _GPU_OF.get(bus_id(finding.lines[finding.key]) or "")
-        return msgspec.structs.replace(
-            finding, gpu=None if gpu is None else machines.uuid(self._number, gpu)
-        )
+        return msgspec.structs.replace(finding, gpu=None if gpu is None else machines.uuid(self._number, gpu))
 
     # ---- answering
 
@@ -170,7 +167,8 @@ class NodeLogs:
         try:
             pattern = re.compile(request.pattern, re.IGNORECASE if request.ignore_case else 0)
         except re.error as error:
-            yield wire.Lines(t=self._epoch + t, seq=0, id=request.id, done=True, error=f"the pattern: {error}")
+            why = f"the pattern: {error}"
+            yield wire.Lines(t=self._epoch + t, seq=0, id=request.id, done=True, error=why)
             return
         wanted = [log for path, log in self.files.items() if not request.files or path in request.files]
         left = request.limit
@@ -190,7 +188,14 @@ class NodeLogs:
         rows = [self._row(log, line) for line in lines]
         size = log.size(t)
         return wire.Lines(
-            t=self._epoch + t, seq=seq, id=number, file=log.path, lines=rows, size=size, done=done, progress=progress
+            t=self._epoch + t,
+            seq=seq,
+            id=number,
+            file=log.path,
+            lines=rows,
+            size=size,
+            done=done,
+            progress=progress,
         )
 
     def _row(self, log: LogText, line: Line) -> wire.LogLine:

@@ -2,8 +2,8 @@
 
 One training job on every GPU. From second 20 one GPU overheats and slows itself down; all others wait for it
 in every step. At second 45 another GPU falls off the bus: its rank hangs in the driver, all others spin in a
-collective that cannot end, until NCCL's watchdog gives up half a minute later and ends them, node by node. The
-rank that hangs is killed by its launcher another half a minute later. Then nothing runs.
+collective that cannot end, until NCCL's watchdog gives up half a minute later and ends them, node by node.
+The rank that hangs is killed by its launcher another half a minute later. Then nothing runs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TIMEOUT_AT = FALL_AT + TIMEOUT_S
 """The watchdogs give up from here on, every rank's within `REPORT_SPREAD_S`."""
 REPORT_SPREAD_S = 0.4
 DEATH_AT, DEATH_SPREAD_S, SIBLINGS_S = 75.6, 3.2, 0.2
-"""The ranks of the first node end; those of the last one so much later; all of one node within `SIBLINGS_S`."""
+"""The ranks of the first node end; the last node follows so much later; one node's within `SIBLINGS_S`."""
 KILL_AFTER_S = 30.0
 """How long a launcher waits between SIGTERM and SIGKILL."""
 

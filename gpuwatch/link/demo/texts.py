@@ -1,6 +1,6 @@
 """What the demo's processes write: a rank's log, a launcher's log and a node's kernel log.
 
-Every line is a pure function of who writes it and when. The times in them are local, as torch and logging have it.
+Every line is a pure function of who writes it and when. Times are local, as torch and logging have them.
 """
 
 from __future__ import annotations
@@ -120,9 +120,9 @@ def _step(who: Writer, number: int) -> Said:
     second = done + lag(who)
     return Said(
         second,
-        f"{log_stamp(who.epoch + second)} INFO step {number:6}/50000 | loss {loss:6.4f} | grad norm {norm:5.3f} | "
-        f"lr 3.00e-04 | step time {took:5.2f} s | compute {compute:5.2f} s | waiting {max(0.02, wait):5.2f} s | "
-        f"{tokens:6.0f} tokens/s",
+        f"{log_stamp(who.epoch + second)} INFO step {number:6}/50000 | loss {loss:6.4f} | "
+        f"grad norm {norm:5.3f} | lr 3.00e-04 | step time {took:5.2f} s | compute {compute:5.2f} s | "
+        f"waiting {max(0.02, wait):5.2f} s | {tokens:6.0f} tokens/s",
     )
 
 
@@ -210,8 +210,8 @@ def _launcher_tail(ranks: list[Writer]) -> Iterator[Said]:
     for who in running:
         if end[who] > over:
             over = end[who]
-            text = f"Unable to shutdown process {who.pid} via Signals.SIGTERM, forcefully exiting via Signals.SIGKILL"
-            yield tell(over, "W", f"{where}:925", text)
+            text = f"Unable to shutdown process {who.pid} via Signals.SIGTERM, "
+            yield tell(over, "W", f"{where}:925", text + "forcefully exiting via Signals.SIGKILL")
     failed = [who for who in ranks if who not in running]
     text = f"failed (exitcode: -6) local_rank: {first.gpu} (pid: {first.pid}) of binary: /usr/bin/python3"
     yield tell(over, "E", f"{where}:882", text)
@@ -268,12 +268,11 @@ def _records(node: int, name: str) -> Iterator[Said]:
         return
     device = machines.bus_id(FALLEN[1])[4:].lower()
     port = f"pcieport {device[:5]}c0:01.0"
-    for second, status in ((36.21, "00000040/0000e000"), (41.87, "00000040/0000e000"), (43.93, "00001040/0000e000")):
+    bus_error = "PCIe Bus Error: severity=Corrected, type=Data Link Layer, (Receiver ID)"
+    for second, status in ((36.21, "00000040"), (41.87, "00000040"), (43.93, "00001040")):
         yield told(second, f"{port}: AER: Corrected error message received from {device}")
-        yield told(
-            second, f"nvidia {device}: PCIe Bus Error: severity=Corrected, type=Data Link Layer, (Receiver ID)"
-        )
-        yield told(second, f"nvidia {device}:   device [10de:2330] error status/mask={status}")
+        yield told(second, f"nvidia {device}: {bus_error}")
+        yield told(second, f"nvidia {device}:   device [10de:2330] error status/mask={status}/0000e000")
     yield from _fall(told, device, port)
 
 
@@ -287,13 +286,11 @@ def _fall(told: Callable[[float, str], Said], device: str, port: str) -> Iterato
     )
     yield told(FALL_AT, fall_record())
     yield told(FALL_AT, f"NVRM: GPU {device}: GPU has fallen off the bus.")
-    yield told(
-        FALL_AT + 0.04,
-        f"NVRM: Xid (PCI:{bus}): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)",
-    )
+    action = "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)"
+    yield told(FALL_AT + 0.04, f"NVRM: Xid (PCI:{bus}): 154, {action}")
 
 
 def fall_record() -> str:
     """The kernel's words for the lost GPU."""
-    bus = machines.bus_id(FALLEN[1])[4:-2].lower()
-    return f"NVRM: Xid (PCI:{bus}): 79, pid={FIRST_PID + FALLEN[1]}, name=python3, GPU has fallen off the bus."
+    bus, pid = machines.bus_id(FALLEN[1])[4:-2].lower(), FIRST_PID + FALLEN[1]
+    return f"NVRM: Xid (PCI:{bus}): 79, pid={pid}, name=python3, GPU has fallen off the bus."
