@@ -15,6 +15,13 @@ EVERYWHERE = [
         tooltip="the node under the cursor, or the one seen last",
     ),
     Binding(
+        "4",
+        "incidents",
+        "Incidents",
+        id="app.incidents",
+        tooltip="incidents and alerts: what failed first, why, and what to do",
+    ),
+    Binding(
         "slash",
         "filter",
         "Filter",
@@ -187,12 +194,44 @@ GPU = [
     Binding("z", "zoom", "Window", id="gpu.zoom", tooltip="histories of 2 minutes, 15 minutes or 24 hours"),
 ]
 
+INCIDENTS = [
+    Binding(
+        "a",
+        "acknowledge",
+        "Acknowledge",
+        id="incident.acknowledge",
+        tooltip="you look after this incident or alert; again: take it back",
+    ),
+    Binding(
+        "x",
+        "silence",
+        "Silence",
+        id="incident.silence",
+        tooltip="tell no more of the alert under the cursor at its place; again: take it back",
+    ),
+    Binding(
+        "r",
+        "next_rank",
+        "Next rank",
+        id="incident.rank",
+        tooltip="the log line of the next rank of the same incident",
+    ),
+    Binding(
+        "m",
+        "all_ranks",
+        "All ranks",
+        id="incident.ranks",
+        tooltip="the logs of all ranks of the incident around that second",
+    ),
+]
+
 SECTIONS: list[tuple[str, list[Binding]]] = [
     ("On every screen", EVERYWHERE),
     ("Moving", [*MOVES, *PANES]),
     ("Fleet", FLEET),
     ("Node", NODE),
     ("GPU", GPU),
+    ("Incidents", INCIDENTS),
 ]
 """For people: in this order on the help screen and in docs/keys.md."""
 

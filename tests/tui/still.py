@@ -10,6 +10,7 @@ from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.demo.links import EPOCH, arrivals
 from gpuwatch.link.inbox import Arrival
 from gpuwatch.tui.app import GpuwatchApp
+from tests.tui.told import StillBook
 
 NOW = 10_000.0
 
@@ -17,8 +18,11 @@ NOW = 10_000.0
 class StillSession:
     """What the app needs of a session; nothing arrives unless a test puts it into `waiting`."""
 
-    def __init__(self, plan: Plan, delivered: Sequence[Arrival] = ()) -> None:
+    def __init__(
+        self, plan: Plan, delivered: Sequence[Arrival] = (), book: StillBook | None = None
+    ) -> None:
         self.plan = plan
+        self.book = book or StillBook()
         self.fleet = Fleet(plan)
         self.started = 0
         self.waiting: list[Arrival] = []
@@ -34,6 +38,22 @@ class StillSession:
         """Keep which node it was."""
         self.retried.append(node)
 
+    def acknowledge(self, ident: str) -> None:
+        """The book does."""
+        self.book.acknowledge(ident)
+
+    def silence(
+        self, code: str, node: str | None = None, gpu: int | None = None, rank: int | None = None
+    ) -> None:
+        """The book does."""
+        self.book.silence(code, node, gpu, rank, on=True)
+
+    def unsilence(
+        self, code: str, node: str | None = None, gpu: int | None = None, rank: int | None = None
+    ) -> None:
+        """The book does."""
+        self.book.silence(code, node, gpu, rank, on=False)
+
     def poll(self) -> bool:
         """Deliver what waits."""
         waiting, self.waiting = self.waiting, []
@@ -42,10 +62,10 @@ class StillSession:
         return bool(waiting)
 
 
-def demo_session(second: float, plan: Plan | None = None) -> StillSession:
+def demo_session(second: float, plan: Plan | None = None, book: StillBook | None = None) -> StillSession:
     """The demo cluster at a second of its scenario, which is `NOW`."""
     plan = plan or demo_plan()
-    return StillSession(plan, arrivals(plan, second, NOW))
+    return StillSession(plan, arrivals(plan, second, NOW), book)
 
 
 def still_app(

@@ -1,4 +1,4 @@
-"""The logs of a demo node: the agent's own scanner follows made-up files, and requests are answered from them."""
+"""The logs of a demo node: the agent's own scanner follows made-up files, and answers for them."""
 
 from __future__ import annotations
 
