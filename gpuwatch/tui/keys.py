@@ -198,7 +198,7 @@ INCIDENTS = [
     Binding(
         "a",
         "acknowledge",
-        "Acknowledge",
+        "Ack",
         id="incident.acknowledge",
         tooltip="you look after this incident or alert; again: take it back",
     ),

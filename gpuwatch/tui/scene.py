@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from gpuwatch.diagnose.classes import Packs
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.hosts.plan import Plan
@@ -28,6 +29,11 @@ class Watched(Protocol):
         ...
 
     @property
+    def packs(self) -> Packs:
+        """The rules that the logs are read with."""
+        ...
+
+    @property
     def book(self) -> Book:
         """The alerts and incidents."""
         ...
@@ -37,7 +43,11 @@ class Watched(Protocol):
         ...
 
     def acknowledge(self, ident: str) -> None:
-        """Somebody looks after an alert or an incident; again: nobody does."""
+        """Somebody looks after an alert or an incident."""
+        ...
+
+    def unacknowledge(self, ident: str) -> None:
+        """Nobody does, after all."""
         ...
 
     def silence(

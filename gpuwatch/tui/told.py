@@ -7,24 +7,21 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from gpuwatch.diagnose.alert import Alert
-from gpuwatch.diagnose.classes import Packs
 from gpuwatch.diagnose.condition import ORDER
 from gpuwatch.diagnose.incident import Incident
+from gpuwatch.wire import Role
 
 Standing: TypeAlias = Literal["firing", "acknowledged", "silenced", "resolved"]
 STANDINGS: tuple[Standing, ...] = ("firing", "acknowledged", "resolved", "silenced")
 """In the order in which they want to be looked at."""
+ROLES: tuple[Role, ...] = ("root", "first", "echo", "hint")
+"""What names a cause before what only follows."""
 FOLDED_FROM = 3
 """So many alerts of one code are one line of the list."""
 
 
 class Book(Protocol):
     """What the screens need of `diagnose.book.AlertBook`."""
-
-    @property
-    def packs(self) -> Packs:
-        """The rules."""
-        ...
 
     @property
     def alerts(self) -> Mapping[str, Alert]:
@@ -118,7 +115,7 @@ class Bundle:
 
 
 def bundles(alerts: Mapping[str, Alert], *, only_firing: bool = False) -> list[Bundle]:
-    """All alerts by code and standing: what fires first, of it the worst, of these the newest."""
+    """All alerts by code and standing: what fires first, of it the worst, of these what names a cause."""
     found: dict[tuple[str, str], list[Alert]] = {}
     for alert in alerts.values():
         stands = standing(alert)
@@ -128,7 +125,8 @@ def bundles(alerts: Mapping[str, Alert], *, only_firing: bool = False) -> list[B
     return sorted(made, key=_order)
 
 
-def _order(bundle: Bundle) -> tuple[int, int, float]:
+def _order(bundle: Bundle) -> tuple[int, int, int, float]:
     stands = STANDINGS.index(standing(bundle.alerts[0]))
     worst = min(ORDER.index(alert.severity) for alert in bundle.alerts)
-    return stands, worst, -max(alert.last for alert in bundle.alerts)
+    role = min(ROLES.index(alert.role) for alert in bundle.alerts)
+    return stands, worst, role, -max(alert.last for alert in bundle.alerts)

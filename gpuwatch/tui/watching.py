@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
+from gpuwatch.diagnose.classes import Packs
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import Node
-from gpuwatch.tui.told import Book
 from gpuwatch.wire import KERNEL_LOG
 
 
@@ -31,7 +31,7 @@ class Watching:
     """(why, which files or nodes)."""
 
 
-def watching(fleet: Fleet, book: Book) -> Watching:
+def watching(fleet: Fleet, packs: Packs) -> Watching:
     """Count."""
     files = nodes = kernels = backlog = 0
     silent: list[str] = []
@@ -51,9 +51,7 @@ def watching(fleet: Fleet, book: Book) -> Watching:
             if each.state == "unreadable":
                 unreadable[each.reason or "cannot be read"].append(f"{node.name} {each.path}")
     found = tuple((why, tuple(names)) for why, names in sorted(unreadable.items()))
-    return Watching(
-        files, nodes, len(fleet.nodes), kernels, len(book.packs.by_id), backlog, tuple(silent), found
-    )
+    return Watching(files, nodes, len(fleet.nodes), kernels, len(packs.by_id), backlog, tuple(silent), found)
 
 
 def _kernel_is_read(node: Node) -> bool:

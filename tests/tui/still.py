@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 
+from gpuwatch.diagnose.classes import Packs
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.builtin import demo_plan
 from gpuwatch.hosts.plan import Plan
@@ -18,10 +20,9 @@ NOW = 10_000.0
 class StillSession:
     """What the app needs of a session; nothing arrives unless a test puts it into `waiting`."""
 
-    def __init__(
-        self, plan: Plan, delivered: Sequence[Arrival] = (), book: StillBook | None = None
-    ) -> None:
+    def __init__(self, plan: Plan, delivered: Sequence[Arrival] = (), book: StillBook | None = None) -> None:
         self.plan = plan
+        self.packs: Packs = SimpleNamespace(by_id=dict.fromkeys(map(str, range(170))))
         self.book = book or StillBook()
         self.fleet = Fleet(plan)
         self.started = 0
@@ -40,7 +41,11 @@ class StillSession:
 
     def acknowledge(self, ident: str) -> None:
         """The book does."""
-        self.book.acknowledge(ident)
+        self.book.acknowledge(ident, on=True)
+
+    def unacknowledge(self, ident: str) -> None:
+        """The book does."""
+        self.book.acknowledge(ident, on=False)
 
     def silence(
         self, code: str, node: str | None = None, gpu: int | None = None, rank: int | None = None

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
-from typing import Any
 
 from msgspec import structs
 
@@ -104,17 +102,15 @@ class StillBook:
         self.alerts = {alert.id: alert for each in incidents for alert in each.alerts}
         self.alerts |= {alert.id: alert for alert in alerts}
         self.version = 1
-        self.packs: Any = SimpleNamespace(by_id=dict.fromkeys(map(str, range(170))))
 
-    def acknowledge(self, ident: str) -> None:
-        """Turn it round."""
+    def acknowledge(self, ident: str, *, on: bool) -> None:
+        """Mark it."""
         self.version += 1
         self.incidents = [
-            structs.replace(each, acknowledged=not each.acknowledged) if each.id == ident else each
-            for each in self.incidents
+            structs.replace(each, acknowledged=on) if each.id == ident else each for each in self.incidents
         ]
         if alert := self.alerts.get(ident):
-            self.alerts[ident] = structs.replace(alert, acknowledged=not alert.acknowledged)
+            self.alerts[ident] = structs.replace(alert, acknowledged=on)
 
     def silence(self, code: str, node: str | None, gpu: int | None, rank: int | None, *, on: bool) -> None:
         """Mark the alerts that are meant."""

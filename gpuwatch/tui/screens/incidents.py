@@ -16,7 +16,7 @@ from gpuwatch.tui import keys
 from gpuwatch.tui.look import clean
 from gpuwatch.tui.screens.live import LiveScreen, set_height
 from gpuwatch.tui.widgets.alert_list import AlertList, place_of
-from gpuwatch.tui.widgets.incident_detail import IncidentDetail
+from gpuwatch.tui.widgets.incident_detail import IncidentDetail, IncidentHead
 from gpuwatch.tui.widgets.incident_list import IncidentList
 from gpuwatch.tui.widgets.incident_moments import IncidentMoments
 from gpuwatch.tui.widgets.lines import Picker
@@ -43,6 +43,7 @@ class IncidentsScreen(LiveScreen):
         super().__init__()
         self._asked = ident
         self.incidents = IncidentList()
+        self.head = IncidentHead()
         self.detail = IncidentDetail()
         self.moments = IncidentMoments()
         self.alerts = AlertList()
@@ -52,6 +53,7 @@ class IncidentsScreen(LiveScreen):
         """Status, incidents, the chosen one, alerts, footer."""
         yield StatusLine(id="status")
         yield self.incidents
+        yield self.head
         yield self.body
         yield self.alerts
         yield Footer(compact=True, show_command_palette=False)
@@ -62,7 +64,7 @@ class IncidentsScreen(LiveScreen):
         if ident := self._asked or (leading.id if leading else None):
             self.incidents.go_to(ident)
         self.arrange_parts()
-        (self.detail if self.body.display else self.incidents).focus()
+        (self.head if self.head.display else self.incidents).focus()
 
     def arrange_parts(self) -> None:
         """The chosen incident gets the room; the lists what they need of the rest."""
@@ -72,21 +74,25 @@ class IncidentsScreen(LiveScreen):
         self.incidents.prepare()
         self.incidents.display = len(told.incidents) != 1
         listed = self.incidents.count() if not some else 1 + min(LISTED, len(told.incidents))
-        self.body.display = some
+        self.head.display = self.body.display = some
         self.moments.display = self.size.width >= BESIDE
         self.detail.with_moments = not self.moments.display
         self._choose()
+        self.head.prepare()
         self.alerts.prepare()
-        above = (listed if self.incidents.display else 0) + (LEAST_DETAIL if some else 0)
-        alerts = max(3, min(self.alerts.count(), room - above, room * 3 // 10 if some else room))
-        set_height(self.incidents, listed if some else max(listed, room - alerts))
-        set_height(self.alerts, alerts)
+        set_height(self.incidents, listed)
+        room -= listed if self.incidents.display else 0
+        if some:
+            head = max(1, min(self.head.count(), room // 2))
+            set_height(self.head, head)
+            room = min(room - head - LEAST_DETAIL, room * 3 // 10)
+        set_height(self.alerts, max(3, min(self.alerts.count(), room) if some else room))
 
     def _choose(self) -> None:
         incident = self.incidents.incident()
         ident = incident.id if incident else None
         if ident != self.detail.ident:
-            self.detail.ident = self.moments.ident = ident
+            self.head.ident = self.detail.ident = self.moments.ident = ident
             self.detail.at = self.moments.at = 0
             self.detail.scroll_home(animate=False)
             self.moments.scroll_home(animate=False)
@@ -117,32 +123,29 @@ class IncidentsScreen(LiveScreen):
 
     @on(Picker.Chosen, "#incidents")
     def _enter(self) -> None:
-        if self.body.display:
-            self.detail.focus()
+        if self.head.display:
+            self.head.focus()
 
     @on(Picker.Chosen, "#alerts")
     def _open_alert(self) -> None:
         if not self.alerts.toggle_fold():
             self._open()
 
-    @on(Picker.Chosen, "#incident, #moments")
+    @on(Picker.Chosen, "#incident-head, #incident, #moments")
     def _open(self) -> None:
-        thing = self.focused.chosen() if isinstance(self.focused, IncidentDetail | IncidentMoments) else None
-        if thing is not None and thing.alert is None:
-            self.cockpit.notify("y copies this line", timeout=2)
-        elif alert := self.alert():
+        if alert := self.alert():
             self.cockpit.show_alert(alert, self.incident())
 
     # ---- gestures
 
     def action_acknowledge(self) -> None:
         """The incident, or on the list of alerts the alerts under the cursor."""
-        session = self.cockpit.scene.session
+        session, incident = self.cockpit.scene.session, self.incident()
+        meant: tuple[Alert | Incident, ...] = (incident,) if incident else ()
         if self.focused is self.alerts:
-            for alert in self.alerts.chosen_alerts():
-                session.acknowledge(alert.id)
-        elif incident := self.incident():
-            session.acknowledge(incident.id)
+            meant = self.alerts.chosen_alerts()
+        for each in meant:
+            (session.unacknowledge if each.acknowledged else session.acknowledge)(each.id)
         self.cockpit.pump()
 
     def action_silence(self) -> None:

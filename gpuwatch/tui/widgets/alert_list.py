@@ -18,7 +18,7 @@ from gpuwatch.tui.words import age_text
 
 STANDING, TIMES, AGE = 12, 6, 5
 """Widths of the columns."""
-PLACE_WIDE, PLACE_NARROW, CODE = 26, 18, 24
+PLACE_WIDE, PLACE_NARROW, CODE = 26, 24, 24
 ROOMY = 100
 
 
@@ -40,7 +40,7 @@ def bundle_row(bundle: Bundle, wall: float, width: int, look: Look) -> Row:
     first = bundle.alerts[0]
     worst = min((alert.severity for alert in bundle.alerts), key=ORDER.index)
     ranks, nodes = bundle.ranks, bundle.nodes
-    place = plural(len(nodes), "node") + (f"  {plural(len(ranks), 'rank')}" if ranks else "")
+    place = plural(len(ranks), "rank") if ranks else plural(len(nodes), "node")
     text = f"{first.title}; ranks {ranges(ranks)}" if ranks else f"{first.title}; {', '.join(nodes[:6])}"
     ages = (wall - first.first, wall - max(alert.last for alert in bundle.alerts))
     return _row(worst, standing(first), first.code, place, text, bundle.count, ages, width, look)
@@ -52,16 +52,18 @@ def _row(
 ) -> Row:  # fmt: skip
     fires, wide = stands == "firing", width >= ROOMY
     sign = look.mark(severity) if fires else Segment(look.glyph(severity), look.dim)
+    times = f"x{count}" if count > 1 else ""
     first, last = (age_text(max(0.0, age)).rjust(AGE) for age in ages)
     head = [
         Segment(" "),
         sign,
         Segment(f" {fit(stands, STANDING)}", look.text if fires else look.dim),
-        Segment(first + (last if wide else "") + " ", look.dim),
-        Segment(fit(f"x{count}" if count > 1 else "", TIMES), look.text if fires else look.dim),
+        Segment(first + (last if wide else "") + "  ", look.dim),
+        Segment(fit(times, TIMES) if wide else "", look.text if fires else look.dim),
         Segment(fit(place, PLACE_WIDE if wide else PLACE_NARROW) + " ", look.strong if fires else look.dim),
         Segment(fit(code, CODE) + " " if wide else "", look.dim),
     ]
+    text = text if wide or not times else f"{times} {text}"
     room = width - sum(part.cell_length for part in head)
     return (*head, Segment(fit(text, max(0, room)), look.severity[severity] if fires else look.dim))
 
@@ -108,7 +110,9 @@ class AlertList(ThingsPage):
         ages = "since".rjust(AGE) + ("last".rjust(AGE) if wide else "")
         place = fit("where", PLACE_WIDE if wide else PLACE_NARROW)
         code = fit("code", CODE) + " " if wide else ""
-        return (Segment(fit(f"   {fit('state', STANDING)}{ages} {fit('times', TIMES)}{place} {code}what", width), self.look.dim),)
+        times = fit("times", TIMES) if wide else ""
+        names = f"   {fit('state', STANDING)}{ages}  {times}{place} {code}what"
+        return (Segment(fit(names, width), self.look.dim),)
 
     def toggle_fold(self) -> bool:
         """Open the folded line under the cursor, or fold it again; False when it is none."""

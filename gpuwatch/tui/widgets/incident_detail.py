@@ -17,6 +17,8 @@ from gpuwatch.tui.widgets.lines import Row, heading, wrapped
 from gpuwatch.tui.widgets.things import Thing, ThingsPage, hanging
 from gpuwatch.tui.words import age_text
 
+PROOF_LINES = 3
+"""What is shown of a line that is not the cause's; Enter opens all of it."""
 MOST_PROOFS = 6
 """Things that are shown as evidence: of the cause all, then of every other kind of alert the first."""
 SURE: dict[Confidence, tuple[Severity, str]] = {
@@ -55,41 +57,31 @@ def command_in(text: str) -> str:
     return found[0] if found else text
 
 
-class IncidentDetail(ThingsPage):
-    """The page about the incident that the screen is about."""
+class IncidentHead(ThingsPage):
+    """The sentence, always in sight; from it down leads into the detail."""
 
-    DEFAULT_CSS = "IncidentDetail { width: 1fr; height: 1fr; }"
+    DEFAULT_CSS = "IncidentHead { height: 4; background: $surface; overflow-y: hidden; }"
 
     def __init__(self) -> None:
-        super().__init__(id="incident")
+        super().__init__(id="incident-head")
         self.ident: str | None = None
-        self.with_moments = False
-        """Whether the timeline is in here: there is no room for it beside."""
-
-    def incident(self) -> Incident | None:
-        """What it is about."""
-        return None if self.ident is None else self.scene.told.incident(self.ident)
 
     def made_for(self) -> Hashable:
         """What was told, and which of it is shown."""
-        return id(self.scene.told), self.ident, self.with_moments
+        return id(self.scene.told), self.ident
 
     def parts(self, width: int) -> Iterator[Row | Thing]:
-        """The sections, what is needed first on top."""
-        incident = self.incident()
-        if incident is None:
-            return
-        yield self._headline(incident, width)
-        yield from self._sureness(incident, width)
-        yield from self._steps(incident, width)
-        if self.with_moments:
-            yield heading("What happened", width, self.look)
-            yield from moment_things(incident, width, self.look)
-        yield from self._evidence(incident, width)
-        yield from self._doubt(incident, width)
-        yield from self._meaning(incident, width)
-        if self.with_moments:
-            yield from rank_rows(incident, self.scene.fleet, width, self.look)
+        """The sentence, and how sure it is."""
+        if (ident := self.ident) and (incident := self.scene.told.incident(ident)):
+            yield self._headline(incident, width)
+            yield from self._sureness(incident, width)
+
+    def action_move(self, dx: int, dy: int) -> None:
+        """There is one thing here: up and down lead out."""
+        if dy > 0:
+            self.screen.focus_next()
+        elif dy < 0:
+            self.screen.focus_previous()
 
     def _headline(self, incident: Incident, width: int) -> Thing:
         look, severity = self.look, severity_of(incident)
@@ -109,7 +101,51 @@ class IncidentDetail(ThingsPage):
     def _sureness(self, incident: Incident, width: int) -> Iterator[Row]:
         severity, words = SURE[incident.confidence]
         text = f"{words}: {incident.because}" if incident.because else words
-        yield from hanging((Segment(" "), self.look.mark(severity), Segment(" ")), text, width, self.look.text)
+        yield from hanging(
+            (Segment(" "), self.look.mark(severity), Segment(" ")), text, width, self.look.text
+        )
+
+
+class IncidentDetail(ThingsPage):
+    """The page about the incident that the screen is about."""
+
+    DEFAULT_CSS = "IncidentDetail { width: 1fr; height: 1fr; }"
+
+    def __init__(self) -> None:
+        super().__init__(id="incident")
+        self.ident: str | None = None
+        self.with_moments = False
+        """Whether the timeline is in here: there is no room for it beside."""
+
+    def incident(self) -> Incident | None:
+        """What it is about."""
+        return None if self.ident is None else self.scene.told.incident(self.ident)
+
+    def made_for(self) -> Hashable:
+        """What was told, and which of it is shown."""
+        return id(self.scene.told), self.ident, self.with_moments
+
+    def action_move(self, dx: int, dy: int) -> None:
+        """Up from the first thing leads to the sentence."""
+        if dy < 0 and self.at == 0:
+            self.screen.focus_previous()
+        else:
+            super().action_move(dx, dy)
+
+    def parts(self, width: int) -> Iterator[Row | Thing]:
+        """The sections, what is needed first on top."""
+        incident = self.incident()
+        if incident is None:
+            return
+        yield from self._steps(incident, width)
+        if self.with_moments:
+            yield heading("What happened", width, self.look)
+            yield from moment_things(incident, width, self.look)
+        yield from self._evidence(incident, width)
+        yield from self._doubt(incident, width)
+        yield from self._meaning(incident, width)
+        if self.with_moments:
+            yield from rank_rows(incident, self.scene.fleet, width, self.look)
 
     def _steps(self, incident: Incident, width: int) -> Iterator[Row | Thing]:
         if not incident.do:
@@ -132,6 +168,8 @@ class IncidentDetail(ThingsPage):
             rest = f"and {more} more like it" if more else ""
             place = "  ".join(part for part in (proof_place(alert, proof), age, rest) if part)
             text = wrapped(proof.text or alert.text or alert.title, width, look.text, indent=3)
+            if alert is not incident.cause and len(text) > PROOF_LINES:
+                text = [*text[: PROOF_LINES - 1], (Segment("   ...", look.dim),)]
             rows = (*text, *wrapped(place, width, look.dim, indent=3))
             yield Thing(("proof", number, alert.id), rows, alert, clean(proof.text))
 
@@ -151,4 +189,6 @@ class IncidentDetail(ThingsPage):
         if incident.explain:
             yield from wrapped(incident.explain, width, self.look.text, indent=3)
         for number, link in enumerate(incident.links):
-            yield Thing(("link", number), tuple(wrapped(link, width, self.look.dim, indent=3)), text=clean(link))
+            yield Thing(
+                ("link", number), tuple(wrapped(link, width, self.look.dim, indent=3)), text=clean(link)
+            )

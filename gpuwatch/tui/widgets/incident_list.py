@@ -38,14 +38,14 @@ class IncidentList(ThingsPage):
     def made_for(self) -> Hashable:
         """What was told; where nothing was, also what is watched."""
         told = self.scene.told
-        return id(told), None if told.incidents else watching(self.scene.fleet, self.scene.session.book)
+        return id(told), None if told.incidents else watching(self.scene.fleet, self.scene.session.packs)
 
     def parts(self, width: int) -> Iterator[Row | Thing]:
         """A line each."""
         told, wall = self.scene.told, self.scene.wall()
         if not told.incidents:
             yield heading("Incidents", width, self.look)
-            yield from nothing_wrong(watching(self.scene.fleet, self.scene.session.book), width, self.look)
+            yield from nothing_wrong(watching(self.scene.fleet, self.scene.session.packs), width, self.look)
             return
         still = sum(not standing_of(each) for each in told.incidents)
         tally = f"{still} open of {len(told.incidents)}" if len(told.incidents) > 1 else ""
@@ -78,14 +78,16 @@ def nothing_wrong(seen: Watching, width: int, look: Look) -> Iterator[Row]:
     """That there is no incident, and how much that is worth: what is watched, and what cannot be seen."""
     yield ()
     if seen.files and seen.rules:
-        yield (look.mark("ok"), Segment(" No incident.", look.strong))
+        yield (Segment(" "), look.mark("ok"), Segment(" No incident.", look.strong))
     else:
-        yield (look.mark("unknown"), Segment(" No incident is known, and no log is watched.", look.strong))
+        blind = " No incident is known, but no log is watched."
+        yield (Segment(" "), look.mark("unknown"), Segment(blind, look.strong))
     yield ()
-    files = f"{seen.files} log files on {seen.nodes} of {seen.all_nodes} nodes, {seen.rules} rules"
-    yield from wrapped(f"watched: {files}", width, look.text, indent=3)
-    kernel = f"kernel logs: read on {seen.kernels} of {seen.all_nodes} nodes"
-    yield from wrapped(kernel, width, look.text, indent=3)
+    files = (
+        f"{seen.files} log files on {seen.nodes} of {seen.all_nodes} nodes are read with {seen.rules} rules,"
+    )
+    kernel = f"and the kernel logs of {seen.kernels} nodes"
+    yield from wrapped(f"{files} {kernel}.", width, look.text, indent=3)
     if seen.backlog:
         text = f"{seen.backlog} files are still being searched for what happened before gpuwatch came"
         yield from wrapped(text, width, look.dim, indent=3)

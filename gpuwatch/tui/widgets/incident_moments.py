@@ -11,7 +11,7 @@ from gpuwatch.diagnose.incident import Incident, Moment
 from gpuwatch.diagnose.wording import clock, plural, ranges
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.tui.look import Look, Severity, clean, fit
-from gpuwatch.tui.widgets.lines import Row, heading, wrapped
+from gpuwatch.tui.widgets.lines import Row, heading, text_of, wrapped
 from gpuwatch.tui.widgets.things import Thing, ThingsPage, hanging
 
 Part: TypeAlias = Literal["cause", "silent", "follower", "quiet"]
@@ -24,7 +24,9 @@ PARTS: dict[Part, tuple[Severity, str]] = {
 """What a rank had to do with it, the gravest first."""
 STRIP_LINES = 4
 STRIP_STEP = 8
-"""Cells between two numbers of the strip: a node has eight GPUs as a rule."""
+"""Signs between two gaps: a node has eight GPUs as a rule."""
+ACROSS = (64, 32, 16)
+"""Signs of a line."""
 
 
 def offset_text(seconds: float) -> str:
@@ -58,6 +60,8 @@ def moment_things(incident: Incident, width: int, look: Look) -> Iterator[Row | 
         start = (Segment(" "), look.mark(severity), Segment(f" {head}", look.dim))
         lines = hanging(start, moment.what + times, width, style)
         whose = wrapped(who(moment), width, look.dim, indent=len(head) + 3)
+        if len(lines) == len(whose) == 1 and len(text_of(lines[0])) + len(who(moment)) + 3 < width:
+            lines, whose = ((*lines[0], Segment(f"  {clean(who(moment))}", look.dim)),), []
         text = f"{clock(moment.at)} {clean(moment.what)}{times} {clean(who(moment))}"
         yield Thing(("moment", number), (*lines, *whose), by_id.get(moment.alert), text)
 
@@ -89,8 +93,7 @@ def rank_rows(incident: Incident, fleet: Fleet, width: int, look: Look) -> Itera
     if len(parts) < 2:
         return
     label = len(str(len(parts))) + 2
-    across = max(STRIP_STEP, (width - label - 1) // STRIP_STEP * STRIP_STEP)
-    across = min(across, 64)
+    across = next((n for n in ACROSS if n + n // STRIP_STEP + label < width), STRIP_STEP)
     each = -(-len(parts) // (across * STRIP_LINES))
     yield heading("Ranks", width, look, f"{each} a sign" if each > 1 else "")
     order = list(PARTS)
@@ -98,7 +101,8 @@ def rank_rows(incident: Incident, fleet: Fleet, width: int, look: Look) -> Itera
         row = [Segment(f"{begin:>{label - 1}} ", look.dim)]
         for cell in range(begin, min(begin + across * each, len(parts)), each):
             severity, _ = PARTS[min(parts[cell : cell + each], key=order.index)]
-            row.append(look.mark(severity))
+            gap = " " if each == 1 and cell % STRIP_STEP == STRIP_STEP - 1 else ""
+            row.append(Segment(look.glyph(severity) + gap, look.severity[severity]))
         yield tuple(row)
     legend: list[Segment] = [Segment(" " * label)]
     for part, (severity, words) in PARTS.items():
@@ -129,6 +133,6 @@ class IncidentMoments(ThingsPage):
         incident = self.incident()
         if incident is None:
             return
-        yield heading("What happened", width, self.look, fit("enter opens the line", 20))
+        yield heading("What happened", width, self.look, "enter opens the line")
         yield from moment_things(incident, width, self.look)
         yield from rank_rows(incident, self.scene.fleet, width, self.look)

@@ -86,7 +86,9 @@ def sentence(incident: Incident, look: Look, width: int) -> list[Segment]:
     """The incident in as much of its sentence as there is room for; 4 shows all of it."""
     if width < 12:
         return []
-    return [Segment(fit(incident.sentence, min(width, len(incident.sentence))), look.badge[incident.severity])]
+    return [
+        Segment(fit(incident.sentence, min(width, len(incident.sentence))), look.badge[incident.severity])
+    ]
 
 
 class StatusLine(Page, can_focus=False):

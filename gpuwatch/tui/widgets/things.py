@@ -55,7 +55,14 @@ class ThingsPage(Page):
 
     def prepare(self) -> None:
         """Make the lines when something moved, and once a second for ages."""
-        made_for = (self.made_for(), int(self.scene.now), self.columns, id(self.look), self.at, self.has_focus)
+        made_for = (
+            self.made_for(),
+            int(self.scene.now),
+            self.columns,
+            id(self.look),
+            self.at,
+            self.has_focus,
+        )
         if made_for != self._made_for:
             self._made_for = made_for
             super().prepare()
