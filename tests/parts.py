@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 
@@ -21,3 +22,9 @@ def missing(reason: str) -> None:
     if os.environ.get("GPUWATCH_REQUIRE_PARTS") == "1":
         pytest.fail(f"a required part is missing: {reason}")
     pytest.skip(reason)
+
+
+def need_module(name: str, remedy: str) -> None:
+    """Skip or fail this test where a Python package is not installed."""
+    if importlib.util.find_spec(name) is None:
+        missing(f"{name} is not installed; {remedy}")

@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "Stream a line per GPU and tick, in the columns of nvidia-smi dmon.",
     ),
     "hosts": ("gpuwatch.cli.hosts", "hosts", "Check a hosts file, or print its JSON Schema."),
+    "rules": ("gpuwatch.cli.rules", "rules", "List the rules for logs, explain one, or test packs."),
 }
 """Command -> module, attribute and the line in --help: help is printed without importing any of them."""
 

@@ -47,6 +47,8 @@ class Fleet:
         self.findings: dict[tuple[str, float, int], NodeFinding] = {}
         """By node, agent and the finding's id; in the order in which they were first told."""
         self.findings_version = 0
+        self.logs_version = 0
+        """Moves when a node listed its log files anew, or came or went."""
         self.streams: dict[tuple[str, int], LogStream] = {}
         """Open requests for lines, by node and request id; the session adds and removes them."""
         self.version = 0
@@ -68,6 +70,7 @@ class Fleet:
         match what:
             case LinkStatus():
                 node.link, node.link_at = what, at
+                self.logs_version += 1
                 if what.phase == "live":
                     node.agent_since = at
                 return
@@ -98,16 +101,22 @@ class Fleet:
         match what:
             case Finding():
                 self._take_finding(node, what, at)
-            case Lines():
-                stream = self.streams.get((node.name, what.id))
-                if stream is not None:
-                    stream.take(what)
             case Logs():
                 node.logs, node.logs_truncated, node.logs_at = what.files, what.truncated, at
-            case Reply():
-                stream = self.streams.get((node.name, what.id))
-                if stream is not None and what.error is not None:
-                    stream.fail(what.error)
+                self.logs_version += 1
+            case Lines() | Reply():
+                self._take_answer(node.name, what)
+
+    def _take_answer(self, node: str, what: Lines | Reply) -> None:
+        stream = self.streams.get((node, what.id))
+        if stream is None:
+            return
+        if isinstance(what, Lines):
+            stream.take(what)
+        elif what.error is not None:
+            stream.fail(what.error)
+        if stream.done:
+            del self.streams[node, what.id]
 
     def _take_finding(self, node: Node, finding: Finding, at: float) -> None:
         key = (node.name, node.agent_since, finding.id)

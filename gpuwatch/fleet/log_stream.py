@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Literal
 
 from gpuwatch.wire import Lines, LogLine
 
@@ -38,7 +39,7 @@ class LogStream:
     done: bool = False
     error: str | None = None
     version: int = 0
-    many_files: bool = False
+    kind: Literal["tail", "read", "search"] = "read"
 
     def fail(self, why: str) -> None:
         """The agent refused, or the link is gone: nothing more will come."""
@@ -50,7 +51,7 @@ class LogStream:
         if frame.seam is not None:
             self.seams.append(Seam(self.came, frame.seam))
         self.lines.extend(frame.lines)
-        if self.many_files:
+        if self.kind == "search":
             self.files.extend([frame.file] * len(frame.lines))
         self.came += len(frame.lines)
         self.file = frame.file or self.file

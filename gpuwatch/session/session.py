@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Literal
 
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.log_stream import LogStream
 from gpuwatch.hosts.plan import Plan
-from gpuwatch.link.inbox import Inbox
+from gpuwatch.link.inbox import Inbox, LinkStatus
 from gpuwatch.link.opening import open_links
 from gpuwatch.link.options import Ask, LinkOptions
+from gpuwatch.session.sharing import Sharing
 from gpuwatch.wire import AnyRequest, Cancel, ReadLines, Search, Tail
 
 
@@ -21,6 +23,7 @@ class Session:
         self.inbox = Inbox()
         self.fleet = Fleet(plan)
         self._asked = 0
+        self._sharing = Sharing()
         self._links = open_links(plan, self.inbox, options or LinkOptions(), ask)
 
     def start(self) -> None:
@@ -32,6 +35,9 @@ class Session:
         arrivals = self.inbox.drain()
         for arrival in arrivals:
             self.fleet.apply(arrival)
+            if isinstance(arrival.what, LinkStatus):
+                self._link_changed(arrival.node, arrival.what)
+        self._sharing.update(self.fleet, self._tell)
         return bool(arrivals)
 
     def retry(self, node: str | None = None) -> None:
@@ -39,8 +45,13 @@ class Session:
         self._links.retry(node)
 
     def tail(self, node: str, file: str, lines: int = 200) -> LogStream:
-        """The last lines of a file on a node and every new one, until `drop`."""
-        return self._ask(node, file, lambda number: Tail(id=number, file=file, lines=lines))
+        """The last lines of a file on a node and every new one, until `drop`.
+
+        It outlives a lost link: when the node is back, it goes on where it was.
+        """
+        stream = self._open(node, file, "tail")
+        self._send(stream, Tail(id=stream.id, file=file, lines=lines))
+        return stream
 
     def read_lines(
         self,
@@ -53,42 +64,50 @@ class Session:
         after: int = 0,
     ) -> LogStream:
         """Lines around a byte offset, a time (unix seconds of the node's clock) or the end of a file."""
-        return self._ask(
-            node,
-            file,
-            lambda number: ReadLines(
-                id=number, file=file, offset=offset, time=time, before=before, after=after
-            ),
-        )
+        stream = self._open(node, file, "read")
+        around = ReadLines(id=stream.id, file=file, offset=offset, time=time, before=before, after=after)
+        self._send(stream, around)
+        return stream
 
     def search(
         self, node: str, pattern: str, files: Sequence[str] = (), *, ignore_case: bool = False
     ) -> LogStream:
         """Search files of a node (none named: all that are followed), on the node."""
-        stream = self._ask(
-            node,
-            "",
-            lambda number: Search(id=number, pattern=pattern, files=list(files), ignore_case=ignore_case),
-        )
-        stream.many_files = True
+        stream = self._open(node, "", "search")
+        self._send(stream, Search(id=stream.id, pattern=pattern, files=list(files), ignore_case=ignore_case))
         return stream
 
     def drop(self, stream: LogStream) -> None:
         """End a tail, a read or a search: nobody looks at it any more."""
-        if self.fleet.streams.pop((stream.node, stream.id), None) is not None and not stream.done:
-            self._links.send(stream.node, Cancel(id=self._number(), of=stream.id))
+        if self.fleet.streams.pop((stream.node, stream.id), None) is not None:
+            self._tell(stream.node, Cancel(id=self._number(), of=stream.id))
 
-    def _ask(self, node: str, file: str, request: Callable[[int], AnyRequest]) -> LogStream:
-        number = self._number()
-        stream = LogStream(node, file, number)
-        self.fleet.streams[node, number] = stream
-        if not self._links.send(node, request(number)):
-            stream.fail("the node is not connected, or has no agent that reads files")
+    def _open(self, node: str, file: str, kind: Literal["tail", "read", "search"]) -> LogStream:
+        stream = LogStream(node, file, self._number(), kind=kind)
+        self.fleet.streams[node, stream.id] = stream
         return stream
+
+    def _send(self, stream: LogStream, request: AnyRequest) -> None:
+        if not self._tell(stream.node, request) and stream.kind != "tail":
+            stream.fail("the node is not connected, or has no agent that reads files")
+
+    def _tell(self, node: str, request: AnyRequest) -> bool:
+        return self._links.send(node, request)
 
     def _number(self) -> int:
         self._asked += 1
         return self._asked
+
+    def _link_changed(self, node: str, link: LinkStatus) -> None:
+        """Open requests of a lost link: tails wait for the next one, everything else has failed."""
+        for stream in [one for one in self.fleet.streams.values() if one.node == node]:
+            if stream.kind != "tail":
+                if link.phase == "lost":
+                    stream.fail("the link was lost: " + link.reason)
+                    del self.fleet.streams[node, stream.id]
+            elif link.phase == "live":
+                end = stream.lines[-1].end if stream.lines else None
+                self._tell(node, Tail(id=stream.id, file=stream.file, offset=end))
 
     def close(self) -> None:
         """Close every link, within 2 s; nothing of ours runs on any node afterwards."""

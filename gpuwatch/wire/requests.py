@@ -28,6 +28,9 @@ class Tail(Request, tag="tail", frozen=True):
 
     file: str
     lines: int = 200
+    """How many of what is there already."""
+    offset: int | None = None
+    """Instead of `lines`: everything from this byte on (a tail that goes on after the link was lost)."""
 
 
 class ReadLines(Request, tag="read", frozen=True):

@@ -1,0 +1,53 @@
+"""A physical line as the rules see it: prefixes peeled, bars cut off, hard-wrapped records joined."""
+
+import re
+
+from .prefixes import Speaker, look_inside, peel, voices
+from .split import glued, shown
+
+MAX_WRAPPED = 3
+"""Physical lines that one record may be broken into."""
+
+_WRAPPED = re.compile(r"WorkNCCL\([^)]*$|\bWatchdog caught collective operation timeout:?\s*$|\) ran for\s*$")
+_SOURCE = re.compile(r"""\s*File "[^"]{1,500}", line \d+""")
+_ECHO = re.compile(r"\s+raise\b|\s*[\^~]{2,}\s*$|\s*[│|]\s*(?:❱|\d+ )|\s*❱")
+
+
+def messages(line, local_ranks=False):
+    # type: (bytes, bool) -> tuple[list[tuple[str, Speaker]], bool]
+    """The messages of one physical line, each with who says it; and whether `[rankN]:` proved to be local."""
+    found = []  # type: list[tuple[str, Speaker]]
+    proof = False
+    speaker = None  # type: Speaker | None
+    cut = glued(line)
+    for piece in (line[:cut], line[cut:]) if cut else (line,):
+        text = shown(piece)
+        speaker = Speaker(speaker)
+        at, proved = peel(text, speaker, local_ranks)
+        proof = proof or proved
+        for message in voices(text[at:]):
+            said_by = Speaker(speaker)
+            skip = peel(message, said_by, local_ranks)[0] if message is not text else 0
+            look_inside(message, said_by)
+            found.append((message[skip:], said_by))
+    return found, proof
+
+
+def is_wrapped(text):
+    # type: (str) -> bool
+    """Whether the record goes on in the next physical line, broken in its midst."""
+    return _WRAPPED.search(text) is not None
+
+
+def joined(first, second):
+    # type: (str, str) -> str
+    """Two halves of a hard-wrapped record; broken inside a word where both sides are letters or digits."""
+    first, second = first.rstrip("\r\n"), second.lstrip()
+    inside = first[-1:].isalnum() and second[:1].isalnum() and len(first) >= 78
+    return first + ("" if inside or first[-1:] in "(= " else " ") + second
+
+
+def is_source(message, above):
+    # type: (str, str) -> bool
+    """Whether a line quotes source code in a traceback, and so is no error of its own."""
+    return _ECHO.match(message) is not None or _SOURCE.match(above) is not None

@@ -1,0 +1,119 @@
+"""The rules as they travel to a node: plain dicts, made by `gpuwatch.rules.compile`, ready to search with.
+
+A literal is `{"text": ..., "words": [...], "fold": true}`: `text` stands in every line that its pattern
+matches (`fold`: in any case), and `words` are those of its words that stand there whole, the best first.
+"""
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+NUMBER = re.compile(r"[+-]?\d{1,18}$")
+FRACTION = re.compile(r"[+-]?\d{1,18}\.\d{1,18}$")
+
+
+class Flood(object):
+    """Nothing is told before `count` matches came within `seconds`."""
+
+    __slots__ = ("count", "seconds")
+
+    def __init__(self, count, seconds):
+        # type: (int, float) -> None
+        self.count = count
+        self.seconds = seconds
+
+
+class Rule(object):
+    """One rule with its patterns compiled."""
+
+    __slots__ = (
+        "after", "after_lines", "block", "flood", "id", "match", "recovery", "role", "same", "severity",
+        "severity_by", "unless", "until",
+    )  # fmt: skip
+
+    def __init__(self, plain):
+        # type: (dict[str, Any]) -> None
+        self.id = str(plain["id"])
+        self.severity = str(plain["severity"])
+        self.role = plain["role"]
+        self.match = [re.compile(each) for each in plain["match"]]
+        self.unless = [re.compile(each) for each in plain.get("unless", ())]
+        after = plain.get("after")
+        self.after = re.compile(after["match"]) if after else None
+        self.after_lines = int(after["lines"]) if after else 0
+        self.block = plain.get("block", 0)
+        until = plain.get("until")
+        self.until = re.compile(until) if until else None
+        flood = plain.get("flood")  # type: Any
+        self.flood = Flood(flood["count"], flood["seconds"]) if flood else None
+        recovery = plain.get("recovery")  # type: Any
+        self.recovery = re.compile(recovery["match"]) if recovery else None
+        self.same = list(recovery["same"]) if recovery else []
+        self.severity_by = plain.get("severity_by") or {}  # type: dict[str, dict[str, str]]
+
+    def severity_of(self, fields):
+        # type: (dict[str, Any]) -> str
+        """The severity, or what a field makes of it."""
+        for name, table in self.severity_by.items():
+            if name in fields and str(fields[name]) in table:
+                return table[str(fields[name])]
+        return self.severity
+
+
+class Phrase(object):
+    """A literal, and the rules that it may lead to."""
+
+    __slots__ = ("fold", "recoveries", "rules", "text", "words")
+
+    def __init__(self, text, words, fold):
+        # type: (bytes, list[bytes], bool) -> None
+        self.text = text.lower() if fold else text
+        self.words = words
+        self.fold = fold
+        self.rules = []  # type: list[Rule]
+        self.recoveries = []  # type: list[Rule]
+
+
+class RuleSet(object):
+    """All rules of a node. Searching is counted: a rule that takes too long is suspended, with the reason."""
+
+    def __init__(self, compiled):
+        # type: (list[dict[str, Any]]) -> None
+        self.rules = [Rule(each) for each in compiled]
+        self.suspended = {}  # type: dict[str, str]
+        self.now = ""
+        """The id of the rule that is being searched for, for whoever watches over this process."""
+        self.entered = None  # type: Any
+        """Called with a rule's id before each of its searches, where set."""
+        found = {}  # type: dict[tuple[str, bool], Phrase]
+        for rule, plain in zip(self.rules, compiled):  # noqa: B905 - strict needs Python 3.10
+            for literal in plain["literals"]:
+                self._phrase(found, literal).rules.append(rule)
+            recovery = plain.get("recovery") or {}  # type: Any
+            for literal in recovery.get("literals", ()):
+                self._phrase(found, literal).recoveries.append(rule)
+        self.phrases = list(found.values())
+
+    def suspend(self, rule, why):
+        # type: (str, str) -> None
+        """Search for this rule no more."""
+        self.suspended[rule] = why
+
+    def _phrase(self, found, literal):
+        # type: (dict[tuple[str, bool], Phrase], dict[str, Any]) -> Phrase
+        text, fold = literal["text"], bool(literal.get("fold"))
+        key = (str(text), fold)
+        if key not in found:
+            words = [str(word).encode("utf-8") for word in literal.get("words", ())]
+            found[key] = Phrase(key[0].encode("utf-8"), words, fold)
+        return found[key]
+
+
+def typed(text):
+    # type: (str) -> str | int | float
+    """A field's value: a number where it looks like one."""
+    if NUMBER.match(text):
+        return int(text)
+    return float(text) if FRACTION.match(text) else text

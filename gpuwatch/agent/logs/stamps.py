@@ -1,0 +1,76 @@
+"""The time that a line carries itself, in the usual forms; of the node's time zone where it names none."""
+
+import re
+import time
+from calendar import timegm
+
+_MONTHS = {
+    name: i + 1
+    for i, name in enumerate(
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+    )
+}
+HEAD = 160
+"""Characters from the line's start in which a time is looked for."""
+
+_CLOCK = r"(?P<{0}H>\d\d):(?P<{0}M>\d\d):(?P<{0}S>\d\d)"
+_STAMP = re.compile(
+    r"(?P<iso>(?P<y>20\d\d)[-/](?P<m>\d\d)[-/](?P<d>\d\d)[T _]" + _CLOCK.format("") + r"(?P<f>[.,]\d{1,9})?"
+    r"\s?(?P<z>Z\b|UTC\b|[+-]\d\d:?\d\d)?)"
+    r"|\b(?P<glog>[IWEFC](?P<gy>20\d\d)?(?P<gm>\d{1,2}?)(?P<gd>\d\d) "
+    + _CLOCK.format("g")
+    + r"(?P<gf>\.\d{1,9}))"
+    r"|\[(?P<dmesg>[A-Z][a-z]{2} (?P<bm>[A-Z][a-z]{2}) (?P<bd>[ \d]\d) "
+    + _CLOCK.format("b")
+    + r" (?P<by>20\d\d))\]"
+    r"|\b(?P<sys>(?P<sm>[JFMASOND][aepuco][nbrylgptvc]) (?P<sd>[ \d]\d) " + _CLOCK.format("s") + r")\b"
+    r"|(?<![\d:.-])(?P<vllm>(?P<vm>\d\d)-(?P<vd>\d\d) " + _CLOCK.format("v") + r"(?P<vf>[.,]\d{1,6})?) "
+    r"|\[(?P<unix>1\d{9}\.\d{3,9})\]"
+)
+_PREFIX = {"iso": "", "glog": "g", "dmesg": "b", "sys": "s", "vllm": "v"}
+_DAY = 86400.0
+
+
+def time_of(text, arrived):
+    # type: (str, float) -> float | None
+    """Unix seconds of the line's own time, None where it has none.
+
+    A year that is missing is the newest one that does not bring the time over a day after `arrived`.
+    """
+    found = _STAMP.search(text, 0, HEAD)
+    if found is None:
+        return None
+    groups = {key: value for key, value in found.groupdict().items() if value is not None}
+    if "unix" in groups:
+        return float(groups["unix"])
+    part = next(part for kind, part in _PREFIX.items() if kind in groups)
+    month = groups[part + "m"]
+    number = _MONTHS.get(month) or (int(month) if month.isdigit() else 0)
+    day, hour, minute, second = (int(groups[part + name]) for name in "dHMS")
+    clock = (number, day, hour, minute, second)
+    fraction = float("0." + groups[part + "f"][1:]) if part + "f" in groups else 0.0
+    year = groups.get(part + "y")
+    if not 1 <= number <= 12 or not 1 <= day <= 31 or hour > 23 or minute > 59 or second > 60:
+        return None
+    if year is not None:
+        return _seconds(int(year), clock, groups.get("z")) + fraction
+    return _nearest(clock, arrived) + fraction
+
+
+def _nearest(clock, arrived):
+    # type: (tuple[int, int, int, int, int], float) -> float
+    year = time.localtime(arrived).tm_year
+    at = _seconds(year, clock, None)
+    return at if at <= arrived + _DAY else _seconds(year - 1, clock, None)
+
+
+def _seconds(year, clock, zone):
+    # type: (int, tuple[int, int, int, int, int], str | None) -> float
+    if zone is None:
+        return time.mktime((year,) + clock + (0, 0, -1))
+    at = timegm((year,) + clock + (0, 0, 0))
+    if zone[0] in "+-":
+        digits = zone[1:].replace(":", "")
+        shift = int(digits[:2]) * 3600 + int(digits[2:]) * 60
+        at -= shift if zone[0] == "+" else -shift
+    return float(at)

@@ -1,0 +1,127 @@
+"""`gpuwatch rules`: what the packs hold, what a rule means, and how well packs do on labelled excerpts."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuwatch.cli import exit_codes
+from gpuwatch.cli.output import writing
+
+if TYPE_CHECKING:
+    from gpuwatch.rules.load import Packs
+
+PACKS = click.option(
+    "--rules",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="A pack of one's own, beside the built-in ones; may be given more than once.",
+)
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="As JSON.")
+
+
+@click.group()
+def rules() -> None:
+    """What gpuwatch looks for in logs: list the rules, explain one, or test packs on labelled excerpts."""
+
+
+@rules.command("list")
+@click.argument("word", required=False)
+@PACKS
+@AS_JSON
+def list_rules(word: str | None, files: tuple[Path, ...], as_json: bool) -> int:
+    """List all rules, or those that WORD stands in (id, title, severity or role).
+
+    Exit status: 0, or 2 for a mistake in a pack.
+    """
+    from gpuwatch.report.rules import print_rules, rules_json
+
+    packs = _packs(files)
+    chosen = [rule for rule in packs.rules if word is None or word.lower() in _said_of(rule)]
+    with writing():
+        if as_json:
+            click.echo(rules_json(chosen))
+        else:
+            print_rules(chosen, sys.stdout)
+    return exit_codes.HEALTHY
+
+
+@rules.command()
+@click.argument("rule_id", metavar="ID")
+@PACKS
+@AS_JSON
+def show(rule_id: str, files: tuple[Path, ...], as_json: bool) -> int:
+    """Tell everything about one rule: what it looks for, what it means, what to do.
+
+    Exit status: 0, or 2 when there is no such rule.
+    """
+    from gpuwatch.hosts.errors import did_you_mean
+    from gpuwatch.report.rules import print_rule, rules_json
+
+    packs = _packs(files)
+    rule = packs.by_id.get(rule_id)
+    if rule is None:
+        raise click.UsageError(f"there is no rule '{rule_id}'{did_you_mean(rule_id, packs.by_id)}")
+    with writing():
+        if as_json:
+            click.echo(rules_json([rule]))
+        else:
+            print_rule(rule, packs.packs[rule.id], sys.stdout)
+    return exit_codes.HEALTHY
+
+
+@rules.command()
+@click.argument("excerpts", nargs=-1, required=True, metavar="FILE.jsonl...", type=click.Path(path_type=Path))
+@PACKS
+@AS_JSON
+@click.option(
+    "--failures", "-v", "--verbose", is_flag=True, help="Also print what was missed, and every false alarm."
+)
+def test(excerpts: tuple[Path, ...], files: tuple[Path, ...], as_json: bool, failures: bool) -> int:
+    """Run the packs over labelled excerpts, exactly as an agent reads them from a file.
+
+    A line of a FILE is a JSON object with `class` ("benign": must raise no alarm), `severity` and `lines`.
+    Recall, class accuracy and false alarms are printed per class and in all.
+
+    Exit status: 0, or 2 for a file or pack that cannot be used.
+    """
+    from gpuwatch.agent.logs.ruleset import RuleSet
+    from gpuwatch.report.rules import print_failures, print_score
+    from gpuwatch.rules.compile import compiled
+    from gpuwatch.rules.score import read_excerpts, score
+
+    packs = _packs(files)
+    try:
+        read = [excerpt for file in excerpts for excerpt in read_excerpts(file)]
+    except (OSError, ValueError) as error:
+        raise click.UsageError(str(error)) from None
+    result = score(RuleSet(compiled(packs.rules)), read)
+    with writing():
+        if as_json:
+            click.echo(json.dumps(result.facts(), indent=2))
+        else:
+            print_score(result, sys.stdout)
+        if failures:
+            print_failures(result, sys.stderr if as_json else sys.stdout)
+    return exit_codes.HEALTHY
+
+
+def _said_of(rule: object) -> str:
+    return " ".join(str(getattr(rule, name)) for name in ("id", "title", "severity", "role")).lower()
+
+
+def _packs(files: tuple[Path, ...]) -> Packs:
+    from gpuwatch.rules.load import RulesError, load_packs
+
+    try:
+        return load_packs(files)
+    except RulesError as error:
+        raise click.UsageError("\n".join(error.problems)) from None

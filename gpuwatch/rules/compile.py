@@ -1,0 +1,57 @@
+"""Rules as they travel to a node: plain data, with the literals that the agent's prefilter needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from gpuwatch.rules.literals import Literal, declared, literals_of
+from gpuwatch.rules.rule import Rule
+
+
+def compiled(rules: Iterable[Rule]) -> list[dict[str, Any]]:
+    """One dict a rule, as `gpuwatch.agent.logs.ruleset.RuleSet` takes them."""
+    return [_plain(rule) for rule in rules]
+
+
+def literals_for(rule: Rule) -> tuple[Literal, ...]:
+    """Those that the rule states, else the ones derived from its patterns; empty where there are none."""
+    if rule.literals:
+        fold = any("(?i" in pattern for pattern in rule.match)
+        return tuple(declared(text, fold) for text in rule.literals)
+    found: dict[Literal, None] = {}
+    for pattern in rule.match:
+        derived = literals_of(pattern)
+        if not derived:
+            return ()
+        found.update(dict.fromkeys(derived))
+    return tuple(found)
+
+
+def _plain(rule: Rule) -> dict[str, Any]:
+    plain: dict[str, Any] = {
+        "id": rule.id,
+        "severity": rule.severity,
+        "role": rule.role,
+        "match": list(rule.match),
+        "literals": [each.plain() for each in literals_for(rule)],
+    }
+    if rule.unless:
+        plain["unless"] = list(rule.unless)
+    if rule.after:
+        plain["after"] = {"match": rule.after.match, "lines": rule.after.lines}
+    if rule.block:
+        plain["block"] = rule.block
+    if rule.until:
+        plain["until"] = rule.until
+    if rule.flood:
+        plain["flood"] = {"count": rule.flood.count, "seconds": rule.flood.seconds}
+    if rule.recovery:
+        plain["recovery"] = {
+            "match": rule.recovery.match,
+            "same": list(rule.recovery.same),
+            "literals": [each.plain() for each in literals_of(rule.recovery.match)],
+        }
+    if rule.severity_by:
+        plain["severity_by"] = rule.severity_by
+    return plain

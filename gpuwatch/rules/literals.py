@@ -1,0 +1,182 @@
+"""The words that a pattern cannot match without, taken from its parse tree: what the prefilter looks for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from gpuwatch.rules.check import characters_of, op, parsed
+
+MAX_VARIANTS = 24
+MIN_WORD = 3
+"""Letters that a word needs to tell anything."""
+
+_WORD = re.compile(r"[A-Za-z]+")
+_LETTERS = frozenset(c for c in range(256) if chr(c).isalpha() and c < 128)
+_FLAT = re.compile(
+    r"(?i)(?:the|and|for|from|with|was|not|has|have|this|that|are|but|could|can|cannot|due|been|before|after|while|"
+    r"errors?|failed|fail|failure|warning|warn|info|exception|traceback|rank|ranks|cuda|gpu|nccl|torch|python|"
+    r"memory|out|time|timeout|process|kernel|device|step|loss|iteration|epoch|worker|node|line|file|data|value|"
+    r"model|training|train|batch|number|size|state|status|message|internal|runtime|unable|invalid|connection|"
+    r"received|signal|exit|code|host|task|job|server|client|socket|system|operation|call|function|get|set|"
+    r"using|use|run|running|see|you|your|all|new|one|two|raise|return|import|module)\Z"
+)
+
+
+@dataclass(frozen=True)
+class Literal:
+    """Text that stands in every line (of one branch), and those of its words that stand there whole."""
+
+    text: str
+    words: tuple[str, ...]
+    fold: bool = False
+
+    @property
+    def weight(self) -> float:
+        """How telling it is."""
+        whole = max((_weight(word) for word in self.words), default=0.0)
+        part = max((_weight(word) for word in _WORD.findall(self.text)), default=0.0)
+        return max(whole, 0.6 * part) + 0.02 * min(len(self.text), 40)
+
+    def plain(self) -> dict[str, Any]:
+        """As it travels."""
+        found: dict[str, Any] = {"text": self.text}
+        if self.words:
+            found["words"] = list(self.words)
+        return {**found, "fold": True} if self.fold else found
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A stretch of a pattern that matches one of a few texts."""
+
+    texts: frozenset[str]
+    left: bool
+    """Whether no letter can stand before it."""
+    right: bool = False
+
+
+def literals_of(pattern: str) -> tuple[Literal, ...]:
+    """One of these stands in every line that the pattern matches; empty where no telling word is sure."""
+    tree = parsed(pattern)
+    fold = bool(tree.state.flags & re.IGNORECASE) or "(?i" in pattern
+    best = _best(list(tree), False, False)
+    found = tuple(_literal(text, run.left, run.right, fold) for run in best for text in sorted(run.texts))
+    return found if found and all(_tells(each) for each in found) else ()
+
+
+def declared(text: str, fold: bool) -> Literal:
+    """A literal that a pack states itself."""
+    return _literal(text, False, False, fold)
+
+
+def _tells(literal: Literal) -> bool:
+    return any(len(word) >= MIN_WORD for word in _WORD.findall(literal.text))
+
+
+def _weight(word: str) -> float:
+    if len(word) < MIN_WORD:
+        return 0.0
+    return 0.5 if _FLAT.match(word) else min(len(word), 14)
+
+
+def _literal(text: str, left: bool, right: bool, fold: bool) -> Literal:
+    sure = [
+        found.group()
+        for found in _WORD.finditer(text)
+        if (found.start() > 0 or left)
+        and (found.end() < len(text) or right)
+        and len(found.group()) >= MIN_WORD
+    ]
+    words = sorted(set(sure), key=lambda word: (-_weight(word), word))
+    return Literal(text, tuple(word.lower() if fold else word for word in words[:4]), fold)
+
+
+def _best(items: list[tuple[Any, Any]], left: bool, right: bool) -> tuple[_Run, ...]:
+    """The most telling runs, of which one is in every match of the sequence."""
+    options: list[tuple[_Run, ...]] = []
+    texts: frozenset[str] = frozenset({""})
+    edge = left
+    flat = _opened(items)
+    for index, (code, argument) in enumerate(flat):
+        exact = _exact(code, argument)
+        if exact is not None and len(texts) * len(exact) <= MAX_VARIANTS:
+            texts = frozenset(a + b for a in texts for b in exact)
+            continue
+        if code in (op.AT, op.ASSERT, op.ASSERT_NOT):
+            if code is op.AT and texts == {""}:
+                edge = True
+            elif code is op.AT and argument is op.AT_BOUNDARY:
+                options.append((_Run(texts, edge, True),))
+            continue
+        options.append((_Run(texts, edge, not _may_begin_with_letter(flat[index:])),))
+        if code is op.BRANCH or (code in (op.MAX_REPEAT, op.MIN_REPEAT) and argument[0] > 0):
+            inner = [_best(list(each), False, False) for each in _inner_of(code, argument)]
+            if all(inner):
+                options.append(tuple(run for each in inner for run in each))
+        texts = exact if exact is not None and len(exact) <= MAX_VARIANTS else frozenset({""})
+        edge = (
+            texts == {""} and not characters_of(code, argument) & _LETTERS and _at_least_one(code, argument)
+        )
+    options.append((_Run(texts, edge, right),))
+    usable = [each for each in options if each and all("" not in run.texts for run in each)]
+    return max(usable, key=_value, default=())
+
+
+def _value(runs: tuple[_Run, ...]) -> float:
+    return min(_literal(text, run.left, run.right, False).weight for run in runs for text in run.texts)
+
+
+def _opened(items: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    found: list[tuple[Any, Any]] = []
+    for code, argument in items:
+        if code is op.SUBPATTERN:
+            found.extend(_opened(list(argument[3])))
+        else:
+            found.append((code, argument))
+    return found
+
+
+def _inner_of(code: Any, argument: Any) -> list[Any]:  # noqa: ANN401
+    return list(argument[1]) if code is op.BRANCH else [argument[2]]
+
+
+def _exact(code: Any, argument: Any) -> frozenset[str] | None:  # noqa: ANN401
+    """All texts that an element can match, where they are few."""
+    if code is op.LITERAL:
+        return frozenset({chr(argument)})
+    if code is op.IN and len(argument) <= 3 and all(kind is op.LITERAL for kind, _ in argument):
+        return frozenset(chr(value) for _, value in argument)
+    if code is op.BRANCH:
+        parts = [_exact_sequence(_opened(list(branch))) for branch in argument[1]]
+        return None if None in parts else frozenset().union(*(part for part in parts if part is not None))
+    if code in (op.MAX_REPEAT, op.MIN_REPEAT) and argument[0] == 0 and argument[1] == 1:
+        inner = _exact_sequence(_opened(list(argument[2])))
+        return None if inner is None else inner | {""}
+    return None
+
+
+def _exact_sequence(items: list[tuple[Any, Any]]) -> frozenset[str] | None:
+    texts: frozenset[str] = frozenset({""})
+    for code, argument in items:
+        exact = _exact(code, argument)
+        if exact is None or len(texts) * len(exact) > MAX_VARIANTS:
+            return None
+        texts = frozenset(a + b for a in texts for b in exact)
+    return texts
+
+
+def _at_least_one(code: Any, argument: Any) -> bool:  # noqa: ANN401
+    return bool(argument[0] > 0) if code in (op.MAX_REPEAT, op.MIN_REPEAT) else code is not op.GROUPREF
+
+
+def _may_begin_with_letter(items: list[tuple[Any, Any]]) -> bool:
+    code, argument = items[0]
+    if code in (op.MAX_REPEAT, op.MIN_REPEAT) and argument[0] == 0:
+        return (
+            bool(characters_of(code, argument) & _LETTERS)
+            or len(items) == 1
+            or _may_begin_with_letter(items[1:])
+        )
+    return bool(characters_of(code, argument) & _LETTERS)

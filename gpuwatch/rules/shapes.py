@@ -1,0 +1,141 @@
+"""What may stand in a rule pack, key by key: the table that the loader reads with."""
+
+from __future__ import annotations
+
+import yaml
+
+from gpuwatch.hosts.document import place
+from gpuwatch.hosts.errors import Problems
+from gpuwatch.hosts.shapes import Choice, Number, Schema, Shape, Text, Whole, quoted, scalar
+from gpuwatch.hosts.structures import Key, ListOf, MapOf, OneOf, Record
+from gpuwatch.rules.check import PatternError, check_pattern
+
+MAX_PATTERN = 2000
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+
+
+class Pattern(Shape):
+    """A regular expression; what is wrong with it is told with the column inside it."""
+
+    what = "a regular expression"
+
+    def read(self, node: yaml.Node, problems: Problems) -> str | None:
+        """The pattern."""
+        text = scalar(node)
+        if text is None or not text or len(text) > MAX_PATTERN:
+            self.refuse(node, problems)
+            return None
+        try:
+            check_pattern(text)
+        except PatternError as error:
+            at = place(node)
+            one_line = node.start_mark.line == node.end_mark.line
+            if error.position is not None and one_line:
+                at = at.right(quoted(node) + error.position)
+            where = "" if error.position is None else f" at character {error.position + 1} of the pattern"
+            problems.refuse(at, f"is {error}{where}")
+            return None
+        return text
+
+    def schema(self) -> Schema:
+        """A string."""
+        return {"type": "string", "format": "regex", "maxLength": MAX_PATTERN}
+
+
+class Passage(Text):
+    """Text that may have several lines."""
+
+    def fits(self, text: str) -> bool:
+        """Whether a text is taken."""
+        return len(text.strip()) > 0 and len(text) <= self.limit
+
+
+_SEVERITY = Choice(("info", "warning", "error", "critical"))
+_PATTERN = Pattern()
+_PATTERNS = ListOf(_PATTERN, "a regular expression or a list of them", or_single=True)
+_PASSAGES = ListOf(
+    Passage("lines of a log", limit=20_000), "lines of a log or a list of such", or_single=True
+)
+_SENTENCES = ListOf(Passage("a sentence", limit=2000), "a sentence or a list of them", or_single=True)
+
+RULE = Record(
+    "a rule",
+    (
+        Key(
+            "id",
+            Text("family.name in small letters", r"[a-z0-9_]+(\.[a-z0-9_]+)+", 80),
+            "Its name.",
+            required=True,
+        ),
+        Key("severity", _SEVERITY, "How grave it is.", required=True),
+        Key("title", Text("a few words", limit=120), "What happened, as a headline says it.", required=True),
+        Key("match", _PATTERNS, "Any of them, searched anywhere in a line.", required=True),
+        Key("explain", Passage("a few sentences", limit=4000), "What it means.", required=True),
+        Key("do", _SENTENCES, "What to do first, the best first.", required=True),
+        Key("examples", _PASSAGES, "Lines that must give this rule.", required=True),
+        Key("role", Choice(("root", "first", "echo", "hint")), "Cause or consequence."),
+        Key(
+            "literals",
+            ListOf(Text("a word"), "a word or a list of words", or_single=True),
+            "For the prefilter.",
+        ),
+        Key("unless", _PATTERNS, "Not where one of these is in the line."),
+        Key(
+            "after",
+            Record(
+                "after",
+                (Key("match", _PATTERN, "What.", required=True), Key("lines", Whole(1, 200), "How far up.")),
+            ),
+            "Only where this stands above.",
+        ),
+        Key("block", Whole(0, 200), "Lines below that belong to it."),
+        Key("until", _PATTERN, "The block ends with this line."),
+        Key(
+            "flood",
+            Record(
+                "flood",
+                (
+                    Key("count", Whole(2, 100_000), "How many.", required=True),
+                    Key("seconds", Number(1, 86_400, "seconds"), "In what time.", required=True),
+                ),
+            ),
+            "Nothing is told before so many came.",
+        ),
+        Key(
+            "recovery",
+            Record(
+                "recovery",
+                (
+                    Key("match", _PATTERN, "What ends it.", required=True),
+                    Key(
+                        "same",
+                        ListOf(Text("a field", _NAME), "a list of fields", or_single=True),
+                        "Equal in both.",
+                    ),
+                ),
+            ),
+            "A line that ends it.",
+        ),
+        Key(
+            "severity_by",
+            MapOf(
+                "a mapping of fields",
+                Text("a field", _NAME),
+                MapOf("a mapping of values", Text("a value", limit=100), _SEVERITY),
+            ),
+            "Field, value, severity.",
+        ),
+        Key(
+            "links",
+            ListOf(Text("a link", r"https?://\S+", 500), "a link or a list of links", or_single=True),
+            "Where to read on.",
+        ),
+        Key("not", _PASSAGES, "Lines that must not give this rule."),
+    ),
+)
+_RULES = ListOf(RULE, "a list of rules")
+PACK = OneOf(
+    "a list of rules, or a mapping with the key rules",
+    many=_RULES,
+    mapping=Record("a pack", (Key("rules", _RULES, "The rules.", required=True),)),
+)
