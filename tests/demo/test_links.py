@@ -23,6 +23,10 @@ def fleet_at(seconds: float, plan: Plan = PLAN) -> Fleet:
     return fleet
 
 
+def ranks_at(seconds: float) -> list[int | None]:
+    return [process.rank for node in fleet_at(seconds).nodes.values() for process in node.processes]
+
+
 def collect(inbox: Inbox, enough: Callable[[list[Arrival]], bool]) -> list[Arrival]:
     taken: list[Arrival] = []
     limit = time.monotonic() + 30
@@ -87,13 +91,9 @@ def test_the_fall_is_told_as_an_agent_tells_it_and_once() -> None:
 
 
 def test_the_ranks_are_gone_after_the_timeout() -> None:
-    assert sum(len(node.processes) for node in fleet_at(70.0).nodes.values()) == 128
-    after = fleet_at(90.0)
-    assert sum(len(node.processes) for node in after.nodes.values()) == 0
-    timeouts = [each.event for each in after.events if each.event.event == "nccl_timeout"]
-    assert len(timeouts) == 127, "every rank but the one on the lost GPU times out, once"
-    assert len({event.title for event in timeouts}) == 127
-    assert min(event.t for event in timeouts) > max(e.event.t for e in after.events if e.event.code == 79)
+    assert len(ranks_at(70.0)) == 128
+    assert ranks_at(90.0) == [85], "the one that hangs in the driver needs its launcher's SIGKILL"
+    assert ranks_at(120.0) == []
 
 
 def test_real_time_delivers_and_the_thread_ends() -> None:

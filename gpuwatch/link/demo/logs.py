@@ -9,11 +9,15 @@ from functools import cache
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from gpuwatch import wire
-from gpuwatch.agent.logs.rows import row
+from gpuwatch.agent.logs.levels import level
+from gpuwatch.agent.logs.prefixes import Speaker, peel
 from gpuwatch.agent.logs.ruleset import RuleSet
 from gpuwatch.agent.logs.scanner import Scanner
+from gpuwatch.agent.logs.sieve import Sieve
+from gpuwatch.agent.logs.stamps import time_of
 from gpuwatch.agent.xid_lines import bus_id
 from gpuwatch.link.demo import machines, scenario, texts
 from gpuwatch.link.demo.files import Line, LogText
@@ -24,13 +28,15 @@ from gpuwatch.rules.load import load_packs
 JOB = "418207"
 MOST_LINES = 500
 """In one frame."""
+_LEVELS: dict[str, wire.Severity] = {each: each for each in ("warning", "error", "critical")}
 _GPU_OF = {machines.bus_id(gpu): gpu for gpu in range(GPUS_PER_NODE)}
 
 
 @cache
-def rules() -> RuleSet:
+def rules() -> tuple[RuleSet, Sieve]:
     """The packs that come with gpuwatch, compiled once for all nodes."""
-    return RuleSet(compiled(load_packs().rules))
+    ruleset = RuleSet(compiled(load_packs().rules))
+    return ruleset, Sieve(ruleset)
 
 
 class NodeLogs:
@@ -39,7 +45,7 @@ class NodeLogs:
     def __init__(self, seed: int, number: int, name: str, nodes: int, epoch: float, began: float) -> None:
         self._seed, self._number, self._epoch = seed, number, epoch
         self.files: dict[str, LogText] = {}
-        self._speakers: dict[str, dict[str, Any]] = {texts.KERNEL_LOG: {}}
+        self._speakers: dict[str, dict[str, Any]] = {wire.KERNEL_LOG: {}}
         for gpu in range(GPUS_PER_NODE):
             writer = texts.Writer(seed, number, name, gpu, nodes * GPUS_PER_NODE, epoch)
             log = texts.rank_log(writer)
@@ -67,7 +73,7 @@ class NodeLogs:
 
     def _file(self, log: LogText, t: float) -> wire.LogFile:
         speaker = self._speakers[log.path]
-        kernel, written = log.path == texts.KERNEL_LOG, log.count(t)
+        kernel, written = log.path == wire.KERNEL_LOG, log.count(t)
         rank, gpu = speaker.get("rank"), speaker.get("local_rank")
         alive = gpu is None or t < scenario.ends_at(self._seed, self._number, gpu)
         pid = texts.LAUNCHER_PID if gpu is None else texts.FIRST_PID + gpu
@@ -102,8 +108,9 @@ class NodeLogs:
         if stop <= first:
             return [] if scanner is None else scanner.quiet(self._epoch + t)
         if scanner is None:
+            ruleset, sieve = rules()
             scanner = self._scanners[log.path] = Scanner(
-                rules(), log.path, lambda: next(self._numbers), lambda: self._speakers[log.path]
+                ruleset, log.path, self._numbers.__next__, lambda: self._speakers[log.path], sieve
             )
         self._seen[log.path] = stop
         found: list[dict[str, Any]] = []
@@ -113,11 +120,11 @@ class NodeLogs:
         return found + scanner.quiet(self._epoch + t)
 
     def _finding(self, found: dict[str, Any], t: float, seq: int) -> wire.Finding:
-        finding = msgspec.convert({**found, "t": self._epoch + t, "seq": seq}, wire.Finding, strict=False)
-        if finding.file != texts.KERNEL_LOG or finding.gpu is not None:
-            return finding
-        gpu = _GPU_OF.get(bus_id(finding.lines[finding.key]) or "")
-        return msgspec.structs.replace(finding, gpu=None if gpu is None else machines.uuid(self._number, gpu))
+        kernel = found["file"] == wire.KERNEL_LOG
+        gpu = _GPU_OF.get(bus_id(found["lines"][found["key"]]) or "") if kernel else None
+        more = {"t": self._epoch + t, "seq": seq, "timed": found["timed"] or kernel}
+        finding = msgspec.convert({**found, **more}, wire.Finding)
+        return finding if gpu is None else structs.replace(finding, gpu=machines.uuid(self._number, gpu))
 
     # ---- answering
 
@@ -200,8 +207,18 @@ class NodeLogs:
 
     def _row(self, log: LogText, line: Line) -> wire.LogLine:
         began = self._began[log.path]
-        arrived = self._epoch + line.second if log.number(line.offset) >= began else None
-        return msgspec.convert(row(line.offset, line.end, line.text, arrived), wire.LogLine)
+        written = self._epoch + line.second
+        speaker = Speaker()
+        text = line.text[peel(line.text, speaker)[0] :]
+        return wire.LogLine(
+            offset=line.offset,
+            end=line.end,
+            text=line.text,
+            t=written if log.path == wire.KERNEL_LOG else time_of(line.text, written),
+            arrived=written if log.number(line.offset) >= began else None,
+            rank=speaker.rank,
+            level=_LEVELS.get(level(text) or ""),
+        )
 
     def _unknown(self, number: int, path: str, t: float) -> wire.Lines:
         return wire.Lines(t=self._epoch + t, seq=0, id=number, file=path, done=True, error="no such log file")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -34,11 +34,6 @@ def log_stamp(at: float) -> str:
 def glog_stamp(at: float) -> str:
     """`1121 03:12:17.123456789`: torch's C++ side."""
     return time.strftime("%m%d %H:%M:%S", time.localtime(at)) + f".{int(at % 1 * 1e9):09}"
-
-
-def record_stamp(second: float) -> str:
-    """`[950399.123456]`: seconds since the node was booted."""
-    return f"[{second - BOOTED_AT:12.6f}]"
 
 
 @dataclass(frozen=True)
@@ -252,42 +247,42 @@ def _failure(who: Writer, number: int, clock: str) -> Iterator[str]:
 
 
 def kernel_log(node: int, name: str) -> LogText:
-    """A node's kernel log: on the one that loses its GPU, what the bus and the driver say of it."""
+    """A node's kernel log: on the one that loses its GPU, what the bus and the driver say of it.
+
+    A record's time stands beside it, not in it.
+    """
     return Records(KERNEL_LOG, lambda: list(_records(node, name)))
 
 
 def _records(node: int, name: str) -> Iterator[Said]:
-    def told(second: float, text: str) -> Said:
-        return Said(second, f"{record_stamp(second)} {text}")
-
-    yield told(BOOTED_AT + 0.5, f"DEMO: the simulated kernel of {name}; nothing in this log is real")
-    yield told(BOOTED_AT + 14.2, "nvidia: loading out-of-tree module taints kernel.")
-    yield told(BOOTED_AT + 15.8, "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.00.00-demo")
-    yield told(STARTED_AT - 3.0, "nvidia-nvlink: Nvlink Core is being initialized, major device number 511")
+    yield Said(BOOTED_AT + 0.5, f"DEMO: the simulated kernel of {name}; nothing in this log is real")
+    yield Said(BOOTED_AT + 14.2, "nvidia: loading out-of-tree module taints kernel.")
+    yield Said(BOOTED_AT + 15.8, "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.00.00-demo")
+    yield Said(STARTED_AT - 3.0, "nvidia-nvlink: Nvlink Core is being initialized, major device number 511")
     if node != FALLEN[0]:
         return
     device = machines.bus_id(FALLEN[1])[4:].lower()
     port = f"pcieport {device[:5]}c0:01.0"
     bus_error = "PCIe Bus Error: severity=Corrected, type=Data Link Layer, (Receiver ID)"
     for second, status in ((36.21, "00000040"), (41.87, "00000040"), (43.93, "00001040")):
-        yield told(second, f"{port}: AER: Corrected error message received from {device}")
-        yield told(second, f"nvidia {device}: {bus_error}")
-        yield told(second, f"nvidia {device}:   device [10de:2330] error status/mask={status}/0000e000")
-    yield from _fall(told, device, port)
+        yield Said(second, f"{port}: AER: Corrected error message received from {device}")
+        yield Said(second, f"nvidia {device}: {bus_error}")
+        yield Said(second, f"nvidia {device}:   device [10de:2330] error status/mask={status}/0000e000")
+    yield from _fall(device, port)
 
 
-def _fall(told: Callable[[float, str], Said], device: str, port: str) -> Iterator[Said]:
+def _fall(device: str, port: str) -> Iterator[Said]:
     """The GPU falls off the bus: the link goes down, the driver finds out, and says what would help."""
     bus = device[:-2]
-    yield told(FALL_AT - 0.06, f"{port}: AER: Uncorrected (Fatal) error message received from {device}")
-    yield told(
+    yield Said(FALL_AT - 0.06, f"{port}: AER: Uncorrected (Fatal) error message received from {device}")
+    yield Said(
         FALL_AT - 0.06,
         f"{port}: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer, (Receiver ID)",
     )
-    yield told(FALL_AT, fall_record())
-    yield told(FALL_AT, f"NVRM: GPU {device}: GPU has fallen off the bus.")
+    yield Said(FALL_AT, fall_record())
+    yield Said(FALL_AT, f"NVRM: GPU {device}: GPU has fallen off the bus.")
     action = "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)"
-    yield told(FALL_AT + 0.04, f"NVRM: Xid (PCI:{bus}): 154, {action}")
+    yield Said(FALL_AT + 0.04, f"NVRM: Xid (PCI:{bus}): 154, {action}")
 
 
 def fall_record() -> str:
