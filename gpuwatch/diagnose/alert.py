@@ -59,5 +59,7 @@ class Alert(msgspec.Struct, frozen=True):
     state: AlertState = "firing"
     acknowledged: bool = False
     silenced: bool = False
+    error_s: float = 0.0
+    """How far `first` may be off, because the node's clock is known no better."""
     kernel: bool = False
     """From the kernel log or the driver: about the node or GPU, whoever runs there."""

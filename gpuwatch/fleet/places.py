@@ -31,6 +31,8 @@ class Places:
     ranks: tuple[RankPlace, ...] = ()
     addresses: dict[str, str] = field(default_factory=dict)
     """IP address or host name -> node."""
+    gpus: dict[tuple[str, str], int] = field(default_factory=dict)
+    """(node, GPU's UUID or PCI address) -> the GPU's index, whether a rank uses it or not."""
 
     def of(self, rank: int, job: str | None = None) -> RankPlace | None:
         """Where a rank runs; of several jobs the one that is named, else the only one."""

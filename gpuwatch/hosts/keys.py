@@ -159,6 +159,13 @@ _LIMITS = {
     "memory_pct": Number(1, 100, "percent"),
     "disk_pct": Number(1, 100, "percent"),
     "throttle_pct": Number(0, 100, "percent"),
+    "peer_temperature_c": Number(1, 100, "degrees Celsius"),
+    "peer_clock_pct": Number(1, 100, "percent"),
+    "nvlink_errors": Number(0.01, 1_000_000, "errors"),
+    "idle_held_s": Number(1, 86_400, "seconds"),
+    "hold_s": Number(0, 3600, "seconds"),
+    "clear_s": Number(0, 3600, "seconds"),
+    "clear_margin": Number(0, 20, "degrees or percent"),
 }
 _MEANINGS = {
     "temperature_margin_c": "Warn from this far under the GPU's own slowdown temperature.",
@@ -166,6 +173,13 @@ _MEANINGS = {
     "memory_pct": "Warn when this much of a GPU's memory is used.",
     "disk_pct": "Warn when a file system is this full.",
     "throttle_pct": "Warn when thermal or power-brake slowdown takes this share of the time.",
+    "peer_temperature_c": "Warn when a GPU is this much hotter than the median of its working neighbours.",
+    "peer_clock_pct": "Warn when a GPU's clock is under this share of its working neighbours' median.",
+    "nvlink_errors": "Warn from so many NVLink replays or recoveries between two readings.",
+    "idle_held_s": "Tell of a GPU that a process holds and nobody uses after so long.",
+    "hold_s": "How long a value must be over its limit before the alert fires.",
+    "clear_s": "How long a value must be fine before the alert ends.",
+    "clear_margin": "How far inside its limit a value must be to count as fine again.",
 }
 _THRESHOLDS = Record(
     "thresholds", [Key(each.name, _LIMITS[each.name], _MEANINGS[each.name]) for each in fields(Thresholds)]

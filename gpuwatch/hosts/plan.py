@@ -41,6 +41,22 @@ class Thresholds:
     disk_pct: float = 95.0
     throttle_pct: float = 10.0
     """Share of a second spent in a thermal or power-brake slowdown."""
+    peer_temperature_c: float = 15.0
+    """Warn when a GPU is this much hotter than the median of its working neighbours."""
+    peer_clock_pct: float = 90.0
+    """Warn when a GPU's clock is under this share of its working neighbours' median (a clock under 0.9 of the
+    peers' for 30 s is what fleet operators call a straggler)."""
+    nvlink_errors: float = 1.0
+    """Warn from so many replays or recoveries between two readings; a CRC error counts a hundredth (DCGM's
+    health check fails at one replay or recovery, and at 100 CRC errors a second)."""
+    idle_held_s: float = 600.0
+    """Tell of a GPU that a process holds and nobody uses after so long."""
+    hold_s: float = 30.0
+    """A value must be over its limit for so long before the alert fires; facts (a lost GPU) fire at once."""
+    clear_s: float = 60.0
+    """An alert ends when its value was fine for so long."""
+    clear_margin: float = 3.0
+    """How far (degrees or percent) inside its limit a value must be to count as fine again."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,270 @@
+"""The book of alerts: the one part of the diagnosis that remembers; updated a few times a second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from msgspec import structs
+
+from gpuwatch.diagnose.alert import Alert
+from gpuwatch.diagnose.classes import Packs
+from gpuwatch.diagnose.events import alert_of_event
+from gpuwatch.diagnose.found import Found, alert_of, retold
+from gpuwatch.diagnose.incident import Incident
+from gpuwatch.diagnose.judge import incidents
+from gpuwatch.diagnose.rounds import Rounds
+from gpuwatch.diagnose.silences import Silence
+from gpuwatch.diagnose.whereabouts import Whereabouts
+from gpuwatch.diagnose.witnesses import joined
+from gpuwatch.fleet.fleet import Fleet, NodeEvent, NodeFinding
+from gpuwatch.fleet.node import Node
+from gpuwatch.fleet.places import Places
+from gpuwatch.fleet.rank_places import places_of
+from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.wire import Severity
+
+KEPT_ALERTS = 20_000
+SETTLED_S = 3600.0
+"""A line or an event that was not told again for so long is over."""
+SETTLE_EVERY_S = 10.0
+JUDGE_S_PER_ALERT = 0.0002
+"""Pause between two judgements for each alert (4 s at 20,000): judging then takes at most a few percent."""
+PLACES_S = 2.0
+"""Ranks are placed anew at most this often."""
+SEVERAL, TOGETHER_S = 3, 30.0
+"""More than half of the nodes, and at least so many, lost within so long: rather the way to them."""
+
+
+class AlertBook:
+    """All alerts and incidents of a session. `version` moves when anything in them did."""
+
+    def __init__(self, packs: Packs, thresholds: Thresholds) -> None:
+        self.alerts: dict[str, Alert] = {}
+        """The newest state of each, by id."""
+        self.incidents: list[Incident] = []
+        """The newest first."""
+        self.version = 0
+        self.places = Places()
+        self._packs = packs
+        self._where = Whereabouts(self.places)
+        self._rounds = Rounds(thresholds)
+        self._told: dict[str, Alert] = {}
+        self._sources: dict[str, NodeFinding | NodeEvent] = {}
+        self._findings: dict[tuple[str, float, int], NodeFinding] = {}
+        self._findings_version = -1
+        self._last_event: NodeEvent | None = None
+        self._fleet_version = -1
+        self._processes: dict[str, float | None] = {}
+        self._placed_at: float | None = None
+        self._dirty = False
+        self._judge_at = 0.0
+        self._settle_at = 0.0
+        self._acknowledged: dict[str, int] = {}
+        self._silences: list[Silence] = []
+        self._numbers: dict[str, tuple[str, int]] = {}
+        self._last_number = 0
+
+    @property
+    def silences(self) -> tuple[Silence, ...]:
+        """Plain data, for the session to store."""
+        return tuple(self._silences)
+
+    @property
+    def counts(self) -> dict[Severity, int]:
+        """Firing alerts by severity, without the silenced and the acknowledged ones."""
+        found: dict[Severity, int] = {"critical": 0, "error": 0, "warning": 0, "info": 0}
+        for alert in self.alerts.values():
+            if alert.state == "firing" and not alert.silenced and not alert.acknowledged:
+                found[alert.severity] += 1
+        return found
+
+    def update(self, fleet: Fleet, now: float, wall: float) -> bool:
+        """Take in what is new in the fleet.
+
+        Args:
+            fleet: What is known now.
+            now: Monotonic seconds, the fleet's own clock.
+            wall: Unix seconds.
+
+        Returns:
+            True when an alert or an incident changed.
+        """
+        if fleet.version != self._fleet_version:
+            self._fleet_version = fleet.version
+            self._take_places(fleet, now)
+            self._take_findings(fleet)
+            self._take_events(fleet)
+        self._dirty |= self._rounds.go(fleet, now, wall)
+        if now >= self._settle_at:
+            self._settle_at = now + SETTLE_EVERY_S
+            self._dirty |= self._settle(wall)
+        if not self._dirty or now < self._judge_at:
+            return False
+        self._judge(len(fleet.nodes), wall)
+        self._dirty = False
+        self._judge_at = now + JUDGE_S_PER_ALERT * len(self.alerts)
+        self.version += 1
+        return True
+
+    def acknowledge(self, id: str) -> None:  # noqa: A002 - the word that alerts and incidents use
+        """An alert, or all alerts of an incident, by its id: somebody is at it. Unknown ids do nothing."""
+        wanted = [id] if id in self.alerts else []
+        wanted += [alert.id for incident in self.incidents if incident.id == id for alert in incident.alerts]
+        for each in wanted:
+            self._acknowledged[each] = self.alerts[each].count
+        self._mark_now()
+
+    def silence(
+        self,
+        code: str,
+        node: str | None = None,
+        gpu: int | None = None,
+        rank: int | None = None,
+        until: float | None = None,
+    ) -> None:
+        """Say no more of these alerts, until a moment (unix seconds) or for good."""
+        self._silences = [each for each in self._silences if not _same(each, code, node, gpu, rank)]
+        self._silences.append(Silence(code, node, gpu, rank, until))
+        self._mark_now()
+
+    def unsilence(
+        self, code: str, node: str | None = None, gpu: int | None = None, rank: int | None = None
+    ) -> None:
+        """Take a silence back."""
+        self._silences = [each for each in self._silences if not _same(each, code, node, gpu, rank)]
+        self._mark_now()
+
+    def restore(self, silences: Iterable[Silence]) -> None:
+        """Silences of an earlier session."""
+        self._silences = list(silences)
+        self._mark_now()
+
+    def _mark_now(self) -> None:
+        """What a person did is seen with the next update."""
+        self._dirty, self._judge_at = True, 0.0
+
+    def _take_places(self, fleet: Fleet, now: float) -> None:
+        if self._placed_at is not None and now - self._placed_at < PLACES_S:
+            return
+        told = {name: node.processes_at for name, node in fleet.nodes.items()}
+        if told == self._processes:
+            return
+        self._processes, self._placed_at = told, now
+        places = places_of(list(fleet.nodes.values()), self.places)
+        if places == self.places:
+            return
+        self.places, self._where = places, Whereabouts(places)
+        for name, source in self._sources.items():
+            alert = self._told[name]
+            if alert.rank is None or alert.node is None or alert.gpu is None:
+                self._tell(source, fleet.nodes[source.node])
+                self._dirty = True
+
+    def _take_findings(self, fleet: Fleet) -> None:
+        if fleet.findings_version == self._findings_version:
+            return
+        self._findings_version = fleet.findings_version
+        known = self._findings
+        for key, found in fleet.findings.items():
+            if known.get(key) is not found:
+                known[key] = found
+                self._tell(found, fleet.nodes[found.node])
+                self._dirty = True
+        if len(known) > len(fleet.findings):
+            self._findings = dict(fleet.findings)
+
+    def _take_events(self, fleet: Fleet) -> None:
+        new: list[NodeEvent] = []
+        for event in reversed(fleet.events):
+            if event is self._last_event:
+                break
+            new.append(event)
+        for event in reversed(new):
+            self._tell(event, fleet.nodes[event.node])
+            self._last_event, self._dirty = event, True
+
+    def _tell(self, source: NodeFinding | NodeEvent, node: Node) -> None:
+        """Make an alert of a finding or an event and keep it."""
+        clock = node.clock
+        offset, error = (0.0, 0.0) if clock is None else (clock.offset_s, clock.error_s)
+        if isinstance(source, NodeEvent):
+            alert = alert_of_event(node.name, source.event, self._packs, self._where, offset)
+            if alert is None:
+                return
+        else:
+            alert = alert_of(Found(node.name, source.finding, offset, error), self._packs, self._where)
+        known, before = self._told.get(alert.id), self._sources.get(alert.id)
+        self._told[alert.id] = alert if known is None or before is source else retold(known, alert)
+        self._sources[alert.id] = source
+        if len(self._told) > KEPT_ALERTS:
+            for name in list(islice(self._told, KEPT_ALERTS // 10)):
+                del self._told[name], self._sources[name]
+
+    def _settle(self, wall: float) -> bool:
+        """End alerts of lines and events that are long past, and silences whose time is over."""
+        old = [a for a in self._told.values() if a.state == "firing" and wall - a.last > SETTLED_S]
+        for alert in old:
+            self._told[alert.id] = structs.replace(alert, state="resolved")
+        kept = [each for each in self._silences if each.until is None or wall < each.until]
+        ended, self._silences = len(self._silences) - len(kept), kept
+        return bool(old or ended)
+
+    def _judge(self, nodes: int, wall: float) -> None:
+        held = _way_lost(list(self._rounds.holding.alerts.values()), nodes)
+        placed = [self._placed(alert) for alert in held]
+        alerts = [self._flagged(alert, wall) for alert in joined([*self._told.values(), *placed])]
+        self.alerts = {alert.id: alert for alert in alerts}
+        judged = [alert for alert in alerts if not alert.silenced]
+        found = self._renumbered(incidents(judged, self.places, self._packs, wall))
+        self.incidents = sorted(found, key=lambda incident: (-incident.first, -incident.number))
+
+    def _placed(self, alert: Alert) -> Alert:
+        """A condition of a GPU is of the rank that runs there."""
+        place = None if alert.gpu is None else self._where.by(alert.node, "gpu", alert.gpu)
+        if place is None:
+            return alert
+        return structs.replace(alert, rank=place.rank, rank_from="process", job=place.job)
+
+    def _flagged(self, alert: Alert, wall: float) -> Alert:
+        again = alert.proof[0].kind == "value" and alert.count > self._acknowledged.get(alert.id, alert.count)
+        acknowledged = alert.id in self._acknowledged and not again
+        silenced = any(each.covers(alert, wall) for each in self._silences)
+        if acknowledged == alert.acknowledged and silenced == alert.silenced:
+            return alert
+        return structs.replace(alert, acknowledged=acknowledged, silenced=silenced)
+
+    def _renumbered(self, found: Sequence[Incident]) -> list[Incident]:
+        """An incident that grew keeps its id and number: whoever holds most of its alerts is the same one."""
+        taken: set[str] = set()
+        numbers: dict[str, tuple[str, int]] = {}
+        kept = []
+        for incident in found:
+            votes: dict[tuple[str, int], int] = {}
+            for alert in incident.alerts:
+                before = self._numbers.get(alert.id)
+                if before is not None and before[0] not in taken:
+                    votes[before] = votes.get(before, 0) + 1
+            if votes:
+                name, number = max(votes, key=lambda each: (votes[each], -each[1]))
+            else:
+                self._last_number += 1
+                name, number = incident.id, self._last_number
+            taken.add(name)
+            numbers.update((alert.id, (name, number)) for alert in incident.alerts)
+            kept.append(structs.replace(incident, id=name, number=number))
+        self._numbers = numbers
+        return kept
+
+
+def _same(silence: Silence, code: str, node: str | None, gpu: int | None, rank: int | None) -> bool:
+    return (silence.code, silence.node, silence.gpu, silence.rank) == (code, node, gpu, rank)
+
+
+def _way_lost(alerts: list[Alert], nodes: int) -> list[Alert]:
+    """Most nodes lost at once: the alerts stay, but no node of them is a cause."""
+    lost = sorted((a for a in alerts if a.code == "node_lost" and a.state == "firing"), key=lambda a: a.first)
+    if len(lost) < SEVERAL or len(lost) * 2 <= nodes or lost[-1].first - lost[0].first > TOGETHER_S:
+        return alerts
+    ids = {alert.id for alert in lost}
+    return [structs.replace(a, role="hint") if a.id in ids else a for a in alerts]

@@ -1,0 +1,236 @@
+"""The first failure of a group of alerts, and the best word for it, by roles and the rules of attribution."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpuwatch.diagnose.alert import Alert
+from gpuwatch.diagnose.classes import (
+    EXITS,
+    EXPLICIT,
+    LAUNCHER,
+    NAMED_RANKS,
+    PEER_TROUBLE,
+    PRECURSORS,
+    SCHEDULER,
+    TIMEOUTS,
+    explains,
+)
+from gpuwatch.diagnose.moments import bounds, onset, sure
+
+PEERS_SOONER_S = 30.0
+"""Peers notice a dead process at once, its launcher only when it looks, and its tables come last."""
+SAME_MOMENT_S = 2.0
+KERNEL_S = 30.0
+"""The kernel's or the scheduler's word may be stamped later than the end of the process that it explains."""
+EXPLAINED_S = 600.0
+"""A traceback of a rank explains its exit this long afterwards."""
+AFTERMATH_S = 5.0
+"""What comes later than this after the first timeout was printed follows from it."""
+
+
+@dataclass
+class Verdict:
+    """The cause, and what is doubtful about it."""
+
+    cause: Alert | None = None
+    named: tuple[int, ...] = ()
+    """Culprits that the cause's own line lists."""
+    doubts: list[str] = field(default_factory=list)
+    rivals: tuple[Alert, ...] = ()
+    """What else could have been first."""
+    witnessed: bool = False
+    """The exit of a rank is explained by another line about it."""
+
+
+def verdict(alerts: Sequence[Alert]) -> Verdict:
+    """Choose the cause among the alerts of one group."""
+    limits = bounds(alerts)
+    candidates = _candidates(alerts, limits)
+    timed = [alert for alert in candidates if sure(limits[alert.id])]
+    untimed = [alert for alert in candidates if not sure(limits[alert.id])]
+    best = _first(timed, alerts)
+    found = Verdict()
+    if untimed:
+        strongest = min(untimed, key=lambda alert: (_weight(alert), limits[alert.id][1]))
+        if best is None or _weight(strongest) < _weight(best):
+            best = strongest
+            found.doubts.append("the line that names the cause has no time of its own")
+        elif _weight(strongest) == _weight(best) and strongest.rank != best.rank:
+            found.doubts.append(f"{strongest.title!r} has no time and may be older")
+    if best is None:
+        return found
+    found.rivals = _rivals(best, timed)
+    cause = _explained(best, alerts)
+    found.witnessed = cause.id != best.id and best.code in EXITS
+    found.cause, found.named = cause, listed(cause)
+    rival = next((each for each in found.rivals if not explains(cause.code, each.code)), None)
+    if rival is not None:
+        found.doubts.append(f"{rival.title!r} came within {SAME_MOMENT_S:g} s of it elsewhere")
+    if cause.error_s > 1.0 or any(each.error_s > 1.0 for each in found.rivals):
+        found.doubts.append("the nodes' clocks cannot be compared to the second")
+    return found
+
+
+def listed(alert: Alert) -> tuple[int, ...]:
+    """The ranks that the line itself blames."""
+    for name in NAMED_RANKS:
+        value = alert.fields.get(name)
+        if isinstance(value, int):
+            return (value,)
+        if isinstance(value, str):
+            words = value.replace("[", " ").replace("]", " ").replace(",", " ").split()
+            numbers = tuple(int(word) for word in words if word.isdecimal())
+            if numbers:
+                return numbers
+    if alert.code == "c10d.monitored_barrier" and alert.rank in (0, None):
+        peer = alert.fields.get("peer_rank")
+        return (peer,) if isinstance(peer, int) else ()
+    return ()
+
+
+def _weight(alert: Alert) -> int:
+    """The smaller, the more likely a cause: lists, causes by themselves, ends of processes, the rest."""
+    if alert.code in EXPLICIT and alert.role == "root":
+        return 0
+    if EXITS.get(alert.code, 0) >= 2:
+        return 5
+    if alert.code in PEER_TROUBLE:
+        return 4
+    if alert.role == "first":
+        return 3
+    return 2 if alert.code in EXITS else 1
+
+
+def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float]]) -> list[Alert]:
+    """Causes by role that are neither victims' words nor what came after everything had ended."""
+    entered: dict[int, float] = {}
+    gave_up = min((alert.first for alert in alerts if alert.code in TIMEOUTS), default=None)
+    for alert in alerts:
+        if alert.code in TIMEOUTS and alert.rank is not None:
+            entered[alert.rank] = min(onset(alert), entered.get(alert.rank, alert.first))
+    possible = [
+        alert
+        for alert in alerts
+        if alert.role in ("root", "first")
+        and alert.code not in TIMEOUTS
+        and alert.code not in PRECURSORS
+        and (alert.severity in ("error", "critical") or alert.code in EXPLICIT)
+        and not (alert.code == "c10d.monitored_barrier" and alert.rank not in (0, None) and not listed(alert))
+    ]
+    if gave_up is None:
+        return possible
+    late = gave_up + AFTERMATH_S
+    return [
+        alert
+        for alert in possible
+        if alert.code in EXPLICIT
+        or (limits[alert.id][0] <= late and (alert.kernel or not _survived(alert, entered)))
+    ]
+
+
+def _survived(alert: Alert, entered: dict[int, float]) -> bool:
+    """Its rank went on and entered the collective that then hung: it was not this."""
+    return alert.rank in entered and alert.first < entered[alert.rank] - SAME_MOMENT_S
+
+
+def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None:
+    """The earliest, unless a stronger one follows so closely that the order may be the other way round."""
+    ordered = sorted(candidates, key=lambda alert: (alert.first, _weight(alert), alert.id))
+    lists = [alert for alert in ordered if alert.code in EXPLICIT and alert.role == "root"]
+    if lists:
+        return _on_the_list(lists[0], ordered)
+    best: Alert | None = None
+    for alert in ordered:
+        if best is None or (
+            _weight(alert) < _weight(best) and alert.first - best.first <= _slack(best, alert)
+        ):
+            best = alert
+    if best is not None and _weight(best) >= 4:
+        warned = [alert for alert in alerts if alert.severity == "warning" and alert.role == "root"]
+        return next((alert for alert in warned if explains(alert.code, best.code)), best)
+    return best
+
+
+def _on_the_list(explicit: Alert, ordered: Sequence[Alert]) -> Alert:
+    """A list of culprits wins; why a rank on it did not take part is told by that rank's own, older words."""
+    named = set(listed(explicit))
+    for alert in ordered:
+        if alert.first <= explicit.first and alert.code not in EXPLICIT and _weight(alert) <= 3:
+            if named and alert.rank in named:
+                return alert
+            if not named and alert.first < explicit.first - SAME_MOMENT_S and _weight(alert) <= 2:
+                return alert
+    return explicit
+
+
+def _slack(best: Alert, later: Alert) -> float:
+    """So much later may a stronger alert be told and still be the older thing."""
+    error = best.error_s + later.error_s
+    if later.code in LAUNCHER:
+        return PEERS_SOONER_S + error
+    if best.code in PEER_TROUBLE or later.kernel:
+        return KERNEL_S / 3 + error
+    return SAME_MOMENT_S + error
+
+
+def _rivals(best: Alert, candidates: Sequence[Alert]) -> tuple[Alert, ...]:
+    """Others as strong, elsewhere, in the same moment."""
+    return tuple(
+        alert
+        for alert in candidates
+        if alert.id != best.id
+        and _weight(alert) <= _weight(best)
+        and (alert.rank, alert.node) != (best.rank, best.node)
+        and alert.code != best.code
+        and abs(alert.first - best.first) <= SAME_MOMENT_S + alert.error_s + best.error_s
+    )
+
+
+def _explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
+    """Follow the known cascades back to what brought `best` about on the same place."""
+    seen = {best.id}
+    while True:
+        earlier = [
+            alert
+            for alert in alerts
+            if alert.id not in seen
+            and explains(alert.code, best.code)
+            and _same_place(alert, best)
+            and -EXPLAINED_S <= alert.first - best.first <= KERNEL_S
+        ]
+        if not earlier and best.code in EXITS:
+            earlier = [alert for alert in alerts if alert.id not in seen and _own_words(alert, best)]
+        if not earlier:
+            return best
+        best = min(earlier, key=lambda alert: (_weight(alert), alert.first))
+        seen.add(best.id)
+
+
+def _own_words(alert: Alert, ended: Alert) -> bool:
+    """What the rank that ended said itself before it did."""
+    return (
+        alert.rank is not None
+        and alert.rank == ended.rank
+        and alert.role in ("root", "first")
+        and alert.code not in TIMEOUTS
+        and alert.code not in EXITS
+        and alert.code not in PRECURSORS
+        and alert.code not in PEER_TROUBLE
+        and alert.severity in ("error", "critical")
+        and -EXPLAINED_S <= alert.first - ended.first <= SAME_MOMENT_S
+    )
+
+
+def _same_place(cause: Alert, effect: Alert) -> bool:
+    """Same rank or GPU, or something of the whole node or job that a rank there suffers from."""
+    if cause.code in SCHEDULER or effect.code in SCHEDULER:
+        return True
+    if cause.rank is not None and effect.rank is not None:
+        return cause.rank == effect.rank
+    if cause.node is None or effect.node is None:
+        return cause.rank is None
+    if cause.node != effect.node:
+        return False
+    return cause.gpu is None or effect.gpu is None or cause.gpu == effect.gpu

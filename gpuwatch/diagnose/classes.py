@@ -1,0 +1,216 @@
+"""What the judge must know of the failure classes beyond a rule's role: who suffers, what explains what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from gpuwatch.rules.rule import Rule
+
+
+class Packs(Protocol):
+    """The loaded rules, as far as the diagnosis needs them."""
+
+    @property
+    def by_id(self) -> Mapping[str, Rule]:
+        """Every rule by its id."""
+
+
+TIMEOUTS = frozenset(
+    (
+        "nccl.watchdog_timeout",
+        "deepep.timeout",
+        "gloo.op_timeout",
+        "c10d.store_wait_timeout",
+        "horovod.stall",
+    )
+)
+"""Who prints one of these waited for somebody else: a victim."""
+
+EXPLICIT = frozenset(
+    (
+        "nccl.desync_report",
+        "c10d.monitored_barrier",
+        "c10d.collective_mismatch",
+        "nccl.duplicate_gpu",
+        "nccl.ras_mismatch",
+        "c10d.init_barrier_timeout",
+    )
+)
+"""The job itself names the culprits."""
+
+NAMED_RANKS = ("culprit_ranks", "missing_ranks", "lagging_ranks")
+"""Fields that list culprits, as `3`, `3, 4` or `[3, 4]`."""
+
+EXITS: Mapping[str, int] = {
+    "rank.killed": 0,
+    "rank.segfault": 0,
+    "rank.bus_error": 0,
+    "proc.sigkill": 0,
+    "proc.segfault": 0,
+    "proc.bus_error": 0,
+    "proc.illegal_instr": 0,
+    "rank.exit_error": 0,
+    "ray.worker_died": 1,
+    "mpi.abort": 1,
+    "k8s.pod_error": 1,
+    "rank.abort": 2,
+    "proc.abort": 2,
+    "proc.sigterm": 3,
+    "slurm.tasks_terminated": 3,
+}
+"""That a process ended, not why; with how likely it only followed (1, -9, -11, -7 before -6, -15)."""
+
+LAUNCHER = frozenset(code for code in EXITS if code.startswith(("rank.", "k8s.", "ray.", "mpi."))) | {
+    "slurm.tasks_terminated",
+    "slurm.node_failure",
+    "slurm.oom_kill",
+    "ray.node_dead",
+    "node_lost",
+}
+"""Told by somebody else, some time after it happened."""
+
+PEER_TROUBLE = frozenset(
+    (
+        "nccl.system_error",
+        "nccl.internal_error",
+        "nccl.socket_connect",
+        "nccl.cuda_error",
+        "nccl.heartbeat_stuck",
+        "rdma.transport_retry",
+        "rdma.ofi_error",
+        "gloo.connect_failed",
+        "c10d.store_unreachable",
+        "elastic.rdzv_connection",
+        "elastic.rdzv_closed",
+        "nccl.remote_error",
+        "peer.connection_lost",
+        "nccl.proxy_failure",
+        "rdma.flushed",
+    )
+)
+"""Mostly how a peer's end or a broken link looks from here; the address in the line is to blame."""
+
+NODE_NAMING = frozenset(
+    (
+        "slurm.node_failure",
+        "launch.ssh_unreachable",
+        "ray.node_dead",
+        "slurm.tasks_terminated",
+        "slurm.oom_kill",
+    )
+)
+"""The line names the node that it is about; it stands in somebody else's log."""
+
+SCHEDULER = frozenset(
+    ("slurm.time_limit", "slurm.preempted", "slurm.cancelled", "slurm.kill_timeout", "launch.agent_signalled")
+)
+"""The whole job was ended on purpose: no rank is to blame."""
+
+NEW_ATTEMPT = "elastic.worker_restart"
+
+PRECURSORS = frozenset(
+    ("pcie.aer", "num.grad_nan", "num.overflow_skip", "train.mem_pressure", "host.cpu_throttle")
+)
+"""Signs before a fault; they stand in the timeline, the fault itself is the headline."""
+
+HARDWARE = frozenset(
+    ("gpu_lost", "gpu_stuck", "gpu_missing", "ecc_uncorrected", "nvlink_down", "node_lost", "recovery_action")
+)
+"""Conditions that end jobs."""
+
+_DEATH = ("rank.killed", "proc.sigkill", "slurm.tasks_terminated", "ray.worker_died", "data.loader_crash",
+          "k8s.pod_error", "rank.exit_error", "mpi.abort")  # fmt: skip
+_XID_ENDS = ("cuda.*", "nccl.cuda_error", "nccl.watchdog_cuda_fault", "nccl.heartbeat_stuck", "gpu.lost",
+             "gpu_lost", "gpu_stuck", "gpu.xid.recovery", "ecc_uncorrected", "recovery_action", "gpu_missing",
+             "launch.invalid_device", "oom.cuda_driver", "oom.cublas")  # fmt: skip
+_SLOW_STORAGE = (
+    "kernel.hung_task",
+    "data.loader_timeout",
+    "storage.io_error",
+    "storage.stale",
+    "ckpt.write_fail",
+)
+_ENDED_JOB = (*_DEATH, "launch.agent_signalled", "slurm.cancelled", "proc.*", "rank.*", "elastic.*")
+
+EXPLAINS: Mapping[str, tuple[str, ...]] = {
+    "oom.host.kernel": (*_DEATH, "oom.host.cgroup", "slurm.oom_kill", "proc.sigterm"),
+    "oom.host.cgroup": (*_DEATH, "slurm.oom_kill"),
+    "slurm.oom_kill": _DEATH,
+    "oom.ray": _DEATH,
+    "oom.host.alloc": ("data.loader_crash", "proc.abort", "rank.abort"),
+    "oom.shm": ("rank.bus_error", "proc.bus_error", "data.loader_crash", "nccl.system_error"),
+    "nccl.shm_exhausted": ("rank.bus_error", "proc.bus_error", "nccl.system_error", "oom.shm"),
+    "storage.full": ("ckpt.write_fail", "storage.io_error"),
+    "storage.quota": ("ckpt.write_fail", "storage.io_error"),
+    "storage.readonly": ("ckpt.write_fail", "storage.io_error"),
+    "storage.nfs": _SLOW_STORAGE,
+    "storage.lustre": _SLOW_STORAGE,
+    "storage.device": ("storage.io_error", "storage.readonly", "kernel.hung_task", "ckpt.write_fail"),
+    "gpu.driver_mismatch": ("cuda.no_device",),
+    "gloo.loopback_fallback": ("gloo.connect_failed", "c10d.store_unreachable"),
+    "num.grad_nan": ("num.scale_min",),
+    "rdma.port_event": ("rdma.*", "net.nic.link"),
+    "net.nic.fw": ("rdma.*", "net.nic.link"),
+    "rdma.async_fatal": ("rdma.transport_retry", "rdma.flushed"),
+    "slurm.time_limit": _ENDED_JOB,
+    "slurm.preempted": _ENDED_JOB,
+    "slurm.node_failure": ("node_lost", "ray.node_dead", "slurm.cancelled", "rank.*", "proc.*"),
+    "node_lost": ("ray.node_dead", "slurm.node_failure", "k8s.pod_error"),
+    "kernel.panic": ("node_lost", "slurm.node_failure", "ray.node_dead"),
+    "gpu.xid.fell_off": (*_XID_ENDS, "gpu.xid.gsp", "gpu.xid.driver", "pcie.aer_fatal", "pcie.aer"),
+    "gpu.xid.ecc": (*_XID_ENDS, "gpu.xid.app", "gpu.xid.nvlink", "gpu.nvswitch.sxid", "gpu.xid.remap"),
+    "gpu.xid.gsp": _XID_ENDS,
+    "gpu.xid.nvlink": (*_XID_ENDS, "cuda.nvlink", "gpu.xid.app"),
+    "gpu.xid.driver": _XID_ENDS,
+    "gpu.xid.app": ("cuda.*", "nccl.cuda_error", "nccl.watchdog_cuda_fault", "gpu.xid.recovery"),
+    "cuda.ecc": ("nccl.watchdog_cuda_fault", "nccl.cuda_error", "ecc_uncorrected"),
+    "cuda.nvlink": ("nccl.watchdog_cuda_fault", "nccl.cuda_error"),
+    "gpu.lost": ("cuda.*", "launch.invalid_device", "nccl.cuda_error"),
+    "gpu_lost": ("cuda.*", "gpu.lost", "launch.invalid_device", "nccl.cuda_error", "gpu_stuck"),
+    "oom.cuda": ("oom.cublas", "cuda.lib_fail", "nccl.cuda_oom", "nccl.cuda_error"),
+    "c10d.addr_in_use": ("c10d.store_unreachable", "elastic.*", "c10d.store_connect_retry"),
+    "nccl.duplicate_gpu": ("nccl.invalid_usage",),
+}  # fmt: skip
+"""Cause -> what it does on the same rank, GPU or node within minutes (the cascades of the taxonomy)."""
+
+
+def explains(cause: str, effect: str) -> bool:
+    """Whether a class is known to bring about another one on the same place."""
+    return any(
+        effect == each or (each.endswith("*") and effect.startswith(each[:-1]) and effect != cause)
+        for each in EXPLAINS.get(cause, ())
+    )
+
+
+XID_CLASSES: Mapping[str, frozenset[int]] = {
+    "gpu.xid.ecc": frozenset((48, 92, 94, 95, 140, 171, 172)),
+    "gpu.xid.remap": frozenset((63, 64, 93, 156, 157, 160, 161)),
+    "gpu.xid.fell_off": frozenset((79, 167)),
+    "gpu.xid.nvlink": frozenset((74, 121, 136, 137, 155, *range(144, 151))),
+    "gpu.xid.gsp": frozenset((119, 120)),
+    "gpu.xid.recovery": frozenset((154,)),
+    "gpu.xid.app": frozenset(
+        (8, 11, 13, 25, 31, 32, 39, 40, 41, 43, 45, 60, 68, 69, 70, 71, 72, 75, 76, 77, 80, 82, 83, 84, 85,
+         86, 88, 89, *range(96, 106), *range(126, 136), 139)
+    ),
+}  # fmt: skip
+"""After NVIDIA's Xid catalogue; every other code is `gpu.xid.driver`."""
+
+
+def xid_class(code: int) -> str:
+    """The class of an Xid that the driver told as an event."""
+    return next((name for name, codes in XID_CLASSES.items() if code in codes), "gpu.xid.driver")
+
+
+XID_WORDS: Mapping[int, str] = {
+    48: "double-bit memory error",
+    62: "micro-controller halted",
+    74: "NVLink error",
+    79: "fell off the bus",
+    94: "contained memory error",
+    95: "uncontained memory error",
+    119: "GPU firmware (GSP) does not answer",
+    120: "GPU firmware (GSP) crashed",
+}
+"""How the headline says the well-known ones."""

@@ -1,0 +1,55 @@
+"""Alerts from what the driver and the kernel told an agent as events."""
+
+from __future__ import annotations
+
+from gpuwatch.diagnose.alert import Alert, Proof
+from gpuwatch.diagnose.classes import Packs, xid_class
+from gpuwatch.diagnose.whereabouts import Whereabouts
+from gpuwatch.diagnose.wording import what
+from gpuwatch.wire import Event, Role
+
+FOLLOW_UPS = frozenset((45, 137, 154))
+"""Xids that mostly follow from another one."""
+
+
+def alert_of_event(
+    node: str, event: Event, packs: Packs, where: Whereabouts, offset_s: float
+) -> Alert | None:
+    """An Xid, SXid or ECC event as an alert; other events are conditions too, and told as such."""
+    fields: dict[str, str | int | float] = {}
+    role: Role = "root"
+    if event.event == "xid" and event.code is not None:
+        code, fields["xid"] = xid_class(event.code), event.code
+        role = "echo" if event.code in FOLLOW_UPS else "root"
+    elif event.event == "sxid":
+        code = "gpu.nvswitch.sxid"
+        if event.code is not None:
+            fields["sxid"] = event.code
+    elif event.event == "ecc":
+        code = "cuda.ecc"
+    else:
+        return None
+    rule = packs.by_id.get(code)
+    at = event.t - offset_s
+    place = None if event.gpu is None else where.by(node, "uuid", event.gpu)
+    gpu = where.gpu(node, event.gpu, None)
+    text = what(code, event.title, fields)
+    return Alert(
+        id=f"{event.event}:{event.code}@{node}:{event.gpu or ''}:{event.t:.3f}",
+        code=code,
+        severity=event.severity,
+        title=event.title if rule is None else rule.title,
+        text=text,
+        proof=(Proof("event", event.detail or event.title, at, node=node),),
+        role=role,
+        node=node,
+        gpu=gpu if place is None or place.gpu is None else place.gpu,
+        rank=None if place is None else place.rank,
+        rank_from=None if place is None else "process",
+        job=None if place is None else place.job,
+        first=at,
+        last=at,
+        count=event.count,
+        fields=fields,
+        kernel=True,
+    )

@@ -1,0 +1,163 @@
+"""Alerts from what the rules found in the logs: placed, on our clock, each told once."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from gpuwatch.diagnose.alert import Alert, Proof
+from gpuwatch.diagnose.classes import NODE_NAMING, Packs
+from gpuwatch.diagnose.whereabouts import Whereabouts, bus_key
+from gpuwatch.diagnose.witnesses import joined
+from gpuwatch.diagnose.wording import what
+from gpuwatch.fleet.places import Places, RankPlace
+from gpuwatch.wire import KERNEL_LOG, Finding, RankSource
+
+KERNEL_RULES = ("gpu.xid.", "gpu.nvswitch.", "pcie.", "kernel.", "amd.", "net.nic.", "oom.host.kernel")
+"""Told by the kernel or the driver, whatever file their line stands in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A finding and where it comes from."""
+
+    node: str | None
+    """The node whose agent told it; of a scan, the node that the file is of, where that is known."""
+    finding: Finding
+    offset_s: float = 0.0
+    """The node's clock minus ours."""
+    error_s: float = 0.0
+    """How far `offset_s` may be off."""
+
+
+def alerts_of(found: Iterable[Found], packs: Packs, places: Places) -> list[Alert]:
+    """One alert for each thing that happened, by time.
+
+    The same finding told again (a reconnect, a backlog read twice) is one, and so are two witnesses of one
+    thing: a line in two files, an Xid in the kernel log and by the driver.
+    """
+    where = Whereabouts(places)
+    alerts: dict[str, Alert] = {}
+    for each in found:
+        alert = alert_of(each, packs, where)
+        known = alerts.get(alert.id)
+        alerts[alert.id] = alert if known is None else retold(known, alert)
+    return joined(alerts.values())
+
+
+def alert_of(found: Found, packs: Packs, where: Whereabouts) -> Alert:
+    """One finding as an alert; `retold` puts a later word on the same thing to it."""
+    finding = found.finding
+    rule = packs.by_id.get(finding.rule)
+    title = finding.rule if rule is None else rule.title
+    at = finding.at - found.offset_s
+    last = at if finding.last_at is None else finding.last_at - found.offset_s
+    kernel = finding.file == KERNEL_LOG or finding.rule.startswith(KERNEL_RULES)
+    node, place, rank_from = _place(found, where, kernel=kernel)
+    gpu = None if place is None else place.gpu
+    if place is None and kernel:
+        gpu = _gpu_index(finding, node, where)
+    key_line = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
+    timed = finding.timed or not finding.backlog
+    proof = Proof(
+        "line",
+        key_line,
+        at,
+        timed,
+        found.node,
+        finding.file,
+        finding.offset,
+        tuple(finding.lines),
+        finding.key,
+    )
+    return Alert(
+        id=f"{finding.rule}@{found.node or ''}:{finding.file}:{finding.offset}:{_mark(key_line)}",
+        code=finding.rule,
+        severity=finding.severity,
+        title=title,
+        text=what(finding.rule, title, finding.fields),
+        proof=(proof,),
+        role=finding.role,
+        node=node,
+        gpu=gpu,
+        rank=finding.rank if place is None else place.rank,
+        rank_from=rank_from,
+        job=finding.job or (None if place is None else place.job),
+        first=at,
+        last=max(at, last),
+        timed=timed,
+        count=finding.count,
+        fields=finding.fields,
+        state="resolved" if finding.closed else "firing",
+        error_s=found.error_s,
+        kernel=kernel,
+    )
+
+
+def _mark(text: str) -> str:
+    """So that a file that was truncated and written anew does not tell the old thing again."""
+    return f"{zlib.crc32(text.encode()):08x}"
+
+
+def retold(known: Alert, alert: Alert) -> Alert:
+    """The same finding told twice: the newer word, with the better of the two times."""
+    better = known if (known.timed, -known.first) > (alert.timed, -alert.first) else alert
+    return structs.replace(
+        alert,
+        first=better.first,
+        last=max(known.last, alert.last),
+        timed=better.timed,
+        proof=better.proof,
+        count=max(known.count, alert.count),
+        rank=alert.rank if alert.rank is not None else known.rank,
+    )
+
+
+def _place(
+    found: Found, where: Whereabouts, *, kernel: bool
+) -> tuple[str | None, RankPlace | None, RankSource | None]:
+    """Node, rank's place and how the rank is known."""
+    finding = found.finding
+    node = found.node
+    if finding.host is not None:
+        node = where.named(finding.host) or finding.host
+    blamed = finding.fields.get("node") if finding.rule in NODE_NAMING else None
+    if blamed is not None:
+        return where.named(blamed) or str(blamed), None, None
+    place, known = _rank_place(finding, node, where, kernel=kernel)
+    if place is not None:
+        return place.node or node, place, known
+    return node, None, finding.rank_from
+
+
+def _rank_place(
+    finding: Finding, node: str | None, where: Whereabouts, *, kernel: bool
+) -> tuple[RankPlace | None, RankSource | None]:
+    job, fields = finding.job, finding.fields
+    if finding.rank is not None:
+        place = where.of(finding.rank, job)
+        return place or RankPlace(finding.rank, node or "", job), finding.rank_from
+    if finding.gpu is not None:
+        return where.by(node, "uuid", finding.gpu, job), "process"
+    bus = fields.get("pci") or fields.get("bus_id")
+    if bus is not None and kernel:
+        return where.by(node, "bus", bus_key(str(bus)), job), "process"
+    for pid in (finding.pid if kernel else None, fields.get("pid"), finding.pid):
+        place = None if pid is None else where.by(node, "pid", pid, job)
+        if place is not None:
+            return place, "process"
+    if kernel:
+        return None, None
+    local = finding.local_rank if finding.local_rank is not None else fields.get("local_rank")
+    if local is not None:
+        return where.by(node, "local", local, job), "path"
+    return where.of_file(finding.file, job), "path"
+
+
+def _gpu_index(finding: Finding, node: str | None, where: Whereabouts) -> int | None:
+    """The GPU that a kernel line names, where no rank uses it."""
+    address = finding.fields.get("pci") or finding.fields.get("bus_id")
+    return where.gpu(node, finding.gpu, None if address is None else str(address))

@@ -1,0 +1,155 @@
+"""Which alerts belong together: those of one job, one attempt and one stretch of time."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gpuwatch.diagnose.alert import Alert
+from gpuwatch.diagnose.classes import NEW_ATTEMPT, PRECURSORS
+from gpuwatch.diagnose.moments import batches, bounds, onset, sure
+from gpuwatch.diagnose.whereabouts import Whereabouts
+
+GAP_S = 120.0
+"""Longer than any step of a cascade takes (fabric retries 30 s, launchers' kill wait 30 to 60 s)."""
+ATTEMPT_S = 60.0
+"""Agents of different nodes notice the end of one attempt within this."""
+LATE_S = 5.0
+"""What an ended attempt may still print."""
+QUIET_ALONE = frozenset(("c10d.store_lost", "proc.sigterm", "launch.siblings_killed", "peer.connection_lost"))
+"""What also stands at the end of a clean run: with nothing else no incident."""
+
+
+@dataclass
+class Group:
+    """Alerts of one incident, by time."""
+
+    job: str | None
+    alerts: list[Alert] = field(default_factory=list)
+    begin: float = 0.0
+    end: float = 0.0
+
+    def add(self, alert: Alert) -> None:
+        """Take one in, and the time from its onset to its print."""
+        began = onset(alert)
+        self.begin = min(self.begin, began) if self.alerts else began
+        self.end = max(self.end, alert.first) if self.alerts else alert.first
+        self.alerts.append(alert)
+
+
+def groups(alerts: Sequence[Alert], where: Whereabouts) -> list[Group]:
+    """Every group that is worth an incident, by its begin."""
+    partners = [alert for alert in alerts if _joins(alert)]
+    limits = bounds(partners)
+    by_job: dict[object, list[Alert]] = defaultdict(list)
+    homeless: list[Alert] = []
+    jobs = {job for alert in partners if (job := _job(alert, where)) is not None}
+    for alert in partners:
+        job = _job(alert, where)
+        if job is not None:
+            by_job[job].append(alert)
+        elif len(jobs) == 1 and _may_be_of(alert, next(iter(jobs)), where):
+            by_job[next(iter(jobs))].append(alert)
+        else:
+            homeless.append(alert)
+    found: list[Group] = []
+    for job_name, members in by_job.items():
+        found += _in_time(str(job_name), members, limits)
+    found += _without_job(_adopted(homeless, found, where), limits)
+    return sorted((group for group in found if _worth_it(group, where)), key=lambda group: group.begin)
+
+
+def _joins(alert: Alert) -> bool:
+    return alert.severity != "info" or alert.role in ("echo", "hint")
+
+
+def _worth_it(group: Group, where: Whereabouts) -> bool:
+    """Something failed: errors, not only warnings, hints and what a clean end prints too."""
+    return any(
+        alert.severity in ("error", "critical")
+        and alert.role != "hint"
+        and alert.code not in PRECURSORS
+        and alert.code not in QUIET_ALONE
+        and (alert.code != "node_lost" or len(group.alerts) > 1 or bool(where.on(alert.node)))
+        for alert in group.alerts
+    )
+
+
+def _job(alert: Alert, where: Whereabouts) -> str | None:
+    """The job that an alert is of: named, or the only one on its rank, GPU or node."""
+    if alert.job is not None:
+        return alert.job
+    if alert.rank is not None and not alert.kernel:
+        place = where.of(alert.rank)
+        return None if place is None else place.job
+    jobs = {
+        place.job for place in where.on(alert.node) if alert.gpu is None or place.gpu in (None, alert.gpu)
+    }
+    return next(iter(jobs)) if len(jobs) == 1 else None
+
+
+def _may_be_of(alert: Alert, job: str, where: Whereabouts) -> bool:
+    """Whether an alert without a job can be of the only one that is known."""
+    if alert.node is None or alert.rank is not None:
+        return True
+    nodes = {place.node for place in where.places.ranks if place.job == job}
+    whole = len(where.world(job)) <= sum(1 for place in where.places.ranks if place.job == job)
+    return alert.node in nodes or not nodes or not whole
+
+
+def _in_time(job: str | None, alerts: Sequence[Alert], limits: dict[str, tuple[float, float]]) -> list[Group]:
+    """Split where nothing happened for `GAP_S`, and where a new attempt of the job began."""
+    ends = batches((alert.first for alert in alerts if alert.code == NEW_ATTEMPT), ATTEMPT_S)
+
+    def attempt(alert: Alert) -> int:
+        return bisect_left(ends, onset(alert) - LATE_S)
+
+    certain = [alert for alert in alerts if sure(limits[alert.id])]
+    found: list[Group] = []
+    open_by_attempt: dict[int, Group] = {}
+    for alert in sorted(certain, key=lambda each: (onset(each), each.id)):
+        number = attempt(alert)
+        group = open_by_attempt.get(number)
+        if group is None or onset(alert) > group.end + GAP_S:
+            group = Group(job)
+            open_by_attempt[number] = group
+            found.append(group)
+        group.add(alert)
+    for alert in (each for each in alerts if not sure(limits[each.id])):
+        low, high = limits[alert.id]
+        fitting = [group for group in found if group.begin <= high + GAP_S and group.end >= low - GAP_S]
+        if fitting:
+            fitting[-1].alerts.append(alert)
+        else:
+            found.append(Group(job, [alert], high, high))
+    return found
+
+
+def _adopted(homeless: list[Alert], found: list[Group], where: Whereabouts) -> list[Alert]:
+    """Alerts of a node that several jobs use go to the one that failed at that time; the rest comes back."""
+    left = []
+    for alert in homeless:
+        began = onset(alert)
+        jobs = {place.job for place in where.on(alert.node)}
+        near = [
+            group
+            for group in found
+            if group.job in jobs and group.begin - GAP_S <= began <= group.end + GAP_S
+        ]
+        if near:
+            min(near, key=lambda group: abs(group.begin - began)).alerts.append(alert)
+        else:
+            left.append(alert)
+    return left
+
+
+def _without_job(alerts: list[Alert], limits: dict[str, tuple[float, float]]) -> list[Group]:
+    """No job known: by time where ranks speak, else node by node."""
+    if any(alert.rank is not None and not alert.kernel for alert in alerts):
+        return _in_time(None, alerts, limits)
+    by_node: dict[str | None, list[Alert]] = defaultdict(list)
+    for alert in alerts:
+        by_node[alert.node].append(alert)
+    return [group for members in by_node.values() for group in _in_time(None, members, limits)]

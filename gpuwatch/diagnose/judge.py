@@ -1,0 +1,217 @@
+"""From alerts to incidents: one true sentence for each, its evidence, how sure it is and what to do. Pure."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from msgspec import structs
+
+from gpuwatch.diagnose import sentence
+from gpuwatch.diagnose.alert import Alert
+from gpuwatch.diagnose.cause import Verdict, verdict
+from gpuwatch.diagnose.classes import EXITS, PEER_TROUBLE, SCHEDULER, Packs
+from gpuwatch.diagnose.condition import ORDER
+from gpuwatch.diagnose.grouping import Group, groups
+from gpuwatch.diagnose.incident import UNKNOWN, Confidence, Incident
+from gpuwatch.diagnose.playbook import playbook, settle
+from gpuwatch.diagnose.suspects import FEW, Hang, blamed_nodes, hang
+from gpuwatch.diagnose.timeline import timeline
+from gpuwatch.diagnose.whereabouts import Whereabouts
+from gpuwatch.fleet.places import Places
+
+LEVELS: tuple[Confidence, ...] = ("low", "medium", "high")
+
+
+@dataclass(frozen=True)
+class Blame:
+    """Who is to blame, as far as anything tells."""
+
+    rank: int | None = None
+    node: str | None = None
+    gpu: int | None = None
+    level: Confidence = "low"
+    because: str = ""
+    votes: int = 0
+    """Ranks whose lines name this node's address."""
+
+
+def incidents(alerts: Iterable[Alert], places: Places, packs: Packs, now: float) -> list[Incident]:
+    """Every incident that the alerts tell of, numbered in the order of their first causes.
+
+    Args:
+        alerts: As `alerts_of` and the conditions give them, on one clock.
+        places: Where the ranks run, as far as is known.
+        packs: The rules, for their playbooks.
+        now: Unix seconds; decides only whether a date stands in a sentence.
+    """
+    where = Whereabouts(places)
+    found = [_incident(group, where, packs, now) for group in groups(list(alerts), where)]
+    found.sort(key=lambda incident: (incident.first, incident.id))
+    return [structs.replace(incident, number=number) for number, incident in enumerate(found, 1)]
+
+
+def _incident(group: Group, where: Whereabouts, packs: Packs, now: float) -> Incident:
+    alerts = sorted(group.alerts, key=lambda alert: (alert.first, alert.id))
+    job = group.job or next((alert.job for alert in alerts if alert.job), None)
+    found, stuck = verdict(alerts), hang(alerts, where, job)
+    blame = _blame(found, stuck, alerts, where, job)
+    cause = found.cause
+    if cause is not None:
+        alerts = [cause, *(alert for alert in alerts if alert.id != cause.id)]
+    code = UNKNOWN if cause is None else cause.code
+    first = _first_moment(cause, stuck, alerts)
+    told = sentence.Told(
+        cause, blame.rank, blame.node, blame.gpu, stuck, tuple(alerts), found.named, blame.votes
+    )
+    ids = min(alerts, key=lambda alert: (alert.first, alert.id)).id
+    explain, do, links = playbook(code, packs, blame.node, blame.gpu, blame.rank)
+    firing = [alert for alert in alerts if alert.state == "firing" and not alert.acknowledged]
+    return Incident(
+        id=f"{job or 'nodes'}-{zlib.crc32(ids.encode()):08x}",
+        number=0,
+        sentence=sentence.sentence(told, where, now),
+        code=code,
+        severity=min((alert.severity for alert in alerts), key=ORDER.index),
+        first=first,
+        last=max(alert.last for alert in alerts),
+        rank=blame.rank,
+        node=blame.node,
+        gpu=blame.gpu,
+        job=job,
+        confidence=blame.level,
+        because=blame.because,
+        settle=settle(code, blame.level, blame.rank, blame.node, blame.gpu, stuck, job, where),
+        cause=cause,
+        alerts=tuple(alerts),
+        followers=sentence.followers(told, where),
+        silent=stuck.silent if stuck is not None else (),
+        timeline=timeline(alerts, stuck),
+        explain=explain,
+        do=do,
+        links=links,
+        over=not firing,
+        acknowledged=all(alert.acknowledged for alert in alerts),
+    )
+
+
+def _first_moment(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Alert]) -> float:
+    if cause is not None:
+        return cause.first
+    return stuck.began if stuck is not None else min(alert.first for alert in alerts)
+
+
+def _blame(
+    found: Verdict, stuck: Hang | None, alerts: Sequence[Alert], where: Whereabouts, job: str | None
+) -> Blame:
+    if found.cause is None:
+        return _suspected(stuck, alerts, where, job)
+    cause = found.cause
+    if cause.code in PEER_TROUBLE:
+        blame = _by_address(cause, stuck, alerts, where, job)
+    else:
+        level, because = _certainty(found)
+        blame = Blame(cause.rank, cause.node, cause.gpu, level, because)
+        if found.named:
+            blame = replace(_at(found.named[0], where, job), level=level, because=because)
+        elif cause.rank is None and cause.node is not None and cause.code not in SCHEDULER:
+            blame = _rank_of_node(blame, stuck, alerts, where)
+    for doubt in found.doubts:
+        lower = LEVELS[max(0, LEVELS.index(blame.level) - 1)]
+        blame = replace(blame, level=lower, because=f"{blame.because}; but {doubt}")
+    return blame
+
+
+def _certainty(found: Verdict) -> tuple[Confidence, str]:
+    cause = found.cause
+    if cause is None:
+        return "low", ""
+    if found.named:
+        return "high", "the job itself names the ranks"
+    if cause.kernel:
+        return "high", "the kernel or the driver says so"
+    if cause.code in EXITS:
+        if EXITS[cause.code] >= 2:
+            return "low", "an abort mostly follows from something else that nothing tells of"
+        return "medium", "known is only how the process ended, not why"
+    if cause.role == "first":
+        return (
+            "medium",
+            "nothing older explains it, but it may itself follow from something that was not logged",
+        )
+    return "high", "a cause by itself, and older than what the others say"
+
+
+def _at(rank: int, where: Whereabouts, job: str | None) -> Blame:
+    place = where.of(rank, job)
+    return Blame(rank) if place is None else Blame(rank, place.node, place.gpu)
+
+
+def _rank_of_node(blame: Blame, stuck: Hang | None, alerts: Sequence[Alert], where: Whereabouts) -> Blame:
+    """A fault of a node or GPU: the rank there that ended or fell silent, if it is only one."""
+    there = {place.rank: place for place in where.on(blame.node) if blame.gpu in (None, place.gpu)}
+    ended = {alert.rank for alert in alerts if alert.code in EXITS and EXITS[alert.code] < 2} & set(there)
+    silent = set(there) & set(stuck.suspects if stuck is not None else ())
+    for few in (ended, silent, set(there) if blame.gpu is not None else set()):
+        if len(few) == 1:
+            place = there[next(iter(few))]  # type: ignore[index]
+            return replace(blame, rank=place.rank, gpu=place.gpu if place.gpu is not None else blame.gpu)
+    return blame
+
+
+def _by_address(
+    cause: Alert, stuck: Hang | None, alerts: Sequence[Alert], where: Whereabouts, job: str | None
+) -> Blame:
+    """Lines that name an address blame the node behind it, not who prints them."""
+    votes = blamed_nodes([alert for alert in alerts if alert.code in PEER_TROUBLE], where)
+    if votes and (len(votes) == 1 or votes[0][1] > votes[1][1]):
+        node, count = votes[0]
+        because = f"{count} of the others name its address; the node itself, or the link to it"
+        there = [place.rank for place in where.on(node)]
+        suspects = [rank for rank in (stuck.suspects if stuck is not None else ()) if rank in there]
+        rank = suspects[0] if len(suspects) == 1 else there[0] if len(there) == 1 else None
+        gpu = None if rank is None else _at(rank, where, job).gpu
+        return Blame(rank, node, gpu, "medium" if count > 1 else "low", because, count)
+    if stuck is not None and len(stuck.suspects) == 1:
+        blame = _at(stuck.suspects[0], where, job)
+        return replace(blame, level="medium", because="the only rank that did not take part")
+    same = {alert.rank for alert in alerts if alert.code == cause.code}
+    if len(same) > FEW:
+        return Blame(
+            level="low", because=f"{len(same)} ranks say the same, none of them is the first by much"
+        )
+    because = "mostly how the end of a peer or a broken link looks from here"
+    return Blame(cause.rank, cause.node, cause.gpu, "low", because)
+
+
+def _suspected(stuck: Hang | None, alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> Blame:
+    """No cause in the logs: the one rank or node that did not take part."""
+    if stuck is None:
+        votes = blamed_nodes(alerts, where)
+        if votes and (len(votes) == 1 or votes[0][1] > votes[1][1]):
+            return Blame(node=votes[0][0], because="the others' lines name its address", votes=votes[0][1])
+        return Blame(because="only ranks that follow say anything")
+    suspects = stuck.suspects
+    if len(suspects) == 1:
+        rank = suspects[0]
+        blame = _at(rank, where, job)
+        reported = len(stuck.victims)
+        place = where.of(rank, job)
+        unread = "" if place is None or place.logs or not where.reads_logs else "; no log of it is read"
+        level: Confidence = (
+            "medium" if reported >= 3 and reported + 1 >= len(stuck.world) and not unread else "low"
+        )
+        return replace(
+            blame, level=level, because=f"the only rank of {len(stuck.world)} that did not take part{unread}"
+        )
+    nodes = {place.node for rank in suspects if (place := where.of(rank, job)) is not None}
+    if suspects and len(nodes) == 1:
+        return Blame(node=nodes.pop(), because=f"{len(suspects)} ranks did not take part, all on this node")
+    if suspects:
+        return Blame(
+            because=f"{len(suspects)} ranks said nothing, which may also mean that their logs are not read"
+        )
+    return Blame(
+        because="every rank entered the collective: a link or a GPU, or a rank whose log is not read"
+    )

@@ -1,0 +1,85 @@
+"""When things happened, and how surely: the start of a hang, and bounds for lines that carry no time."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from gpuwatch.diagnose.alert import Alert
+from gpuwatch.diagnose.classes import TIMEOUTS
+from gpuwatch.diagnose.wording import milliseconds
+
+WAITED = TIMEOUTS | {
+    "nccl.watchdog_teardown",
+    "nccl.comm_aborted",
+    "nccl.desync_report",
+    "nccl.heartbeat_stuck",
+}
+"""Printed after a wait that the line itself states."""
+SURE_S = 60.0
+"""A line between two timed lines of its file that are closer than this is as good as timed."""
+
+
+def onset(alert: Alert) -> float:
+    """When it began: of a timeout the print time minus how long the operation ran."""
+    if alert.code not in WAITED:
+        return alert.first
+    waited = milliseconds(alert.fields, "ran_ms", "timeout_ms")
+    for name in ("stuck_s", "timeout_s"):
+        seconds = alert.fields.get(name)
+        if waited is None and isinstance(seconds, int | float):
+            waited = float(seconds)
+    return alert.first - (waited or 0.0)
+
+
+def bounds(alerts: Sequence[Alert]) -> dict[str, tuple[float, float]]:
+    """Alert's id -> the earliest and the latest moment at which it can have happened.
+
+    Lines of one file stand in the order in which they were written, so that the timed ones around an untimed
+    one bound it.
+    """
+    by_file: dict[tuple[str | None, str | None], list[Alert]] = defaultdict(list)
+    for alert in alerts:
+        if alert.proof[0].offset is not None:
+            by_file[alert.proof[0].node, alert.proof[0].file].append(alert)
+    found = {alert.id: (alert.first, alert.first) for alert in alerts if alert.timed}
+    for alert in alerts:
+        if not alert.timed:
+            found[alert.id] = (-math.inf, alert.first)
+    for lines in by_file.values():
+        if any(not each.timed for each in lines):
+            _bound_file(sorted(lines, key=lambda each: each.proof[0].offset or 0), found)
+    return found
+
+
+def _bound_file(lines: list[Alert], found: dict[str, tuple[float, float]]) -> None:
+    low = -math.inf
+    for each in lines:
+        if each.timed:
+            low = each.first
+        else:
+            found[each.id] = (low, found[each.id][1])
+    high = math.inf
+    for each in reversed(lines):
+        if each.timed:
+            high = each.first
+        else:
+            low, own = found[each.id]
+            found[each.id] = (min(low, high), min(own, high))
+
+
+def sure(bound: tuple[float, float]) -> bool:
+    """Whether a moment is known well enough to decide an order."""
+    return bound[1] - bound[0] <= SURE_S
+
+
+def batches(moments: Iterable[float], within_s: float) -> list[float]:
+    """The last moment of every run of moments that follow each other within so many seconds."""
+    ends: list[float] = []
+    for moment in sorted(moments):
+        if ends and moment - ends[-1] <= within_s:
+            ends[-1] = moment
+        else:
+            ends.append(moment)
+    return ends

@@ -1,0 +1,75 @@
+"""What to do about an incident: the rule's playbook with the place filled in, and what settles a doubt."""
+
+from __future__ import annotations
+
+from gpuwatch.diagnose.classes import EXITS, PEER_TROUBLE, Packs
+from gpuwatch.diagnose.incident import UNKNOWN, Confidence
+from gpuwatch.diagnose.remedies import REMEDIES
+from gpuwatch.diagnose.suspects import Hang
+from gpuwatch.diagnose.whereabouts import Whereabouts
+
+UNKNOWN_EXPLAIN = (
+    "Every line is about the consequences; what came first was not logged, or its log is not read. "
+    "Where ranks waited for one that never came it is mostly slow storage or a starved data loader, rank 0 "
+    "in a long checkpoint or evaluation, a branch that only some ranks take, or a GPU stuck in the driver."
+)
+UNKNOWN_DO = (
+    "Read the ends of the logs of rank 0 and of the ranks that said nothing, and their stacks.",
+    "Read the nodes' kernel logs and the scheduler's record of the job, around the start of the hang.",
+    "Only when the suspect was busy with something legitimate: raise the timeout of that process group.",
+)
+
+
+def filled(text: str, values: dict[str, object]) -> str:
+    """`{node}`, `{gpu}`, `{rank}`, `{job}` and `{pid}` filled in; what is not known becomes `<node>`."""
+    for name in ("node", "gpu", "rank", "job", "pid"):
+        value = values.get(name)
+        text = text.replace("{" + name + "}", f"<{name}>" if value is None else str(value))
+    return text
+
+
+def playbook(
+    code: str, packs: Packs, node: str | None, gpu: int | None, rank: int | None
+) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """Explanation, steps and links of a class."""
+    values: dict[str, object] = {"node": node, "gpu": gpu, "rank": rank}
+    rule = packs.by_id.get(code)
+    if rule is not None:
+        return filled(rule.explain, values), tuple(filled(step, values) for step in rule.do), rule.links
+    if code == UNKNOWN:
+        return UNKNOWN_EXPLAIN, UNKNOWN_DO, ()
+    remedy = REMEDIES.get(code)
+    return "", (remedy,) if remedy else (), ()
+
+
+def settle(
+    code: str,
+    level: Confidence,
+    rank: int | None,
+    node: str | None,
+    gpu: int | None,
+    stuck: Hang | None,
+    job: str | None,
+    where: Whereabouts,
+) -> tuple[str, ...]:
+    """What would settle the doubt; nothing where there is none."""
+    if level == "high":
+        return ()
+    place = None if rank is None else where.of(rank, job)
+    values: dict[str, object] = {"node": node, "gpu": gpu, "rank": rank, "job": job}
+    values["pid"] = None if place is None else place.pid
+    steps: list[str] = []
+    if code in EXITS:
+        steps.append("ssh {node} \"dmesg -T | grep -iE 'out of memory|oom|xid|segfault'\"")
+        if job is not None:
+            steps.append("sacct -j {job} --format=JobID,State,ExitCode,MaxRSS,NodeList")
+    elif code in PEER_TROUBLE:
+        steps.append('ssh {node} "uptime; ibstat; dmesg -T | tail -50"')
+    elif code == UNKNOWN and stuck is not None and stuck.suspects:
+        steps.append("ssh {node} py-spy dump --pid {pid}")
+        steps.append('ssh {node} "nvidia-smi -i {gpu} -q -d UTILIZATION,POWER,ECC; dmesg -T | tail -50"')
+    elif code == UNKNOWN:
+        steps.append("run again with TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and collect the dumps of all ranks")
+    if not steps:
+        steps.append("the log lines of all ranks around that second")
+    return tuple(filled(step, values) for step in steps)

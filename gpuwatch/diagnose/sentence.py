@@ -1,0 +1,168 @@
+"""The one sentence of an incident: who failed first, how, when, and how many only follow."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from gpuwatch.diagnose.alert import Alert
+from gpuwatch.diagnose.classes import EXITS, LAUNCHER, PEER_TROUBLE, SCHEDULER, TIMEOUTS
+from gpuwatch.diagnose.suspects import FEW, Hang
+from gpuwatch.diagnose.whereabouts import Whereabouts
+from gpuwatch.diagnose.wording import clock, collective, place, plural, ranges
+
+BROKEN = PEER_TROUBLE | {"nccl.remote_error", "peer.connection_lost", "rdma.flushed", "nccl.proxy_failure"}
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a sentence is made of."""
+
+    cause: Alert | None
+    rank: int | None
+    node: str | None
+    gpu: int | None
+    hang: Hang | None
+    alerts: tuple[Alert, ...]
+    named: tuple[int, ...] = ()
+    votes: int = 0
+
+
+def sentence(told: Told, where: Whereabouts, now: float) -> str:
+    """As `rank 17 (gpu-003 GPU 1) Xid 79 fell off the bus 12:03:11; 63 ranks then timed out in ...`."""
+    if told.cause is None:
+        return _unknown(told, now)
+    head = _head(told, told.cause, where, now)
+    tail = _tail(told, where)
+    return f"{head}; {tail}" if tail else head
+
+
+def followers(told: Told, where: Whereabouts) -> int:
+    """Ranks that only follow, each counted once; nodes where no rank is known."""
+    ranks = _following(told, where)
+    if ranks or any(alert.rank is not None for alert in told.alerts):
+        return len(ranks)
+    return len({alert.node for alert in told.alerts if alert.node is not None} - {told.node})
+
+
+def _following(told: Told, where: Whereabouts) -> set[int]:
+    blamed = set(told.named) | ({told.rank} if told.rank is not None else set())
+    cause = told.cause
+    if told.rank is None and told.node is not None:
+        gone = cause is not None and cause.code in ("node_lost", "slurm.node_failure", "ray.node_dead")
+        blamed |= {each.rank for each in where.on(told.node)} if gone or cause is None else set()
+    if cause is None and told.hang is not None:
+        blamed |= set(told.hang.suspects[:FEW])
+    suffering = {
+        alert.rank
+        for alert in told.alerts
+        if alert.rank is not None and alert.role != "hint" and alert is not cause
+    }
+    return suffering - blamed
+
+
+def _head(told: Told, cause: Alert, where: Whereabouts, now: float) -> str:
+    at = clock(cause.first, now) if cause.timed else f"before {clock(cause.first, now)}"
+    who = place(told.rank, told.node, told.gpu)
+    if cause.code in SCHEDULER:
+        who = f"job {cause.job or cause.fields['job']}" if cause.job or cause.fields.get("job") else ""
+    if cause.code == "node_lost":
+        lost = [each.rank for each in where.on(told.node)]
+        ranks = f" with {'rank' if len(lost) == 1 else 'ranks'} {ranges(lost)}" if lost else ""
+        return f"{told.node}{ranks} {cause.text} {at}"
+    if told.named and len(told.named) > 1:
+        who = f"ranks {ranges(told.named)}"
+    pair = cause.fields.get("peer_rank")
+    if pair is not None and not told.named and cause.rank is not None:
+        who = f"{who} and rank {pair}"
+    if cause.code in PEER_TROUBLE:
+        return _broken(told, cause, who, at)
+    if not who:
+        return f"{cause.text[:1].upper()}{cause.text[1:]} {at}"
+    return f"{who} {cause.text} {at}" if cause.text.startswith("Xid ") else f"{who}: {cause.text} {at}"
+
+
+def _broken(told: Told, cause: Alert, who: str, at: str) -> str:
+    """Broken connections: the sentence is about whom they lead to, and says who noticed."""
+    if told.votes and who:
+        verb = "says" if told.votes == 1 else "say"
+        return f"{who} or the link to it: {plural(told.votes, 'rank')} {verb} {cause.text} {at}"
+    same = {alert.rank for alert in told.alerts if alert.code == cause.code and alert.rank is not None}
+    if told.rank != cause.rank and who:
+        others = plural(len(same), "rank")
+        return f"{who} is the only one that did not take part; {others} had: {cause.text} {at}"
+    if len(same) > 1:
+        first = place(cause.rank, cause.node, cause.gpu)
+        return f"{plural(len(same), 'rank')}, the first of them {first}: {cause.text} {at}"
+    return f"{who}: {cause.text} {at}" if who else f"{cause.text[:1].upper()}{cause.text[1:]} {at}"
+
+
+def _tail(told: Told, where: Whereabouts) -> str:
+    """What the others did then."""
+    ranks = _following(told, where)
+    if not ranks:
+        return ""
+    waited = {alert.rank for alert in told.alerts if alert.code in TIMEOUTS and alert.rank in ranks}
+    if waited:
+        spots = Counter(
+            collective(alert.fields)
+            for alert in told.alerts
+            if alert.code in TIMEOUTS and alert.rank in ranks and collective(alert.fields)
+        )
+        where_text = f" in {spots.most_common(1)[0][0]}" if spots else ""
+        return f"{plural(len(waited), 'rank')} then timed out{where_text}"
+    lost = {alert.rank for alert in told.alerts if alert.code in BROKEN and alert.rank in ranks}
+    if lost and len(lost) * 2 >= len(ranks):
+        whose = "its connection" if len(lost) == 1 else "their connections"
+        return f"{plural(len(lost), 'rank')} then lost {whose}"
+    ended = {
+        alert.rank
+        for alert in told.alerts
+        if (alert.code in EXITS or alert.code in LAUNCHER) and alert.rank in ranks
+    }
+    if ended and len(ended) * 2 >= len(ranks):
+        return f"{plural(len(ended), 'rank')} then ended"
+    same = {
+        a.rank
+        for a in told.alerts
+        if told.cause is not None and a.code == told.cause.code and a.rank in ranks
+    }
+    if same == ranks:
+        return f"{plural(len(same), 'more rank')} {'says' if len(same) == 1 else 'say'} the same"
+    return f"{plural(len(ranks), 'rank')} then followed"
+
+
+def _unknown(told: Told, now: float) -> str:
+    """Honest: what the victims say, and who may have kept them waiting."""
+    stuck = told.hang
+    if stuck is None:
+        ranks = {alert.rank for alert in told.alerts if alert.rank is not None and alert.role != "hint"}
+        first = min(told.alerts, key=lambda alert: alert.first)
+        count = plural(len(ranks), "rank") if ranks else place(None, first.node, first.gpu) or "the job"
+        text = f"unknown cause: {count}: {first.text} {clock(first.first, now)}"
+        return f"{text}; their lines name {told.node}" if told.votes and told.node else text
+    waited, world = len(stuck.victims), len(stuck.world)
+    spot = f" in {stuck.where}" if stuck.where else ""
+    since = clock(stuck.began, now)
+    count = (
+        f"{waited} of {plural(world, 'rank')}"
+        if world >= waited and world
+        else plural(max(1, waited), "rank")
+    )
+    head = f"unknown cause: {count} timed out{spot} from {since}"
+    suspects = stuck.suspects
+    if not suspects:
+        return f"{head}: all that are known entered it, so look at the fabric and the GPUs"
+    if len(suspects) == 1:
+        who = place(told.rank if told.rank is not None else suspects[0], told.node, told.gpu)
+        return f"{head}; {who} {_why(stuck)}: the likely one"
+    who = f"ranks {ranges(suspects)}" + (f" (all on {told.node})" if told.node else "")
+    return f"{head}; {who} {_why(stuck)}" + (": the likely ones" if len(suspects) <= FEW or told.node else "")
+
+
+def _why(stuck: Hang) -> str:
+    if stuck.left_out:
+        return "had ended before the launcher ended the others"
+    if stuck.odd:
+        return f"{'was' if len(stuck.odd) == 1 else 'were'} in {stuck.odd_where or 'none'} instead"
+    return "said nothing"

@@ -1,0 +1,51 @@
+"""The timeline of an incident: equal things that happened to several ranks close together are one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpuwatch.diagnose.alert import Alert
+from gpuwatch.diagnose.incident import Moment
+from gpuwatch.diagnose.suspects import Hang
+from gpuwatch.diagnose.wording import collective
+
+FOLD_S = 60.0
+"""Watchdogs of one hang fire within this, whatever the clocks say."""
+
+
+def timeline(alerts: Iterable[Alert], hang: Hang | None) -> tuple[Moment, ...]:
+    """Moments by time; the start of a hang is one of its own, long before anybody prints anything."""
+    folded: dict[tuple[object, ...], list[list[Alert]]] = {}
+    for alert in sorted(alerts, key=lambda each: (each.first, each.id)):
+        runs = folded.setdefault((alert.code, alert.role, collective(alert.fields), _sole(alert)), [])
+        if runs and alert.first - runs[-1][-1].first <= FOLD_S:
+            runs[-1].append(alert)
+        else:
+            runs.append([alert])
+    moments = [_moment(run) for runs in folded.values() for run in runs]
+    if hang is not None and hang.began < hang.printed:
+        where = hang.where or "a collective"
+        text = f"{where} entered by {len(hang.victims) or 'some'} ranks; it did not end"
+        moments.append(Moment(hang.began, hang.began, text, "hint", "hang", ranks=hang.victims))
+    return tuple(sorted(moments, key=lambda moment: (moment.at, moment.code)))
+
+
+def _sole(alert: Alert) -> str | None:
+    """Things of a GPU or node stand alone; those of ranks fold over nodes."""
+    return f"{alert.node} {alert.gpu}" if alert.kernel or alert.rank is None else None
+
+
+def _moment(run: list[Alert]) -> Moment:
+    ranks = tuple(sorted({alert.rank for alert in run if alert.rank is not None}))
+    nodes = {alert.node for alert in run}
+    return Moment(
+        at=run[0].first,
+        until=max(alert.last for alert in run),
+        what=run[0].text,
+        role=run[0].role,
+        code=run[0].code,
+        node=run[0].node if len(nodes) == 1 else None,
+        ranks=ranks,
+        count=max(len(ranks), sum(alert.count for alert in run)) if len(run) > 1 else run[0].count,
+        alert=run[0].id,
+    )

@@ -1,0 +1,102 @@
+"""Where a thing happened: rank, process, GPU address or host name to rank, GPU and node, looked up fast."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from gpuwatch.fleet.places import Places, RankPlace
+
+
+class Whereabouts:
+    """An index over `Places`; the places do not change under it."""
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self._rank: dict[int, list[RankPlace]] = defaultdict(list)
+        self._node: dict[str, list[RankPlace]] = defaultdict(list)
+        self._key: dict[tuple[str, str, object], list[RankPlace]] = defaultdict(list)
+        self._file: dict[str, list[RankPlace]] = defaultdict(list)
+        self.sizes: dict[str | None, int] = {}
+        """Job -> its world size, as far as its ranks say."""
+        for place in places.ranks:
+            self._add(place)
+        self._gpus = {
+            (node, name if name.startswith(("GPU-", "MIG-")) else bus_key(name)): index
+            for (node, name), index in places.gpus.items()
+        }
+
+    def _add(self, place: RankPlace) -> None:
+        self._rank[place.rank].append(place)
+        self._node[place.node].append(place)
+        bus = None if place.bus_id is None else bus_key(place.bus_id)
+        named = (
+            ("gpu", place.gpu),
+            ("uuid", place.gpu_uuid),
+            ("bus", bus),
+            ("pid", place.pid),
+            ("local", place.local_rank),
+        )
+        for kind, value in named:
+            if value is not None:
+                self._key[place.node, kind, value].append(place)
+        for file in place.logs:
+            self._file[file].append(place)
+        if place.world_size is not None:
+            self.sizes[place.job] = max(self.sizes.get(place.job, 0), place.world_size)
+
+    def of(self, rank: int, job: str | None = None) -> RankPlace | None:
+        """Where a rank runs; None where two jobs could be meant."""
+        return _only(self._rank.get(rank, ()), job)
+
+    def by(self, node: str | None, kind: str, value: object, job: str | None = None) -> RankPlace | None:
+        """The one rank of a node with this gpu (index), uuid, bus (address), pid or local (rank)."""
+        return None if node is None else _only(self._key.get((node, kind, value), ()), job)
+
+    def of_file(self, file: str, job: str | None = None) -> RankPlace | None:
+        """The rank whose own file it is."""
+        return _only(self._file.get(file, ()), job)
+
+    def gpu(self, node: str | None, uuid: str | None, bus: str | None) -> int | None:
+        """The index of a GPU by its UUID or PCI address."""
+        for name in (uuid, None if bus is None else bus_key(bus)):
+            if node is not None and name is not None and (node, name) in self._gpus:
+                return self._gpus[node, name]
+        return None
+
+    def on(self, node: str | None) -> list[RankPlace]:
+        """The ranks of a node."""
+        return self._node.get(node, []) if node is not None else []
+
+    def named(self, host: object) -> str | None:
+        """The node behind an address or a host name, with or without domain or port."""
+        text = str(host).strip("[]<> ")
+        known = self.places.addresses
+        for name in (text, text.partition("<")[0], text.partition(":")[0], text.partition(".")[0]):
+            if name in known:
+                return known[name]
+            if name in self._node:
+                return name
+        return None
+
+    @property
+    def reads_logs(self) -> bool:
+        """Whether it is known of any rank which files it writes."""
+        return bool(self._file)
+
+    def world(self, job: str | None) -> set[int]:
+        """All ranks of a job, as far as is known."""
+        known = {place.rank for place in self.places.ranks if place.job in (None, job) or job is None}
+        return known | set(range(self.sizes.get(job, 0)))
+
+
+def bus_key(address: str) -> str:
+    """A PCI address without function, in one spelling: `0000:0f:00`."""
+    parts = address.lower().split(".")[0].split(":")
+    domain = parts[0][-4:] if len(parts) > 2 else "0000"
+    return ":".join((domain.rjust(4, "0"), *(part.rjust(2, "0") for part in parts[-2:])))
+
+
+def _only(found: Iterable[RankPlace], job: str | None) -> RankPlace | None:
+    named = [place for place in found if job is None or place.job is None or place.job == job]
+    return named[0] if len(named) == 1 or (named and len({(p.rank, p.node) for p in named}) == 1) else None

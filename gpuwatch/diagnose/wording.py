@@ -1,0 +1,108 @@
+"""The words of alerts and incidents: what happened, without the place, from a class and its fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from gpuwatch.diagnose.classes import TIMEOUTS, XID_WORDS
+
+Fields = Mapping[str, str | int | float]
+
+_DETAIL = (
+    ("tried", "tried to allocate {}"),
+    ("port", "port {}"),
+    ("hca", "{}"),
+    ("mount", "{}"),
+    ("path", "{}"),
+    ("exitcode", "exit code {}"),
+    ("server", "{}"),
+    ("iteration", "iteration {}"),
+)
+"""Fields that make a headline more useful, and how they are put."""
+NAMES = frozenset(("Slurm", "Ray", "Python", "Gloo", "Horovod", "Kubernetes", "Lustre", "Lightning", "Xid"))
+"""Keep their capital inside a sentence."""
+
+
+def what(code: str, title: str, fields: Fields) -> str:
+    """What happened, as a headline says it: `Xid 79 fell off the bus`, `timed out in ALLREDUCE seq 7`."""
+    xid = fields.get("xid")
+    if code.startswith("gpu.xid.") and isinstance(xid, int):
+        return f"Xid {xid} {XID_WORDS.get(xid) or lowered(_after_xid(title, xid))}"
+    if code in TIMEOUTS:
+        where = collective(fields)
+        waited = milliseconds(fields, "ran_ms", "timeout_ms")
+        text = f"timed out in {where}" if where else lowered(title)
+        return text if waited is None else f"{text} after {waited:.0f} s"
+    details = [form.format(fields[name]) for name, form in _DETAIL if fields.get(name) not in (None, "")]
+    fresh = [each for each in details if each.lower() not in title.lower()]
+    return f"{lowered(title)} ({fresh[0]})" if fresh else lowered(title)
+
+
+def collective(fields: Fields) -> str:
+    """`ALLREDUCE seq 2381`, as far as is known; else empty."""
+    parts = []
+    if fields.get("op"):
+        parts.append(str(fields["op"]).upper())
+    if fields.get("seq") is not None:
+        parts.append(f"seq {fields['seq']}")
+    return " ".join(parts)
+
+
+def milliseconds(fields: Fields, *names: str) -> float | None:
+    """The first of these fields as seconds."""
+    for name in names:
+        value = fields.get(name)
+        if isinstance(value, int | float):
+            return value / 1000.0
+    return None
+
+
+def lowered(title: str) -> str:
+    """A title inside a sentence: `CUDA out of memory` stays, `No space left` becomes `no space left`."""
+    if title.split(" ", 1)[0].rstrip(":'s") in NAMES:
+        return title.rstrip(".")
+    if title[1:2].islower() or (title[:1] == "A" and title[1:2] == " "):
+        title = title[0].lower() + title[1:]
+    return title.rstrip(".")
+
+
+def clock(at: float, now: float | None = None) -> str:
+    """`12:03:11` in this machine's time zone, with the date where it is not the day of `now`."""
+    moment = datetime.fromtimestamp(at).astimezone()
+    if now is None or abs(now - at) < 12 * 3600 or datetime.fromtimestamp(now).date() == moment.date():
+        return moment.strftime("%H:%M:%S")
+    return moment.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def plural(count: int, one: str) -> str:
+    """`1 rank`, `63 ranks`."""
+    return f"{count} {one}" if count == 1 else f"{count} {one}s"
+
+
+def ranges(numbers: Iterable[int], most: int = 6) -> str:
+    """`0-7, 12`, cut after `most` pieces."""
+    pieces: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if pieces and number == pieces[-1][1] + 1:
+            pieces[-1][1] = number
+        else:
+            pieces.append([number, number])
+    texts = [str(low) if low == high else f"{low}-{high}" for low, high in pieces[:most]]
+    return ", ".join(texts) + (", ..." if len(pieces) > most else "")
+
+
+def place(rank: int | None, node: str | None, gpu: int | None) -> str:
+    """`rank 17 (gpu-003 GPU 1)`, with what is known of it; empty where nothing is."""
+    where = " ".join(([node] if node else []) + ([f"GPU {gpu}"] if gpu is not None else []))
+    if rank is None:
+        return where
+    return f"rank {rank} ({where})" if where else f"rank {rank}"
+
+
+def _after_xid(title: str, xid: int) -> str:
+    """The title without an `Xid 79:` of its own in front."""
+    for start in (f"Xid {xid}:", f"Xid {xid}", "Xid:"):
+        if title.startswith(start):
+            return title[len(start) :].strip(" -:") or "reported"
+    return title
