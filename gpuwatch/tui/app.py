@@ -208,10 +208,12 @@ class GpuwatchApp(App[None]):
 
     def show_ranks_of(self, incident: Incident, alert: Alert | None) -> None:
         """The logs of all ranks of an incident around the second of an alert."""
-        self.show_logs(ranks=ranks_of(incident), at=incident.first if alert is None else alert.first)
+        at = incident.first if alert is None else alert.first
+        self.show_logs(ranks=ranks_of(incident), at=at, merged=True)
 
     def _show_spot(self, spot: Spot) -> None:
-        self.show_logs(node=spot.node, file=spot.file, offset=spot.offset, at=spot.at, rank=spot.rank)
+        ranks = () if spot.rank is None else (spot.rank,)
+        self.show_logs(spot.node, spot.file, offset=spot.offset, at=spot.at, ranks=ranks)
 
     def action_fleet(self) -> None:
         """The fleet screen."""

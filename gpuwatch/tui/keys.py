@@ -218,7 +218,7 @@ INCIDENTS = [
     ),
     Binding(
         "m",
-        "all_ranks",
+        "another(1)",
         "All ranks",
         id="incident.ranks",
         tooltip="the logs of all ranks of the incident around that second",

@@ -42,24 +42,24 @@ class Watched(Protocol):
         """Dial a lost node again now, or all of them."""
         ...
 
-    def acknowledge(self, ident: str) -> None:
+    def acknowledge(self, ident: str, /) -> None:
         """Somebody looks after an alert or an incident."""
         ...
 
-    def unacknowledge(self, ident: str) -> None:
+    def unacknowledge(self, ident: str, /) -> None:
         """Nobody does, after all."""
         ...
 
     def silence(
-        self, code: str, node: str | None = None, gpu: int | None = None, rank: int | None = None
-    ) -> None:
-        """Tell a code no more, of one place or of all."""
+        self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
+    ) -> str | None:
+        """Tell a code no more, at one place or anywhere; why later sessions will not know it, if so."""
         ...
 
     def unsilence(
-        self, code: str, node: str | None = None, gpu: int | None = None, rank: int | None = None
-    ) -> None:
-        """Tell it again."""
+        self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
+    ) -> str | None:
+        """Tell it again; why later sessions will not know it, if so."""
         ...
 
 

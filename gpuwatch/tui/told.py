@@ -51,7 +51,7 @@ class Told:
 
     @property
     def leading(self) -> Incident | None:
-        """The incident that a person should look at: the newest that nobody has taken and that is not over."""
+        """The incident that wants to be looked at: the newest that nobody has taken and that is not over."""
         return next((each for each in self.incidents if not each.over and not each.acknowledged), None)
 
     def incident(self, ident: str) -> Incident | None:

@@ -48,13 +48,13 @@ class StillSession:
         self.book.acknowledge(ident, on=False)
 
     def silence(
-        self, code: str, node: str | None = None, gpu: int | None = None, rank: int | None = None
+        self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
     ) -> None:
         """The book does."""
         self.book.silence(code, node, gpu, rank, on=True)
 
     def unsilence(
-        self, code: str, node: str | None = None, gpu: int | None = None, rank: int | None = None
+        self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
     ) -> None:
         """The book does."""
         self.book.silence(code, node, gpu, rank, on=False)

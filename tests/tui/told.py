@@ -10,7 +10,7 @@ from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.incident import Incident, Moment
 from gpuwatch.link.demo import texts
 from gpuwatch.link.demo.links import EPOCH, SEED
-from gpuwatch.link.demo.scenario import FALL_AT, FALLEN, reports_at
+from gpuwatch.link.demo.scenario import FALL_AT, reports_at
 
 FELL = EPOCH + FALL_AT
 LOST_RANK = 85
@@ -21,8 +21,8 @@ def xid_alert() -> Alert:
     proof = Proof("line", texts.fall_record(), FELL, node="gpu-011", file="kernel log", offset=15)
     return Alert(
         "a-xid", "gpu.xid.fell_off", "critical", "Xid 79: GPU fell off the bus", "Xid 79 fell off the bus",
-        (proof,), node="gpu-011", gpu=5, rank=LOST_RANK, rank_from="process", job="418207", first=FELL, last=FELL,
-        fields={"xid": 79}, kernel=True,
+        (proof,), node="gpu-011", gpu=5, rank=LOST_RANK, rank_from="process", job="418207", first=FELL,
+        last=FELL, fields={"xid": 79}, kernel=True,
     )  # fmt: skip
 
 
@@ -37,8 +37,9 @@ def timeout_alert(rank: int) -> Alert:
     proof = Proof("line", line.text, at, node=node, file=log.path, offset=line.offset, lines=(line.text,))
     return Alert(
         f"a-{rank}", "nccl.watchdog_timeout", "critical", "NCCL collective timed out",
-        "timed out in ALLREDUCE seq 2381 after 30 s", (proof,), role="first", node=node, gpu=place[1], rank=rank,
-        rank_from="process", job="418207", first=at, last=at, fields={"op": "ALLREDUCE", "seq": 2381},
+        "timed out in ALLREDUCE seq 2381 after 30 s", (proof,), role="first", node=node, gpu=place[1],
+        rank=rank, rank_from="process", job="418207", first=at, last=at,
+        fields={"op": "ALLREDUCE", "seq": 2381},
     )  # fmt: skip
 
 
@@ -46,8 +47,8 @@ def disk_alert() -> Alert:
     """An alert without a line."""
     proof = Proof("value", "/scratch 96.1 % full, limit 95 %", EPOCH + 12, node="gpu-004")
     return Alert(
-        "a-disk", "disk_full", "warning", "disk nearly full", "/scratch is 96.1 % full", (proof,), node="gpu-004",
-        first=EPOCH + 12, last=EPOCH + 52,
+        "a-disk", "disk_full", "warning", "disk nearly full", "/scratch is 96.1 % full", (proof,),
+        node="gpu-004", first=EPOCH + 12, last=EPOCH + 52,
     )  # fmt: skip
 
 
@@ -57,8 +58,10 @@ def demo_incident() -> Incident:
     alerts = (xid_alert(), *map(timeout_alert, others))
     first, last = min(a.first for a in alerts[1:]), max(a.first for a in alerts[1:])
     timeline = (
-        Moment(FELL - 8.8, FELL - 1.1, "corrected PCIe errors on 0000:c3:00.0", "hint", "pcie.aer", "gpu-011", count=3),
-        Moment(FELL, FELL, "Xid 79 fell off the bus", "root", "gpu.xid.fell_off", "gpu-011", (LOST_RANK,), alert="a-xid"),
+        Moment(FELL - 8.8, FELL - 1.1, "corrected PCIe errors on 0000:c3:00.0", "hint", "pcie.aer", "gpu-011",
+               count=3),
+        Moment(FELL, FELL, "Xid 79 fell off the bus", "root", "gpu.xid.fell_off", "gpu-011", (LOST_RANK,),
+               alert="a-xid"),
         Moment(first, last, "timed out in ALLREDUCE seq 2381 after 30 s", "first", "nccl.watchdog_timeout",
                None, tuple(others), 127, "a-0"),
     )  # fmt: skip

@@ -160,9 +160,10 @@ class IncidentsScreen(LiveScreen):
         first, one = chosen[0], len(chosen) == 1
         where = (first.node, first.gpu, first.rank) if one else (None, None, None)
         change, word = (session.unsilence, "told again") if first.silenced else (session.silence, "silenced")
-        change(first.code, *where)
+        trouble = change(first.code, node=where[0], gpu=where[1], rank=where[2])
         place = f"at {place_of(first)}" if one else "everywhere"
-        self.cockpit.notify(clean(f"{first.code} {place}: {word}; x takes it back"), timeout=4, markup=False)
+        text = f"{first.code} {place}: {word}; x takes it back" + (f" ({trouble})" if trouble else "")
+        self.cockpit.notify(clean(text), timeout=4, markup=False)
         self.cockpit.pump()
 
     def action_unhealthy(self) -> None:
@@ -175,7 +176,7 @@ class IncidentsScreen(LiveScreen):
         if incident := self.incident():
             self.cockpit.show_rank_of(incident)
 
-    def action_all_ranks(self) -> None:
+    def action_another(self, step: int) -> None:  # noqa: ARG002 - there is one other way to show it
         """The logs of all ranks around the second of what the cursor is on."""
         incident, alert = self.incident(), self.alert()
         if incident is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
 
 from rich.segment import Segment
 
@@ -10,10 +11,11 @@ from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.condition import ORDER
 from gpuwatch.diagnose.wording import plural, ranges
 from gpuwatch.tui.look import Look, Severity, clean, fit
+from gpuwatch.tui.overview import NodeView
 from gpuwatch.tui.told import Bundle, bundles, standing
-from gpuwatch.tui.widgets.lines import Row, heading
-from gpuwatch.tui.widgets.panes import note
-from gpuwatch.tui.widgets.things import Thing, ThingsPage
+from gpuwatch.tui.widgets.lines import Row, heading, wrapped
+from gpuwatch.tui.widgets.panes import NodePane, note
+from gpuwatch.tui.widgets.things import Thing, ThingsPage, hanging
 from gpuwatch.tui.words import age_text
 
 STANDING, TIMES, AGE = 12, 6, 5
@@ -29,10 +31,42 @@ def place_of(alert: Alert) -> str:
     return "  ".join(part for part in (f"{alert.node or ''}{gpu}".strip(), rank) if part) or "-"
 
 
+@dataclass(frozen=True)
+class Cells:
+    """What a line of the list says."""
+
+    severity: Severity
+    standing: str
+    code: str
+    place: str
+    text: str
+    count: int
+    since_s: float
+    last_s: float
+
+
 def alert_row(alert: Alert, wall: float, width: int, look: Look) -> Row:
     """One alert."""
-    return _row(alert.severity, standing(alert), alert.code, place_of(alert), alert.text or alert.title,
-                alert.count, (wall - alert.first, wall - alert.last), width, look)  # fmt: skip
+    cells = Cells(
+        alert.severity, standing(alert), alert.code, place_of(alert), alert.text or alert.title, alert.count,
+        wall - alert.first, wall - alert.last,
+    )  # fmt: skip
+    return _row(cells, width, look)
+
+
+def told_rows(alert: Alert, wall: float, width: int, look: Look) -> list[Row]:
+    """An alert on the page of its GPU or node: whole, in as many lines as it takes."""
+    fires = standing(alert) == "firing"
+    sign = look.mark(alert.severity) if fires else Segment(look.glyph(alert.severity), look.dim)
+    rank = "" if alert.rank is None else f"rank {alert.rank}: "
+    head = (Segment(" "), sign, Segment(" "))
+    style = look.severity[alert.severity] if fires else look.dim
+    times = f"x{alert.count}" if alert.count > 1 else ""
+    state = "" if fires else standing(alert)
+    gpu = "" if alert.gpu is None else f"GPU {alert.gpu}"
+    facts = (state, gpu, alert.code, times, f"{age_text(max(0.0, wall - alert.last))} ago")
+    under = wrapped("  ".join(fact for fact in facts if fact), width, look.dim, indent=3)
+    return [*hanging(head, rank + (alert.text or alert.title), width, style), *under]
 
 
 def bundle_row(bundle: Bundle, wall: float, width: int, look: Look) -> Row:
@@ -42,30 +76,44 @@ def bundle_row(bundle: Bundle, wall: float, width: int, look: Look) -> Row:
     ranks, nodes = bundle.ranks, bundle.nodes
     place = plural(len(ranks), "rank") if ranks else plural(len(nodes), "node")
     text = f"{first.title}; ranks {ranges(ranks)}" if ranks else f"{first.title}; {', '.join(nodes[:6])}"
-    ages = (wall - first.first, wall - max(alert.last for alert in bundle.alerts))
-    return _row(worst, standing(first), first.code, place, text, bundle.count, ages, width, look)
+    last = wall - max(alert.last for alert in bundle.alerts)
+    cells = Cells(
+        worst, standing(first), first.code, place, text, bundle.count, wall - first.first, last
+    )  # fmt: skip
+    return _row(cells, width, look)
 
 
-def _row(
-    severity: Severity, stands: str, code: str, place: str, text: str, count: int,
-    ages: tuple[float, float], width: int, look: Look,
-) -> Row:  # fmt: skip
-    fires, wide = stands == "firing", width >= ROOMY
-    sign = look.mark(severity) if fires else Segment(look.glyph(severity), look.dim)
-    times = f"x{count}" if count > 1 else ""
-    first, last = (age_text(max(0.0, age)).rjust(AGE) for age in ages)
+def _row(cells: Cells, width: int, look: Look) -> Row:
+    fires, wide = cells.standing == "firing", width >= ROOMY
+    sign = look.mark(cells.severity) if fires else Segment(look.glyph(cells.severity), look.dim)
+    times = f"x{cells.count}" if cells.count > 1 else ""
+    first, last = (age_text(max(0.0, age)).rjust(AGE) for age in (cells.since_s, cells.last_s))
     head = [
         Segment(" "),
         sign,
-        Segment(f" {fit(stands, STANDING)}", look.text if fires else look.dim),
+        Segment(f" {fit(cells.standing, STANDING)}", look.text if fires else look.dim),
         Segment(first + (last if wide else "") + "  ", look.dim),
         Segment(fit(times, TIMES) if wide else "", look.text if fires else look.dim),
-        Segment(fit(place, PLACE_WIDE if wide else PLACE_NARROW) + " ", look.strong if fires else look.dim),
-        Segment(fit(code, CODE) + " " if wide else "", look.dim),
+        Segment(
+            fit(cells.place, PLACE_WIDE if wide else PLACE_NARROW) + " ", look.strong if fires else look.dim
+        ),
+        Segment(fit(cells.code, CODE) + " " if wide else "", look.dim),
     ]
-    text = text if wide or not times else f"{times} {text}"
+    text = cells.text if wide or not times else f"{times} {cells.text}"
     room = width - sum(part.cell_length for part in head)
-    return (*head, Segment(fit(text, max(0, room)), look.severity[severity] if fires else look.dim))
+    return (*head, Segment(fit(text, max(0, room)), look.severity[cells.severity] if fires else look.dim))
+
+
+class NodeAlerts(NodePane):
+    """The alerts of a node, on its own screen."""
+
+    def __init__(self, name: str, *, id: str) -> None:  # noqa: A002 - textual's name
+        super().__init__(name, self._rows_of, id=id)
+
+    def _rows_of(self, view: NodeView, width: int, look: Look, now: float) -> list[Row]:  # noqa: ARG002 - a Builder
+        alerts, wall = self.scene.told.at(view.name), self.scene.wall()
+        rows = [row for alert in alerts for row in told_rows(alert, wall, width, look)]
+        return rows or [note("none", look)]
 
 
 class AlertList(ThingsPage):

@@ -76,7 +76,7 @@ class IncidentHead(ThingsPage):
             yield self._headline(incident, width)
             yield from self._sureness(incident, width)
 
-    def action_move(self, dx: int, dy: int) -> None:
+    def action_move(self, dx: int, dy: int) -> None:  # noqa: ARG002 - as every picker has it
         """There is one thing here: up and down lead out."""
         if dy > 0:
             self.screen.focus_next()

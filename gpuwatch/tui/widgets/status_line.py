@@ -7,13 +7,12 @@ from typing import ClassVar
 
 from rich.segment import Segment
 
-from gpuwatch.fleet.quantities import seconds_text
 from gpuwatch.diagnose.incident import Incident
+from gpuwatch.fleet.quantities import seconds_text
 from gpuwatch.tui.look import Look, Severity, clean, fit
 from gpuwatch.tui.overview import Totals
 from gpuwatch.tui.told import Told
 from gpuwatch.tui.widgets.lines import Page, Row
-
 
 NARROW = 110
 

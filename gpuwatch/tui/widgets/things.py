@@ -104,7 +104,7 @@ class ThingsPage(Page):
         return next((i for i, start in reversed(list(enumerate(self._starts))) if start <= line), None)
 
     def go(self, item: int) -> None:
-        """Put the cursor on one, remember which, and show all of it; before the first one, what is above it."""
+        """Put the cursor on one, remember which, and show all of it; with the first one what is above it."""
         if not self.things:
             self.scroll_relative(y=1 if item > 0 else -1, animate=False)
             return
