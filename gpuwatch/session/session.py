@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from time import monotonic
+from time import time as wall
 from typing import Literal
 
+from gpuwatch.diagnose.book import AlertBook
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.log_stream import LogStream
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.inbox import Inbox, LinkStatus
 from gpuwatch.link.opening import open_links
 from gpuwatch.link.options import Ask, LinkOptions
+from gpuwatch.rules.load import load_packs
+from gpuwatch.session.settings_folder import own_packs, settings_folder
 from gpuwatch.session.sharing import Sharing
+from gpuwatch.session.silence_file import SilenceFile
 from gpuwatch.wire import AnyRequest, Cancel, ReadLines, Search, Tail
 
 
@@ -19,7 +26,17 @@ class Session:
     """Start it, call `poll` at any pace, close it. Also a context manager."""
 
     def __init__(self, plan: Plan, options: LinkOptions | None = None, ask: Ask | None = None) -> None:
+        """Make the links; nothing is dialled before `start`.
+
+        Raises:
+            RulesError: a rule pack of the person's own is not usable.
+            CarrierError: something that was asked for cannot be used.
+        """
         self.plan = plan
+        self.packs = load_packs([*(Path(path) for path in plan.rules), *own_packs()])
+        self.book = AlertBook(self.packs, plan.thresholds)
+        self._silences = SilenceFile(settings_folder() / "silences.json")
+        self.book.restore(self._silences.read())
         self.inbox = Inbox()
         self.fleet = Fleet(plan)
         self._asked = 0
@@ -38,7 +55,36 @@ class Session:
             if isinstance(arrival.what, LinkStatus):
                 self._link_changed(arrival.node, arrival.what)
         self._sharing.update(self.fleet, self._tell)
+        self.book.update(self.fleet, monotonic(), wall())
         return bool(arrivals)
+
+    def acknowledge(self, id: str) -> None:  # noqa: A002 - the word that alerts and incidents use
+        """Somebody is at this alert, or at all alerts of this incident."""
+        self.book.acknowledge(id)
+
+    def silence(
+        self,
+        code: str,
+        *,
+        node: str | None = None,
+        gpu: int | None = None,
+        rank: int | None = None,
+        until: float | None = None,
+    ) -> str | None:
+        """Say no more of such alerts, also in later sessions; why those will not know it, if so."""
+        self.book.silence(code, node, gpu, rank, until)
+        return self._keep_silences()
+
+    def unsilence(
+        self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
+    ) -> str | None:
+        """Take a silence back, also for later sessions; why those will not know it, if so."""
+        self.book.unsilence(code, node, gpu, rank)
+        return self._keep_silences()
+
+    def _keep_silences(self) -> str | None:
+        self._silences.write(self.book.silences, wall())
+        return self._silences.trouble
 
     def retry(self, node: str | None = None) -> None:
         """Dial lost nodes now instead of after their wait: one by name, or all; returns at once."""

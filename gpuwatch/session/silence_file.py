@@ -16,7 +16,7 @@ _decoder = msgspec.json.Decoder(list[Silence])
 
 
 class SilenceFile:
-    """Reads at the start, writes at every change. What cannot be read or written is told, and kept as it is."""
+    """Read at the start, written at every change. What cannot be read is told, and kept as it is."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""A real torchrun job over gloo, watched over ssh: the rank that came to grief is named, live and afterwards."""
+"""A real torchrun job over gloo, watched over ssh: the rank that came to grief is named."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CAUSES = {"killed": {"rank.killed"}, "exception": {"rank.exit_error"}, "hung": {
 
 @contextmanager
 def job(folder: Path, how: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A job of four ranks with a log folder as `torchrun --log-dir` makes it, and the launcher's own words."""
+    """A job of four ranks: a log folder as `torchrun --log-dir` makes it, and the launcher's own words."""
     argv = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(RANKS)]
     argv += ["--log-dir", str(folder), "-r", "3", "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
     argv += ["--rdzv-id", f"job-{how}", str(JOB), how, str(WHOM), str(TIMEOUT_S)]
@@ -76,9 +76,8 @@ def test_the_rank_that_failed_first_is_named(tmp_path: Path, how: str) -> None:
 
 
 def assert_scan_says_the_same(logs: Path, how: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "gpuwatch", "scan", str(logs), "--json"], capture_output=True, cwd=ROOT, check=False
-    )
+    argv = [sys.executable, "-m", "gpuwatch", "scan", str(logs), "--json"]
+    done = subprocess.run(argv, capture_output=True, cwd=ROOT, check=False)
     assert done.returncode == 1, done.stderr
     (incident,) = json.loads(done.stdout)["incidents"]
     assert incident["rank"] == WHOM
