@@ -11,10 +11,12 @@ from gpuwatch.diagnose.classes import Packs
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.hosts.plan import Plan
+from gpuwatch.tui.log_buffer import Asker
+from gpuwatch.tui.log_search import Searcher
 from gpuwatch.tui.told import Book, Told, told_by
 
 
-class Watched(Protocol):
+class Watched(Asker, Searcher, Protocol):
     """What the app needs of a session."""
 
     plan: Plan

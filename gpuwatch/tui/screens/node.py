@@ -28,7 +28,11 @@ PANES: tuple[tuple[str, str, Builder], ...] = (
     ("events", "Events", events),
 )
 ALERTS = ("alerts", "Alerts")
-TABS = (*((id_, title) for id_, title, _ in PANES[:1]), ALERTS, *((id_, title) for id_, title, _ in PANES[1:]))
+TABS = (
+    *((id_, title) for id_, title, _ in PANES[:1]),
+    ALERTS,
+    *((id_, title) for id_, title, _ in PANES[1:]),
+)
 FRAME_LINES = 5
 """Status (2), header, tabs, footer."""
 LOWER_LINES = 8

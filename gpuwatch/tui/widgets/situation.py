@@ -183,7 +183,9 @@ class Situation(Page):
         rows += [highlighted(line, width, look.cursor) for line in lines] if on else lines
         if here:
             rows += wrapped(entry.detail, width, look.dim, indent=4)
-            rows += wrapped(f"{look.glyphs.slope} {entry.remedy}", width, look.text, indent=4) * bool(entry.remedy)
+            rows += wrapped(f"{look.glyphs.slope} {entry.remedy}", width, look.text, indent=4) * bool(
+                entry.remedy
+            )
 
     def _add(self, rows: list[Row], entry: Entry, index: int, place: int, width: int) -> None:
         self._starts.append(len(rows))
