@@ -268,6 +268,7 @@ class Buffer:
         if self.lines and lines and lines[0].offset == self.lines[-1].offset and self.end not in self.seams:
             self._drop_last()  # it had no line end yet
         self._append(lines)
+        self.at_start = self.at_start or (bool(self.lines) and self.lines[0].offset == 0)
         if len(self.lines) > self._kept + SLACK:
             if self.held:
                 self.live = False
@@ -307,8 +308,14 @@ class Buffer:
         return bool(self.seams)
 
     def _ask(
-        self, where: str, *, offset: int | None = None, time: float | None = None, before: int = 0, after: int = 0
-    ) -> None:  # fmt: skip
+        self,
+        where: str,
+        *,
+        offset: int | None = None,
+        time: float | None = None,
+        before: int = 0,
+        after: int = 0,
+    ) -> None:
         stream = self._asker.read_lines(
             self.source.node, self.source.file, offset=offset, time=time, before=before, after=after
         )

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 from gpuwatch.tui import log_seek
 from gpuwatch.tui.log_buffer import PAGE, UNKNOWN, Buffer
 from gpuwatch.tui.log_merge import KEPT, Merge
+from gpuwatch.tui.log_ranks import failed_ranks, silent_ranks
 from gpuwatch.tui.log_search import LogSearch
 from gpuwatch.tui.log_source import (
     ChoiceError,
@@ -381,40 +382,30 @@ class LogDesk:
         return sorted(self.bookmarks.values(), key=lambda mark: (mark.at, mark.key))
 
     def seek_bad(self, view: View, step: int, *, warnings: bool) -> None:
-        """To the next (1) or previous (-1) error or warning: loaded, or found by a rule, or looked for there."""
+        """To the next (1) or previous (-1) error or warning."""
         self.end_quest()
-        if log_seek.seek(view, step, lambda row, line: log_seek.is_bad(row, line, warnings=warnings)):
-            self._landed(view)
-            return
-        what = "warning" if warnings else "error"
-        if view.merged:
-            self.note = f"no {'further' if step > 0 else 'earlier'} {what} in what is loaded"
-            return
-        buffer = view.buffers[0]
-        offsets = log_seek.finding_offsets(self.scene.fleet, buffer, warnings=warnings)
-        if (offset := log_seek.nearest(offsets, buffer, step)) is not None:
-            view.go(offset=offset)
-        elif (step > 0 and (buffer.live or buffer.at_end)) or (step < 0 and buffer.at_start):
-            self.note = f"no {'further' if step > 0 else 'earlier'} {what} in this file"
-        else:
-            offset_s = self.offset(buffer.source.node)
-            self.quest = log_seek.Quest(self.scene.session, view, step, warnings=warnings, offset_s=offset_s)
+        offset_s = self.offset(view.buffers[0].source.node)
+        self._sought(
+            log_seek.to_bad(
+                view, step, self.scene.fleet, self.scene.session, warnings=warnings, offset_s=offset_s
+            ),
+            view,
+        )
 
     def seek_hit(self, view: View, step: int) -> None:
         """To the next or previous line that the search found, in this pane."""
         if self.search is None:
             self.note = "nothing was searched for: / does"
-            return
-        pattern = self.search.pattern
-        if log_seek.seek(view, step, lambda _row, line: pattern.search(line.text) is not None):
-            self._landed(view)
-            return
-        offsets = [] if view.merged else log_seek.hit_offsets(self.search.hits, view.buffers[0])
-        offset = log_seek.nearest(offsets, view.buffers[0], step)
-        if offset is None:
-            self.note = f"no {'further' if step > 0 else 'earlier'} hit here"
         else:
-            view.go(offset=offset)
+            self._sought(log_seek.to_hit(view, step, self.search), view)
+
+    def _sought(self, told: log_seek.Quest | str | bool, view: View) -> None:
+        if isinstance(told, log_seek.Quest):
+            self.quest = told
+        elif isinstance(told, str):
+            self.note = told
+        elif told:
+            self._landed(view)
 
     def _landed(self, view: View) -> None:
         self.note = ""
@@ -471,29 +462,3 @@ class LogDesk:
         self.views.clear()
         self._to_open.clear()
         self.merged = None
-
-
-def failed_ranks(scene: Scene) -> list[int]:
-    """Ranks with errors in their logs, the first one first; echoes of another's failure come last."""
-    found: dict[int, tuple[bool, float]] = {}
-    for told in scene.fleet.findings.values():
-        finding = told.finding
-        if finding.rank is None or finding.closed or finding.severity not in ("error", "critical"):
-            continue
-        node = scene.fleet.nodes.get(told.node)
-        at = finding.at - (node.clock.offset_s if node and node.clock else 0.0)
-        key = (finding.role in ("echo", "hint"), at)
-        found[finding.rank] = min(found.get(finding.rank, key), key)
-    return sorted(found, key=lambda rank: found[rank])
-
-
-def silent_ranks(scene: Scene) -> list[int]:
-    """Ranks by how long their own logs have not grown, the longest first."""
-    grown: dict[int, float] = {}
-    for node in scene.fleet.nodes.values():
-        offset = node.clock.offset_s if node.clock else 0.0
-        for file in node.logs:
-            if len(file.ranks) == 1 and file.grown_at is not None:
-                rank, at = file.ranks[0], file.grown_at - offset
-                grown[rank] = max(grown.get(rank, at), at)
-    return sorted(grown, key=lambda rank: grown[rank])

@@ -8,7 +8,7 @@ from gpuwatch.tui.look import clean
 LISTED = 6
 HOW_FOUND = (
     "gpuwatch finds the files that training processes themselves write to, and the kernel log where it may.",
-    "Output that goes through a launcher's pipe, or is written by another node, must be named in the hosts file:",
+    "Output that goes through a launcher's pipe, or that another node writes, is named in the hosts file:",
     "    logs: ['/scratch/runs/*/rank_{rank}.log', '/var/log/slurm/*-%j.out']",
     "or on the command line: --log '/scratch/runs/*/rank_{rank}.log'",
 )

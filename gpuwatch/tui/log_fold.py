@@ -39,6 +39,8 @@ class Fold:
 
     first: int
     last: int
+    key: int
+    """The line that stands for it: the newest of equal ones, a traceback's exception."""
     kind: Kind = "line"
     count: int = 1
     """Lines in it; filtered ones between them do not count."""
@@ -61,13 +63,16 @@ class Folder:
         """and whether without all its numbers."""
         self._indent = -1
         """Where the open traceback's text begins; -1: none is open."""
-        self._chain = False
+        self._ended = False
+        """Its exception was told; only a chained one may follow,"""
+        self._chained = False
+        """of which the announcement was seen."""
 
     def add(self, number: int, line: LogLine, rank: int | None) -> None:
         """The next line."""
         if self.folding and self.rows and not self.rows[-1].fixed:
             if self._indent >= 0 and self._in_trace(line.text):
-                self._extend(number, rank)
+                self._extend(number, rank, told=bool(line.text.strip()) and not _FRAME.search(line.text))
                 return
             if self._again(line, rank):
                 self._extend(number, rank)
@@ -76,13 +81,14 @@ class Folder:
                 return
         self._line, self._normal = line, None
         self._indent = line.text.find(_TRACE)
-        self._chain = False
+        self._ended = self._chained = False
         kind: Kind = "trace" if self._indent >= 0 and self.folding else "line"
-        self.rows.append(Fold(number, number, kind, ranks=set() if rank is None else {rank}))
+        self.rows.append(Fold(number, number, number, kind, ranks=set() if rank is None else {rank}))
 
-    def _extend(self, number: int, rank: int | None) -> None:
+    def _extend(self, number: int, rank: int | None, *, told: bool = True) -> None:
         row = self.rows[-1]
         row.last = number
+        row.key = number if told else row.key
         row.count += 1
         if rank is not None:
             row.ranks.add(rank)
@@ -102,15 +108,17 @@ class Folder:
         return normal(line, loose=another) == self._normal
 
     def _in_trace(self, text: str) -> bool:
-        """Whether a line belongs to the open traceback, which its exception's line ends."""
+        """Whether a line belongs to the open traceback, which its exception ends unless one is chained."""
         body = text[self._indent :] if len(text) > self._indent else text.strip()
-        if not body or body.startswith((" ", _TRACE)) or _FRAME.search(body):
+        if not body.strip() or _FRAME.search(body):
             return True
         if body.startswith(_CHAINED):
-            self._chain = True
-            return True
-        if self._chain:  # what is raised next begins with a traceback of its own
-            self._chain = False
-            return body.startswith(_TRACE)
-        self._indent = -1
+            self._chained, self._ended = True, False
+        elif self._ended or (body.startswith(_TRACE) and not self._chained):
+            self._indent = -1
+            return False
+        elif body.startswith(_TRACE):
+            self._chained = False
+        else:
+            self._ended = not body.startswith(" ")
         return True

@@ -29,7 +29,7 @@ def seek(view: View, step: int, wanted: Callable[[Fold, LogLine], bool]) -> bool
     index = view.index + step
     while 0 <= index < len(rows):
         if wanted(rows[index], view.shown(index)):
-            view.land(rows[index].last)
+            view.land(rows[index].key)
             view.cursor = rows[index].first
             return True
         index += step
@@ -51,6 +51,56 @@ def finding_offsets(fleet: Fleet, buffer: Buffer, *, warnings: bool) -> list[int
     place = (buffer.source.node, buffer.source.file)
     found = (told.finding for told in fleet.findings.values() if told.node == place[0])
     return [finding.offset for finding in found if finding.file == place[1] and finding.severity in bad]
+
+
+def none_left(step: int, what: str) -> str:
+    """That there is no such line any more."""
+    return f"no {'further' if step > 0 else 'earlier'} {what}"
+
+
+def to_bad(
+    view: View, step: int, fleet: Fleet, asker: Searcher, *, warnings: bool, offset_s: float
+) -> Quest | str | bool:
+    """Go to the next (1) or previous (-1) error or warning.
+
+    Args:
+        view: The pane.
+        step: Which way.
+        fleet: Knows what the rules found.
+        asker: For a search on the node, where neither the loaded lines nor the rules tell.
+        warnings: Warnings count, too.
+        offset_s: The node's clock minus ours.
+
+    Returns:
+        True: the cursor is there. False: it will be, when the page is read. A quest: the node is looking.
+        Words: there is none.
+    """
+    if seek(view, step, lambda row, line: is_bad(row, line, warnings=warnings)):
+        return True
+    what = "warning" if warnings else "error"
+    if view.merged:
+        return none_left(step, what) + " in what is loaded"
+    buffer = view.buffers[0]
+    offset = nearest(finding_offsets(fleet, buffer, warnings=warnings), buffer, step)
+    if offset is not None:
+        view.go(offset=offset)
+        return False
+    if (buffer.live or buffer.at_end) if step > 0 else buffer.at_start:
+        return none_left(step, what) + " in this file"
+    return Quest(asker, view, step, warnings=warnings, offset_s=offset_s)
+
+
+def to_hit(view: View, step: int, search: LogSearch) -> str | bool:
+    """Go to the next or previous line that a search found in this pane; what it returns is as of `to_bad`."""
+    if seek(view, step, lambda _row, line: search.pattern.search(line.text) is not None):
+        return True
+    offset = None
+    if not view.merged:
+        offset = nearest(hit_offsets(search.hits, view.buffers[0]), view.buffers[0], step)
+    if offset is None:
+        return none_left(step, "hit") + " here"
+    view.go(offset=offset)
+    return False
 
 
 class Quest:
@@ -83,7 +133,7 @@ class Quest:
             return ""
         if errors:
             return f"{errors[0][0]}: {errors[0][1]}"
-        return f"no {'further' if self.step > 0 else 'earlier'} {self.what} in this file"
+        return none_left(self.step, self.what) + " in this file"
 
     def cancel(self) -> None:
         """Stop looking."""

@@ -149,6 +149,7 @@ class Sheet:
         del self.rows[:gone]
         if self.rows and self.rows[0].first < base:
             self.rows[0].first = base
+            self.rows[0].key = max(base, self.rows[0].key)
         self._from = base
         self._upto = max(self._upto, base)
 
@@ -181,7 +182,7 @@ class Sheet:
             self._fold_again(index)
         elif row.count > 1:
             wanted = [n for n in range(row.first, row.last + 1) if self._wanted(feed.line(n))]
-            self.rows[index : index + 1] = [Fold(n, n, row.kind, fixed=True) for n in wanted]
+            self.rows[index : index + 1] = [Fold(n, n, n, row.kind, fixed=True) for n in wanted]
         else:
             return False
         self.version += 1
@@ -193,5 +194,6 @@ class Sheet:
             first -= 1
         while last + 1 < len(self.rows) and self.rows[last + 1].fixed and self.rows[last + 1].kind == kind:
             last += 1
-        whole = Fold(self.rows[first].first, self.rows[last].last, kind, last - first + 1)
+        key = self.rows[last].key
+        whole = Fold(self.rows[first].first, self.rows[last].last, key, kind, last - first + 1)
         self.rows[first : last + 1] = [whole]

@@ -122,7 +122,7 @@ class View:
 
     def shown(self, index: int) -> LogLine:
         """The line that stands for a row: the newest of equal ones, the end of a traceback."""
-        return self.feed.line(self.sheet.rows[index].last)
+        return self.feed.line(self.sheet.rows[index].key)
 
     def land(self, number: int, *, mark: bool = True) -> None:
         """Put the cursor on a line, in the upper third of the pane; a marked one stays highlighted."""

@@ -107,8 +107,8 @@ class LogSession(StillSession):
                progress: float | None = None) -> None:  # fmt: skip
         """One frame, through the wire."""
         frame = wire.Lines(
-            t=1.0, seq=2, id=stream.id, file=file.path if file else "", lines=list(lines), seam=seam, done=done,
-            size=file.size if file else None, error=error, progress=progress,
+            t=1.0, seq=2, id=stream.id, file=file.path if file else "", lines=list(lines), seam=seam,
+            done=done, size=file.size if file else None, error=error, progress=progress,
         )  # fmt: skip
         arrival = Arrival(stream.node, NOW, wire.decode(wire.encode(frame)))
         (self.held if self.hold else self.waiting).append(arrival)
@@ -168,7 +168,9 @@ class LogSession(StillSession):
 def clock(second: float) -> str:
     """`12:00:03.250` for a second of the story."""
     whole = 12 * 3600 + second
-    return f"{int(whole // 3600):02}:{int(whole % 3600 // 60):02}:{int(whole % 60):02}.{int(whole % 1 * 1000):03}"
+    minutes, seconds = divmod(whole, 60)
+    hours, minutes = divmod(int(minutes), 60)
+    return f"{hours:02}:{minutes:02}:{seconds:06.3f}"
 
 
 TRACE = """\

@@ -284,6 +284,8 @@ class LogsScreen(LiveScreen):
         self.arrange_parts()
         pane = next((pane for pane in self.panes if pane.display and pane.view is view), self.panes[0])
         self._last = pane
+        if self.focused is not self.results:
+            pane.focus()
         self.pull()
 
     # ---- gestures

@@ -59,6 +59,8 @@ class LogPane(Lines, can_focus=True):
         """Sentences to show where there is no view."""
         self._spots: list[Spot] = []
         self._empty_rows: list[Row] = []
+        self._gutter_cells = 0
+        self._everyone: list[int] = []
 
     # ---- lines
 
@@ -69,6 +71,8 @@ class LogPane(Lines, can_focus=True):
             self._empty_rows = self._why_empty()
             return
         view.sync()
+        self._gutter_cells = self._names(view)
+        self._everyone = self.desk.everyone(view) if view.merged else []
         self._spots = view.layout(max(8, self.columns - self._before(view)), self.size.height - 1)
 
     def _why_empty(self) -> list[Row]:
@@ -76,7 +80,7 @@ class LogPane(Lines, can_focus=True):
         return [row for text in self.empty() for row in (wrapped(text, width, dim) if text else [()])]
 
     def _before(self, view: View) -> int:
-        return GUTTER + (CLOCK if self.desk.clocks or view.merged else 0) + self._names(view)
+        return GUTTER + (CLOCK if self.desk.clocks or view.merged else 0) + self._gutter_cells
 
     def _names(self, view: View) -> int:
         """Cells of the gutter that tells whose line it is; the widest name decides."""
@@ -110,9 +114,10 @@ class LogPane(Lines, can_focus=True):
         spot = self._spots[line - 1]
         row = view.sheet.rows[spot.row]
         here = spot.row == view.index
-        place = view.feed.place(row.last)
-        return (row.first, row.last, row.count, spot, here, here and self.has_focus, place == view.marked,
-                self._key(view, row.last) in self.desk.bookmarks, self.desk.ink_version, view.left)  # fmt: skip
+        place = view.feed.place(row.key)
+        bookmarked = self._key(view, row.key) in self.desk.bookmarks
+        ink = (self.desk.ink_version, view.left, bookmarked, place == view.marked)
+        return row.first, row.last, row.count, spot, here, here and self.has_focus, ink
 
     def row(self, line: int, width: int) -> Row:
         """Paint one."""
@@ -128,21 +133,21 @@ class LogPane(Lines, can_focus=True):
     def _log_row(self, view: View, spot: Spot, width: int) -> Row:
         look, feed = self.look, view.feed
         fold = view.sheet.rows[spot.row]
-        text_line = feed.line(fold.last)
-        place, key = feed.place(fold.last), self._key(view, fold.last)
+        text_line = feed.line(fold.key)
+        place, key = feed.place(fold.key), self._key(view, fold.key)
         out: list[Segment] = []
         if spot.piece:
             out.append(Segment(" " * self._before(view)))
         else:
             out.append(mark(text_line, look, bookmarked=key in self.desk.bookmarks))
             if self.desk.clocks or view.merged:
-                out.append(self._clock(view, fold.last))
+                out.append(self._clock(view, fold.key))
             if isinstance(feed, Merge):
-                out += self._gutter(feed, fold.last, self._names(view))
+                out += self._gutter(feed, fold.key, self._gutter_cells)
             if (seam := feed.seams.get(fold.first)) is not None:
                 out += [Segment(f" {clean(seam)} ", look.badge["warning"]), Segment(" ")]
             if not fold.fixed:
-                out += fold_badge(fold, self.desk.everyone(view), look)
+                out += fold_badge(fold, self._everyone, look)
         room = max(0, width - sum(segment.cell_length for segment in out))
         ink = Ink(look, self.desk.patterns, 0 if view.wrap else view.left)
         out += text_segments(spot.text, text_line, ink, room)
@@ -168,8 +173,9 @@ class LogPane(Lines, can_focus=True):
         source = feed.source_of(number)
         line = feed.line(number)
         rank = line.rank if source.rank is None else source.rank
-        nodes = len({buffer.source.node for buffer in feed.buffers}) > 1
-        name = f"r{rank}" if rank is not None else f"{source.node} {source.name}" if nodes else source.name
+        name = f"r{rank}" if rank is not None else f"{source.node} {source.name}"
+        if cell_len(name) >= width:
+            name = source.name
         return [Segment(fit(name, width - 1), self.look.title), Segment(" ")]
 
     # ---- the header
