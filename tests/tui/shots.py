@@ -20,8 +20,7 @@ from pathlib import Path
 
 from gpuwatch.hosts.builtin import demo_plan
 from gpuwatch.hosts.plan import Plan
-from tests.tui.still import demo_session, still_app
-from tests.tui.told import demo_book
+from tests.tui.still import demo_session, judged_session, still_app
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Shot:
     no_color: bool = False
     nodes: int = 16
     told: bool = False
-    """Whether the book tells of the incident."""
+    """Whether the alerts are judged, too."""
 
 
 SHOTS = (
@@ -93,7 +92,8 @@ def plan_for(nodes: int) -> Plan:
 
 async def svg_of(shot: Shot) -> str:
     """Run the app, press the keys, take the picture."""
-    session = demo_session(shot.second, plan_for(shot.nodes), demo_book() if shot.told else None)
+    make = judged_session if shot.told else demo_session
+    session = make(shot.second, plan_for(shot.nodes))
     app = still_app(
         session, shot.second, ascii_only=shot.ascii_only, theme=shot.theme, no_color=shot.no_color
     )

@@ -16,8 +16,9 @@ from gpuwatch.tui.incident_ways import ranks_of, spot_after, spot_of, spots_by_r
 from gpuwatch.tui.screens.fleet import FleetScreen
 from gpuwatch.tui.screens.gpu import GpuScreen
 from gpuwatch.tui.screens.incidents import IncidentsScreen
+from gpuwatch.tui.screens.logs import LogsScreen
 from gpuwatch.tui.told import bundles, told_by
-from tests.tui.still import NOW, demo_session, still_app
+from tests.tui.still import NOW, demo_session, judged_session, still_app
 from tests.tui.test_screens import text_on
 from tests.tui.told import StillBook, demo_book, demo_incident, disk_alert, timeout_alert, xid_alert
 
@@ -305,3 +306,29 @@ def test_the_way_through_an_incident_begins_with_the_first_failure() -> None:
     last = spots_by_rank(incident)[-1]
     assert spot_after(incident, last.rank) == spot
     assert spot_of(disk_alert()) is None
+
+
+async def test_the_demo_s_own_incident_is_told_from_the_log_lines_alone() -> None:
+    for second, following in ((47.0, ""), (95.0, "; 127 ranks then timed out in ALLREDUCE seq 2381")):
+        app = still_app(judged_session(second), second)
+        async with app.run_test(size=(120, 40)) as pilot:
+            await pilot.press("4")
+            await pilot.pause()
+            whole = "rank 85 (gpu-011 GPU 5) Xid 79 fell off the bus 08:00:45" + following
+            assert whole in flat(app)
+            assert "power-cycle" in flat(app)
+            incident = incidents_of(app).incident()
+            assert incident is not None
+            assert incident.sentence == whole
+            assert len(app.scene.told.incidents) == 1
+            await pilot.press("enter")
+            await pilot.pause()
+            assert isinstance(app.screen, LogsScreen)
+
+
+async def test_before_the_fall_the_demo_has_no_incident() -> None:
+    app = still_app(judged_session(44.0), 44.0)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("4")
+        await pilot.pause()
+        assert "No incident." in text_on(app)

@@ -28,11 +28,9 @@ PANES: tuple[tuple[str, str, Builder], ...] = (
     ("events", "Events", events),
 )
 ALERTS = ("alerts", "Alerts")
-TABS = (
-    *((id_, title) for id_, title, _ in PANES[:1]),
-    ALERTS,
-    *((id_, title) for id_, title, _ in PANES[1:]),
-)
+ALERTS_AT = 3
+TABS = [(id_, title) for id_, title, _ in PANES]
+TABS.insert(ALERTS_AT, ALERTS)
 FRAME_LINES = 5
 """Status (2), header, tabs, footer."""
 LOWER_LINES = 8
@@ -54,7 +52,7 @@ class NodeScreen(LiveScreen):
         self.panes = [
             NodePane(name, builder, id=f"pane-{id_}", titled=id_ == "processes") for id_, _, builder in PANES
         ]
-        self.panes.insert(1, NodeAlerts(name, id="pane-alerts"))
+        self.panes.insert(ALERTS_AT, NodeAlerts(name, id="pane-alerts"))
 
     def compose(self) -> ComposeResult:
         """Status, header, GPUs, panes, footer."""
