@@ -129,6 +129,7 @@ def _rule(entry: Entry, problems: Problems) -> Rule | None:
         literals=tuple(values.get("literals", ())),
         unless=tuple(values.get("unless", ())),
         after=_part(Context, values.get("after")),
+        above=_part(Context, values.get("above")),
         block=values.get("block", 0),
         until=values.get("until"),
         flood=_part(Flood, values.get("flood")),

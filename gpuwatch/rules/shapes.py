@@ -87,6 +87,14 @@ _PASSAGES = ListOf(
 )
 _SENTENCES = ListOf(Passage("a sentence", limit=2000), "a sentence or a list of them", or_single=True)
 
+
+def _context(name: str) -> Record:
+    return Record(
+        name,
+        (Key("match", _PATTERN, "What.", required=True), Key("lines", Whole(1, 200), "How far up.")),
+    )
+
+
 RULE = RuleRecord(
     "a rule",
     (
@@ -109,14 +117,8 @@ RULE = RuleRecord(
             "For the prefilter.",
         ),
         Key("unless", _PATTERNS, "Not where one of these is in the line."),
-        Key(
-            "after",
-            Record(
-                "after",
-                (Key("match", _PATTERN, "What.", required=True), Key("lines", Whole(1, 200), "How far up.")),
-            ),
-            "Only where this stands above.",
-        ),
+        Key("after", _context("after"), "Only where this stands above."),
+        Key("above", _context("above"), "Its named groups add fields where it stands above; it need not."),
         Key("block", Whole(0, 200), "Lines below that belong to it."),
         Key("until", _PATTERN, "The block ends with this line."),
         Key(

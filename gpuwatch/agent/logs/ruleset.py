@@ -30,8 +30,8 @@ class Rule(object):
     """One rule with its patterns compiled."""
 
     __slots__ = (
-        "after", "after_lines", "block", "flood", "id", "match", "recovery", "role", "same", "severity",
-        "severity_by", "unless", "until",
+        "above", "above_lines", "after", "after_lines", "block", "flood", "id", "match", "recovery", "role",
+        "same", "severity", "severity_by", "unless", "until",
     )  # fmt: skip
 
     def __init__(self, plain):
@@ -44,6 +44,9 @@ class Rule(object):
         after = plain.get("after")
         self.after = re.compile(after["match"]) if after else None
         self.after_lines = int(after["lines"]) if after else 0
+        above = plain.get("above")
+        self.above = re.compile(above["match"]) if above else None
+        self.above_lines = int(above["lines"]) if above else 0
         self.block = plain.get("block", 0)
         until = plain.get("until")
         self.until = re.compile(until) if until else None

@@ -1,0 +1,34 @@
+"""The rank that a log file's path names.
+
+Layouts: torchrun `--log-dir` (`attempt_0/3/stdout.log`, a local rank), DeepSpeed (`..._rank3.log`), NeMo
+(`..._globalrank-3_localrank-1.txt`), composer (`logs-rank3.txt`), Open MPI (`rank.3/stdout`), Slurm's `%t`
+(`slurm-123_3.out`), and folders or files called `rank_3`.
+"""
+
+import re
+
+_GLOBAL = (
+    re.compile(r"(?<![a-z])global[-_.]?rank[-_.=]?(\d{1,6})(?!\d)", re.IGNORECASE),
+    re.compile(r"(?<![a-z])(?<!local[-_.])(?<!group[-_.])(?<!node[-_.])rank[-_.=]?(\d{1,6})(?!\d)", re.I),
+    re.compile(r"/slurm-\d+[_.-](\d{1,6})\.(?:out|err|log)$"),
+    re.compile(r"(?<![a-z])task[-_.=](\d{1,6})\.(?:out|err|log|txt)$", re.IGNORECASE),
+)
+_LOCAL = (
+    re.compile(r"/attempt_\d+/(\d{1,4})/(?:stdout|stderr)\.log$"),
+    re.compile(r"(?<![a-z])local[-_.]?rank[-_.=]?(\d{1,4})(?!\d)", re.IGNORECASE),
+)
+
+
+def ranks_of_path(path):
+    # type: (str) -> tuple[int | None, int | None]
+    """(rank, local rank) that the path names, the deepest folder or file first; None where it does not."""
+    return _last(_GLOBAL, path), _last(_LOCAL, path)
+
+
+def _last(patterns, path):
+    # type: (tuple[re.Pattern[str], ...], str) -> int | None
+    for pattern in patterns:
+        found = pattern.findall(path)
+        if found:
+            return int(found[-1])
+    return None

@@ -1,0 +1,156 @@
+"""`gpuwatch scan`: what failed first in a job that has ended, from the logs it left."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuwatch.cli import exit_codes
+from gpuwatch.cli.ending import leaving_politely
+from gpuwatch.cli.output import writing
+from gpuwatch.cli.source import Refusal
+
+if TYPE_CHECKING:
+    from gpuwatch.rules.load import Packs
+    from gpuwatch.runs.files import Gathered
+    from gpuwatch.runs.scan import Engine, Watch
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="As JSON; docs/json.md tells every key.")
+@click.option(
+    "--rules",
+    "packs",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A rule pack of your own, besides the built-in ones; may be given several times.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["agent", "hyperscan"]),
+    help="What searches first: hyperscan where it is installed (pip install 'gpuwatch-cluster[hyperscan]'), "
+    "else what also runs on the nodes. Both find the same.",
+)
+def scan(paths: tuple[Path, ...], as_json: bool, packs: tuple[Path, ...], engine: Engine | None) -> int:
+    """Find what failed first in the logs of a job that has ended.
+
+    PATH is a file or a folder; .gz, .zst, .xz and .bz2 are unpacked. Logs of ranks, kernel logs
+    (dmesg-gpu-002.log) and the output of launchers and Slurm may lie side by side: ranks and nodes are
+    read from paths and lines.
+
+    Exit status: 0 nothing was found, 1 something was, 2 wrong usage or nothing that can be read.
+    """
+    missing = [str(path) for path in paths if not path.exists() and not path.is_symlink()]
+    if missing:
+        raise Refusal([f"{name}: no such file or folder" for name in missing])
+    rules = load_rules(packs)
+    check_engine(engine)
+    from gpuwatch.runs.files import gather
+
+    found = gather(paths)
+    for skipped in found.skipped:
+        if skipped.unreadable:
+            click.echo(f"gpuwatch: {skipped.name}: {skipped.why}", err=True)
+    if not found.files and any(skipped.unreadable for skipped in found.skipped):
+        raise Refusal(["nothing that can be read"])
+    return scan_and_print(found, rules, engine, as_json=as_json)
+
+
+def load_rules(extra: tuple[Path, ...]) -> Packs:
+    """The built-in packs and the person's own.
+
+    Raises:
+        Refusal: a pack has problems.
+    """
+    from gpuwatch.rules.load import RulesError, load_packs
+
+    try:
+        return load_packs(extra)
+    except RulesError as error:
+        raise Refusal(list(error.problems)) from error
+
+
+def check_engine(engine: Engine | None) -> None:
+    """Refuse an engine that is not there."""
+    from gpuwatch.runs import hyper
+
+    if engine == "hyperscan" and not hyper.installed():
+        raise Refusal(["hyperscan is not installed: pip install 'gpuwatch-cluster[hyperscan]'"])
+
+
+def scan_and_print(found: Gathered, packs: Packs, engine: Engine | None, *, as_json: bool) -> int:
+    """Scan, judge, print; the exit status."""
+    import time
+
+    from gpuwatch.report.scan import judged
+    from gpuwatch.runs.scan import scan as scan_files
+
+    stop = Stop()
+    total = sum(log.size for log in found.files)
+    with leaving_politely(), ctrl_c_stops(stop), progress(total, len(found.files), stop) as watch:
+        began = time.monotonic()
+        result = scan_files(found, packs.rules, engine, watch)
+        seconds = time.monotonic() - began
+    report = judged(result, packs, time.time(), seconds)
+    with writing():
+        if as_json:
+            from gpuwatch.report.scan import scan_json
+
+            sys.stdout.write(f"{scan_json(report)}\n")
+        else:
+            from gpuwatch.report.scan_text import print_scan
+
+            print_scan(report, sys.stdout)
+    if result.stopped:
+        click.echo("gpuwatch: interrupted; this is what was found so far", err=True)
+        return exit_codes.INTERRUPTED
+    return exit_codes.UNHEALTHY if report.found else exit_codes.HEALTHY
+
+
+class Stop:
+    """Whether the person has had enough."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def __call__(self) -> bool:
+        """For who reads."""
+        return self.asked
+
+
+@contextlib.contextmanager
+def ctrl_c_stops(stop: Stop) -> Iterator[None]:
+    """The first Ctrl-C ends the reading, what was found is still printed; the second one ends everything."""
+
+    def on_interrupt(_number: int, _frame: FrameType | None) -> None:
+        if stop.asked:
+            raise KeyboardInterrupt
+        stop.asked = True
+
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def progress(total: int, files: int, stop: Stop) -> AbstractContextManager[Watch]:
+    """How far it is, on stderr and only where that is a terminal."""
+    from gpuwatch.runs.scan import Watch
+
+    if not sys.stderr.isatty():
+        return contextlib.nullcontext(Watch(stopping=stop))
+    from gpuwatch.report.scan_progress import progress_bar
+
+    return progress_bar(total, files, stop)

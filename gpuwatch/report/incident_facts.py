@@ -1,0 +1,123 @@
+"""An incident as plain data: the JSON of `scan` and of `once`, and what the text report is drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpuwatch.diagnose.alert import Alert, Proof
+from gpuwatch.diagnose.incident import Incident, Moment
+from gpuwatch.plain import plain
+from gpuwatch.report.facts import Facts
+
+MOST_EVIDENCE = 40
+"""Of one incident, the cause's first: the others are in the timeline, with counts."""
+
+
+def incident_facts(incident: Incident) -> Facts:
+    """Every key is always there; unknown is None. `docs/json.md` tells them."""
+    cause = incident.cause
+    return {
+        "sentence": plain(incident.sentence),
+        "class": incident.code,
+        "severity": incident.severity,
+        "rank": incident.rank,
+        "node": named(incident.node),
+        "gpu": incident.gpu,
+        "job": named(incident.job),
+        "first_seen": incident.first or None,
+        "first_seen_exact": cause is not None and cause.timed,
+        "last_seen": incident.last or None,
+        "confidence": incident.confidence,
+        "because": plain(incident.because),
+        "settle": [plain(step) for step in incident.settle],
+        "followers": incident.followers,
+        "silent": list(incident.silent),
+        "evidence": [proof_facts(alert, proof) for alert, proof in evidence(incident)],
+        "timeline": [moment_facts(moment) for moment in incident.timeline],
+        "explain": plain(incident.explain),
+        "do": [plain(step) for step in incident.do],
+    }
+
+
+def evidence(incident: Incident) -> list[tuple[Alert, Proof]]:
+    """All that the cause rests on, then one proof of each other kind, `MOST_EVIDENCE` at most."""
+    chosen: list[tuple[Alert, Proof]] = []
+    kinds: set[str] = set()
+    for alert in incident.alerts:
+        if incident.cause is not None and alert.id == incident.cause.id:
+            chosen += [(alert, proof) for proof in alert.proof]
+        elif alert.code not in kinds:
+            kinds.add(alert.code)
+            chosen += [(alert, proof) for proof in alert.proof[:1]]
+    return chosen[:MOST_EVIDENCE]
+
+
+def proof_facts(alert: Alert, proof: Proof) -> Facts:
+    """One piece of evidence, whose it is, and where to find it."""
+    return {
+        "kind": proof.kind,
+        "class": alert.code,
+        "role": alert.role,
+        "text": plain(proof.text),
+        "at": proof.at,
+        "timed": proof.timed,
+        "rank": alert.rank,
+        "node": named(proof.node),
+        "gpu": alert.gpu,
+        "file": named(proof.file),
+        "offset": proof.offset,
+        "line": None,
+        "lines": [plain(line) for line in proof.lines],
+        "key": proof.key,
+        "fields": {plain(name): as_plain(value) for name, value in alert.fields.items()},
+    }
+
+
+def moment_facts(moment: Moment) -> Facts:
+    """One line of the timeline."""
+    return {
+        "at": moment.at,
+        "until": moment.until,
+        "what": plain(moment.what),
+        "class": moment.code,
+        "role": moment.role,
+        "node": named(moment.node),
+        "ranks": list(moment.ranks),
+        "count": moment.count,
+    }
+
+
+def alert_facts(alert: Alert) -> Facts:
+    """An alert that belongs to no incident."""
+    proof = alert.proof[0] if alert.proof else None
+    return {
+        "class": alert.code,
+        "severity": alert.severity,
+        "role": alert.role,
+        "title": plain(alert.title),
+        "text": plain(alert.text),
+        "rank": alert.rank,
+        "node": named(alert.node),
+        "gpu": alert.gpu,
+        "first_seen": alert.first or None,
+        "last_seen": alert.last or None,
+        "timed": alert.timed,
+        "count": alert.count,
+        "evidence": [] if proof is None else [proof_facts(alert, proof)],
+    }
+
+
+def outside(alerts: Iterable[Alert], incidents: Iterable[Incident]) -> list[Alert]:
+    """The alerts that belong to no incident."""
+    inside = {alert.id for incident in incidents for alert in incident.alerts}
+    return [alert for alert in alerts if alert.id not in inside]
+
+
+def named(text: str | None) -> str | None:
+    """A name made harmless; None and nothing are unknown."""
+    return plain(text) if text else None
+
+
+def as_plain(value: str | float) -> str | float:
+    """A field's value made harmless."""
+    return plain(value) if isinstance(value, str) else value

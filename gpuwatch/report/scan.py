@@ -1,0 +1,142 @@
+"""What a scan found, judged: incidents, the alerts outside of them, and what was read. Also as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from gpuwatch import __version__
+from gpuwatch.diagnose.alert import Alert, Proof
+from gpuwatch.diagnose.found import Found, alerts_of
+from gpuwatch.diagnose.incident import Incident
+from gpuwatch.diagnose.judge import incidents
+from gpuwatch.fleet.places import RankPlace
+from gpuwatch.plain import plain
+from gpuwatch.report.facts import Facts, rounded
+from gpuwatch.report.incident_facts import alert_facts, evidence, incident_facts, named, outside
+from gpuwatch.rules.load import Packs
+from gpuwatch.runs.line_numbers import line_numbers
+from gpuwatch.runs.scan import Scan
+
+Lines = Mapping[tuple[str, int], int]
+"""(file, offset) -> the line's number, from 1."""
+
+
+@dataclass(frozen=True)
+class ScanReport:
+    """Everything that is said."""
+
+    scan: Scan
+    incidents: tuple[Incident, ...]
+    """In the order of their first cause."""
+    outside: tuple[Alert, ...]
+    """Alerts that belong to no incident."""
+    lines: Lines
+    """Of the evidence."""
+    time: float
+    seconds: float
+
+    @property
+    def found(self) -> bool:
+        """Whether anything went wrong; remarks alone do not count."""
+        return bool(self.incidents) or any(alert.severity != "info" for alert in self.outside)
+
+    def place(self, proof: Proof) -> str:
+        """`file:line`, which editors open."""
+        if proof.file is None:
+            return proof.node or "?"
+        line = None if proof.offset is None else self.lines.get((proof.file, proof.offset))
+        return f"{proof.file}:{line}" if line is not None else f"{proof.file} +{proof.offset}"
+
+
+def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
+    """Alerts and incidents of what was found; the lines of the evidence are counted in the files."""
+    found = [Found(heard.node, heard.finding) for heard in scan.heard]
+    alerts = alerts_of(found, packs, scan.places)
+    judgement = sorted(incidents(alerts, scan.places, packs, time), key=lambda incident: incident.first)
+    numbered = [structs.replace(each, number=number) for number, each in enumerate(judgement, 1)]
+    loose = outside(alerts, numbered)
+    proofs = [proof for incident in numbered for _, proof in evidence(incident)]
+    proofs += [alert.proof[0] for alert in loose if alert.proof]
+    return ScanReport(scan, tuple(numbered), tuple(loose), lines_of(proofs, scan), time, seconds)
+
+
+def lines_of(proofs: Iterable[Proof], scan: Scan) -> Lines:
+    """The line numbers of the proofs, each file read once."""
+    wanted: dict[str, set[int]] = defaultdict(set)
+    for proof in proofs:
+        if proof.file is not None and proof.offset is not None:
+            wanted[proof.file].add(proof.offset)
+    files = {file.name: file for file in scan.files}
+    return {
+        (name, offset): line
+        for name, offsets in wanted.items()
+        if name in files
+        for offset, line in line_numbers(files[name].path, files[name].packing, offsets).items()
+    }
+
+
+def scan_json(report: ScanReport) -> str:
+    """The report as JSON text."""
+    return json.dumps(scan_facts(report), indent=2, ensure_ascii=False)
+
+
+def scan_facts(report: ScanReport) -> Facts:
+    """The report as plain data; `docs/json.md` tells every key."""
+    scan = report.scan
+    return {
+        "gpuwatch": __version__,
+        "time": round(report.time, 3),
+        "found": report.found,
+        "stopped": scan.stopped,
+        "engine": scan.engine,
+        "bytes": scan.bytes,
+        "seconds": rounded(report.seconds),
+        "incidents": [with_lines(incident_facts(each), report.lines) for each in report.incidents],
+        "alerts": [with_lines(alert_facts(alert), report.lines) for alert in report.outside],
+        "ranks": [rank_facts(place) for place in scan.places.ranks],
+        "files": [
+            {
+                "name": file.name,
+                "bytes": file.size,
+                "node": named(file.node),
+                "rank": file.rank,
+                "attempt": file.attempt,
+                "kernel": file.kernel,
+                "findings": file.findings,
+                "trouble": named(file.trouble),
+            }
+            for file in scan.files
+        ],
+        "skipped": [
+            {"name": each.name, "why": each.why, "unreadable": each.unreadable} for each in scan.skipped
+        ],
+        "suspended": {rule: plain(why) for rule, why in scan.suspended.items()},
+        "left_out": scan.left_out,
+    }
+
+
+def with_lines(facts: Facts, lines: Lines) -> Facts:
+    """The evidence with the numbers of its lines."""
+    for proof in facts["evidence"]:
+        proof["line"] = lines.get((proof["file"], proof["offset"]))
+    return facts
+
+
+def rank_facts(place: RankPlace) -> Facts:
+    """Where a rank ran, and how that is known."""
+    return {
+        "rank": place.rank,
+        "node": named(place.node),
+        "gpu": place.gpu,
+        "bus_id": place.bus_id,
+        "pid": place.pid,
+        "local_rank": place.local_rank,
+        "world_size": place.world_size,
+        "logs": list(place.logs),
+        "how": place.how,
+    }

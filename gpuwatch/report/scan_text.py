@@ -1,0 +1,75 @@
+"""A scan in words: the incidents first, then what belongs to none, then what was read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TextIO
+
+from gpuwatch.fleet.quantities import scaled_text
+from gpuwatch.plain import plain
+from gpuwatch.report.incident_text import incident_lines, outside_lines
+from gpuwatch.report.scan import ScanReport
+from gpuwatch.report.terminal import console_on, show
+from gpuwatch.report.text import Line
+from gpuwatch.runs.scan import Scan
+
+EMPTY = Line("")
+
+
+def print_scan(report: ScanReport, out: TextIO) -> None:
+    """Write the report; colours follow the terminal, NO_COLOR and TERM."""
+    with console_on(out) as console:
+        for line in scan_lines(report):
+            show(console, line)
+
+
+def scan_lines(report: ScanReport) -> Iterator[Line]:
+    """Everything in order."""
+    for incident in report.incidents:
+        yield from incident_lines(incident, report.place)
+        yield EMPTY
+    if report.outside:
+        title = "besides, in no incident:" if report.incidents else "no incident; what was found:"
+        yield Line(title)
+        yield from outside_lines(report.outside, report.place)
+        yield EMPTY
+    yield from trouble_lines(report.scan)
+    yield verdict(report)
+
+
+def trouble_lines(scan: Scan) -> Iterator[Line]:
+    """What was not read, or not wholly, and why."""
+    for file in scan.files:
+        if file.trouble is not None:
+            yield Line(f"{file.name}: {file.trouble}", "warning")
+    for skipped in scan.skipped:
+        if skipped.unreadable:
+            yield Line(f"{skipped.name}: {skipped.why}", "warning")
+    for rule, why in scan.suspended.items():
+        yield Line(plain(f"rule {rule} was searched for no more: {why}"), "warning")
+
+
+def verdict(report: ScanReport) -> Line:
+    """`2 incidents in 66 files (512MB, 3.1 s); 64 ranks on 8 nodes; 12 skipped (9 data, 3 picture)`."""
+    scan = report.scan
+    count = len(report.incidents)
+    what = f"{count} incident{'s' * (count != 1)}" if report.found else "nothing found"
+    files = len(scan.files)
+    size = scaled_text(scan.bytes, 1024)
+    parts = [f"{what} in {files} file{'s' * (files != 1)} ({size}B, {report.seconds:.1f} s)"]
+    ranks, nodes = len(scan.places.ranks), known_nodes(scan)
+    if ranks or nodes:
+        parts.append(f"{ranks} rank{'s' * (ranks != 1)} on {nodes or 'unknown'} node{'s' * (nodes != 1)}")
+    kinds = Counter(skipped.why for skipped in scan.skipped if not skipped.unreadable)
+    if kinds:
+        named = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common(4))
+        parts.append(f"{kinds.total()} skipped ({named})")
+    style = "critical" if report.incidents else "warning" if report.found else "ok"
+    return Line("; ".join(parts), style)
+
+
+def known_nodes(scan: Scan) -> int:
+    """How many nodes the logs name."""
+    nodes = {place.node for place in scan.places.ranks if place.node}
+    return len(nodes | {file.node for file in scan.files if file.node})

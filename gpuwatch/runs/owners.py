@@ -1,0 +1,109 @@
+"""Whose a log file is, by its path: the node that it is named after, and which start of the job it is of.
+
+The rank in a path is read by the code that also runs on the nodes. A node in a path is only a candidate: the
+hosts that the lines themselves name decide (`runs.whereabouts`), because `run-7` looks like a host, too.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePath
+
+ATTEMPT = re.compile(r"(?:^|/)attempt[_-](\d+)(?:/|$)|(?:^|[/_.-])restart[_-]?(\d+)(?=[/_.-]|$)")
+ENDINGS = re.compile(
+    r"\.(?:gz|zst|xz|bz2|log|txt|out|err|json|jsonl|dmesg|stdout|stderr|\d+|old)$", re.IGNORECASE
+)
+
+KERNEL_WORDS = {"dmesg", "kern", "kernel", "syslog", "messages", "journal", "journalctl", "kmsg"}
+LOG_WORDS = KERNEL_WORDS | {
+    *("log", "logs", "out", "err", "stdout", "stderr", "output", "error", "console", "debug", "app", "main"),
+    *(
+        "train",
+        "training",
+        "trainer",
+        "nccl",
+        "slurm",
+        "srun",
+        "torchrun",
+        "launcher",
+        "worker",
+        "of",
+        "from",
+    ),
+    *("node", "host", "hostname", "nv", "nvidia", "gpu", "system", "sys", "boot"),
+}
+NOT_HOSTS = re.compile(
+    r"(?:rank|global_?rank|local_?rank|attempt|run|job|jobid|step|steps|epoch|exp|experiment|trial|version|v|seed|"
+    r"try|restart|ckpt|checkpoint|iter|part|shard|chunk|stage|tp|pp|dp|pid|task|array|world|cuda|gpu|dev|device|"
+    r"slurm|log|logs|out|err|test|day|week|date|bs|lr|layer|model|\d+)[-_.]?\d*b?",
+    re.IGNORECASE,
+)
+"""Words with a number behind that are no hosts; `gpu-003` is one, an index has no 0 in front."""
+PADDED = re.compile(r"gpu[-_]?(?:0\d+|\d{3,})", re.IGNORECASE)
+HOST = re.compile(
+    r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*?-?\d+(?:-[A-Za-z0-9]+)*(?:\.[A-Za-z][A-Za-z0-9-]*)*"
+)
+ADDRESS = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")
+NUMBERED = re.compile(r"(?:global|local)?_?rank[-_]?\d+[-.]?|slurm-\d+-?", re.IGNORECASE)
+"""A rank, a Slurm job: their numbers are no part of a host's name."""
+STAMP = re.compile(r"\d{4}-?\d\d-?\d\d(?:[T_-]?\d\d[-:]?\d\d(?:[-:]?\d\d)?)?Z?")
+
+
+@dataclass(frozen=True, slots=True)
+class PathSays:
+    """What a path says by itself."""
+
+    hosts: tuple[str, ...] = ()
+    """What may be the name of the node, the likeliest first."""
+    attempt: int | None = None
+    """Which start of the job, counted from 0."""
+    kernel: bool = False
+    """Its name is that of a kernel log."""
+
+
+def path_says(path: str) -> PathSays:
+    """Read a path as it lies under the folder that was named, from the file name outwards."""
+    found = ATTEMPT.search(path)
+    attempt = None if found is None else int(found.group(1) or found.group(2))
+    parts = PurePath(path).parts
+    hosts: list[str] = []
+    for part in reversed(parts):
+        hosts += [host for host in hosts_in(part) if host not in hosts]
+    words = re.split(r"[^a-z]+", parts[-1].lower()) if parts else []
+    return PathSays(tuple(hosts), attempt, not KERNEL_WORDS.isdisjoint(words))
+
+
+def hosts_in(part: str) -> list[str]:
+    """What may be host names in one file or folder name."""
+    addresses = ADDRESS.findall(part)
+    name = STAMP.sub("_", NUMBERED.sub("_", part))
+    while ENDINGS.search(name):
+        name = ENDINGS.sub("", name)
+    hosts: list[str] = []
+    for piece in re.split(r"[_,@+=:\s]+", name):
+        host = without_log_words(piece)
+        if host and HOST.fullmatch(host) and (PADDED.fullmatch(host) or not NOT_HOSTS.fullmatch(host)):
+            hosts.append(host)
+    return addresses + hosts
+
+
+def without_log_words(piece: str) -> str:
+    """`dmesg-gpu-002` is about `gpu-002`; `gpu-002-dmesg` and `gpu-002.kern` too."""
+    words = re.split(r"([-.])", piece)
+    kernel = [at for at, word in enumerate(words) if word.lower() in KERNEL_WORDS]
+    if kernel and kernel[-1] < len(words) - 2:  # old-dmesg-gpu-002
+        words = words[kernel[-1] + 2 :]
+    while len(words) > 2 and is_log_word(words[0], words[2]):
+        words = words[2:]
+    while len(words) > 2 and words[-1].lower() in LOG_WORDS:
+        words = words[:-2]
+    return "".join(words)
+
+
+def is_log_word(word: str, following: str) -> bool:
+    """`gpu` and `node` in front of a bare number are the host's own name."""
+    word = word.lower()
+    if following.isdecimal() and word not in KERNEL_WORDS:
+        return False
+    return word in LOG_WORDS

@@ -1,0 +1,127 @@
+"""Log files as streams of bytes, whatever they are packed in: plain, gzip, zstd, xz, bzip2."""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+import zstandard
+
+READ_BYTES = 1 << 20
+PACKED_BYTES = 2048
+"""Fed to a decoder at once: one that expands 32,000 times, as zstd may, then gives 64 MB at most."""
+
+MAGIC: tuple[tuple[bytes, str], ...] = (
+    (b"\x1f\x8b", "gzip"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"\xfd7zXZ\x00", "xz"),
+    (b"BZh", "bzip2"),
+)
+"""What a file begins with says how it is packed; names lie (`dmesg.gz` that a copy has unpacked)."""
+
+
+class Decoder(Protocol):
+    """What the decoders of all four have in common."""
+
+    @property
+    def eof(self) -> bool:
+        """One archive member is complete."""
+
+    @property
+    def unused_data(self) -> bytes:
+        """What came after it."""
+
+    def decompress(self, data: bytes, /) -> bytes:
+        """Take some in, give what is ready."""
+
+
+def _gzip() -> Decoder:
+    return zlib.decompressobj(wbits=31)
+
+
+def _zstd() -> Decoder:
+    decoder: Decoder = zstandard.ZstdDecompressor().decompressobj()
+    return decoder
+
+
+DECODERS: dict[str, Callable[[], Decoder]] = {
+    "gzip": _gzip,
+    "zstd": _zstd,
+    "xz": lzma.LZMADecompressor,
+    "bzip2": bz2.BZ2Decompressor,
+}
+BROKEN = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, EOFError, ValueError)
+
+
+def packing_of(head: bytes) -> str | None:
+    """`gzip`, `zstd`, `xz`, `bzip2`, or None for a plain file, by its first bytes."""
+    return next((name for magic, name in MAGIC if head.startswith(magic)), None)
+
+
+@dataclass
+class Contents:
+    """The bytes of a log file in order. `damage` says, at the end, what could not be unpacked."""
+
+    path: Path
+    packing: str | None
+    damage: str | None = None
+    read: int = field(default=0, init=False)
+    """Bytes of the file itself so far: what a progress bar counts."""
+
+    def pieces(self) -> Iterator[bytes]:
+        """Unpacked bytes, a megabyte or so at a time.
+
+        Raises:
+            OSError: a plain file cannot be read further.
+        """
+        with self.path.open("rb", buffering=0) as file:
+            if self.packing is None:
+                yield from self._raw(file, READ_BYTES)
+            else:
+                yield from gathered(self._unpacked(file, DECODERS[self.packing]))
+
+    def _raw(self, file: BinaryIO, size: int) -> Iterator[bytes]:
+        while data := file.read(size):
+            self.read += len(data)
+            yield data
+
+    def _unpacked(self, file: BinaryIO, new: Callable[[], Decoder]) -> Iterator[bytes]:
+        decoder = new()
+        fresh = True
+        for block in self._raw(file, READ_BYTES):
+            for start in range(0, len(block), PACKED_BYTES):
+                data = block[start : start + PACKED_BYTES]
+                while data:
+                    try:
+                        if decoder.eof:
+                            decoder, fresh = new(), True
+                        out = decoder.decompress(data)
+                    except BROKEN as error:
+                        if not (fresh and not data.strip(b"\0")):  # zeros behind the end are padding
+                            self.damage = f"damaged {self.packing} data: {error}"
+                        return
+                    fresh = False
+                    if out:
+                        yield out
+                    data = decoder.unused_data if decoder.eof else b""
+        if not decoder.eof and not fresh:
+            self.damage = f"the {self.packing} data ends in the middle"
+
+
+def gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces of a megabyte at least, the last one excepted."""
+    held: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        held.append(piece)
+        size += len(piece)
+        if size >= READ_BYTES:
+            yield b"".join(held)
+            held, size = [], 0
+    if held:
+        yield b"".join(held)

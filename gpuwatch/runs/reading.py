@@ -1,0 +1,185 @@
+"""One file, or one part of a big one, through the agent's scanner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from gpuwatch.agent.logs.path_ranks import ranks_of_path
+from gpuwatch.agent.logs.ruleset import RuleSet
+from gpuwatch.agent.logs.scanner import Scanner
+from gpuwatch.runs.files import LogPath, reason
+from gpuwatch.runs.packing import Contents
+from gpuwatch.runs.record import Match, Recorder, Recovery, Row
+from gpuwatch.runs.times import Times, times_around
+from gpuwatch.runs.workers import Dial
+
+PART_BYTES = 16 << 20
+"""Of a plain file: what one worker reads at once."""
+AROUND_BYTES = 1 << 18
+"""Read before a part, for what must have come before its first lines, and behind it, for its last block."""
+FEED_BYTES = 1 << 19
+TAIL_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The lines of a file that begin in `start` to `end` (bytes); `end` None: to the file's own end."""
+
+    log: LogPath
+    start: int = 0
+    end: int | None = None
+
+
+@dataclass
+class PartRead:
+    """What came of it."""
+
+    events: list[Match | Recovery] = field(default_factory=list)
+    clues: list[Row] = field(default_factory=list)
+    left_out: int = 0
+    """Matches that are not even counted in one of the others."""
+    bytes: int = 0
+    """Of text that was looked at, once each."""
+    last_time: float | None = None
+    """The last time that a line carries, where the part reaches to the end of the file."""
+    times: dict[int, Times] = field(default_factory=dict)
+    """Around the lines, by offset, that no line near them dates."""
+    trouble: str | None = None
+    """Why it is not the whole part: damaged, unreadable, stopped."""
+    suspended: dict[str, str] = field(default_factory=dict)
+    """Rules that took too long, and for what."""
+
+
+def parts_of(log: LogPath) -> list[Part]:
+    """A plain file in parts that several workers can take; a packed one is read from its beginning."""
+    if log.packing is not None or log.size <= 2 * PART_BYTES:
+        return [Part(log)]
+    starts = range(0, log.size, PART_BYTES)
+    ends = [*starts[1:], None]
+    return [Part(log, start, end) for start, end in zip(starts, ends, strict=True)]
+
+
+def reader(
+    compiled: list[dict[str, Any]], new_sieve: Callable[[RuleSet], Any]
+) -> Callable[[Part, Dial], PartRead]:
+    """What a worker does with each part; the rules are made ready once."""
+    ruleset = RuleSet(compiled)
+    sieve = new_sieve(ruleset)
+
+    def read(part: Part, dial: Dial) -> PartRead:
+        recorder = Recorder()
+        scanner = Scanner(
+            ruleset,
+            part.log.name,
+            count(1).__next__,
+            speaker_of(part.log),
+            sieve=sieve,
+            gather=recorder,
+        )
+        result = read_part(part, scanner, recorder, dial)
+        result.suspended = dict(ruleset.suspended)
+        return result
+
+    return read
+
+
+def speaker_of(log: LogPath) -> Callable[[], dict[str, Any]] | None:
+    """Who writes the file, as far as its path tells."""
+    rank, local_rank = ranks_of_path(f"/{log.inner}")
+    if rank is None and local_rank is None:
+        return None
+    said = {"rank": rank, "local_rank": local_rank, "rank_from": "path" if rank is not None else None}
+    speaker = {name: value for name, value in said.items() if value is not None}
+    return lambda: speaker
+
+
+def read_part(part: Part, scanner: Scanner, recorder: Recorder, dial: Dial) -> PartRead:
+    """Feed the scanner; what cannot be read is told, and what came before it counts."""
+    read = PartRead()
+    tail, tail_at = b"", 0
+    try:
+        for data, offset, size in fed(part):
+            recorder.own = part.start <= offset and (part.end is None or offset < part.end)
+            scanner.feed(data, offset, part.log.until, backlog=True)
+            dial.read(size)
+            if recorder.own:
+                read.bytes += len(data)
+            tail = (tail + data)[-TAIL_BYTES:]
+            tail_at = offset + len(data) - len(tail)
+            if dial.stopping:
+                read.trouble = "stopped"
+                break
+    except OSError as error:
+        read.trouble = reason(error)
+    except DamageError as damage:
+        read.trouble = str(damage)
+    scanner.end()
+    read.events, read.clues, read.left_out = recorder.events, recorder.clues, recorder.left_out
+    date(part, read, tail, tail_at)
+    return read
+
+
+def date(part: Part, read: PartRead, tail: bytes, tail_at: int) -> None:
+    """Look around the lines that nothing dates, and for the last time in the file."""
+    arrived = part.log.until
+    if part.end is None:
+        read.last_time = times_around(tail, len(tail), arrived).above
+    for event in read.events:
+        if isinstance(event, Match) and not event.row["timed"] and event.row["at"] == arrived:
+            offset = event.row["offset"]
+            if part.log.packing is None:
+                low = max(0, offset - TAIL_BYTES)
+                with part.log.path.open("rb", buffering=0) as file:
+                    file.seek(low)
+                    read.times[offset] = times_around(file.read(2 * TAIL_BYTES), offset - low, arrived)
+            elif offset >= tail_at:
+                read.times[offset] = times_around(tail, offset - tail_at, arrived)
+
+
+class DamageError(Exception):
+    """The file breaks off in the midst of packed data."""
+
+
+def fed(part: Part) -> Iterator[tuple[bytes, int, int]]:
+    """Bytes that follow each other, the offset of the first, and how much of the file's size they are.
+
+    Raises:
+        OSError: it cannot be read (further).
+        DamageError: what is packed cannot be unpacked further.
+    """
+    if part.log.packing is None:
+        yield from plain_part(part)
+        return
+    contents = Contents(part.log.path, part.log.packing)
+    offset = told = 0
+    for piece in contents.pieces():
+        for at in range(0, len(piece), FEED_BYTES):
+            data = piece[at : at + FEED_BYTES]
+            yield data, offset, contents.read - told
+            offset, told = offset + len(data), contents.read
+    if contents.damage is not None:
+        raise DamageError(contents.damage)
+
+
+def plain_part(part: Part) -> Iterator[tuple[bytes, int, int]]:
+    """A part of a plain file with some of what is around it; no piece reaches over the part's borders."""
+    at = max(0, part.start - AROUND_BYTES)
+    borders = [part.start] if part.end is None else [part.start, part.end, part.end + AROUND_BYTES]
+    with part.log.path.open("rb", buffering=0) as file:
+        file.seek(at)
+        first = at > 0
+        while True:
+            border = next((each for each in borders if each > at), None)
+            if border is None and part.end is not None:
+                return
+            data = file.read(FEED_BYTES if border is None else min(FEED_BYTES, border - at))
+            if not data:
+                return
+            own = part.start <= at and (part.end is None or at < part.end)
+            cut = data.find(b"\n") + 1 if first else 0  # from the first whole line on
+            first = False
+            yield data[cut:], at + cut, len(data) if own else 0
+            at += len(data)

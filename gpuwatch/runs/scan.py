@@ -1,0 +1,314 @@
+"""All log files of an ended job, over all cores: what the rules find, and where the ranks ran."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from gpuwatch.agent.logs.path_ranks import ranks_of_path
+from gpuwatch.agent.logs.ruleset import Rule as CompiledRule
+from gpuwatch.agent.logs.ruleset import RuleSet
+from gpuwatch.agent.logs.sieve import Sieve
+from gpuwatch.fleet.places import Places
+from gpuwatch.rules.compile import compiled
+from gpuwatch.rules.rule import Rule
+from gpuwatch.runs import hyper
+from gpuwatch.runs.clues import CLUES, Clue, clues_of
+from gpuwatch.runs.files import Gathered, LogPath, Skipped
+from gpuwatch.runs.owners import path_says
+from gpuwatch.runs.rank_map import FileOwner, RankMap, rank_map
+from gpuwatch.runs.reading import Part, PartRead, parts_of, reader
+from gpuwatch.runs.record import Match, Recovery, Row, gathered
+from gpuwatch.runs.times import Times, likely_time
+from gpuwatch.runs.workers import Counter, Workers
+from gpuwatch.wire import Finding
+
+Engine: TypeAlias = Literal["agent", "hyperscan"]
+
+SMALL_BYTES = 4 << 20
+"""Less than this is read faster than worker processes start."""
+
+
+@dataclass(frozen=True)
+class LogScan:
+    """What came of one file."""
+
+    name: str
+    path: Path
+    size: int
+    packing: str | None
+    """gzip, zstd, xz, bzip2; None: plain."""
+    node: str | None
+    rank: int | None
+    attempt: int | None
+    kernel: bool
+    findings: int
+    trouble: str | None
+    """Why not all of it was read."""
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A finding, and the node of its file as far as it is known."""
+
+    node: str | None
+    finding: Finding
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The whole result."""
+
+    heard: tuple[Heard, ...]
+    """File by file, in the order of the files."""
+    places: Places
+    files: tuple[LogScan, ...]
+    skipped: tuple[Skipped, ...]
+    bytes: int
+    """Of text that was looked at."""
+    engine: Engine
+    left_out: int = 0
+    """Matches over a bound, of which only the number is known."""
+    suspended: dict[str, str] = field(default_factory=dict)
+    """Rules that took too long for one line, and were searched for no more."""
+    stopped: bool = False
+    """It was ended before it was through."""
+
+
+@dataclass
+class Watch:
+    """How a scan tells how far it is, and hears that it shall end."""
+
+    tell: Callable[[int, int], None] = lambda _bytes, _files: None
+    """Bytes and files done."""
+    stopping: Callable[[], bool] = lambda: False
+
+
+@dataclass
+class _File:
+    """A file while its parts come in."""
+
+    log: LogPath
+    left: int = 0
+    reads: dict[int, PartRead] = field(default_factory=dict)
+    troubles: list[str] = field(default_factory=list)
+
+    def take(self, part: Part, read: PartRead | None, fault: str | None) -> None:
+        """One part is done, or its process died."""
+        self.left -= 1
+        if read is not None:
+            self.reads[part.start] = read
+        trouble = fault if read is None else read.trouble
+        if trouble is not None:
+            self.troubles.append(trouble)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why not all of it was read."""
+        stopped = ["not read: stopped before"] if self.left else []
+        return "; ".join(dict.fromkeys([*self.troubles, *stopped])) or None
+
+    def in_order(self) -> list[PartRead]:
+        """The parts as they lie in the file."""
+        return [self.reads[start] for start in sorted(self.reads)]
+
+
+def default_engine() -> Engine:
+    """Hyperscan where it is installed."""
+    return "hyperscan" if hyper.installed() else "agent"
+
+
+def scan(
+    found: Gathered,
+    rules: Iterable[Rule],
+    engine: Engine | None = None,
+    watch: Watch | None = None,
+    cores: int | None = None,
+) -> Scan:
+    """Read every file that was gathered with the rules of the packs."""
+    engine = engine or default_engine()
+    watch = watch or Watch()
+    begin = Begin(compiled([*rules, *CLUES]), engine)
+    parts = [part for log in found.files for part in parts_of(log)]
+    parts.sort(key=lambda part: part.log.packing is None)  # packed ones cannot be shared out: they go first
+    files = {log.name: _File(log) for log in found.files}
+    for part in parts:
+        files[part.log.name].left += 1
+    for part, read, fault in done_parts(parts, begin, watch, cores, files):
+        files[part.log.name].take(part, read, fault)
+    known = RuleSet(begin.compiled).rules
+    rules_by_id = {rule.id: rule for rule in known}
+    return whole(list(files.values()), rules_by_id, found.skipped, engine, stopped=watch.stopping())
+
+
+@dataclass(frozen=True)
+class Begin:
+    """What a worker process does first: make the rules and the sieve ready."""
+
+    compiled: list[dict[str, Any]]
+    engine: Engine
+
+    def __call__(self) -> Callable[..., PartRead]:
+        """The function that reads a part."""
+        return reader(self.compiled, hyper.HyperSieve if self.engine == "hyperscan" else Sieve)
+
+
+def done_parts(
+    parts: Sequence[Part], begin: Begin, watch: Watch, cores: int | None, files: dict[str, _File]
+) -> Iterable[tuple[Part, PartRead | None, str | None]]:
+    """Parts as they are done, with the fault of those whose process died."""
+    cores = min(cores or usable_cores(), len(parts))
+
+    def tell(size: int) -> None:
+        watch.tell(size, sum(file.left == 0 for file in files.values()))
+
+    if cores <= 1 or sum(part.log.size for part in parts if part.start == 0) < SMALL_BYTES:
+        yield from in_this_process(parts, begin, watch, tell)
+        return
+    workers: Workers[Part, PartRead] = Workers(cores, begin)
+    try:
+
+        def look(size: int) -> None:
+            tell(size)
+            if watch.stopping():
+                workers.stop()
+
+        for done in workers.results(parts, look):
+            yield done.task, done.result, done.fault
+    finally:
+        workers.close()
+
+
+def in_this_process(
+    parts: Sequence[Part], begin: Begin, watch: Watch, tell: Callable[[int], None]
+) -> Iterable[tuple[Part, PartRead | None, str | None]]:
+    """The same without workers."""
+    dial = Counter()
+    read = begin()
+    for part in parts:
+        dial.stopping = watch.stopping()
+        if dial.stopping:
+            return
+        yield part, read(part, dial), None
+        tell(dial.bytes)
+
+
+def usable_cores() -> int:
+    """As many as this process may run on."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not Linux
+        return os.cpu_count() or 1
+
+
+def whole(
+    files: Sequence[_File],
+    rules: dict[str, CompiledRule],
+    skipped: Sequence[Skipped],
+    engine: Engine,
+    *,
+    stopped: bool,
+) -> Scan:
+    """Everything put together, once no more parts come."""
+    owners = [owner_of(file.log) for file in files]
+    reads = {file.log.name: file.in_order() for file in files}
+    rows = rows_of(files, rules)
+    clues: list[Clue] = []
+    for name, parts in reads.items():
+        for read in parts:
+            clues += clues_of(name, read.clues)
+        clues += clues_of(name, rows[name])
+    known = rank_map(owners, clues)
+    every = [read for parts in reads.values() for read in parts]
+    suspended = {rule: why for read in every for rule, why in read.suspended.items()}
+    return Scan(
+        tuple(each for file in files for each in heard_of(file.log, rows[file.log.name], known)),
+        known.places,
+        tuple(
+            log_scan(file, owner, known, len(rows[file.log.name]))
+            for file, owner in zip(files, owners, strict=True)
+        ),
+        tuple(skipped),
+        sum(read.bytes for read in every),
+        engine,
+        sum(read.left_out for read in every),
+        suspended,
+        stopped,
+    )
+
+
+def rows_of(files: Sequence[_File], rules: dict[str, CompiledRule]) -> dict[str, list[Row]]:
+    """The findings of each file, those without a time dated as well as the whole job allows."""
+    job_end: float | None = None
+    spoke: dict[FileOwner, float] = {}
+    for file in files:
+        last = max((read.last_time for read in file.in_order() if read.last_time is not None), default=None)
+        if last is not None and not path_says(file.log.inner).kernel:
+            job_end = last if job_end is None else max(job_end, last)
+            who = speaker(file.log)
+            spoke[who] = max(last, spoke.get(who, last))
+    rows: dict[str, list[Row]] = {}
+    for file in files:
+        before = spoke.get(speaker(file.log))
+        events = [event for read in file.in_order() for event in dated(read, file.log, before, job_end)]
+        rows[file.log.name] = gathered(events, rules)
+    return rows
+
+
+def speaker(log: LogPath) -> FileOwner:
+    """Equal for the files of one rank (stdout.log and stderr.log), as far as their paths tell."""
+    owner = owner_of(log)
+    own = owner.rank is None and owner.local_rank is None
+    return replace(owner, file=log.name if own else "", hosts=())
+
+
+def dated(
+    read: PartRead, log: LogPath, before: float | None, job_end: float | None
+) -> Iterable[Match | Recovery]:
+    """The matches of a part, with a likely time where no line near them tells one.
+
+    `before`: when the same rank last said a time, in this file or its other one.
+    """
+    for event in read.events:
+        if isinstance(event, Match) and not event.row["timed"] and event.row["at"] == log.until:
+            times = read.times.get(event.row["offset"], Times())
+            times = Times(times.above or before, times.below)
+            event.row["at"] = event.row["last_at"] = likely_time(times, log.mtime, job_end)
+        yield event
+
+
+def owner_of(log: LogPath) -> FileOwner:
+    """What the path says, and the folder that all ranks of one launcher share."""
+    rank, local_rank = ranks_of_path(f"/{log.inner}")
+    group = log.name.rpartition("/attempt_")[0] or log.name.rpartition("/")[0]
+    return FileOwner(log.name, rank, local_rank, path_says(log.inner).hosts, group)
+
+
+def heard_of(log: LogPath, rows: Iterable[Row], known: RankMap) -> Iterable[Heard]:
+    """The findings of one file."""
+    for row in rows:
+        yield Heard(known.nodes.get(log.name), msgspec.convert({"t": 0.0, "seq": 0, **row}, Finding))
+
+
+def log_scan(file: _File, owner: FileOwner, known: RankMap, findings: int) -> LogScan:
+    """The report of one file."""
+    said = path_says(file.log.inner)
+    own = next((place.rank for place in known.places.ranks if file.log.name in place.logs), owner.rank)
+    node = known.nodes.get(file.log.name)
+    return LogScan(
+        file.log.name,
+        file.log.path,
+        file.log.size,
+        file.log.packing,
+        node,
+        own,
+        said.attempt,
+        said.kernel,
+        findings,
+        file.trouble,
+    )

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.running import gpuwatch, on_a_terminal, start
+from tests.runs import jobs
+
+
+@pytest.fixture
+def rules(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(jobs.pack(tmp_path_factory.mktemp("pack")))
+
+
+def scanned(rules: str, *paths: Path, status: int = 1) -> dict[str, Any]:
+    done = gpuwatch("scan", *map(str, paths), "--rules", rules, "--json")
+    assert done.returncode == status, done.stderr
+    facts: dict[str, Any] = json.loads(done.stdout)
+    return facts
+
+
+def test_the_json_of_a_jobs_folder(tmp_path: Path, rules: str) -> None:
+    jobs.torchrun(tmp_path)
+    (tmp_path / "ckpt.pt").write_bytes(b"x")
+    facts = scanned(rules, tmp_path)
+    (incident,) = facts["incidents"]
+    assert f"rank {jobs.VICTIM} (gpu-002 GPU 3)" in incident["sentence"]
+    assert {name: incident[name] for name in ("class", "rank", "node", "gpu", "followers", "confidence")} == {
+        "class": "oom.cuda",
+        "rank": jobs.VICTIM,
+        "node": "gpu-002",
+        "gpu": 3,
+        "followers": jobs.RANKS - 1,
+        "confidence": incident["confidence"],
+    }
+    assert incident["confidence"] in ("high", "medium", "low")
+    evidence = incident["evidence"][0]
+    path = Path(evidence["file"])
+    assert path.parts[-2:] == (str(jobs.VICTIM % jobs.PER_NODE), "stderr.log")
+    assert path.read_text().splitlines()[evidence["line"] - 1] == evidence["text"]
+    assert path.read_bytes()[evidence["offset"] :].startswith(b"torch.OutOfMemoryError")
+    assert incident["timeline"]
+    assert incident["do"] == ["Make the batch smaller."]
+    assert len(facts["files"]) == 2 * jobs.RANKS
+    assert [each["why"] for each in facts["skipped"]] == ["checkpoint or weights"]
+    assert {rank["rank"]: rank["node"] for rank in facts["ranks"]} == {
+        rank: jobs.node_of(rank) for rank in range(jobs.RANKS)
+    }
+
+
+def test_incidents_stand_in_the_order_of_their_first_cause(tmp_path: Path, rules: str) -> None:
+    later = jobs.xid("[Sun Mar  2 17:40:00 2025]")
+    (tmp_path / "dmesg-gpu-007.log").write_text(later)
+    (tmp_path / "zz-dmesg-gpu-004.log").write_text(jobs.xid("[Sun Mar  2 03:40:00 2025]"))
+    incidents = scanned(rules, tmp_path)["incidents"]
+    assert [incident["node"] for incident in incidents] == ["gpu-004", "gpu-007"]
+    assert incidents[0]["first_seen"] < incidents[1]["first_seen"]
+
+
+def test_the_text_tells_the_incident_first_and_where_its_line_stands(tmp_path: Path, rules: str) -> None:
+    jobs.flat(tmp_path)
+    done = gpuwatch("scan", str(tmp_path), "--rules", rules)
+    assert done.returncode == 1
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("1  CRITICAL  rank 11 (gpu-002 GPU 3)")
+    line = 1 + jobs.rank_text(jobs.VICTIM).splitlines().index(jobs.oom().splitlines()[-1])
+    assert f"{tmp_path}/rank_{jobs.VICTIM}.log:{line}" in done.stdout
+    assert "1. Make the batch smaller." in done.stdout
+    assert lines[-1].startswith("1 incident in 16 files")
+    assert "16 ranks on 2 nodes" in lines[-1]
+
+
+def test_a_healthy_job_gives_nothing_and_0(tmp_path: Path, rules: str) -> None:
+    (tmp_path / "rank_0.log").write_text(jobs.nccl_lines(0) + jobs.steps())
+    done = gpuwatch("scan", str(tmp_path), "--rules", rules)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("nothing found in 1 file")
+    assert scanned(rules, tmp_path, status=0)["incidents"] == []
+
+
+def test_an_empty_folder_gives_nothing_and_0(tmp_path: Path) -> None:
+    done = gpuwatch("scan", str(tmp_path))
+    assert done.returncode == 0
+    assert "nothing found in 0 files" in done.stdout
+
+
+def test_a_path_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
+    done = gpuwatch("scan", str(tmp_path / "nowhere"), str(tmp_path))
+    assert done.returncode == 2
+    assert "nowhere: no such file or folder" in done.stderr
+    assert done.stdout == ""
+    assert gpuwatch("scan").returncode == 2
+
+
+def test_a_broken_pack_is_refused_with_its_place(tmp_path: Path) -> None:
+    pack = tmp_path / "mine.yaml"
+    pack.write_text(
+        "- {id: my.rule, severity: warning, title: x, match: '(', explain: x, do: x, examples: x}\n"
+    )
+    done = gpuwatch("scan", str(tmp_path), "--rules", str(pack))
+    assert done.returncode == 2
+    assert f"{pack}:1:" in done.stderr
+
+
+def test_files_that_cannot_be_read_are_told_and_the_rest_is_read(tmp_path: Path, rules: str) -> None:
+    jobs.flat(tmp_path)
+    broken = gzip.compress(jobs.rank_text(3).encode() * 50)
+    (tmp_path / "old_rank_3.log.gz").write_bytes(broken[: len(broken) // 2])
+    (tmp_path / "secret.log").symlink_to("/proc/self/mem")
+    facts = scanned(rules, tmp_path)
+    trouble = {Path(file["name"]).name: file["trouble"] for file in facts["files"] if file["trouble"]}
+    assert trouble == {"old_rank_3.log.gz": "the gzip data ends in the middle"}
+    (skipped,) = facts["skipped"]
+    assert (Path(skipped["name"]).name, skipped["unreadable"]) == ("secret.log", True)
+    done = gpuwatch("scan", str(tmp_path), "--rules", rules)
+    assert done.returncode == 1
+    assert "secret.log" in done.stderr
+    assert "old_rank_3.log.gz: the gzip data ends in the middle" in done.stdout
+    assert "rank 11 (gpu-002 GPU 3)" in done.stdout
+
+
+def test_hostile_names_and_lines_cannot_steer_the_terminal(tmp_path: Path, rules: str) -> None:
+    name = b"rank_3\n\x1b]0;owned\x07\xff\xe2\x80\xae.log"
+    hostile = "\x1b]52;c;b3duZWQ=\x07\x1b[2J" + jobs.oom().replace("6.50 GiB", "6.50 GiB\x1b[31m\u202e\x9b2J")
+    path = os.path.join(os.fsencode(tmp_path), name)  # noqa: PTH118  a name that is no text
+    with open(path, "wb") as file:  # noqa: PTH123
+        file.write(hostile.encode())
+    for form in ([], ["--json"]):
+        done = gpuwatch("scan", str(tmp_path), "--rules", rules, *form)
+        assert done.returncode == 1, done.stderr
+        text = json.dumps(json.loads(done.stdout), ensure_ascii=False) if form else done.stdout
+        assert "CUDA out of memory" in text
+        assert not set("\x1b\x07\u202e\x9b") & set(text)
+    assert scanned(rules, tmp_path)["incidents"][0]["evidence"][0]["line"] == 4
+
+
+def test_the_engines_agree(tmp_path: Path, rules: str) -> None:
+    pytest.importorskip("hyperscan", reason="the extra hyperscan is not installed")
+    jobs.flat(tmp_path)
+    outputs = [
+        json.loads(gpuwatch("scan", str(tmp_path), "--rules", rules, "--json", "--engine", engine).stdout)
+        for engine in ("agent", "hyperscan")
+    ]
+    assert outputs[0]["incidents"] == outputs[1]["incidents"]
+    assert [each["engine"] for each in outputs] == ["agent", "hyperscan"]
+
+
+def test_a_progress_bar_is_shown_on_a_terminal_and_gone_afterwards(tmp_path: Path, rules: str) -> None:
+    jobs.flat(tmp_path)
+    status, text = on_a_terminal("scan", str(tmp_path), "--rules", rules, columns=120)
+    assert status == 1
+    assert "of 16 files" in text
+    assert text.index("of 16 files") < text.index("rank 11 (gpu-002 GPU 3)")
+
+
+def test_ctrl_c_prints_what_was_found_so_far(tmp_path: Path, rules: str) -> None:
+    (tmp_path / "a.log").write_text(jobs.xid() * 40_000)
+    endless = tmp_path / "b.log"
+    with endless.open("wb") as file:
+        file.truncate(200 << 30)  # a hole: minutes of reading
+        file.seek(0)
+        file.write(jobs.oom().encode())
+    running = start("scan", str(tmp_path), "--rules", rules, "--json", "--engine", "agent")
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            running.communicate(timeout=3)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=60)
+    finally:
+        running.kill()
+    facts = json.loads(out)
+    assert running.returncode == 130
+    assert facts["stopped"] is True
+    assert facts["incidents"]
+    assert "interrupted" in err
+    assert "Traceback" not in err

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuwatch.fleet.places import Places
+from gpuwatch.runs.files import gather
+from gpuwatch.runs.owners import path_says
+from gpuwatch.runs.scan import scan
+from tests.runs import jobs
+
+
+@pytest.mark.parametrize(
+    ("path", "host"),
+    [
+        ("dmesg-gpu-002.log", "gpu-002"),
+        ("gpu-003.log", "gpu-003"),
+        ("gpu-003-kern.log.1", "gpu-003"),
+        ("kern.log.node7.gz", "node7"),
+        ("node7/rank_12.log", "node7"),
+        ("rank-3-node-02.log", "node-02"),
+        ("journal-ip-10-0-1-23.log", "ip-10-0-1-23"),
+        ("x/ip-10-0-1-23.ec2.internal.log", "ip-10-0-1-23.ec2.internal"),
+        ("nccl.h100-072.12345.log", "h100-072"),
+        ("10.0.0.5/dmesg.log", "10.0.0.5"),
+        ("messages-dgx01", "dgx01"),
+    ],
+)
+def test_the_host_in_a_path(path: str, host: str) -> None:
+    assert path_says(path).hosts[:1] == (host,)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["run-7/rank_0.log", "slurm-123456_3.out", "logs/attempt_1/3/stdout.log", "kern.log.1", "gpu3.log",
+     "train_2024-11-02_rank3.log", "epoch_12.log", "exp-4/step_1000.txt", "logs/rank_0/stdout"],
+)  # fmt: skip
+def test_paths_that_name_no_host(path: str) -> None:
+    assert path_says(path).hosts == ()
+
+
+def test_attempts_and_kernel_logs_by_their_names() -> None:
+    assert path_says("none_x/attempt_2/0/stderr.log").attempt == 2
+    assert path_says("dmesg-gpu-002.log").kernel
+    assert not path_says("gpu-002/rank_0.log").kernel
+
+
+def places(folder: Path) -> Places:
+    return scan(gather([folder]), [], "agent").places
+
+
+def test_nccl_lines_join_rank_node_gpu_bus_and_process(tmp_path: Path) -> None:
+    text = "".join(jobs.nccl_lines(rank) for rank in range(jobs.RANKS))
+    (tmp_path / "job.out").write_text(text)
+    known = places(tmp_path)
+    assert [place.rank for place in known.ranks] == list(range(jobs.RANKS))
+    place = known.of(jobs.VICTIM)
+    assert place is not None
+    assert (place.node, place.gpu, place.bus_id, place.pid, place.world_size, place.how) == (
+        "gpu-002",
+        3,
+        "0000:13:00.0",
+        4011,
+        16,
+        "NCCL INFO line",
+    )
+    assert known.addresses["10.7.0.2"] == "gpu-002"
+
+
+def test_smaller_process_groups_do_not_move_ranks(tmp_path: Path) -> None:
+    tail = "NCCL INFO comm 0x1 rank {} nranks {} cudaDev 0 nvmlDev 0 busId 1b000 commId 0x2 - Init COMPLETE\n"
+    sub = "gpu-009:77:78 [0] " + tail.format(0, 2)
+    (tmp_path / "job.out").write_text("gpu-001:77:78 [0] " + tail.format(0, 4) + sub)
+    known = places(tmp_path).of(0)
+    assert known is not None
+    assert known.node == "gpu-001"
+
+
+def test_torchruns_table_of_failures(tmp_path: Path) -> None:
+    (tmp_path / "launcher.out").write_text(
+        "Root Cause (first observed failure):\n"
+        "[0]:\n"
+        "  time      : 2025-03-02_11:31:04\n"
+        "  host      : gpu-002.cluster\n"
+        "  rank      : 9 (local_rank: 1)\n"
+        "  exitcode  : -9 (pid: 5120)\n"
+    )
+    place = places(tmp_path).of(9)
+    assert place is not None
+    assert (place.node, place.local_rank, place.pid) == ("gpu-002.cluster", 1, 5120)
+
+
+def test_a_launchers_mapping_names_all_ranks(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text(
+        "[INFO] [launch.py:163:main] global_rank_mapping=defaultdict(<class 'list'>, "
+        "{'gpu-001': [0, 1], 'gpu-002': [2, 3]})\n"
+    )
+    assert [(p.rank, p.node, p.local_rank) for p in places(tmp_path).ranks] == [
+        (0, "gpu-001", 0),
+        (1, "gpu-001", 1),
+        (2, "gpu-002", 0),
+        (3, "gpu-002", 1),
+    ]
+
+
+def test_a_line_of_the_job_itself(tmp_path: Path) -> None:
+    (tmp_path / "out.log").write_text("rank=6 local_rank=2 hostname=gpu-004 device=cuda:2\n")
+    place = places(tmp_path).of(6)
+    assert place is not None
+    assert place.node == "gpu-004"
+
+
+def test_torchruns_folders_are_global_ranks_on_a_single_node_only(tmp_path: Path) -> None:
+    for local in range(2):
+        folder = tmp_path / "none_a" / "attempt_0" / str(local)
+        folder.mkdir(parents=True)
+        (folder / "stdout.log").write_text("step 1\n")
+    assert [place.rank for place in places(tmp_path).ranks] == [0, 1]
+    (tmp_path / "none_b" / "attempt_0" / "0").mkdir(parents=True)
+    (tmp_path / "none_b" / "attempt_0" / "0" / "stdout.log").write_text("step 1\n")
+    assert places(tmp_path).ranks == ()
