@@ -208,12 +208,12 @@ class Buffer:
 
     def go(self, *, offset: int | None = None, at: float | None = None) -> None:
         """Load what is around a byte, or a time of our clock; `target` tells the line once it is here."""
+        self._forget_read()  # a page that is still on its way would take the place of what is gone to
         if offset is not None and (found := self.at_offset(offset)) is not None and not self._torn():
             self.target = found
         elif at is not None and self.covers(at):
             self.target = self.at_time(at)
         else:
-            self._forget_read()
             when = None if at is None else at + self.offset_s
             self._ask(
                 "there",

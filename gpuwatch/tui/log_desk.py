@@ -80,6 +80,8 @@ class LogDesk:
         self.first = 0
         """The first source that has a pane."""
         self.mode: Mode = "panes"
+        self.led = False
+        """Another screen led here: what is merged next is all ranks, not the files of the one alert."""
         self.views: dict[LogSource, View] = {}
         self.merged: View | None = None
         self.time: float | None = None
@@ -108,7 +110,7 @@ class LogDesk:
             ChoiceError: The text names nothing; what is shown stays.
         """
         found = choose(text, self.scene.fleet, self.special)
-        self.text = text.strip()
+        self.text, self.led = text.strip(), False
         self.show(found)
 
     def show(self, sources: Iterable[LogSource]) -> None:
@@ -127,7 +129,7 @@ class LogDesk:
         for rank in wanted.ranks:
             own += rank_sources(known, rank)
         self.text = folded(wanted.ranks) or " ".join(part for part in (wanted.node, wanted.file) if part)
-        self.time, self.mode = wanted.at, "panes"
+        self.time, self.mode, self.led = wanted.at, "panes", True
         self.show(dict.fromkeys(own))
         if wanted.offset is not None and own:
             self.view_of(own[0]).go(offset=wanted.offset)

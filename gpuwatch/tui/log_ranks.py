@@ -6,7 +6,14 @@ from gpuwatch.tui.scene import Scene
 
 
 def failed_ranks(scene: Scene) -> list[int]:
-    """Ranks with errors in their logs, the first one first; echoes of another's failure come last."""
+    """The ranks that an incident is about, the first to fail first; else ranks with errors in their logs.
+
+    Those that only echo another's failure come last.
+    """
+    if incident := scene.told.leading:
+        own = [incident.rank, *(each.rank for each in incident.alerts if each.role not in ("echo", "hint"))]
+        if named := [rank for rank in dict.fromkeys(own) if rank is not None]:
+            return named
     found: dict[int, tuple[bool, float]] = {}
     for told in scene.fleet.findings.values():
         finding = told.finding

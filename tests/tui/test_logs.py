@@ -181,8 +181,6 @@ async def test_an_alert_leads_to_its_line_and_m_to_all_ranks_of_those_seconds() 
         assert "ERROR allocator" in desk.under_cursor(desk.panes[0])
         assert len(desk.panes) == 2
         await desk.press("m")
-        assert "merged ranks 0,5" in desk.text()
-        await desk.press("m")
         assert "merged ranks 0-7" in desk.text()
         shown = desk.text()
         assert "ERROR allocator" in shown

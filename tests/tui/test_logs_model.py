@@ -442,3 +442,16 @@ def test_the_pager_gets_a_file_that_only_its_owner_reads_and_that_is_gone_afterw
 def test_the_pager_is_the_persons_own_where_it_exists() -> None:
     assert pager_command({"PAGER": "cat -v"}) == ["cat", "-v"]
     assert pager_command({"PAGER": "no-such-pager-here"})[:1] != ["no-such-pager-here"]
+
+
+def test_a_page_on_its_way_does_not_undo_a_later_jump() -> None:
+    session = one_file(1000)
+    buffer = opened(session)
+    session.hold = True
+    buffer.go(offset=0)
+    buffer.go(at=NOON + 990)
+    session.let_go()
+    pulled(session, buffer)
+    assert buffer.target is not None
+    assert buffer.line(buffer.target).text.endswith("line 990")
+    assert buffer.live

@@ -329,7 +329,8 @@ class LogsScreen(LiveScreen):
 
     def action_another(self, step: int) -> None:
         """One by one, merged, all ranks merged."""
-        modes = [mode for mode in MODES if mode != "merged" or len(self.desk.sources) > 1]
+        some = len(self.desk.sources) > 1 and not self.desk.led
+        modes = [mode for mode in MODES if mode != "merged" or some]
         at = modes.index(self.desk.mode) if self.desk.mode in modes else 0
         self.desk.set_mode(modes[(at + step) % len(modes)])
         self.panes[0].focus()
