@@ -120,6 +120,8 @@ class GpuwatchApp(App[None]):
 
     def pump(self) -> None:
         """One frame: take in what arrived, then let the visible widgets repaint what moved."""
+        if not self.screen_stack:  # closing
+            return
         self.scene.session.poll()
         self._look_at_fleet()
         if isinstance(self.screen, LiveScreen):
