@@ -142,6 +142,8 @@ def _place(
     if blamed is not None:
         node = where.named(blamed) or str(blamed)
         return node, _task(finding, node, where), "field"
+    if finding.rule.startswith("slurm.") and finding.rank is None:
+        return None, None, None  # the scheduler's words stand wherever its output goes
     place, known = _rank_place(finding, node, where, kernel=kernel)
     if place is not None:
         return place.node or node, place, known
