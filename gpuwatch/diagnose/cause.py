@@ -140,8 +140,10 @@ def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float
         alert
         for alert in possible
         if alert.code in EXPLICIT
-        or (limits[alert.id][0] <= late and (alert.kernel or not _survived(alert, entered, alive)))
-        and not (alert.code in EXITS and whose(alert) in entered)  # it gave up waiting, and ended of that
+        or (
+            (limits[alert.id][0] <= late and (alert.kernel or not _survived(alert, entered, alive)))
+            and not (alert.code in EXITS and whose(alert) in entered)
+        )  # it gave up waiting, and ended of that
     ]
 
 
