@@ -6,6 +6,7 @@ import importlib
 import re
 import sys
 import warnings
+from functools import cache
 from typing import Any
 
 _NEW = sys.version_info >= (3, 11)
@@ -194,6 +195,7 @@ def _class(items: Any) -> frozenset[int]:  # noqa: ANN401
     return _ALL - found if negated else frozenset(found)
 
 
+@cache
 def _category(category: Any) -> frozenset[int]:  # noqa: ANN401
     if category in _NEGATED:
         return _ALL - _category(_NEGATED[category]) | {ANY_OTHER}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from gpuwatch.rules.check import characters_of, op, parsed
@@ -57,6 +58,7 @@ class _Run:
     right: bool = False
 
 
+@cache
 def literals_of(pattern: str) -> tuple[Literal, ...]:
     """One of these stands in every line that the pattern matches; empty where no telling word is sure."""
     tree = parsed(pattern)
