@@ -134,6 +134,29 @@ _FAMILIES = (
 
 _NVLINK5_UNITS = {144: "SAW", 145: "RLW", 146: "TLW", 147: "TREX", 148: "NVLPW", 149: "NETIR", 150: "MSE"}
 
+_BUCKETS = {
+    "RESTART_APP": (8, 11, 13, 25, 31, 32, 39, 40, 41, 60, 68, 69, 80, 94)  # engines of all kinds:
+    + (70, 71, 72, 75, 76, 77, 82, 83, 84, 85, 86, 88, 89, 139)
+    + tuple(range(96, 106))
+    + tuple(range(126, 136)),
+    "RESET_GPU": (46, 62, 64, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158),
+    "IGNORE": (37, 38, 43, 44, 63, 66, 67, 92, 93, 106, 107, 121, 137, 141, 152, 153, 157, 160, 161),
+    "RESTART_BM": (79,),
+    "RESTART_VM": (151,),
+    "CHECK_MECHANICALS": (54,),
+    "CHECK_UVM": (159,),
+    "CONTACT_SUPPORT": (142,),
+    "UPDATE_SWFW": (78,),
+    "WORKFLOW_XID_45": (45,),
+    "WORKFLOW_XID_48": (48,),
+    "WORKFLOW_NVLINK_ERR": (74,),
+    "WORKFLOW_NVLINK5_ERR": tuple(_NVLINK5_UNITS),
+    "XID_154": (154,),
+}  # type: dict[str, tuple[int, ...]]
+
+ACTIONS = {code: bucket for bucket, codes in _BUCKETS.items() for code in codes}
+"""Code -> the immediate action that NVIDIA's catalogue files it under; the newest codes have none there."""
+
 _UNKNOWN_REMEDY = (
     "Not in the catalogue that gpuwatch knows: look it up in NVIDIA's Xid list, read the kernel log."
 )
@@ -162,4 +185,6 @@ def meaning(code, detail=None):
     title, severity, remedy = CATALOGUE.get(code, ("Xid {}".format(code), "warning", _UNKNOWN_REMEDY))
     if code in _NVLINK5_UNITS and "nonfatal" in (detail or "").lower():
         severity = "warning"
+    if code in ACTIONS:
+        remedy += " NVIDIA's catalogue: " + ACTIONS[code] + "."
     return title, severity, remedy

@@ -6,7 +6,7 @@ import importlib
 import re
 import sys
 import warnings
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 _NEW = sys.version_info >= (3, 11)
@@ -36,6 +36,7 @@ class PatternError(ValueError):
         self.position = position
 
 
+@lru_cache(maxsize=256)
 def parsed(pattern: str) -> Any:  # noqa: ANN401 - re's own parse tree
     """The parse tree of a pattern.
 

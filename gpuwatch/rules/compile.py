@@ -40,6 +40,8 @@ def _plain(rule: Rule) -> dict[str, Any]:
         plain["unless"] = list(rule.unless)
     if rule.after:
         plain["after"] = {"match": rule.after.match, "lines": rule.after.lines}
+    if rule.above:
+        plain["above"] = {"match": rule.above.match, "lines": rule.above.lines}
     if rule.block:
         plain["block"] = rule.block
     if rule.until:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from gpuwatch.rules.check import characters_of, op, parsed
@@ -27,25 +28,36 @@ _FLAT = re.compile(
 
 @dataclass(frozen=True)
 class Literal:
-    """Text that stands in every line (of one branch), and those of its words that stand there whole."""
+    """Text that stands in every line (of one branch), and what of its words is sure."""
 
     text: str
     words: tuple[str, ...]
+    """Telling words that stand there whole."""
+    parts: tuple[str, ...] = ()
+    """Telling words at an edge, which may go on beyond it; in small letters."""
+    also: tuple[str, ...] = ()
+    """Common words that stand there whole."""
     fold: bool = False
 
     @property
     def weight(self) -> float:
         """How telling it is."""
         whole = max((_weight(word) for word in self.words), default=0.0)
-        part = max((_weight(word) for word in _WORD.findall(self.text)), default=0.0)
-        return max(whole, 0.6 * part) + 0.02 * min(len(self.text), 40)
+        part = max((_weight(word) for word in self.parts), default=0.0)
+        return max(whole, 0.6 * part) + 0.1 * len(self.also) + 0.02 * min(len(self.text), 40)
 
     def plain(self) -> dict[str, Any]:
-        """As it travels."""
-        found: dict[str, Any] = {"text": self.text}
-        if self.words:
-            found["words"] = list(self.words)
-        return {**found, "fold": True} if self.fold else found
+        """As it travels: empty lists left out."""
+        facts = {
+            "text": self.text,
+            "words": self.words,
+            "parts": self.parts,
+            "also": self.also,
+            "fold": self.fold,
+        }
+        return {
+            name: list(value) if isinstance(value, tuple) else value for name, value in facts.items() if value
+        }
 
 
 @dataclass(frozen=True)
@@ -58,7 +70,7 @@ class _Run:
     right: bool = False
 
 
-@cache
+@lru_cache(maxsize=4096)
 def literals_of(pattern: str) -> tuple[Literal, ...]:
     """One of these stands in every line that the pattern matches; empty where no telling word is sure."""
     tree = parsed(pattern)
@@ -84,50 +96,75 @@ def _weight(word: str) -> float:
 
 
 def _literal(text: str, left: bool, right: bool, fold: bool) -> Literal:
-    sure = [
-        found.group()
-        for found in _WORD.finditer(text)
-        if (found.start() > 0 or left)
-        and (found.end() < len(text) or right)
-        and len(found.group()) >= MIN_WORD
-    ]
-    words = sorted(set(sure), key=lambda word: (-_weight(word), word))
-    return Literal(text, tuple(word.lower() if fold else word for word in words[:4]), fold)
+    words, parts, also = set(), set(), set()
+    for found in _WORD.finditer(text):
+        word = found.group().lower() if fold else found.group()
+        whole = (found.start() > 0 or left) and (found.end() < len(text) or right)
+        if whole and _weight(word) >= MIN_WORD:
+            words.add(word)
+        elif whole:
+            also.add(word)
+        elif _weight(word) > MIN_WORD:
+            parts.add(word.lower())
+    return Literal(text, _ranked(words), _ranked(parts), tuple(sorted(also)), fold)
+
+
+def _ranked(words: set[str]) -> tuple[str, ...]:
+    return tuple(sorted(words, key=lambda word: (-_weight(word), word)))
 
 
 def _best(items: list[tuple[Any, Any]], left: bool, right: bool) -> tuple[_Run, ...]:
     """The most telling runs, of which one is in every match of the sequence."""
     options: list[tuple[_Run, ...]] = []
-    texts: frozenset[str] = frozenset({""})
-    edge = left
+    stretches = [_Stretch(left)]
     flat = _opened(items)
     for index, (code, argument) in enumerate(flat):
         exact = _exact(code, argument)
-        if exact is not None and len(texts) * len(exact) <= MAX_VARIANTS:
-            texts = frozenset(a + b for a in texts for b in exact)
+        if exact is not None and len(exact) == 1:
+            stretches = [each.and_then(exact) for each in stretches]
             continue
-        if code in (op.AT, op.ASSERT, op.ASSERT_NOT):
-            if code is op.AT and texts == {""}:
-                edge = True
-            elif code is op.AT and argument is op.AT_BOUNDARY:
-                options.append((_Run(texts, edge, True),))
+        if code is op.AT:
+            options.extend((each.closed(True),) for each in stretches)
+            stretches = [each if each.texts != {""} else _Stretch(True) for each in stretches]
             continue
-        options.append((_Run(texts, edge, not _may_begin_with_letter(flat[index:])),))
+        if code in (op.ASSERT, op.ASSERT_NOT):
+            continue
+        bounded = not _may_begin_with_letter(flat[index:])
+        options.extend((each.closed(bounded),) for each in stretches)
         if code is op.BRANCH or (code in (op.MAX_REPEAT, op.MIN_REPEAT) and argument[0] > 0):
             inner = [_best(list(each), False, False) for each in _inner_of(code, argument)]
             if all(inner):
                 options.append(tuple(run for each in inner for run in each))
-        texts = exact if exact is not None and len(exact) <= MAX_VARIANTS else frozenset({""})
-        edge = (
-            texts == {""} and not characters_of(code, argument) & _LETTERS and _at_least_one(code, argument)
-        )
-    options.append((_Run(texts, edge, right),))
+        apart = not characters_of(code, argument) & _LETTERS and _at_least_one(code, argument)
+        going_on = [_Stretch(apart)]
+        if exact is not None:  # with its variants, and without: what stands behind it may tell enough
+            known = [each for each in stretches[-3:] if len(each.texts) * len(exact) <= MAX_VARIANTS]
+            going_on += [each.and_then(exact) for each in known]
+        stretches = going_on
+    options.extend((each.closed(right),) for each in stretches)
     usable = [each for each in options if each and all("" not in run.texts for run in each)]
     return max(usable, key=_value, default=())
 
 
+@dataclass(frozen=True)
+class _Stretch:
+    """A run that is still going on."""
+
+    left: bool
+    texts: frozenset[str] = frozenset({""})
+
+    def and_then(self, exact: frozenset[str]) -> _Stretch:
+        return _Stretch(self.left, frozenset(a + b for a in self.texts for b in exact))
+
+    def closed(self, right: bool) -> _Run:
+        return _Run(self.texts, self.left, right)
+
+
 def _value(runs: tuple[_Run, ...]) -> float:
-    return min(_literal(text, run.left, run.right, False).weight for run in runs for text in run.texts)
+    literals = [_literal(text, run.left, run.right, False) for run in runs for text in run.texts]
+    if not all(_tells(each) for each in literals):
+        return -math.inf
+    return min(each.weight for each in literals) * (1 - 0.03 * math.log2(len(literals)))
 
 
 def _opened(items: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from gpuwatch.hosts.document import compose
-from gpuwatch.hosts.errors import HostsError, Place, Problems, escaped, shown
+from gpuwatch.hosts.errors import HostsError, Place, Problems, escaped
 from gpuwatch.hosts.structures import Entry
 from gpuwatch.rules.compile import literals_for
 from gpuwatch.rules.rule import Context, Flood, Recovery, Rule
-from gpuwatch.rules.shapes import PACK
+from gpuwatch.rules.shapes import PACK, PackProblems
 
 BUILT_IN = Path(__file__).parent
 MAX_BYTES = 4 << 20
@@ -57,8 +57,10 @@ def parse_pack(text: str, source: str) -> list[tuple[Rule, Place]]:
     Raises:
         RulesError: with every problem, in the order of the text.
     """
-    problems = Problems(source)
+    problems = PackProblems(source)
     root = compose(text, problems)
+    if root is None and not len(problems):
+        problems.add(Place(1, 1), "the file is empty; a pack is a list of rules")
     read = PACK.read(root, problems) if root is not None else None
     entries: list[Entry] = read.values.get("rules", []) if isinstance(read, Entry) else read or []
     found = [(rule, entry.place) for entry in entries if (rule := _rule(entry, problems)) is not None]
@@ -127,6 +129,7 @@ def _rule(entry: Entry, problems: Problems) -> Rule | None:
         literals=tuple(values.get("literals", ())),
         unless=tuple(values.get("unless", ())),
         after=_part(Context, values.get("after")),
+        above=_part(Context, values.get("above")),
         block=values.get("block", 0),
         until=values.get("until"),
         flood=_part(Flood, values.get("flood")),
@@ -136,7 +139,7 @@ def _rule(entry: Entry, problems: Problems) -> Rule | None:
         negatives=tuple(values.get("not", ())),
     )
     for at, text in _mistakes(rule, entry):
-        problems.add(at, f"rule {shown(rule.id)}: {text}")
+        problems.add(at, f"rule {rule.id}: {text}")
     return rule
 
 

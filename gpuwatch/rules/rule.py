@@ -49,6 +49,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unless: tuple[str, ...] = ()
     """Not where one of these is in the line."""
     after: Context | None = None
+    above: Context | None = None
+    """Named groups of the nearest line above that it is found in become fields too; it need not be there."""
     block: int = 0
     """Lines below the key line that belong to it."""
     until: str | None = None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import yaml
 
 from gpuwatch.hosts.document import place
-from gpuwatch.hosts.errors import Problems
-from gpuwatch.hosts.shapes import Choice, Number, Schema, Shape, Text, Whole, quoted, scalar
-from gpuwatch.hosts.structures import Key, ListOf, MapOf, OneOf, Record
+from gpuwatch.hosts.errors import Place, Problems, escaped
+from gpuwatch.hosts.shapes import Choice, Number, Schema, Shape, Text, Whole, described, quoted, scalar
+from gpuwatch.hosts.structures import Entry, Key, ListOf, MapOf, OneOf, Record
 from gpuwatch.rules.check import PatternError, check_pattern
 
 MAX_PATTERN = 2000
@@ -33,7 +33,7 @@ class Pattern(Shape):
             if error.position is not None and one_line:
                 at = at.right(quoted(node) + error.position)
             where = "" if error.position is None else f" at character {error.position + 1} of the pattern"
-            problems.refuse(at, f"is {error}{where}")
+            problems.refuse(at, f"is refused: {error}{where}")
             return None
         return text
 
@@ -42,8 +42,37 @@ class Pattern(Shape):
         return {"type": "string", "format": "regex", "maxLength": MAX_PATTERN}
 
 
+class PackProblems(Problems):
+    """Problems of a pack; each names the rule that it is in."""
+
+    rule: str | None = None
+
+    def add(self, place: Place, text: str) -> None:
+        """Note a problem."""
+        super().add(place, text if self.rule is None else f"rule {escaped(self.rule)}: {text}")
+
+
+class RuleRecord(Record):
+    """A mapping of a rule's keys; while it is read, problems carry its id."""
+
+    def read(self, node: yaml.Node, problems: Problems) -> Entry | None:
+        """The entry with every value that could be read."""
+        if not isinstance(problems, PackProblems) or not isinstance(node, yaml.MappingNode):
+            return super().read(node, problems)
+        ids = [scalar(value) for key, value in node.value if scalar(key) == "id"]
+        problems.rule = (ids[0] if ids else None) or "without an id"
+        entry = super().read(node, problems)
+        problems.rule = None
+        return entry
+
+
 class Passage(Text):
     """Text that may have several lines."""
+
+    def refuse(self, node: yaml.Node, problems: Problems) -> None:
+        """Say what is wrong with it; `key: value` without quotes is a mapping to YAML."""
+        hint = "; text with ': ' in it needs quotes" if isinstance(node, yaml.MappingNode) else ""
+        problems.refuse(place(node), f"must be {self.what}, not {described(node)}{hint}")
 
     def fits(self, text: str) -> bool:
         """Whether a text is taken."""
@@ -58,7 +87,15 @@ _PASSAGES = ListOf(
 )
 _SENTENCES = ListOf(Passage("a sentence", limit=2000), "a sentence or a list of them", or_single=True)
 
-RULE = Record(
+
+def _context(name: str) -> Record:
+    return Record(
+        name,
+        (Key("match", _PATTERN, "What.", required=True), Key("lines", Whole(1, 200), "How far up.")),
+    )
+
+
+RULE = RuleRecord(
     "a rule",
     (
         Key(
@@ -80,14 +117,8 @@ RULE = Record(
             "For the prefilter.",
         ),
         Key("unless", _PATTERNS, "Not where one of these is in the line."),
-        Key(
-            "after",
-            Record(
-                "after",
-                (Key("match", _PATTERN, "What.", required=True), Key("lines", Whole(1, 200), "How far up.")),
-            ),
-            "Only where this stands above.",
-        ),
+        Key("after", _context("after"), "Only where this stands above."),
+        Key("above", _context("above"), "Its named groups add fields where it stands above; it need not."),
         Key("block", Whole(0, 200), "Lines below that belong to it."),
         Key("until", _PATTERN, "The block ends with this line."),
         Key(

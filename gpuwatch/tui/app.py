@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
 from textual.app import App, SystemCommand
@@ -16,6 +16,7 @@ from textual.widget import Widget
 from gpuwatch.tui import keys
 from gpuwatch.tui.driver import TerminalDriver
 from gpuwatch.tui.jump import JumpProvider
+from gpuwatch.tui.log_desk import LogDesk, Wanted
 from gpuwatch.tui.look import Colours, Look, make_look, wants_ascii
 from gpuwatch.tui.overview import Overview, Totals
 from gpuwatch.tui.pace import FASTEST_HZ, Pace
@@ -24,6 +25,7 @@ from gpuwatch.tui.screens.fleet import FleetScreen
 from gpuwatch.tui.screens.gpu import GpuScreen
 from gpuwatch.tui.screens.help import HelpScreen
 from gpuwatch.tui.screens.live import LiveScreen
+from gpuwatch.tui.screens.logs import LogsScreen
 from gpuwatch.tui.screens.node import NodeScreen
 from gpuwatch.tui.themes import THEMES, Colourless
 
@@ -51,6 +53,7 @@ class GpuwatchApp(App[None]):
     ) -> None:
         super().__init__(driver_class=TerminalDriver)
         self.scene = Scene(session, clock, wall)
+        self.desk = LogDesk(self.scene)
         self.overview = Overview()
         self.pace = Pace(hz)
         self.asked_hz = self.pace.hz
@@ -170,18 +173,51 @@ class GpuwatchApp(App[None]):
         if name is not None:
             self.show_node(name)
 
+    def show_logs(
+        self,
+        node: str | None = None,
+        file: str | None = None,
+        *,
+        offset: int | None = None,
+        at: float | None = None,
+        ranks: Sequence[int] = (),
+        merged: bool = False,
+    ) -> None:
+        """Open the logs, over the screen that is shown.
+
+        Args:
+            node: The node of `file`, or the node whose files are to be shown.
+            file: The file to begin with.
+            offset: The byte of the line to go to in it; it stays highlighted.
+            at: The second to go to, unix seconds on our clock.
+            ranks: Whose logs to show beside it.
+            merged: All of it merged instead of one by one.
+        """
+        wanted = Wanted(node, file, offset, at, tuple(ranks), merged)
+        if isinstance(self.screen, LogsScreen):
+            self.pop_screen()
+        self.push_screen(LogsScreen(self.desk, wanted))
+
+    def action_logs(self) -> None:
+        """The logs: as they were left, else of what failed, else of the first ranks."""
+        if not isinstance(self.screen, LogsScreen):
+            self.push_screen(LogsScreen(self.desk))
+
     def action_filter(self) -> None:
-        """Filter the fleet."""
+        """Search in the logs where they are on the screen, else filter the fleet."""
+        if isinstance(self.screen, LogsScreen):
+            self.screen.open_filter()
+            return
         self.action_fleet()
         if isinstance(self.screen, FleetScreen):
             self.screen.open_filter()
 
     async def action_back(self) -> None:
-        """One step back: out of the filter, or out of a screen."""
+        """One step back: out of what is open on a screen, or out of the screen."""
+        if isinstance(self.screen, LiveScreen) and self.screen.step_back():
+            return
         if len(self.screen_stack) > 1:
             self.pop_screen()
-        elif isinstance(self.screen, FleetScreen):
-            self.screen.close_filter()
 
     async def action_back_or_quit(self) -> None:
         """Back; at the fleet, quit."""

@@ -14,13 +14,14 @@ EVERYWHERE = [
         show=False,
         tooltip="the node under the cursor, or the one seen last",
     ),
+    Binding("3", "logs", "Logs", id="app.logs", show=False, tooltip="the logs of the ranks"),
     Binding(
         "slash",
         "filter",
-        "Filter",
-        id="fleet.filter",
+        "Find",
+        id="app.find",
         key_display="/",
-        tooltip="filter expression, such as: temp>85 & host~=dgx",
+        tooltip="find: in the logs on all nodes; elsewhere nodes and GPUs, such as temp>85 & host~=dgx",
     ),
     Binding(
         "p",
@@ -127,9 +128,15 @@ PANES = [
 ]
 
 FLEET = [
-    Binding("m", "metric(1)", "Metric", id="fleet.metric", tooltip="next metric of the heat map"),
     Binding(
-        "M", "metric(-1)", "Metric before", id="fleet.metric.before", show=False, tooltip="metric before"
+        "m",
+        "another(1)",
+        "Metric",
+        id="fleet.metric",
+        tooltip="show the same another way: the next metric of the heat map",
+    ),
+    Binding(
+        "M", "another(-1)", "Metric before", id="fleet.metric.before", show=False, tooltip="the metric before"
     ),
     Binding(
         "exclamation_mark",
@@ -187,12 +194,158 @@ GPU = [
     Binding("z", "zoom", "Window", id="gpu.zoom", tooltip="histories of 2 minutes, 15 minutes or 24 hours"),
 ]
 
+LOGS = [
+    Binding(
+        "c",
+        "choose_logs",
+        "Choose",
+        id="logs.choose",
+        tooltip="choose logs: 0-7, 3,8-15, a node, failed, slowest, all, part of a file's name",
+    ),
+    Binding(
+        "m",
+        "another(1)",
+        "Merge",
+        id="logs.merged",
+        tooltip="show the same another way: one by one, merged by time, all ranks merged",
+    ),
+    Binding("M", "another(-1)", "Merge back", id="logs.merged.before", show=False, tooltip="the way before"),
+    Binding(
+        "e",
+        "bad(1, 0)",
+        "Error",
+        id="logs.error",
+        tooltip="the next error: loaded, told by a rule, or looked for on the node",
+    ),
+    Binding(
+        "E", "bad(-1, 0)", "Error before", id="logs.error.before", show=False, tooltip="the error before"
+    ),
+    Binding("w", "bad(1, 1)", "Warning", id="logs.warning", show=False, tooltip="the next warning or error"),
+    Binding(
+        "W",
+        "bad(-1, 1)",
+        "Warning before",
+        id="logs.warning.before",
+        show=False,
+        tooltip="the warning or error before",
+    ),
+    Binding(
+        "n", "hit(1)", "Next hit", id="logs.hit", show=False, tooltip="the next line that was searched for"
+    ),
+    Binding("N", "hit(-1)", "Hit before", id="logs.hit.before", show=False, tooltip="the hit before"),
+    Binding(
+        "t",
+        "go_to_time",
+        "Time",
+        id="logs.time",
+        tooltip="go to a time in all panes: 12:03:11, -30s, +5m, 2026-03-01 12:03:11",
+    ),
+    Binding(
+        "7",
+        "minutes(-1)",
+        "Minute before",
+        id="logs.minute.before",
+        show=False,
+        tooltip="a minute back in all panes",
+    ),
+    Binding(
+        "8", "minutes(1)", "Minute after", id="logs.minute", show=False, tooltip="a minute on in all panes"
+    ),
+    Binding(
+        "f",
+        "filter_lines",
+        "Only",
+        id="logs.filter",
+        tooltip="keep only lines with a pattern; with ! in front leave them out",
+    ),
+    Binding(
+        "left_square_bracket",
+        "neighbour(-1)",
+        "Logs before",
+        id="logs.before",
+        key_display="[",
+        show=False,
+        tooltip="the logs before",
+    ),
+    Binding(
+        "right_square_bracket",
+        "neighbour(1)",
+        "Next logs",
+        id="logs.after",
+        key_display="]",
+        show=False,
+        tooltip="the next logs",
+    ),
+    Binding("z", "zoom", "Zoom", id="logs.zoom", tooltip="this pane alone, or all panes"),
+    Binding(
+        "o",
+        "unfold",
+        "Unfold",
+        id="logs.unfold",
+        show=False,
+        tooltip="open what is folded under the cursor, or close it (enter opens, too)",
+    ),
+    Binding(
+        "O",
+        "folding",
+        "Folding",
+        id="logs.folding",
+        show=False,
+        tooltip="fold tracebacks and repeated lines, or show every line",
+    ),
+    Binding(
+        "b", "bookmark", "Bookmark", id="logs.bookmark", show=False, tooltip="set a bookmark, or take it away"
+    ),
+    Binding(
+        "u",
+        "next_bookmark(1)",
+        "Next bookmark",
+        id="logs.bookmark.after",
+        show=False,
+        tooltip="the next bookmark",
+    ),
+    Binding(
+        "U",
+        "next_bookmark(-1)",
+        "Bookmark before",
+        id="logs.bookmark.before",
+        show=False,
+        tooltip="the bookmark before",
+    ),
+    Binding("B", "bookmarks", "Bookmarks", id="logs.bookmarks", show=False, tooltip="list the bookmarks"),
+    Binding(
+        "T",
+        "clocks",
+        "Times",
+        id="logs.times",
+        show=False,
+        tooltip="the time before each line, on this machine's clock; ~ is the arrival's",
+    ),
+    Binding(
+        "ctrl+w",
+        "wrap",
+        "Wrap",
+        id="logs.wrap",
+        show=False,
+        tooltip="wrap long lines, or cut them; left and right scroll cut ones",
+    ),
+    Binding(
+        "P",
+        "pager",
+        "Pager",
+        id="logs.pager",
+        show=False,
+        tooltip="open what is loaded around here in $PAGER",
+    ),
+]
+
 SECTIONS: list[tuple[str, list[Binding]]] = [
     ("On every screen", EVERYWHERE),
     ("Moving", [*MOVES, *PANES]),
     ("Fleet", FLEET),
     ("Node", NODE),
     ("GPU", GPU),
+    ("Logs", LOGS),
 ]
 """For people: in this order on the help screen and in docs/keys.md."""
 

@@ -10,9 +10,11 @@ from typing import Protocol
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.hosts.plan import Plan
+from gpuwatch.tui.log_buffer import Asker
+from gpuwatch.tui.log_search import Searcher
 
 
-class Watched(Protocol):
+class Watched(Asker, Searcher, Protocol):
     """What the app needs of a session."""
 
     plan: Plan

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.log_stream import LogStream
 from gpuwatch.hosts.builtin import demo_plan
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.demo.links import EPOCH, arrivals
@@ -23,6 +25,7 @@ class StillSession:
         self.started = 0
         self.waiting: list[Arrival] = []
         self.retried: list[str | None] = []
+        self.streams = 0
         for arrival in delivered:
             self.fleet.apply(arrival)
 
@@ -33,6 +36,36 @@ class StillSession:
     def retry(self, node: str | None = None) -> None:
         """Keep which node it was."""
         self.retried.append(node)
+
+    def tail(self, node: str, file: str, lines: int = 200) -> LogStream:  # noqa: ARG002 - nobody answers
+        """A tail of a node that does not answer."""
+        return self.unanswered(node, file, "tail")
+
+    def read_lines(
+        self, node: str, file: str, *, offset: int | None = None, time: float | None = None, before: int = 0,
+        after: int = 0,
+    ) -> LogStream:  # fmt: skip
+        """A page of a node that does not answer."""
+        del offset, time, before, after
+        return self.unanswered(node, file, "read")
+
+    def search(
+        self, node: str, pattern: str, files: Sequence[str] = (), *, ignore_case: bool = False
+    ) -> LogStream:
+        """A search on a node that does not answer."""
+        del pattern, files, ignore_case
+        return self.unanswered(node, "", "search")
+
+    def unanswered(self, node: str, file: str, kind: Literal["tail", "read", "search"]) -> LogStream:
+        """A stream that the fleet knows and that nobody fills."""
+        self.streams += 1
+        stream = LogStream(node, file, self.streams, kind=kind)
+        self.fleet.streams[node, self.streams] = stream
+        return stream
+
+    def drop(self, stream: LogStream) -> None:
+        """Forget the stream."""
+        self.fleet.streams.pop((stream.node, stream.id), None)
 
     def poll(self) -> bool:
         """Deliver what waits."""

@@ -9,6 +9,7 @@ from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.screens.fleet import FleetScreen
 from gpuwatch.tui.screens.gpu import GpuScreen
 from gpuwatch.tui.screens.live import LiveScreen
+from gpuwatch.tui.screens.logs import LogsScreen
 from gpuwatch.tui.screens.node import NodeScreen
 from gpuwatch.tui.widgets.lines import Picker
 
@@ -23,7 +24,7 @@ def test_every_binding_has_its_own_id_and_a_meaning() -> None:
 
 def test_what_the_screens_bind_is_what_is_documented() -> None:
     documented = {binding.id for _, section in keys.SECTIONS for binding in section}
-    for owner in (GpuwatchApp, FleetScreen, NodeScreen, GpuScreen, LiveScreen, Picker):
+    for owner in (GpuwatchApp, FleetScreen, NodeScreen, GpuScreen, LogsScreen, LiveScreen, Picker):
         bound = {getattr(binding, "id", None) for binding in owner.__dict__["BINDINGS"]}
         assert bound <= documented, owner
 

@@ -66,11 +66,20 @@ class Chunk(object):
         """Up to `most` lines before the one at `start` that are not blank, in order."""
         if most <= 0:
             return []
-        before = self.clean[max(0, start - PAST) : start]
-        if len(before) < PAST:
-            before = self._past[-(PAST - len(before)) :] + before
-        lines = [line for line in _END.split(before) if line.strip()]
-        return lines[-most:]
+        size = 512 * most
+        while True:
+            before = self.clean[max(0, start - size) : start]
+            whole = start <= size
+            if whole and len(before) < size:
+                before = self._past[len(before) - size :] + before
+                whole = len(before) < size
+            lines = _END.split(before)
+            if not whole:
+                del lines[0]  # may be cut
+            lines = [line for line in lines if line.strip()]
+            if len(lines) >= most or whole or size >= PAST:
+                return lines[-most:]
+            size *= 4
 
     def below(self, end, most):
         # type: (int, int) -> list[bytes]

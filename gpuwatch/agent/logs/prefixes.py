@@ -12,7 +12,7 @@ MAX_PREFIXES = 8
 _HOST = r"[A-Za-z0-9][\w.-]{0,80}"
 _DEVICE = (  # kernel and RDMA messages begin so; none of these is a host
     r"(?!(?:mlx|bnxt|irdma|eth|en[ops]|ibp?|ibs|bond|nvme|nvidia|sd|md|dm|amdgpu|i40e|ixgbe|ice|hfi|qp|cpu|rank|"
-    r"worker|line|step|epoch|iter|gpu|GPU|cuda|CUDA|node|np|v|q|h)[\d_-]*:)"
+    r"worker|line|step|epoch|iter|cuda|CUDA|node|np|v|q|h)[\d_-]*:|gpu\d{1,2}:)"
 )
 _PREFIX = re.compile(
     r"\s{0,4}(?:"

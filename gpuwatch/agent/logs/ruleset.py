@@ -1,7 +1,8 @@
 """The rules as they travel to a node: plain dicts, made by `gpuwatch.rules.compile`, ready to search with.
 
-A literal is `{"text": ..., "words": [...], "fold": true}`: `text` stands in every line that its pattern
-matches (`fold`: in any case), and `words` are those of its words that stand there whole, the best first.
+A literal is a dict. Its `text` stands in every line that its pattern matches (`fold`: in any case). Of the
+words in it, `words` (telling ones) and `also` (common ones) stand there whole; `parts` may be parts of longer
+words. The best come first.
 """
 
 import re
@@ -29,8 +30,8 @@ class Rule(object):
     """One rule with its patterns compiled."""
 
     __slots__ = (
-        "after", "after_lines", "block", "flood", "id", "match", "recovery", "role", "same", "severity",
-        "severity_by", "unless", "until",
+        "above", "above_lines", "after", "after_lines", "block", "flood", "id", "match", "recovery", "role",
+        "same", "severity", "severity_by", "unless", "until",
     )  # fmt: skip
 
     def __init__(self, plain):
@@ -43,6 +44,9 @@ class Rule(object):
         after = plain.get("after")
         self.after = re.compile(after["match"]) if after else None
         self.after_lines = int(after["lines"]) if after else 0
+        above = plain.get("above")
+        self.above = re.compile(above["match"]) if above else None
+        self.above_lines = int(above["lines"]) if above else 0
         self.block = plain.get("block", 0)
         until = plain.get("until")
         self.until = re.compile(until) if until else None
@@ -65,13 +69,16 @@ class Rule(object):
 class Phrase(object):
     """A literal, and the rules that it may lead to."""
 
-    __slots__ = ("fold", "recoveries", "rules", "text", "words")
+    __slots__ = ("all_words", "fold", "parts", "recoveries", "rules", "text", "words")
 
-    def __init__(self, text, words, fold):
-        # type: (bytes, list[bytes], bool) -> None
-        self.text = text.lower() if fold else text
-        self.words = words
-        self.fold = fold
+    def __init__(self, literal):
+        # type: (dict[str, Any]) -> None
+        self.fold = bool(literal.get("fold"))
+        text = literal["text"].encode("utf-8")  # type: bytes
+        self.text = text.lower() if self.fold else text
+        self.words = [word.encode("utf-8") for word in literal.get("words", ())]  # type: list[bytes]
+        self.parts = [part.encode("utf-8") for part in literal.get("parts", ())]  # type: list[bytes]
+        self.all_words = frozenset(self.words + [word.encode("utf-8") for word in literal.get("also", ())])
         self.rules = []  # type: list[Rule]
         self.recoveries = []  # type: list[Rule]
 
@@ -103,11 +110,9 @@ class RuleSet(object):
 
     def _phrase(self, found, literal):
         # type: (dict[tuple[str, bool], Phrase], dict[str, Any]) -> Phrase
-        text, fold = literal["text"], bool(literal.get("fold"))
-        key = (str(text), fold)
+        key = (str(literal["text"]), bool(literal.get("fold")))
         if key not in found:
-            words = [str(word).encode("utf-8") for word in literal.get("words", ())]
-            found[key] = Phrase(key[0].encode("utf-8"), words, fold)
+            found[key] = Phrase(literal)
         return found[key]
 
 

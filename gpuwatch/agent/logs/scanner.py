@@ -185,16 +185,9 @@ class Scanner(object):
 
     def _after(self, rule, chunk, start, fields):
         # type: (Rule, Chunk, int, dict[str, Any]) -> bool
-        if rule.after is None:
-            return True
-        for line in reversed(chunk.above(start, rule.after_lines)):
-            for text, _ in messages(line)[0]:
-                found = rule.after.search(text[:SEARCHED])
-                if found is not None:
-                    for name, value in _fields(found.groupdict()).items():
-                        fields.setdefault(name, value)
-                    return True
-        return False
+        if rule.above is not None:
+            _above(rule.above, chunk.above(start, rule.above_lines), fields)
+        return rule.after is None or _above(rule.after, chunk.above(start, rule.after_lines), fields)
 
     def _recovery(self, rule, said, arrived, out):
         # type: (Rule, list[tuple[str, Speaker]], float, list[dict[str, Any]]) -> None
@@ -280,6 +273,19 @@ class Scanner(object):
             local_rank=local, job=known.get("job"), host=by.host, pid=pid if isinstance(pid, int) else None
         )
         return {name: value for name, value in whose.items() if value is not None}
+
+
+def _above(pattern, lines, fields):
+    # type: (Any, list[bytes], dict[str, Any]) -> bool
+    """Whether the pattern is in one of the lines; the nearest one's groups become fields that are not set."""
+    for line in reversed(lines):
+        for text, _ in messages(line)[0]:
+            found = pattern.search(text[:SEARCHED])
+            if found is not None:
+                for name, value in _fields(found.groupdict()).items():
+                    fields.setdefault(name, value)
+                return True
+    return False
 
 
 def _window(text, hit):

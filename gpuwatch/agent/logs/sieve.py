@@ -2,7 +2,7 @@
 
 A block's distinct words are compared, as a set, with those known to mean nothing, so the cost hardly depends
 on the number of rules; only words never met before are looked at one by one. A word that is common in this
-log is given up for another word of its phrase; a phrase with none left is searched for as it stands.
+log is given up for another one of its phrase. A phrase of common words is looked for where all of them are.
 """
 
 TYPE_CHECKING = False
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 BLOCK = 16 * 1024
 MAX_KNOWN = 50000
-MIN_FALSE = 12
+MIN_FALSE = 8
 COMMON_SHARE = 0.02
-"""A word is common from this share of blocks that hold it without its phrase."""
+"""A word is common when this share of blocks hold it without its phrase."""
 
 _LETTERS = bytes(c if 65 <= c <= 90 or 97 <= c <= 122 else 32 for c in range(256))
 
@@ -27,7 +27,8 @@ class Sieve(object):
         self._exact = {}  # type: dict[bytes, list[Phrase]]
         self._folded = {}  # type: dict[bytes, list[Phrase]]
         self._inside = {}  # type: dict[bytes, list[Phrase]]
-        self._searched = []  # type: list[Phrase]
+        self._together = []  # type: list[Phrase]
+        self._anywhere = []  # type: list[Phrase]
         self._false = {}  # type: dict[bytes, int]
         self._common = set()  # type: set[bytes]
         self._blocks = 0
@@ -36,40 +37,39 @@ class Sieve(object):
 
     def hits(self, data):
         # type: (bytes) -> list[tuple[int, Phrase]]
-        """Places where a phrase stands in `data` (whole lines, no escapes), by place."""
+        """Places where a phrase stands in `data` (whole lines, no escapes), by place, one a line."""
         found = []  # type: list[tuple[int, Phrase]]
         at, size = 0, len(data)
         while at < size:
-            end = self._block_end(data, at)
+            end = _block_end(data, at)
             block = data[at:end]
-            new = set(block.translate(_LETTERS).split())
-            new -= self._harmless
+            words = set(block.translate(_LETTERS).split())
+            new = words - self._harmless
             if new:
                 self._look(new, block, at, found)
+            for phrase in self._together:
+                if phrase.all_words <= words:
+                    _find(block, phrase, at, found)
             self._blocks += 1
             at = end
-        if self._searched:
-            lowered = data.lower() if any(phrase.fold for phrase in self._searched) else data
-            for phrase in self._searched:
+        if self._anywhere:
+            lowered = data.lower() if any(phrase.fold for phrase in self._anywhere) else data
+            for phrase in self._anywhere:
                 _find(lowered if phrase.fold else data, phrase, 0, found)
         if len(found) > 1:
-            found.sort(key=_place)
+            found.sort(key=_where)
         return found
-
-    def _block_end(self, data, at):
-        # type: (bytes, int) -> int
-        if len(data) - at <= BLOCK:
-            return len(data)
-        end = data.rfind(b"\n", at, at + BLOCK) + 1
-        if not end:
-            end = data.rfind(b"\r", at, at + BLOCK) + 1
-        return end or at + BLOCK
 
     def _look(self, new, block, at, found):
         # type: (set[bytes], bytes, int, list[tuple[int, Phrase]]) -> None
         lowered = b""
+        together = b" ".join(new).lower()
+        parts = [part for part in self._inside if part in together]
         for word in new:
-            phrases = self._phrases_of(word)
+            phrases = self._exact.get(word, []) + self._folded.get(word.lower(), [])
+            for part in parts:
+                if part in word.lower():
+                    phrases = phrases + self._inside.get(part, [])  # it may have been given up meanwhile
             if not phrases:
                 if len(self._harmless) >= MAX_KNOWN:
                     self._harmless.clear()
@@ -83,46 +83,56 @@ class Sieve(object):
             if len(found) == before:
                 self._was_false(word)
 
-    def _phrases_of(self, word):
-        # type: (bytes) -> list[Phrase]
-        phrases = list(self._exact.get(word, ()))
-        folded = word.lower()
-        phrases += self._folded.get(folded, ())
-        for part, lead in self._inside.items():
-            if part in folded:
-                phrases += lead
-        return phrases
-
     def _was_false(self, word):
         # type: (bytes) -> None
         count = self._false.get(word, 0) + 1
         self._false[word] = count
         if count < MIN_FALSE or count < self._blocks * COMMON_SHARE:
             return
-        self._false.pop(word)
-        self._common.add(word.lower())
-        inside = [part for part in self._inside if part in word.lower()]
-        self._common.update(inside)
-        for phrase in self._exact.pop(word, []) + self._folded.pop(word.lower(), []):
+        del self._false[word]
+        folded = word.lower()
+        self._common.add(word)
+        moved = self._exact.pop(word, []) + self._folded.pop(folded, [])
+        for part in [part for part in self._inside if part in folded]:
+            self._common.add(part)
+            moved += self._inside.pop(part)
+        for phrase in moved:
             self._place(phrase)
-        for part in inside:
-            for phrase in self._inside.pop(part):
-                self._place(phrase)
-        self._harmless.clear()
 
     def _place(self, phrase):
         # type: (Phrase) -> None
+        """Choose what leads to the phrase: its best word, a part of one, all its words, or itself."""
         for word in phrase.words:
-            if word.lower() not in self._common:
-                table = self._folded if phrase.fold else self._exact
-                table.setdefault(word, []).append(phrase)
+            if word not in self._common:
+                (self._folded if phrase.fold else self._exact).setdefault(word, []).append(phrase)
+                self._forget(word, phrase.fold)
                 return
-        runs = [run for run in phrase.text.lower().translate(_LETTERS).split() if len(run) > 3]
-        for run in sorted(runs, key=len, reverse=True)[:1]:
-            if run not in self._common and not phrase.words:
-                self._inside.setdefault(run, []).append(phrase)
+        for part in phrase.parts:
+            if part not in self._common:
+                self._inside.setdefault(part, []).append(phrase)
+                self._forget(part, True)
                 return
-        self._searched.append(phrase)
+        if phrase.all_words and not phrase.fold:
+            self._together.append(phrase)
+        else:
+            self._anywhere.append(phrase)
+
+    def _forget(self, word, inside):
+        # type: (bytes, bool) -> None
+        if inside:
+            self._harmless = {known for known in self._harmless if word not in known.lower()}
+        else:
+            self._harmless.discard(word)
+
+
+def _block_end(data, at):
+    # type: (bytes, int) -> int
+    if len(data) - at <= BLOCK:
+        return len(data)
+    end = data.rfind(b"\n", at, at + BLOCK) + 1
+    if not end:
+        end = data.rfind(b"\r", at, at + BLOCK) + 1
+    return end or at + BLOCK
 
 
 def _find(data, phrase, base, found):
@@ -131,11 +141,12 @@ def _find(data, phrase, base, found):
     at = data.find(text)
     while at >= 0:
         found.append((base + at, phrase))
-        at = data.find(b"\n", at)  # once a line is enough
-        if at >= 0:
-            at = data.find(text, at)
+        end = data.find(b"\n", at)
+        end = end if end >= 0 else len(data)
+        other = data.find(b"\r", at, end)
+        at = data.find(text, other if other >= 0 else end)
 
 
-def _place(hit):
+def _where(hit):
     # type: (tuple[int, Phrase]) -> int
     return hit[0]

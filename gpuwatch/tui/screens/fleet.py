@@ -190,7 +190,7 @@ class FleetScreen(LiveScreen):
         gpu = chosen[1] if chosen and event.picker is self.heat else None
         self.cockpit.show_node(name, gpu.info.uuid if gpu else None)
 
-    def action_metric(self, step: int) -> None:
+    def action_another(self, step: int) -> None:
         """The next metric of the map."""
         self.heat.cycle_metric(step)
         self.pull()
@@ -213,6 +213,10 @@ class FleetScreen(LiveScreen):
         self.shown.toggle_unhealthy()
         self._show_filter_bar()
         self.pull()
+
+    def step_back(self) -> bool:
+        """Drop the filter."""
+        return self.close_filter()
 
     def open_filter(self) -> None:
         """Ask for a filter expression."""

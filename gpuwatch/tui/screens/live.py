@@ -55,6 +55,10 @@ class LiveScreen(Screen[None]):
         """What `y` copies."""
         return self.focused.copy_text() if isinstance(self.focused, Picker) else ""
 
+    def step_back(self) -> bool:
+        """Close what is open on this screen, one thing at a time; False: there is nothing."""
+        return False
+
     def node_name(self) -> str | None:
         """The node that this screen is about, or its cursor is on."""
         return None

@@ -1,0 +1,38 @@
+"""What is loaded of a file, in the person's own pager: a file that only they can read, gone afterwards."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+
+def pager_command(environ: Mapping[str, str]) -> list[str]:
+    """`$PAGER` as words, else less, else more; empty: there is none."""
+    try:
+        asked = shlex.split(environ.get("PAGER", ""))
+    except ValueError:
+        asked = []
+    if asked and shutil.which(asked[0]):
+        return asked
+    return next(([name] for name in ("less", "more") if shutil.which(name)), [])
+
+
+def page(lines: Iterable[str], line: int, command: Sequence[str]) -> int:
+    """Show lines in the pager, the given one (from 1) on top; returns when it was left.
+
+    Returns:
+        The pager's exit status.
+    """
+    handle, name = tempfile.mkstemp(prefix="gpuwatch-", suffix=".log")  # 0600
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
+            file.writelines(f"{text}\n" for text in lines)
+        at = [f"+{line}"] if Path(command[0]).name in ("less", "more", "most") else []
+        return subprocess.run([*command, *at, name], check=False).returncode
+    finally:
+        Path(name).unlink(missing_ok=True)

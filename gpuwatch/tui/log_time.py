@@ -1,0 +1,54 @@
+"""Times as a person types them: `12:03:11`, `12:03`, `-30s`, `+5m`, `2026-03-01 12:03:11.5`."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import datetime
+
+_STEP = re.compile(r"([+-])(\d+(?:\.\d+)?)([smhd]?)$")
+_CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(\.\d+)?)?$")
+_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+DAY_S = 86_400.0
+
+
+class TimeError(ValueError):
+    """Not a time; the text says what is."""
+
+
+def time_typed(text: str, at: float, now: float) -> float:
+    """Unix seconds on our clock; clocks without a date and a zone are local ones.
+
+    Args:
+        text: What was typed.
+        at: Where the cursor is: `-30s` counts from there.
+        now: A clock without a date is the last such one before this.
+
+    Raises:
+        TimeError: Not understood.
+    """
+    text = text.strip()
+    if match := _STEP.match(text):
+        step = float(match[2]) * _SECONDS[match[3]]
+        return at + step if match[1] == "+" else at - step
+    if match := _CLOCK.match(text):
+        hour, minute, second = int(match[1]), int(match[2]), int(match[3] or 0)
+        if hour > 23 or minute > 59 or second > 59:
+            raise TimeError(f"{text} is no time of a day")
+        today = list(time.localtime(now))
+        today[3:6] = [hour, minute, second]
+        today[8] = -1
+        found = time.mktime(tuple(today)) + float(match[4] or 0)  # type: ignore[arg-type]
+        return found - DAY_S if found > now + 60 else found
+    try:
+        return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+    except ValueError:
+        raise TimeError("a time is 12:03:11, -30s, +5m or 2026-03-01 12:03:11") from None
+
+
+def clock_text(at: float | None, *, fine: bool = False) -> str:
+    """`12:03:11`, or with milliseconds; dashes where no time is known."""
+    if at is None:
+        return "--:--:--.---" if fine else "--:--:--"
+    whole = time.strftime("%H:%M:%S", time.localtime(at))
+    return f"{whole}.{int(at % 1 * 1000):03}" if fine else whole

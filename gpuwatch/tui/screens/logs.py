@@ -1,0 +1,448 @@
+"""Screen 3: the logs of ranks beside each other, or merged in the order of time."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Literal, TypeAlias
+
+from textual import on
+from textual.app import ComposeResult, SuspendNotSupported
+from textual.binding import BindingType
+from textual.containers import Grid, Horizontal
+from textual.widgets import Footer, Input, Label
+
+from gpuwatch.tui import keys
+from gpuwatch.tui.log_desk import MODES, MOST_PANES, LogDesk, Wanted
+from gpuwatch.tui.log_empty import why_empty
+from gpuwatch.tui.log_pager import page, pager_command
+from gpuwatch.tui.log_source import ChoiceError, LogSource, choose
+from gpuwatch.tui.log_time import TimeError, time_typed
+from gpuwatch.tui.log_view import View
+from gpuwatch.tui.look import clean
+from gpuwatch.tui.screens.live import LiveScreen
+from gpuwatch.tui.widgets.lines import Picker
+from gpuwatch.tui.widgets.log_bar import LogBar
+from gpuwatch.tui.widgets.log_pane import LogPane
+from gpuwatch.tui.widgets.log_results import LogResults
+from gpuwatch.tui.widgets.status_line import StatusLine
+
+Purpose: TypeAlias = Literal["choose", "search", "filter", "time"]
+PROMPTS: dict[Purpose, tuple[str, str]] = {
+    "choose": ("logs of", "0-7  3,8-15  gpu-003  failed  slowest  all  rank_3.log"),
+    "search": ("/", "a regular expression, in every log on every node"),
+    "filter": ("only lines with", "a regular expression; ! in front leaves them out; empty shows all"),
+    "time": ("go to", "12:03:11  -30s  +5m  2026-03-01 12:03:11"),
+}
+FRAME_LINES = 4
+"""Status (2), the line about the choice, footer."""
+LEAST_WIDTH, LEAST_HEIGHT = 48, 7
+"""Of a pane, where there is more than one."""
+
+
+def grid_for(wanted: int, width: int, height: int) -> tuple[int, int]:
+    """Columns and rows for so many panes, as far as each keeps its least size; wide rather than high."""
+    most_columns, most_rows = max(1, width // LEAST_WIDTH), max(1, height // LEAST_HEIGHT)
+    wanted = max(1, min(wanted, most_columns * most_rows, MOST_PANES))
+    return min(
+        ((c, -(-wanted // c)) for c in range(1, most_columns + 1) if -(-wanted // c) <= most_rows),
+        key=lambda shape: (
+            shape[0] * shape[1] - wanted,
+            abs(width / shape[0] - 5 * height / shape[1]),
+            shape[0],
+        ),
+    )
+
+
+class LogsScreen(LiveScreen):
+    """The log desk on the screen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.LOGS]
+
+    def __init__(self, desk: LogDesk, wanted: Wanted | None = None) -> None:
+        """Show the desk.
+
+        Args:
+            desk: What was chosen before; it survives this screen.
+            wanted: What to open on it first.
+        """
+        super().__init__()
+        self.desk = desk
+        self.bar = LogBar(desk)
+        self.panes = [LogPane(desk, id=f"log-{n}") for n in range(MOST_PANES)]
+        self.results = LogResults(desk)
+        self.grid = Grid(*self.panes, id="log-grid")
+        self.prompt = Horizontal(id="log-prompt", classes="prompt")
+        self.field = Input(id="log-text", compact=True)
+        self.sign = Label("", id="log-sign")
+        self.told = Label("", id="log-note")
+        self.purpose: Purpose = "choose"
+        self.zoomed = False
+        self._wanted = wanted
+        self._last = self.panes[0]
+
+    def compose(self) -> ComposeResult:
+        """Status, choice, prompt, panes, results, footer."""
+        yield StatusLine(id="status")
+        yield self.bar
+        with self.prompt:
+            yield self.sign
+            yield self.field
+            yield self.told
+        yield self.grid
+        yield self.results
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Open what was asked for, else what was chosen last, else what failed."""
+        self.prompt.display = self.results.display = False
+        for pane in self.panes:
+            pane.empty = self._why_empty
+        if self._wanted is not None:
+            self.desk.open(self._wanted)
+        elif self.desk.text:
+            self._choose_again()
+        self.arrange_parts()
+        self.panes[0].focus()
+
+    def on_unmount(self) -> None:
+        """Nobody looks any more."""
+        self.desk.leave()
+
+    def _choose_again(self) -> None:
+        try:
+            self.desk.choose(self.desk.text)
+        except ChoiceError:
+            self.desk.text = ""
+
+    def _why_empty(self) -> list[str]:
+        return why_empty(self.cockpit.scene.fleet, self.cockpit.scene.now)
+
+    # ---- once a frame
+
+    def arrange_parts(self) -> None:
+        """Take in what came, and give every pane its view."""
+        desk = self.desk
+        desk.pull()
+        if not desk.sources and (found := desk.default_choice()):
+            desk.show(found)
+        if desk.mode == "panes":
+            self._one_by_one()
+        else:
+            self.panes[0].view = desk.merged
+            self._lay_out(1, 1, 1)
+        if self.focused is not None and not self.focused.display:
+            self.panes[0].focus()
+
+    def _one_by_one(self) -> None:
+        height = self.size.height - FRAME_LINES - bool(self.prompt.display)
+        height -= self.size.height // 3 if self.results.display else 0
+        columns, rows = grid_for(len(self.desk.sources), self.size.width, height)
+        shown = self.desk.panes(columns * rows)
+        self.bar.shown = len(shown)
+        for pane, source in zip(self.panes, shown, strict=False):
+            pane.view = self.desk.view_of(source)
+        if not shown:
+            self.panes[0].view = None
+        self._lay_out(max(1, len(shown)), columns, rows)
+
+    def _lay_out(self, count: int, columns: int, rows: int) -> None:
+        large = self.focused if self.zoomed and self.focused in self.panes[:count] else None
+        if large is not None:
+            columns = rows = 1
+        for number, pane in enumerate(self.panes):
+            wanted = number < count and (large is None or pane is large)
+            if pane.display != wanted:
+                pane.display = wanted
+        if (self.grid.styles.grid_size_columns, self.grid.styles.grid_size_rows) != (columns, rows):
+            self.grid.styles.grid_size_columns, self.grid.styles.grid_size_rows = columns, rows
+
+    @property
+    def pane(self) -> LogPane:
+        """The pane that has the keys, or had them last."""
+        if isinstance(self.focused, LogPane):
+            self._last = self.focused
+        return self._last if self._last.display else self.panes[0]
+
+    @property
+    def view(self) -> View | None:
+        """What that pane looks at."""
+        return self.pane.view
+
+    def node_name(self) -> str | None:
+        """The node whose log the cursor is in."""
+        view = self.view
+        if view is None or not view.feed.base <= view.cursor < view.feed.end:
+            return None
+        return view.feed.place(view.cursor)[0].node
+
+    def copy_text(self) -> str:
+        """The line under the cursor."""
+        return self.results.copy_text() if self.focused is self.results else self.pane.copy_text()
+
+    # ---- the prompt
+
+    def ask(self, purpose: Purpose, text: str = "") -> None:
+        """Ask for a line, under the choice; the panes stay in sight."""
+        self.pane  # noqa: B018 - remembers which one has the keys
+        self.purpose = purpose
+        sign, placeholder = PROMPTS[purpose]
+        self.sign.update(f" {sign} ")
+        self.field.placeholder = placeholder
+        self.field.value = text
+        self._tell("")
+        self.prompt.display = True
+        self.field.focus()
+
+    def _tell(self, error: str, fine: str = "") -> None:
+        self.told.update(clean(error or fine).replace("[", "\\["))
+        self.told.set_class(bool(error), "-error")
+
+    def _close_prompt(self) -> None:
+        self.prompt.display = False
+        self.pane.focus()
+        self.pull()
+
+    @on(Input.Changed, "#log-text")
+    def _typed(self, event: Input.Changed) -> None:
+        if not self.prompt.display:
+            return
+        if self.purpose == "filter":
+            self._try(lambda: self.desk.set_filter(event.value))
+        elif self.purpose == "choose" and event.value.strip():
+            fleet = self.cockpit.scene.fleet
+            self._try(lambda: self._tell("", files_word(choose(event.value, fleet, self.desk.special))))
+        elif self.purpose == "search":
+            self._try(lambda: re.compile(event.value))
+        elif event.value.strip():
+            self._try(lambda: self._time(event.value))
+        self.pull()
+
+    def _time(self, text: str) -> float:
+        wall = self.cockpit.scene.wall()
+        return time_typed(text, wall if self.desk.time is None else self.desk.time, wall)
+
+    def _try(self, act: Callable[[], object]) -> bool:
+        """Do it, or tell beside what was typed why it cannot be done."""
+        self._tell("")
+        try:
+            act()
+        except re.error as error:
+            self._tell(f"{error}")
+        except (ChoiceError, TimeError) as error:
+            self._tell(str(error))
+        else:
+            return True
+        return False
+
+    @on(Input.Submitted, "#log-text")
+    def _entered(self, event: Input.Submitted) -> None:
+        text = event.value
+        acts: dict[Purpose, Callable[[], object]] = {
+            "choose": lambda: self.desk.choose(text),
+            "filter": lambda: self.desk.set_filter(text),
+            "time": lambda: self.desk.go_to_time(self._time(text)),
+            "search": lambda: self._search(text),
+        }
+        if self._try(acts[self.purpose]):
+            self._close_prompt()
+
+    def _search(self, text: str) -> None:
+        if text:
+            self.desk.start_search(text)
+            self._list(of_bookmarks=False)
+        else:
+            self.desk.end_search()
+
+    # ---- lists
+
+    def _list(self, *, of_bookmarks: bool) -> None:
+        self.results.of_bookmarks = of_bookmarks
+        self.results.at = 0
+        self.results.display = True
+        self.call_after_refresh(self.results.focus)
+
+    @on(Picker.Chosen, "#log-results")
+    def _to_result(self) -> None:
+        found = self.results.chosen()
+        if found is not None:
+            self.show_line(*found)
+
+    def show_line(self, source: LogSource, offset: int) -> None:
+        """Go to a line: in its pane, which is opened where it is not shown."""
+        desk = self.desk
+        if desk.mode != "panes":
+            desk.set_mode("panes")
+        known = next((s for s in desk.sources if (s.node, s.file) == (source.node, source.file)), None)
+        if known is None:
+            known = desk.add(source)
+        if known not in desk.panes(max(1, self.bar.shown)):
+            desk.first = desk.sources.index(known)
+        view = desk.view_of(known)
+        view.go(offset=offset)
+        self.arrange_parts()
+        pane = next((pane for pane in self.panes if pane.display and pane.view is view), self.panes[0])
+        self._last = pane
+        if self.focused is not self.results:
+            pane.focus()
+        self.pull()
+
+    # ---- gestures
+
+    @on(LogPane.Moved)
+    def _moved(self, event: LogPane.Moved) -> None:
+        view = event.pane.view
+        self.desk.note = ""
+        if view is not None:
+            self.desk.move_time(None if view.following else view.time, view)
+            self.pull()
+
+    @on(LogPane.Chosen)
+    def _chosen(self, event: LogPane.Chosen) -> None:
+        view = event.pane.view
+        if view is None or not view.feed.base <= view.cursor < view.feed.end:
+            return
+        if view.merged:
+            source, number = view.feed.place(view.cursor)
+            del number
+            self.show_line(source, view.feed.line(view.cursor).offset)
+        else:
+            self.action_zoom()
+
+    def step_back(self) -> bool:
+        """Out of what is open on this screen, one thing at a time."""
+        desk = self.desk
+        if self.prompt.display:
+            self._close_prompt()
+        elif desk.search is not None and desk.search.running:
+            desk.search.cancel()
+        elif desk.quest is not None:
+            desk.end_quest()
+        elif self.results.display:
+            self.results.display = False
+            self.pane.focus()
+        elif self.zoomed:
+            self.zoomed = False
+        else:
+            return False
+        self.pull()
+        return True
+
+    def open_filter(self) -> None:
+        """Search in all files on the nodes."""
+        self.ask("search", self.desk.search.pattern.pattern if self.desk.search else "")
+
+    def action_choose_logs(self) -> None:
+        """Other ranks or nodes."""
+        self.ask("choose", self.desk.text)
+
+    def action_filter_lines(self) -> None:
+        """Keep or leave out lines."""
+        self.ask("filter", self.desk.filter_text)
+
+    def action_go_to_time(self) -> None:
+        """To a time."""
+        self.ask("time")
+
+    def action_minutes(self, minutes: int) -> None:
+        """A minute before or after."""
+        at = self.desk.time if self.desk.time is not None else self.cockpit.scene.wall()
+        self.desk.go_to_time(at + 60 * minutes)
+        self.pull()
+
+    def action_another(self, step: int) -> None:
+        """One by one, merged, all ranks merged."""
+        at = (MODES.index(self.desk.mode) + step) % len(MODES)
+        self.desk.set_mode(MODES[at])
+        self.panes[0].focus()
+        self.pull()
+
+    def action_neighbour(self, step: int) -> None:
+        """The logs before or after the ones that are shown."""
+        self.desk.turn(step, max(1, self.bar.shown))
+        self.pull()
+
+    def action_zoom(self) -> None:
+        """This pane alone, or all of them."""
+        self.zoomed = not self.zoomed
+        self.pull()
+
+    def action_bad(self, step: int, warnings: int) -> None:
+        """The next or previous error or warning."""
+        view = self.view
+        if view is not None:
+            self.desk.seek_bad(view, step, warnings=bool(warnings))
+            self.pull()
+
+    def action_hit(self, step: int) -> None:
+        """The next or previous line that the search found."""
+        view = self.view
+        if view is not None:
+            self.desk.seek_hit(view, step)
+            self.pull()
+
+    def action_bookmark(self) -> None:
+        """Set or take away a bookmark."""
+        if self.view is not None:
+            self.desk.bookmark(self.view)
+            self.pull()
+
+    def action_next_bookmark(self, step: int) -> None:
+        """To the next or previous bookmark, by time."""
+        marks = self.desk.bookmarked()
+        at = self.view.time if self.view and self.view.time is not None else self.cockpit.scene.wall()
+        beyond = [mark for mark in marks if (mark.at > at if step > 0 else mark.at < at)]
+        if marks:
+            chosen = (beyond or marks)[0 if step > 0 else -1]
+            self.show_line(chosen.source, chosen.line.offset)
+
+    def action_bookmarks(self) -> None:
+        """All of them."""
+        self._list(of_bookmarks=True)
+        self.pull()
+
+    def action_unfold(self) -> None:
+        """Open or close what the cursor is on."""
+        if self.view is not None:
+            self.view.unfold()
+            self.pull()
+
+    def action_folding(self) -> None:
+        """Fold, or show every line."""
+        self.desk.set_folding(on=not self.desk.folding)
+        self.pull()
+
+    def action_wrap(self) -> None:
+        """Wrap long lines, or cut them."""
+        self.desk.set_wrap(on=not self.desk.wrap)
+        self.pull()
+
+    def action_clocks(self) -> None:
+        """The time before each line, on our clock."""
+        self.desk.clocks = not self.desk.clocks
+        self.desk.ink_version += 1
+        self.pull()
+
+    def action_pager(self) -> None:
+        """What is loaded around here, in the person's own pager."""
+        view, command = self.view, pager_command(os.environ)
+        if view is None or not view.feed.end > view.feed.base:
+            return
+        if not command:
+            self.desk.note = "no pager found: set PAGER"
+            return
+        base, at = view.feed.base, view.cursor
+        texts = (clean(view.feed.line(number).text) for number in range(base, view.feed.end))
+        try:
+            with self.app.suspend():
+                page(texts, at - base + 1, command)
+        except SuspendNotSupported:
+            self.desk.note = "this terminal cannot be handed to a pager"
+        except OSError as error:
+            self.desk.note = f"{command[0]}: {error.strerror}"
+
+
+def files_word(found: Sequence[LogSource]) -> str:
+    """How many that is."""
+    return f"{len(found)} log{'s' * (len(found) != 1)}"

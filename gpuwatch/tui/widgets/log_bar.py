@@ -1,0 +1,78 @@
+"""The line over the log panes: what was chosen, what narrows it, what the last gesture came to."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+
+from gpuwatch.tui.log_desk import LogDesk
+from gpuwatch.tui.log_time import clock_text
+from gpuwatch.tui.look import clean, fit
+from gpuwatch.tui.widgets.lines import Page, Row
+
+MODES = {"panes": "one by one", "merged": "merged", "everyone": "all ranks merged"}
+
+
+class LogBar(Page, can_focus=False):
+    """One line."""
+
+    DEFAULT_CSS: ClassVar[str] = "LogBar { height: 1; background: $surface; overflow-y: hidden; }"
+
+    def __init__(self, desk: LogDesk) -> None:
+        super().__init__(id="log-bar")
+        self.desk = desk
+        self.shown = 0
+        """Panes that there is room for."""
+
+    def build(self, width: int) -> list[Row]:
+        """Choice, mode, time, filter, search, note; what does not fit is left out."""
+        out: list[Segment] = [Segment(" logs ", self.look.brand)]
+        room = width - 6
+        for text, style in self._parts():
+            if room < 6:
+                break
+            cells = min(room, cell_len(text) + 2)
+            out.append(Segment(fit("  " + text, cells), style))
+            room -= cells
+        return [tuple(out)]
+
+    def _parts(self) -> list[tuple[str, Style]]:
+        desk, look = self.desk, self.look
+        parts: list[tuple[str, Style]] = []
+        if desk.note:
+            parts.append((f"{clean(desk.note)}", look.severity["warning"]))
+        if desk.quest is not None:
+            words = (
+                f"looking for the next {desk.quest.what} on the node {desk.quest.progress:.0%}, esc cancels"
+            )
+            parts.append((words, look.severity["warning"]))
+        parts.append((clean(desk.text or "chosen for you"), look.strong))
+        parts.append((self._how_many(), look.dim))
+        if desk.time is not None:
+            parts.append((f"at {clock_text(desk.time)}", look.title))
+        if desk.filter_text:
+            without = desk.filter_text.startswith("!")
+            words = f"without {desk.filter_text[1:]}" if without else f"only {desk.filter_text}"
+            parts.append((clean(words), look.severity["warning"]))
+        if desk.search is not None:
+            done = f" {desk.search.progress:.0%}" if desk.search.running else ""
+            parts.append(
+                (f"/{clean(desk.search.pattern.pattern)} {len(desk.search.hits):,}{done}", look.title)
+            )
+        if not desk.folding:
+            parts.append(("nothing folded", look.dim))
+        if desk.bookmarks:
+            parts.append((f"* {len(desk.bookmarks)}", look.title))
+        return parts
+
+    def _how_many(self) -> str:
+        desk = self.desk
+        if desk.mode != "panes":
+            return MODES[desk.mode]
+        total = len(desk.sources)
+        if self.shown >= total:
+            return f"{total} log{'s' * (total != 1)}"
+        return f"{desk.first + 1}-{min(total, desk.first + self.shown)} of {total} logs, ] next"

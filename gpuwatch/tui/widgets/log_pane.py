@@ -1,0 +1,391 @@
+"""One log on the screen: a header that says what it is and how old, and the lines; or several logs merged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual import events
+from textual.binding import BindingType
+from textual.message import Message
+
+from gpuwatch.tui import keys
+from gpuwatch.tui.log_buffer import UNKNOWN, Buffer
+from gpuwatch.tui.log_desk import Key, LogDesk
+from gpuwatch.tui.log_merge import Merge
+from gpuwatch.tui.log_paint import CLOCK, GUTTER, Ink, fit_list, fold_badge, mark, on_ground, text_segments
+from gpuwatch.tui.log_source import HOW, file_of, folded
+from gpuwatch.tui.log_time import clock_text
+from gpuwatch.tui.log_view import Spot, View
+from gpuwatch.tui.look import Look, clean, fit
+from gpuwatch.tui.widgets.lines import Lines, Row, wrapped
+from gpuwatch.tui.words import age_text
+from gpuwatch.wire import KERNEL_LOG, LogFile
+
+WHEEL_LINES = 3
+SIDEWAYS = 16
+"""Cells that an arrow key scrolls to the side."""
+MOST_NAME = 18
+
+
+class LogPane(Lines, can_focus=True):
+    """Paints a view of the desk; which one is decided anew whenever the choice changes."""
+
+    DEFAULT_CSS: ClassVar[str] = "LogPane { width: 1fr; height: 1fr; overflow: hidden; }"
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.MOVES]
+    pinned = 1
+
+    @dataclass
+    class Moved(Message):
+        """The cursor is on another line: the other panes go to its second."""
+
+        pane: LogPane
+
+    @dataclass
+    class Chosen(Message):
+        """Enter, or a double click, on a line that does not unfold."""
+
+        pane: LogPane
+
+    def __init__(self, desk: LogDesk, *, id: str) -> None:  # noqa: A002 - textual's name
+        super().__init__(id=id)
+        self.desk = desk
+        self.view: View | None = None
+        self.empty: Callable[[], list[str]] = list
+        """Sentences to show where there is no view."""
+        self._spots: list[Spot] = []
+        self._empty_rows: list[Row] = []
+        self._gutter_cells = 0
+        self._everyone: list[int] = []
+
+    # ---- lines
+
+    def prepare(self) -> None:
+        """Bring the view up to date and lay it out."""
+        view = self.view
+        if view is None:
+            self._empty_rows = self._why_empty()
+            return
+        view.sync()
+        self._gutter_cells = self._names(view)
+        self._everyone = self.desk.everyone(view) if view.merged else []
+        self._spots = view.layout(max(8, self.columns - self._before(view)), self.size.height - 1)
+
+    def _why_empty(self) -> list[Row]:
+        dim, width = self.look.dim, self.columns
+        return [row for text in self.empty() for row in (wrapped(text, width, dim) if text else [()])]
+
+    def _before(self, view: View) -> int:
+        return GUTTER + (CLOCK if self.desk.clocks or view.merged else 0) + self._gutter_cells
+
+    def _names(self, view: View) -> int:
+        """Cells of the gutter that tells whose line it is; the widest name decides."""
+        if not isinstance(view.feed, Merge):
+            return 0
+        nodes = len({buffer.source.node for buffer in view.feed.buffers}) > 1
+        named = [len(self._whose(buffer, nodes=nodes)) for buffer in view.feed.buffers]
+        return min(MOST_NAME, max(named, default=0)) + 1
+
+    @staticmethod
+    def _whose(buffer: Buffer, *, nodes: bool) -> str:
+        source = buffer.source
+        return source.name if source.rank is not None or not nodes else f"{source.node} {source.name}"
+
+    def count(self) -> int:
+        """As many as the pane is high."""
+        return self.size.height
+
+    def _line_at(self, y: int) -> int:
+        return y
+
+    def key(self, line: int) -> Hashable:
+        """What a screen line depends on."""
+        view = self.view
+        if line == 0:
+            return self._header(self.columns)
+        if view is None:
+            return self._empty_rows[line - 1] if line <= len(self._empty_rows) else None
+        if line > len(self._spots):
+            return None
+        spot = self._spots[line - 1]
+        row = view.sheet.rows[spot.row]
+        here = spot.row == view.index
+        place = view.feed.place(row.key)
+        bookmarked = self._key(view, row.key) in self.desk.bookmarks
+        ink = (self.desk.ink_version, view.left, bookmarked, place == view.marked)
+        return row.first, row.last, row.count, spot, here, here and self.has_focus, ink
+
+    def row(self, line: int, width: int) -> Row:
+        """Paint one."""
+        if line == 0:
+            return self._header(width)
+        view = self.view
+        if view is None:
+            return self._empty_rows[line - 1] if line <= len(self._empty_rows) else ()
+        if line > len(self._spots):
+            return ()
+        return self._log_row(view, self._spots[line - 1], width)
+
+    def _log_row(self, view: View, spot: Spot, width: int) -> Row:
+        look, feed = self.look, view.feed
+        fold = view.sheet.rows[spot.row]
+        text_line = feed.line(fold.key)
+        place, key = feed.place(fold.key), self._key(view, fold.key)
+        out: list[Segment] = []
+        if spot.piece:
+            out.append(Segment(" " * self._before(view)))
+        else:
+            out.append(mark(text_line, look, bookmarked=key in self.desk.bookmarks))
+            if self.desk.clocks or view.merged:
+                out.append(self._clock(view, fold.key))
+            if isinstance(feed, Merge):
+                out += self._gutter(feed, fold.key, self._gutter_cells)
+            if (seam := feed.seams.get(fold.first)) is not None:
+                out += [Segment(f" {clean(seam)} ", look.badge["warning"]), Segment(" ")]
+            if not fold.fixed:
+                out += fold_badge(fold, self._everyone, look)
+        room = max(0, width - sum(segment.cell_length for segment in out))
+        ink = Ink(look, self.desk.patterns, 0 if view.wrap else view.left)
+        out += text_segments(spot.text, text_line, ink, room)
+        if spot.row == view.index and (self.has_focus or place == view.marked):
+            return on_ground(tuple(out), width, look.cursor)
+        if place == view.marked:
+            return on_ground(tuple(out), width, look.strong)
+        return tuple(out)
+
+    @staticmethod
+    def _key(view: View, number: int) -> Key:
+        source = view.feed.place(number)[0]
+        return source.node, source.file, view.feed.line(number).offset
+
+    def _clock(self, view: View, number: int) -> Segment:
+        at, line = view.feed.time(number), view.feed.line(number)
+        if at == UNKNOWN:
+            return Segment(" " * CLOCK)
+        sign = " " if line.t is not None else "~"
+        return Segment(fit(sign + clock_text(at, fine=True)[: CLOCK - 2], CLOCK), self.look.dim)
+
+    def _gutter(self, feed: Merge, number: int, width: int) -> list[Segment]:
+        source = feed.source_of(number)
+        line = feed.line(number)
+        rank = line.rank if source.rank is None else source.rank
+        name = f"r{rank}" if rank is not None else f"{source.node} {source.name}"
+        if cell_len(name) >= width:
+            name = source.name
+        return [Segment(fit(name, width - 1), self.look.title), Segment(" ")]
+
+    # ---- the header
+
+    def _header(self, width: int) -> Row:
+        view = self.view
+        if view is None:
+            return self._on_ground([Segment(" no log yet")], width)
+        left = merged_words(view, self.desk, self.look) if view.merged else self._file_words(view)
+        right = [*self._trouble(view), *self._state(view)]
+        room = width - sum(segment.cell_length for segment in right) - 1
+        out: list[Segment] = []
+        for segment in left:
+            if room <= 3:
+                break
+            text = fit(segment.text, min(room, cell_len(segment.text)))
+            out.append(Segment(text, segment.style))
+            room -= cell_len(text)
+        return self._on_ground([*out, Segment(" " * max(0, room)), *right], width)
+
+    def _on_ground(self, row: list[Segment], width: int) -> Row:
+        """The header that has the keys is bright, the others' are dim."""
+        ground = self.look.cursor if self.has_focus else self.look.heat(0.0)
+        return on_ground(tuple(row), width, ground)
+
+    def _file_words(self, view: View) -> list[Segment]:
+        buffer, look = view.buffers[0], self.look
+        return file_words(
+            buffer, file_of(self.scene.fleet, buffer.source), self._age(buffer), self.scene.now, look
+        )
+
+    def _age(self, buffer: Buffer) -> float | None:
+        """Seconds since the newest line came; None: not known."""
+        file = file_of(self.scene.fleet, buffer.source)
+        grown = None if file is None else file.grown_at
+        if buffer.live and buffer.times and buffer.times[-1] != UNKNOWN:
+            grown = buffer.times[-1] if grown is None else max(grown, buffer.times[-1])
+        return None if grown is None else max(0.0, self.scene.wall() - (grown - buffer.offset_s))
+
+    def _trouble(self, view: View) -> list[Segment]:
+        """What keeps lines from being shown."""
+        look, buffer = self.look, view.buffers[0]
+        if view.merged:
+            failed = sum(bool(each.error) for each in view.buffers)
+            return [Segment(f" {failed} unread ", look.badge["warning"])] if failed else []
+        file = file_of(self.scene.fleet, buffer.source)
+        if file is not None and file.state in ("unreadable", "gone"):
+            words = file.reason or ("deleted; waiting for it" if file.state == "gone" else "unreadable")
+            return [Segment(f" {clean(words)} ", look.badge["warning"])]
+        if buffer.error:
+            return [Segment(f" {clean(buffer.error)} ", look.badge["warning"])]
+        return []
+
+    def _state(self, view: View) -> list[Segment]:
+        """Following, or how far back, and what is on its way."""
+        look, feed = self.look, view.feed
+        if feed.reading:
+            return [Segment(" reading... ", look.severity["warning"])]
+        if view.following:
+            return [Segment(" following ", look.title)]
+        words = " scrolled back "
+        if isinstance(feed, Buffer) and feed.size and (line := view.line()) is not None:
+            words += f"{min(100, 100 * line.end // feed.size)}% "
+        behind = (
+            feed.end - 1 - view.sheet.rows[-1 if not view.spots else view.spots[-1].row].last
+            if view.sheet.rows
+            else 0
+        )
+        newer = behind + (max(0, feed.waiting))
+        if newer > 0:
+            words += f"{newer:,} below "
+        return [Segment(words, look.severity["warning"])]
+
+    # ---- gestures
+
+    def _told(self) -> None:
+        self.pull()
+        self.post_message(self.Moved(self))
+
+    def action_move(self, dx: int, dy: int) -> None:
+        """A row up or down, or the text to the side."""
+        view = self.view
+        if view is None:
+            return
+        if dx:
+            view.left = max(0, view.left + dx * SIDEWAYS) if not view.wrap else 0
+            self.pull()
+            return
+        view.move(dy)
+        self._told()
+
+    def action_pages(self, pages: float) -> None:
+        """A page, or half of one."""
+        if self.view is not None:
+            self.view.move(int(pages * max(1, self.size.height - 2)))
+            self._told()
+
+    def action_ends(self, item: int) -> None:
+        """The file's beginning, or its end, to stay there."""
+        view = self.view
+        if view is None:
+            return
+        if item >= 0:
+            view.to_start()
+        else:
+            view.follow()
+            for buffer in view.buffers:
+                buffer.follow()
+        self._told()
+
+    def action_choose(self) -> None:
+        """Open what is folded; else go to the line's own file, or make the pane large."""
+        if self.view is not None and self.view.unfold():
+            self.pull()
+        else:
+            self.post_message(self.Chosen(self))
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """The wheel."""
+        event.stop()
+        self._scroll(-WHEEL_LINES)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """The wheel."""
+        event.stop()
+        self._scroll(WHEEL_LINES)
+
+    def _scroll(self, rows: int) -> None:
+        if self.view is not None:
+            self.view.move(rows)
+            self._told()
+
+    def on_click(self, event: events.Click) -> None:
+        """The cursor goes to the line; a second click opens it."""
+        if self.view is None or event.y < 1 or (row := self.view.row_at(event.y - 1)) is None:
+            return
+        if event.chain > 1:
+            self.action_choose()
+            return
+        self.view.following = False
+        self.view.move(row - self.view.index)
+        self._told()
+
+    def on_focus(self) -> None:
+        """The header brightens."""
+        self.pull()
+
+    def on_blur(self) -> None:
+        """The header dims."""
+        self.pull()
+
+    def copy_text(self) -> str:
+        """The line under the cursor, whole."""
+        line = self.view.line() if self.view else None
+        return "" if line is None else clean(line.text)
+
+
+def file_words(
+    buffer: Buffer, file: LogFile | None, age: float | None, now: float, look: Look
+) -> list[Segment]:
+    """Rank, node, GPU, age, pace, file and how the rank is known; what matters most stands first."""
+    source = buffer.source
+    named = (
+        f" {'kernel log' if source.file == KERNEL_LOG else 'log'} "
+        if source.rank is None
+        else f" rank {source.rank} "
+    )
+    place = source.node if source.gpu is None else f"{source.node} GPU {source.gpu}"
+    quiet = "no line yet" if age is None else f"{age_text(age)} ago"
+    rate = buffer.rate(now)
+    pace = f" {rate:,.0f}/s" if rate else ""
+    out = [
+        Segment(named, look.title),
+        Segment(f"{clean(place)}  ", look.strong),
+        Segment(f"{quiet}{pace}  ", look.text),
+    ]
+    if source.file != KERNEL_LOG:
+        out.append(Segment(short_path(source.file) + "  ", look.dim))
+    if source.shared:
+        out.append(Segment(f"its lines of {len(source.ranks)} ranks' file  ", look.dim))
+    elif source.rank is None and source.ranks:
+        out.append(Segment(f"ranks {folded(source.ranks)}  ", look.dim))
+    if file is not None and file.backlog_pct is not None:
+        out.append(Segment(f"scanned {file.backlog_pct:.0f}%  ", look.dim))
+    if file is not None and file.seams:
+        out.append(Segment(f"{file.seams}x made anew  ", look.severity["warning"]))
+    if source.how is not None:
+        out.append(Segment(f"rank by {HOW[source.how]}", look.dim))
+    return out
+
+
+def short_path(path: str, parts: int = 3) -> str:
+    """The last parts of a path."""
+    names = PurePosixPath(clean(path)).parts
+    return path if len(names) <= parts else ".../" + "/".join(names[-parts:])
+
+
+def merged_words(view: View, desk: LogDesk, look: Look) -> list[Segment]:
+    """What is merged, in which order, and how sure the clocks are."""
+    buffers = view.buffers
+    ranks = desk.everyone(view)
+    loaded = sum(bool(buffer.lines) for buffer in buffers)
+    files = f"{len(buffers)} files" if loaded == len(buffers) else f"{loaded} of {len(buffers)} files"
+    out = [
+        Segment(" merged ", look.title),
+        Segment(f"{fit_list(ranks)}  " if ranks else "", look.strong),
+        Segment(f"{files} by time on this clock; ~ arrival  ", look.dim),
+    ]
+    if unsure := desk.unsure_clocks(view):
+        named = unsure[0] if len(unsure) == 1 else f"{len(unsure)} nodes"
+        out.insert(1, Segment(f" {clean(named)}: clock not known to 1 s ", look.badge["warning"]))
+        out.insert(2, Segment(" "))
+    return out
