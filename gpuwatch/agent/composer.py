@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
     from .driver import Driver  # noqa: F401 - used in type comments
+    from .logs.reader import LogReader  # noqa: F401 - used in type comments
     from .node import Node  # noqa: F401 - used in type comments
 
 _NOT_LISTED = "known to the kernel module, not listed by NVML"
@@ -21,9 +22,10 @@ _NOT_LISTED = "known to the kernel module, not listed by NVML"
 class Composer(object):
     """What is found becomes samples, ranks and a hello; what happened goes into `events`."""
 
-    def __init__(self, driver, node, events, stuck_s):
-        # type: (Driver, Node, deque[dict[str, Any]], float) -> None
+    def __init__(self, driver, node, logs, events, stuck_s):
+        # type: (Driver, Node, LogReader, deque[dict[str, Any]], float) -> None
         self._driver = driver
+        self._logs = logs
         self._node = node
         self._events = events
         self._watch = GpuWatch(node, events, stuck_s)
@@ -33,7 +35,8 @@ class Composer(object):
     def hello(self):
         # type: () -> dict[str, Any]
         """The keys of `wire.Hello` that the node decides."""
-        return describe(self._driver, self._node, self._watch.stuck, self._driver.papers())
+        hello = describe(self._driver, self._node, self._watch.stuck, self._driver.papers())
+        return dict(hello, notices=hello["notices"] + self._logs.notices)
 
     def tick(self, now, dropped):
         # type: (float, int) -> list[dict[str, Any]]
@@ -53,7 +56,7 @@ class Composer(object):
         if host is not None:
             sample["host"] = host
         calls = sum(gpu.asker.slot.calls for gpu in gpus)
-        sample["agent"] = self._cost.read(time.monotonic(), calls, len(gpus), dropped)
+        sample["agent"] = self._cost.read(time.monotonic(), calls, len(gpus), dropped, self._logs.cost())
         return [sample] + frames
 
     def _take_node(self, frames, papers, now):
@@ -66,7 +69,10 @@ class Composer(object):
                 host = latest(host, value)
             elif kind == "kernel":
                 records += value
+            elif kind == "records":
+                self._logs.kernel(value, self._node.kernel_source)
             else:
+                self._logs.processes(value[0])
                 frames.append(self._ranks(value, now))
         self._join_events(records, papers)
         return host

@@ -12,27 +12,32 @@ _WINDOW_S = 10.0
 
 
 class Cost(object):
-    """Processor time, memory, threads and NVML calls of this process over the last 10 s."""
+    """Processor time, memory, threads and NVML calls over the last 10 s; of us and our log reader."""
 
     def __init__(self):
         # type: () -> None
         self._marks = deque()  # type: deque[tuple[float, float, int]]
         self._page = os.sysconf("SC_PAGE_SIZE")
 
-    def read(self, now, calls, gpus, dropped):
-        # type: (float, int, int, int) -> dict[str, Any]
-        """A dict with the keys of `wire.AgentCost`; `calls` since the start over all `gpus`."""
+    def read(self, now, calls, gpus, dropped, reader=(0.0, 0)):
+        # type: (float, int, int, int, tuple[float, int]) -> dict[str, Any]
+        """A dict with the keys of `wire.AgentCost`; `calls` since the start over all `gpus`.
+
+        `reader`: CPU seconds and own resident bytes of the log reader; both run the same interpreter, whose
+        pages are counted once. What an ended one has used is in our own
+        times, as that of a reaped child.
+        """
         times = os.times()
-        self._marks.append((now, times[0] + times[1] + times[2] + times[3], calls))
+        self._marks.append((now, times[0] + times[1] + times[2] + times[3] + reader[0], calls))
         while len(self._marks) > 2 and now - self._marks[1][0] >= _WINDOW_S:
             self._marks.popleft()
         cost = {"threads": threading.active_count(), "dropped": dropped}  # type: dict[str, Any]
         rss = self._rss()
         if rss is not None:
-            cost["rss_bytes"] = rss
+            cost["rss_bytes"] = rss + reader[1]
         then, cpu, asked = self._marks[0]
         if now - then > 0.5:
-            cost["cpu_pct"] = round(100.0 * (self._marks[-1][1] - cpu) / (now - then), 3)
+            cost["cpu_pct"] = round(100.0 * max(0.0, self._marks[-1][1] - cpu) / (now - then), 3)
             if gpus:
                 cost["nvml_calls_per_gpu_s"] = round((calls - asked) / (now - then) / gpus, 2)
         return cost

@@ -11,6 +11,7 @@ from collections import deque
 
 from .composer import Composer
 from .driver import Driver
+from .logs.reader import LogReader
 from .node import Node
 from .pulse import KEPT_EVENTS, Pulse
 from .settings import within
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 HELLO_S = 0.5
 """So long the first hello waits for the GPUs to say who they are."""
+FOR_LOGS = ("tail", "read", "search", "cancel", "leave")
 _PATIENCE_S = 0.25
 _FAREWELL_S = 0.3
 
@@ -55,7 +57,8 @@ class Emitter(object):
         self._pulse = Pulse(self.wake, settings.interval_s)
         self._node = Node(self._pulse, self._events, settings)
         self._driver = Driver(self._pulse, self._events, settings, self.leave)
-        self._composer = Composer(self._driver, self._node, self._events, settings.stuck_s)
+        self._logs = LogReader(self.wake, settings.logs)
+        self._composer = Composer(self._driver, self._node, self._logs, self._events, settings.stuck_s)
 
     def wake(self):
         # type: () -> None
@@ -76,6 +79,7 @@ class Emitter(object):
         """Run until it is time to leave; the exit status."""
         self._node.start()
         self._driver.start()
+        self._logs.start()
         try:
             self._answer()  # what came together with the bundle makes no descriptor readable
             self._wait(HELLO_S, self._driver.settled)
@@ -125,19 +129,24 @@ class Emitter(object):
             self._outlet.flush()
         if self._requests.fileno() in ready:
             self._answer()
+        elif self._logs.waiting and self._said_hello:
+            self._send([])
 
     def _answer(self):
         # type: () -> None
         for request in self._requests.read():
             self._heard = time.monotonic()
-            self._put(self._reply(request))
+            reply = self._reply(request)
+            if reply is not None:
+                self._put(reply)
         if self._requests.ended:
             self.leave("stdin ended")
         if self._said_hello and self._queue:
             self._send([])
 
     def _reply(self, request):
-        # type: (Any) -> dict[str, Any]
+        # type: (Any) -> dict[str, Any] | None
+        """None for what the log reader answers."""
         reply = {"kind": "reply", "id": 0}
         if isinstance(request, ValueError):
             reply["error"] = str(request)
@@ -151,6 +160,9 @@ class Emitter(object):
                 self._changed, self._due = True, time.monotonic()
             except (KeyError, TypeError, ValueError):
                 reply["error"] = "interval needs a number of seconds"
+        elif wish in FOR_LOGS and reply["id"] == number:
+            self._logs.ask(request)
+            return None
         elif wish != "ping":
             reply["error"] = "this agent does not know how to do {}".format(str(wish)[:80])
         return reply
@@ -172,13 +184,18 @@ class Emitter(object):
         if self._outlet.full:
             self._dropped += len(frames)
             return
-        batch = list(self._queue) + frames
+        batch = list(self._queue) + self._logs.take() + frames
         self._queue.clear()
-        for frame in batch:
-            self._seq += 1
-            frame["seq"] = self._seq
         if batch:
-            self._outlet.write(batch)
+            self._outlet.write([self._numbered(frame) for frame in batch])
+
+    def _numbered(self, frame):
+        # type: (dict[str, Any] | str) -> dict[str, Any] | str
+        self._seq += 1
+        if isinstance(frame, str):  # the log reader's, which would be dear to take apart
+            return '{{"v":1,"seq":{},{}'.format(self._seq, frame[1:])
+        frame["seq"] = self._seq
+        return frame
 
     def _farewell(self):
         # type: () -> None

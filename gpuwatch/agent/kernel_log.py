@@ -42,6 +42,8 @@ class KernelLog(object):
         self._reader = self._open()
         self._not_before = clock() - HISTORY_S
         self._retry_at = None  # type: float | None
+        self.records = []  # type: list[tuple[float, str]]
+        """(unix seconds, text) of the last poll: what the events were made of, and everything else."""
 
     @property
     def source(self):
@@ -58,6 +60,7 @@ class KernelLog(object):
     def poll(self):
         # type: () -> list[dict[str, object]]
         """The events since the last poll, oldest first; at first those of the last 24 hours."""
+        self.records = []
         if self._reader is None and self._retry_at is not None and self._clock() >= self._retry_at:
             self._reader = self._open()
         if self._reader is None:
@@ -68,7 +71,8 @@ class KernelLog(object):
             self.close()
             self._not_before, self._retry_at = self._clock(), self._clock() + RETRY_S
             return []
-        return gather((t, text) for t, text in records if t >= self._not_before)
+        self.records = [(t, text) for t, text in records if t >= self._not_before]
+        return gather(self.records)
 
     def close(self):
         # type: () -> None

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 class Node(Reader):
-    """Leaves ("host" | "ranks" | "kernel", value) in `found`; ranks as (processes, truncated, partial)."""
+    """Leaves (kind, value) in `found`.
+
+    host; ranks: (processes, truncated, partial); kernel: the events of the kernel log; records: all of it, as
+    (unix seconds, text).
+    """
 
     def __init__(self, pulse, events, settings):
         # type: (Pulse, deque[dict[str, Any]], Settings) -> None
@@ -45,6 +49,7 @@ class Node(Reader):
         self.kernel_source, self.kernel_notice = self._log.source, self._log.notice
         if records:
             self.found.append(("kernel", records))
+        self.found.append(("records", self._log.records))
         now = time.monotonic()
         if tick > 1 and now >= self._processes_due:
             self._processes_due = now + self._settings.medium_s

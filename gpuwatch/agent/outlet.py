@@ -37,13 +37,15 @@ class Outlet(object):
         return bool(self._pending)
 
     def write(self, frames):
-        # type: (Iterable[dict[str, Any]]) -> None
-        """Send one batch. Only to be called when not `full`.
+        # type: (Iterable[dict[str, Any] | str]) -> None
+        """Send one batch; a frame may already be JSON. Only to be called when not `full`.
 
         Raises:
             OSError: nobody reads any more.
         """
-        text = _valid("".join([_encode(frame) + "\n" for frame in frames]))
+        text = _valid(
+            "".join([(frame if isinstance(frame, str) else _encode(frame)) + "\n" for frame in frames])
+        )
         self._pending += self._stream.compress(text) + self._stream.flush(zlib.Z_SYNC_FLUSH)
         self.flush()
 

@@ -14,8 +14,9 @@ _CHUNK = 65536
 class Requests(object):
     """Cuts stdin into requests. `ended` is set at its end: the cockpit is gone."""
 
-    def __init__(self, stdin):
-        # type: (BinaryIO) -> None
+    def __init__(self, stdin, max_line=MAX_LINE):
+        # type: (BinaryIO, int) -> None
+        self._max_line = max_line
         self._descriptor = stdin.fileno()
         self._was_blocking = os.get_blocking(self._descriptor)
         os.set_blocking(self._descriptor, False)
@@ -47,10 +48,10 @@ class Requests(object):
             if self._skipping:
                 self._skipping = False
             elif line.strip():
-                found.append(_parse(line))
-        if len(self._rest) > MAX_LINE:
+                found.append(_parse(line) if len(line) <= self._max_line else _too_long(self._max_line))
+        if len(self._rest) > self._max_line:
             if not self._skipping:
-                found.append(ValueError("a request of more than {} bytes".format(MAX_LINE)))
+                found.append(_too_long(self._max_line))
             self._rest, self._skipping = b"", True
         return found
 
@@ -60,10 +61,13 @@ class Requests(object):
         os.set_blocking(self._descriptor, self._was_blocking)
 
 
+def _too_long(limit):
+    # type: (int) -> ValueError
+    return ValueError("a request of more than {} bytes".format(limit))
+
+
 def _parse(line):
     # type: (bytes) -> Any
-    if len(line) > MAX_LINE:
-        return ValueError("a request of more than {} bytes".format(MAX_LINE))
     try:
         request = json.loads(line.decode("utf-8"))
     except (ValueError, RecursionError) as error:

@@ -1,5 +1,7 @@
 """What the agent is started with: what the link asks for, and how often things are read."""
 
+import socket
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
@@ -33,6 +35,22 @@ class Settings(object):
         self.proc = str(config.get("proc", "/proc"))
         self.sys = str(config.get("sys", "/sys"))
         self.kmsg = str(config.get("kmsg", "/dev/kmsg"))
+        self.logs = {
+            "rules": config.get("rules"),
+            "logs": list(config.get("logs", ())),
+            "options": list(config.get("log_options", ())),
+            "hosts": _names(config.get("host")),
+            "poll_s": seconds("log_poll_s", 0.25),
+            "proc": self.proc,
+        }  # type: dict[str, Any]
+        """What the log reader is started with."""
+
+
+def _names(node):
+    # type: (object) -> list[str]
+    """What `{host}` may stand for: the name in the cockpit's plan, and what the node calls itself."""
+    here = socket.gethostname()
+    return sorted({name for name in (str(node or ""), here, here.partition(".")[0]) if name})
 
 
 def within(seconds):

@@ -68,7 +68,16 @@ def source_options(command: Callable[..., int]) -> Callable[..., int]:
 
     @functools.wraps(command)
     def with_source(*args: object, **given: Any) -> int:  # noqa: ANN401  what click parsed, of any type
-        names = ("named", "local", "demo", "accept_new_host_keys", "ask_password", "interval", "ssh_config")
+        names = (
+            "named",
+            "local",
+            "demo",
+            "accept_new_host_keys",
+            "ask_password",
+            "interval",
+            "ssh_config",
+            "logs",
+        )
         chosen = {name: given.pop(name) for name in names}
         return command(*args, source=read_source(**chosen), **given)
 
@@ -81,6 +90,13 @@ def source_options(command: Callable[..., int]) -> Callable[..., int]:
             "--interval",
             type=click.FloatRange(SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S),
             help="Seconds between two samples, over what the hosts file says.",
+        ),
+        click.option(
+            "--log",
+            "logs",
+            metavar="GLOB",
+            multiple=True,
+            help="Also follow these log files on the nodes; {rank}, {host} and {date} may stand in the path.",
         ),
         click.option(
             "-F",
@@ -109,6 +125,7 @@ def read_source(
     ask_password: bool,
     interval: float | None,
     ssh_config: Path | None,
+    logs: tuple[str, ...] = (),
 ) -> Source:
     """Load the plan that was named: exactly one of a file or node range, `--local` and `--demo`.
 
@@ -125,6 +142,10 @@ def read_source(
     plan = load_plan(named, local=local)
     if interval is not None:
         plan = dataclasses.replace(plan, interval_s=interval)
+    if logs:
+        plan = dataclasses.replace(plan, log_options=tuple(log_glob(each, local) for each in logs))
+    if plan.rules:
+        check_rules(plan.rules)
     from gpuwatch.link.options import LinkOptions
 
     options = LinkOptions(accept_new_host_keys=accept_new_host_keys, ask_password=ask_password)
@@ -145,6 +166,35 @@ def load_plan(named: str | None, *, local: bool) -> Plan:
     try:
         return load_source(named)
     except HostsError as error:
+        raise Refusal(list(error.problems)) from error
+
+
+def log_glob(text: str, local: bool) -> str:
+    """A glob of `--log`; of this machine it may be relative.
+
+    Raises:
+        Refusal: it is none.
+    """
+    from gpuwatch.hosts.keys import LOG
+
+    if local and not text.startswith(("/", "~")):
+        text = str(Path.cwd() / text)
+    if not LOG.fits(text):
+        raise Refusal([f"--log must be {LOG.what}, not {text!r}"])
+    return text
+
+
+def check_rules(paths: tuple[str, ...]) -> None:
+    """Read the person's own rule packs before anything is connected.
+
+    Raises:
+        Refusal: with every mistake in them.
+    """
+    from gpuwatch.rules.load import RulesError, load_packs
+
+    try:
+        load_packs([Path(path) for path in paths])
+    except RulesError as error:
         raise Refusal(list(error.problems)) from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +16,7 @@ from gpuwatch.diagnose.classes import (
     PRECURSORS,
     SCHEDULER,
     TIMEOUTS,
+    UNSPECIFIC,
     explains,
 )
 from gpuwatch.diagnose.moments import bounds, onset, sure
@@ -26,6 +28,9 @@ KERNEL_S = 30.0
 """The kernel's or the scheduler's word may be stamped later than the end of the process that it explains."""
 EXPLAINED_S = 600.0
 """A traceback of a rank explains its exit this long afterwards."""
+PEERS_WEIGHT = 5
+ALIVE_S = 60.0
+"""A rank that has errors of its own so long after another one survived that one."""
 AFTERMATH_S = 5.0
 """What comes later than this after the first timeout was printed follows from it."""
 
@@ -54,7 +59,9 @@ def verdict(alerts: Sequence[Alert]) -> Verdict:
     found = Verdict()
     if untimed:
         strongest = min(untimed, key=lambda alert: (_weight(alert), limits[alert.id][1]))
-        if best is None or _weight(strongest) < _weight(best):
+        if best is not None and best.code in EXITS and best.rank == strongest.rank is not None:
+            best = strongest
+        elif best is None or _weight(strongest) < _weight(best):
             best = strongest
             found.doubts.append("the line that names the cause has no time of its own")
         elif _weight(strongest) == _weight(best) and strongest.rank != best.rank:
@@ -95,8 +102,10 @@ def _weight(alert: Alert) -> int:
     if alert.code in EXPLICIT and alert.role == "root":
         return 0
     if EXITS.get(alert.code, 0) >= 2:
-        return 5
+        return 6
     if alert.code in PEER_TROUBLE:
+        return PEERS_WEIGHT
+    if alert.code in UNSPECIFIC:
         return 4
     if alert.role == "first":
         return 3
@@ -119,25 +128,43 @@ def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float
         and (alert.severity in ("error", "critical") or alert.code in EXPLICIT)
         and not (alert.code == "c10d.monitored_barrier" and alert.rank not in (0, None) and not listed(alert))
     ]
-    if gave_up is None:
-        return possible
-    late = gave_up + AFTERMATH_S
+    late = math.inf if gave_up is None else gave_up + AFTERMATH_S
+    alive = _alive(possible)
     return [
         alert
         for alert in possible
         if alert.code in EXPLICIT
-        or (limits[alert.id][0] <= late and (alert.kernel or not _survived(alert, entered)))
+        or (limits[alert.id][0] <= late and (alert.kernel or not _survived(alert, entered, alive)))
     ]
 
 
-def _survived(alert: Alert, entered: dict[int, float]) -> bool:
-    """Its rank went on and entered the collective that then hung: it was not this."""
-    return alert.rank in entered and alert.first < entered[alert.rank] - SAME_MOMENT_S
+def _alive(candidates: Sequence[Alert]) -> dict[int, float]:
+    """Rank -> when it last had an error of its own to tell, by lines that have a time."""
+    alive: dict[int, float] = {}
+    for alert in candidates:
+        own = alert.code not in EXITS and alert.code not in LAUNCHER and alert.code not in PEER_TROUBLE
+        if alert.rank is not None and alert.timed and own and not alert.kernel:
+            alive[alert.rank] = max(alert.last, alive.get(alert.rank, alert.last))
+    return alive
+
+
+def _survived(alert: Alert, entered: Mapping[int, float], alive: Mapping[int, float]) -> bool:
+    """Its rank went on: it entered the collective that then hung, or had other errors long afterwards."""
+    if alert.rank is None:
+        return False
+    waits = alert.rank in entered and alert.last < entered[alert.rank] - SAME_MOMENT_S
+    return waits or alive.get(alert.rank, alert.last) - alert.last > ALIVE_S
+
+
+def _when(alert: Alert) -> float:
+    """When it did harm: an error that a rank told again and again did at the last time, if at all."""
+    repeated = not alert.kernel and alert.rank is not None and alert.last - alert.first > ALIVE_S
+    return alert.last if repeated else alert.first
 
 
 def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None:
     """The earliest, unless a stronger one follows so closely that the order may be the other way round."""
-    ordered = sorted(candidates, key=lambda alert: (alert.first, _weight(alert), alert.id))
+    ordered = sorted(candidates, key=lambda alert: (_when(alert), _weight(alert), alert.id))
     lists = [alert for alert in ordered if alert.code in EXPLICIT and alert.role == "root"]
     if lists:
         return _on_the_list(lists[0], ordered)
@@ -147,7 +174,7 @@ def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None
             _weight(alert) < _weight(best) and alert.first - best.first <= _slack(best, alert)
         ):
             best = alert
-    if best is not None and _weight(best) >= 4:
+    if best is not None and _weight(best) >= PEERS_WEIGHT:
         warned = [alert for alert in alerts if alert.severity == "warning" and alert.role == "root"]
         return next((alert for alert in warned if explains(alert.code, best.code)), best)
     return best
@@ -157,7 +184,7 @@ def _on_the_list(explicit: Alert, ordered: Sequence[Alert]) -> Alert:
     """A list of culprits wins; why a rank on it did not take part is told by that rank's own, older words."""
     named = set(listed(explicit))
     for alert in ordered:
-        if alert.first <= explicit.first and alert.code not in EXPLICIT and _weight(alert) <= 3:
+        if alert.first <= explicit.first and alert.code not in EXPLICIT and _weight(alert) < PEERS_WEIGHT:
             if named and alert.rank in named:
                 return alert
             if not named and alert.first < explicit.first - SAME_MOMENT_S and _weight(alert) <= 2:
@@ -182,7 +209,7 @@ def _rivals(best: Alert, candidates: Sequence[Alert]) -> tuple[Alert, ...]:
         for alert in candidates
         if alert.id != best.id
         and _weight(alert) <= _weight(best)
-        and (alert.rank, alert.node) != (best.rank, best.node)
+        and (alert.node != best.node or None is not alert.rank != best.rank)
         and alert.code != best.code
         and abs(alert.first - best.first) <= SAME_MOMENT_S + alert.error_s + best.error_s
     )
@@ -190,6 +217,8 @@ def _rivals(best: Alert, candidates: Sequence[Alert]) -> tuple[Alert, ...]:
 
 def _explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
     """Follow the known cascades back to what brought `best` about on the same place."""
+    if best.node is None:  # the scheduler says it twice, and only one of the lines names the node
+        best = next((each for each in alerts if each.code == best.code and each.node is not None), best)
     seen = {best.id}
     while True:
         earlier = [
@@ -200,7 +229,7 @@ def _explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
             and _same_place(alert, best)
             and -EXPLAINED_S <= alert.first - best.first <= KERNEL_S
         ]
-        if not earlier and best.code in EXITS:
+        if not earlier and (best.code in EXITS or best.code in UNSPECIFIC):
             earlier = [alert for alert in alerts if alert.id not in seen and _own_words(alert, best)]
         if not earlier:
             return best
@@ -218,6 +247,7 @@ def _own_words(alert: Alert, ended: Alert) -> bool:
         and alert.code not in EXITS
         and alert.code not in PRECURSORS
         and alert.code not in PEER_TROUBLE
+        and alert.code not in UNSPECIFIC
         and alert.severity in ("error", "critical")
         and -EXPLAINED_S <= alert.first - ended.first <= SAME_MOMENT_S
     )

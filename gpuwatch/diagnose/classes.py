@@ -61,6 +61,9 @@ EXITS: Mapping[str, int] = {
 }
 """That a process ended, not why; with how likely it only followed (1, -9, -11, -7 before -6, -15)."""
 
+UNSPECIFIC = frozenset(("python.exception",))
+"""Says that something failed on this rank; anything else that it says there tells more."""
+
 LAUNCHER = frozenset(code for code in EXITS if code.startswith(("rank.", "k8s.", "ray.", "mpi."))) | {
     "slurm.tasks_terminated",
     "slurm.node_failure",
@@ -94,13 +97,18 @@ PEER_TROUBLE = frozenset(
 NODE_NAMING = frozenset(
     (
         "slurm.node_failure",
-        "launch.ssh_unreachable",
-        "ray.node_dead",
         "slurm.tasks_terminated",
         "slurm.oom_kill",
+        "launch.ssh_unreachable",
+        "ray.node_dead",
+        "rank.exit_error",
+        "rank.killed",
+        "rank.segfault",
+        "rank.bus_error",
+        "rank.abort",
     )
 )
-"""The line names the node that it is about; it stands in somebody else's log."""
+"""The line may name the node that it is about; it stands in somebody else's log."""
 
 SCHEDULER = frozenset(
     ("slurm.time_limit", "slurm.preempted", "slurm.cancelled", "slurm.kill_timeout", "launch.agent_signalled")
@@ -147,6 +155,11 @@ EXPLAINS: Mapping[str, tuple[str, ...]] = {
     "storage.nfs": _SLOW_STORAGE,
     "storage.lustre": _SLOW_STORAGE,
     "storage.device": ("storage.io_error", "storage.readonly", "kernel.hung_task", "ckpt.write_fail"),
+    "rank.killed": ("proc.sigkill",),
+    "rank.exit_error": ("python.exception",),
+    "rank.segfault": ("proc.segfault",),
+    "rank.bus_error": ("proc.bus_error",),
+    "rank.abort": ("proc.abort",),
     "gpu.driver_mismatch": ("cuda.no_device",),
     "gloo.loopback_fallback": ("gloo.connect_failed", "c10d.store_unreachable"),
     "num.grad_nan": ("num.scale_min",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ from gpuwatch.wire import KERNEL_LOG, Finding, RankSource
 
 KERNEL_RULES = ("gpu.xid.", "gpu.nvswitch.", "pcie.", "kernel.", "amd.", "net.nic.", "oom.host.kernel")
 """Told by the kernel or the driver, whatever file their line stands in."""
+
+_TABLE_RANK = re.compile(r"^\W*rank\s*: (\d+) \(local_rank: \d+\)", re.MULTILINE)
+_TABLE_HOST = re.compile(r"^\W*host\s*: (\S+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +126,52 @@ def _place(
     """Node, rank's place and how the rank is known."""
     finding = found.finding
     node = found.node
+    named = _table_entry(finding)
+    if named is not None:
+        rank, host = named
+        place = where.of(rank, finding.job)
+        node = node if host is None else where.named(host) or host
+        return (
+            (node, RankPlace(rank, node or "", finding.job), "field")
+            if place is None
+            else (place.node, place, "field")
+        )
     if finding.host is not None:
         node = where.named(finding.host) or finding.host
-    blamed = finding.fields.get("node") if finding.rule in NODE_NAMING else None
+    blamed = finding.fields.get("node") if finding.rule in NODE_NAMING and finding.rank is None else None
     if blamed is not None:
-        return where.named(blamed) or str(blamed), None, None
+        node = where.named(blamed) or str(blamed)
+        return node, _task(finding, node, where), "field"
+    if finding.rule.startswith("slurm.") and finding.rank is None:
+        return None, None, None  # the scheduler's words stand wherever its output goes
     place, known = _rank_place(finding, node, where, kernel=kernel)
     if place is not None:
         return place.node or node, place, known
     return node, None, finding.rank_from
+
+
+def _table_entry(finding: Finding) -> tuple[int, str | None] | None:
+    """Rank and host of an entry in torchrun's table of failures: they stand above its exit code."""
+    if finding.rank is not None or not finding.rule.startswith("rank."):
+        return None
+    above = "\n".join(finding.lines[: finding.key + 1][-4:])
+    rank = _TABLE_RANK.findall(above)
+    if not rank:
+        return None
+    host = _TABLE_HOST.findall(above)
+    return int(rank[-1]), host[-1] if host else None
+
+
+def _task(finding: Finding, node: str, where: Whereabouts) -> RankPlace | None:
+    """The rank behind Slurm's task number: only where a rank of that number runs on the very node.
+
+    A task may as well be a launcher of several ranks; the first one has the number of rank 0 then.
+    """
+    task = finding.fields.get("tasks")
+    place = where.of(task, finding.job) if isinstance(task, int) else None
+    if place is None or place.node != node or (task == 0 and len(where.on(node)) > 1):
+        return None
+    return place
 
 
 def _rank_place(

@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from msgspec import structs
+
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.classes import NEW_ATTEMPT, PRECURSORS
 from gpuwatch.diagnose.moments import batches, bounds, onset, sure
@@ -43,6 +45,7 @@ def groups(alerts: Sequence[Alert], where: Whereabouts) -> list[Group]:
     """Every group that is worth an incident, by its begin."""
     partners = [alert for alert in alerts if _joins(alert)]
     limits = bounds(partners)
+    partners = [_bounded(alert, limits[alert.id][1]) for alert in partners]
     by_job: dict[object, list[Alert]] = defaultdict(list)
     homeless: list[Alert] = []
     jobs = {job for alert in partners if (job := _job(alert, where)) is not None}
@@ -59,6 +62,13 @@ def groups(alerts: Sequence[Alert], where: Whereabouts) -> list[Group]:
         found += _in_time(str(job_name), members, limits)
     found += _without_job(_adopted(homeless, found, where), limits)
     return sorted((group for group in found if _worth_it(group, where)), key=lambda group: group.begin)
+
+
+def _bounded(alert: Alert, latest: float) -> Alert:
+    """A line without a time is no younger than what is known to have come after it."""
+    if alert.timed or latest >= alert.first:
+        return alert
+    return structs.replace(alert, first=latest, last=latest)
 
 
 def _joins(alert: Alert) -> bool:

@@ -11,7 +11,7 @@ from msgspec import structs
 from gpuwatch.diagnose import sentence
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.cause import Verdict, verdict
-from gpuwatch.diagnose.classes import EXITS, PEER_TROUBLE, SCHEDULER, Packs
+from gpuwatch.diagnose.classes import EXITS, PEER_TROUBLE, SCHEDULER, Packs, explains
 from gpuwatch.diagnose.condition import ORDER
 from gpuwatch.diagnose.grouping import Group, groups
 from gpuwatch.diagnose.incident import UNKNOWN, Confidence, Incident
@@ -116,7 +116,7 @@ def _blame(
         if found.named:
             blame = replace(_at(found.named[0], where, job), level=level, because=because)
         elif cause.rank is None and cause.node is not None and cause.code not in SCHEDULER:
-            blame = _rank_of_node(blame, stuck, alerts, where)
+            blame = _rank_of_node(blame, cause, stuck, alerts, where)
     for doubt in found.doubts:
         lower = LEVELS[max(0, LEVELS.index(blame.level) - 1)]
         blame = replace(blame, level=lower, because=f"{blame.because}; but {doubt}")
@@ -148,15 +148,27 @@ def _at(rank: int, where: Whereabouts, job: str | None) -> Blame:
     return Blame(rank) if place is None else Blame(rank, place.node, place.gpu)
 
 
-def _rank_of_node(blame: Blame, stuck: Hang | None, alerts: Sequence[Alert], where: Whereabouts) -> Blame:
-    """A fault of a node or GPU: the rank there that ended or fell silent, if it is only one."""
+def _rank_of_node(
+    blame: Blame, cause: Alert, stuck: Hang | None, alerts: Sequence[Alert], where: Whereabouts
+) -> Blame:
+    """A fault of a node or GPU: the rank there that ended, fell silent or suffers, if it is only one."""
     there = {place.rank: place for place in where.on(blame.node) if blame.gpu in (None, place.gpu)}
-    ended = {alert.rank for alert in alerts if alert.code in EXITS and EXITS[alert.code] < 2} & set(there)
-    silent = set(there) & set(stuck.suspects if stuck is not None else ())
-    for few in (ended, silent, set(there) if blame.gpu is not None else set()):
-        if len(few) == 1:
-            place = there[next(iter(few))]  # type: ignore[index]
+    suspects = set(stuck.suspects if stuck is not None else ())
+    ended = {alert.rank for alert in alerts if alert.code in EXITS and EXITS[alert.code] < 2}
+    suffering = {
+        alert.rank
+        for alert in alerts
+        if cause.code != alert.code and explains(cause.code, alert.code) and alert.node in (None, cause.node)
+    }
+    for likely in (ended & set(there), suspects & set(there), set(there) if blame.gpu is not None else set()):
+        rank = next(iter(likely), None)
+        if len(likely) == 1 and rank is not None:
+            place = there[rank]
             return replace(blame, rank=place.rank, gpu=place.gpu if place.gpu is not None else blame.gpu)
+    for likely in (suffering - {None}, suspects):
+        rank = next(iter(likely), None)
+        if len(likely) == 1 and rank is not None and where.of(rank) is None:
+            return replace(blame, rank=rank)
     return blame
 
 

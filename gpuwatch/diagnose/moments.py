@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from gpuwatch.diagnose.alert import Alert
-from gpuwatch.diagnose.classes import TIMEOUTS
+from gpuwatch.diagnose.classes import EXITS, TIMEOUTS
 from gpuwatch.diagnose.wording import milliseconds
 
 WAITED = TIMEOUTS | {
@@ -50,7 +50,20 @@ def bounds(alerts: Sequence[Alert]) -> dict[str, tuple[float, float]]:
     for lines in by_file.values():
         if any(not each.timed for each in lines):
             _bound_file(sorted(lines, key=lambda each: each.proof[0].offset or 0), found)
+    _bound_by_ends(alerts, found)
     return found
+
+
+def _bound_by_ends(alerts: Sequence[Alert], found: dict[str, tuple[float, float]]) -> None:
+    """A rank says nothing any more once its launcher has seen it end."""
+    ended: dict[int, float] = {}
+    for alert in alerts:
+        if alert.timed and alert.rank is not None and alert.code in EXITS:
+            ended[alert.rank] = min(alert.first, ended.get(alert.rank, alert.first))
+    for alert in alerts:
+        if not alert.timed and alert.rank in ended and alert.code not in EXITS:
+            low, high = found[alert.id]
+            found[alert.id] = (low, max(low, min(high, ended[alert.rank])))
 
 
 def _bound_file(lines: list[Alert], found: dict[str, tuple[float, float]]) -> None:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container
 from dataclasses import dataclass
 
 from gpuwatch.diagnose.alert import Alert
-from gpuwatch.diagnose.classes import EXITS, LAUNCHER, PEER_TROUBLE, SCHEDULER, TIMEOUTS
+from gpuwatch.diagnose.classes import EXITS, LAUNCHER, PEER_TROUBLE, SCHEDULER, TIMEOUTS, UNSPECIFIC
 from gpuwatch.diagnose.suspects import FEW, Hang
 from gpuwatch.diagnose.whereabouts import Whereabouts
 from gpuwatch.diagnose.wording import clock, collective, place, plural, ranges
 
-BROKEN = PEER_TROUBLE | {"nccl.remote_error", "peer.connection_lost", "rdma.flushed", "nccl.proxy_failure"}
+NODE_S = 5.0
+MAX_SAID = 80
+"""Characters of an exception that a headline takes in."""
+UNREACHED = frozenset(
+    ("c10d.store_unreachable", "elastic.rdzv_connection", "gloo.connect_failed", "nccl.socket_connect")
+)
+SUBJECTS = ("a rank ", "a node of the job ", "the job ", "a process ", "process ")
+"""How a title may name the one whose name the sentence gives."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +87,38 @@ def _head(told: Told, cause: Alert, where: Whereabouts, now: float) -> str:
         return _broken(told, cause, who, at)
     if not who:
         return f"{cause.text[:1].upper()}{cause.text[1:]} {at}"
-    return f"{who} {cause.text} {at}" if cause.text.startswith("Xid ") else f"{who}: {cause.text} {at}"
+    there = _there(told, cause, where)
+    if len(there) > 1:
+        who = f"{told.node} ({plural(len(there), 'rank')} there, rank {told.rank} first)"
+    if cause.text.startswith(("Xid ", "lost: ", "stuck ")):
+        return f"{who} {cause.text} {at}"
+    text = _with_exception(told, cause)
+    said = next((text[len(each) :] for each in SUBJECTS if text.startswith(each)), None)
+    return f"{who}: {text} {at}" if said is None else f"{who} {said} {at}"
+
+
+def _with_exception(told: Told, cause: Alert) -> str:
+    """The end of a rank with the exception that it printed before, where it did."""
+    raised = next((each for each in told.alerts if each.code in UNSPECIFIC and each.rank == cause.rank), None)
+    if raised is None or (cause.code not in EXITS and cause.code not in UNSPECIFIC):
+        return cause.text
+    words = [str(raised.fields[name]) for name in ("exception", "what") if raised.fields.get(name)]
+    said = ": ".join(words)
+    said = said if len(said) <= MAX_SAID else said[: MAX_SAID - 3].rstrip() + "..."
+    return f"{cause.text.partition(' (')[0]} ({said})" if said else cause.text
+
+
+def _there(told: Told, cause: Alert, where: Whereabouts) -> set[int]:
+    """Ranks that say the same within moments, all on one node of several: it is about the node."""
+    if cause.kernel or told.rank is None or told.node is None or told.named:
+        return set()
+    same = {
+        alert.rank
+        for alert in told.alerts
+        if alert.code == cause.code and alert.rank is not None and abs(alert.first - cause.first) <= NODE_S
+    }
+    here = {each.rank for each in where.on(told.node)}
+    return same if same <= here and len(here) < len(where.places.ranks) else set()
 
 
 def _broken(told: Told, cause: Alert, who: str, at: str) -> str:
@@ -111,25 +150,30 @@ def _tail(told: Told, where: Whereabouts) -> str:
         )
         where_text = f" in {spots.most_common(1)[0][0]}" if spots else ""
         return f"{plural(len(waited), 'rank')} then timed out{where_text}"
-    lost = {alert.rank for alert in told.alerts if alert.code in BROKEN and alert.rank in ranks}
-    if lost and len(lost) * 2 >= len(ranks):
-        whose = "its connection" if len(lost) == 1 else "their connections"
-        return f"{plural(len(lost), 'rank')} then lost {whose}"
-    ended = {
-        alert.rank
-        for alert in told.alerts
-        if (alert.code in EXITS or alert.code in LAUNCHER) and alert.rank in ranks
-    }
-    if ended and len(ended) * 2 >= len(ranks):
-        return f"{plural(len(ended), 'rank')} then ended"
-    same = {
-        a.rank
-        for a in told.alerts
-        if told.cause is not None and a.code == told.cause.code and a.rank in ranks
-    }
-    if same == ranks:
-        return f"{plural(len(same), 'more rank')} {'says' if len(same) == 1 else 'say'} the same"
+    cause = None if told.votes else told.cause
+    for words, count in (
+        (
+            "say the same",
+            _some(told, ranks, {cause.code} if cause is not None and cause.code not in EXITS else ()),
+        ),
+        ("then could not connect", _some(told, ranks, UNREACHED)),
+        ("then lost their connections", _some(told, ranks, PEER_TROUBLE)),
+        ("then ended", _some(told, ranks, {*EXITS, *LAUNCHER})),
+    ):
+        if count * 2 >= len(ranks):
+            more = "more rank" if words.startswith("say") else "rank"
+            text = f"{plural(count, more)} {words}"
+            return (
+                text
+                if count > 1
+                else text.replace("say ", "says ").replace("their connections", "its connection")
+            )
     return f"{plural(len(ranks), 'rank')} then followed"
+
+
+def _some(told: Told, ranks: set[int], codes: Container[str]) -> int:
+    """How many of these ranks say one of these."""
+    return len({alert.rank for alert in told.alerts if alert.code in codes and alert.rank in ranks})
 
 
 def _unknown(told: Told, now: float) -> str:

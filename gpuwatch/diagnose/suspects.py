@@ -60,11 +60,12 @@ def hang(alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> Hang |
     world = where.world(job) | spoke | (set(range(max(spoke) + 1)) if spoke else set())
     odd, odd_where = _odd_ones(first)
     odd |= _nothing_pending(alerts, process_group(first[0]))
-    usual = Counter(collective(each.fields) for each in first).most_common(1)[0][0]
+    spots = [collective(each.fields) for each in first]
+    usual = Counter([spot for spot in spots if " " in spot and not spot.startswith("seq")] or spots)
     return Hang(
         tuple(sorted(victims - odd)),
         tuple(sorted(world)),
-        usual,
+        usual.most_common(1)[0][0],
         min(onset(each) for each in first),
         min(each.first for each in timeouts),
         tuple(sorted(world - spoke)) if spoke else (),
@@ -85,18 +86,20 @@ def process_group(alert: Alert) -> str:
 
 def _odd_ones(timeouts: Sequence[Alert]) -> tuple[set[int], str]:
     """Where almost all ranks of a group wait in one operation, the few in another one."""
-    ranks: dict[str, set[int]] = defaultdict(set)
-    for alert in timeouts:
-        name = collective(alert.fields)
-        if name and alert.rank is not None:
-            ranks[name].add(alert.rank)
-    if len(ranks) < 2:
-        return set(), ""
-    usual = max(ranks, key=lambda name: len(ranks[name]))
-    others = {rank for name, each in ranks.items() if name != usual for rank in each} - ranks[usual]
-    if not others or len(others) > max(FEW, len(ranks[usual]) // 8) or len(others) >= len(ranks[usual]):
-        return set(), ""
-    return others, next(name for name in ranks if name != usual and ranks[name] & others)
+    for name in ("seq", "op"):
+        ranks: dict[object, set[int]] = defaultdict(set)
+        for alert in timeouts:
+            value = alert.fields.get(name)
+            if value is not None and alert.rank is not None:
+                ranks[value].add(alert.rank)
+        if len(ranks) < 2:
+            continue
+        usual = max(ranks, key=lambda value: len(ranks[value]))
+        others = {rank for value, each in ranks.items() if value != usual for rank in each} - ranks[usual]
+        if others and len(others) <= max(FEW, len(ranks[usual]) // 8) and len(others) < len(ranks[usual]):
+            spots = [collective(each.fields) for each in timeouts if each.rank in others]
+            return others, max(spots, key=len)
+    return set(), ""
 
 
 def _nothing_pending(alerts: Sequence[Alert], group: str) -> set[int]:

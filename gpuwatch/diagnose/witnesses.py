@@ -8,12 +8,15 @@ from collections.abc import Iterable
 from msgspec import structs
 
 from gpuwatch.diagnose.alert import Alert
+from gpuwatch.diagnose.classes import EXITS
 from gpuwatch.diagnose.condition import ORDER
 
 XID_SAME_S = 10.0
 """The kernel's stamp and the driver's event of one Xid differ by less (as in the agent's own join)."""
 COPY_SAME_S = 2.0
 """A line and its copy in another file (tee, Slurm's output): stamped as they were read."""
+END_SAME_S = 120.0
+"""A launcher tells of one process's end in a line and once more in its table."""
 LOST_SAME_S = 180.0
 """A GPU that fell off the bus is noticed by the next driver call, or when that call comes back."""
 LOST = ("gpu_lost", "gpu_stuck", "gpu.lost", "gpu_missing")
@@ -68,6 +71,8 @@ def _thing(alert: Alert) -> tuple[object, ...] | None:
     xid = alert.fields.get("xid")
     if xid is not None:
         return "xid", alert.node, xid
+    if alert.code in EXITS and "pid" in alert.fields:
+        return "end", alert.code, alert.node, alert.fields["pid"]
     if alert.rank is None:
         return None
     return alert.code, alert.rank, alert.job, tuple(sorted(alert.fields.items()))
@@ -82,6 +87,9 @@ def _twin(alert: Alert, kept: list[Alert], candidates: list[int]) -> int | None:
             kinds = {alert.proof[0].kind, other.proof[0].kind}
             files = {alert.proof[0].file, other.proof[0].file}
             if same_gpu and near <= XID_SAME_S and (len(kinds) > 1 or len(files) > 1):
+                return index
+        elif alert.code in EXITS and "pid" in alert.fields:
+            if near <= END_SAME_S:
                 return index
         elif near <= COPY_SAME_S and _copies(alert, other):
             return index

@@ -35,7 +35,7 @@ def what(code: str, title: str, fields: Fields) -> str:
         text = f"timed out in {where}" if where else lowered(title)
         return text if waited is None else f"{text} after {waited:.0f} s"
     details = [form.format(fields[name]) for name, form in _DETAIL if fields.get(name) not in (None, "")]
-    fresh = [each for each in details if each.lower() not in title.lower()]
+    fresh = [each for each in details if each.lower() not in title.lower() and "(" not in title]
     return f"{lowered(title)} ({fresh[0]})" if fresh else lowered(title)
 
 

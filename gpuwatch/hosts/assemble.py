@@ -58,6 +58,7 @@ class Assembly:
             interval_s=self._values.get("interval", Plan.interval_s),
             groups=self._groups,
             logs=tuple(self._values.get("logs", ())),
+            rules=tuple(_beside(self._problems.source, path) for path in self._values.get("rules", ())),
             thresholds=Thresholds(**thresholds.values) if thresholds else Thresholds(),
             source=self._problems.source,
         )
@@ -142,6 +143,11 @@ class Assembly:
             if key in entry.places:
                 self._problems.add(entry.places[key], f"'{key}' has no meaning for a {link} link")
         return settings
+
+
+def _beside(source: str, path: str) -> str:
+    """A path as it is seen from the hosts file."""
+    return os.path.join(os.path.dirname(source), os.path.expanduser(path))  # noqa: PTH111, PTH118, PTH120 - never raises
 
 
 def _spec(name: str, layers: Sequence[Settings]) -> NodeSpec:

@@ -94,10 +94,11 @@ _COMMAND = ListOf(
     ),
     'a list of words such as [kubectl, exec, -i, "{name}", --]',
 )
-_LOG = Text(
+LOG = Text(
     "an absolute path or glob, with no other placeholders than {rank}, {host} and {date}",
     r"[/~](?:[^{}]|\{(?:rank|host|date)\})*",
 )
+_PACK = Text("the path of a rule pack", r"[^-].*")
 
 SETTINGS = (
     Key("address", _ADDRESS, "What ssh connects to instead of the node's name; {name} stands for the name."),
@@ -201,8 +202,13 @@ DOCUMENT = Record(
         ),
         Key(
             "logs",
-            ListOf(_LOG, "a path or a list of paths", or_single=True),
+            ListOf(LOG, "a path or a list of paths", or_single=True),
             "Log files on the nodes, as globs.",
+        ),
+        Key(
+            "rules",
+            ListOf(_PACK, "a path or a list of paths", or_single=True),
+            "Rule packs of your own, on this machine; a relative path is seen from the hosts file.",
         ),
         Key("interval", Number(0.2, 60, "seconds"), "How often every node is sampled."),
         Key("thresholds", _THRESHOLDS, "When a value counts as unhealthy."),

@@ -69,6 +69,8 @@ class Plan:
     """Group name -> node names."""
     logs: tuple[str, ...] = ()
     """Globs of log files on the nodes, with {rank}, {host} and {date} where a name holds those."""
+    log_options: tuple[str, ...] = ()
+    """The same, from the command line (`--log`)."""
     rules: tuple[str, ...] = ()
     """Rule packs of the person's own, as paths on this machine, beside the ones that gpuwatch brings."""
     thresholds: Thresholds = field(default_factory=Thresholds)

@@ -14,6 +14,7 @@ from gpuwatch.link.carrier import CarrierError, Dialer
 from gpuwatch.link.crew import Crew
 from gpuwatch.link.heartbeat import Heartbeat
 from gpuwatch.link.inbox import Arrival, Content, Inbox, LinkStatus
+from gpuwatch.link.log_wishes import LogWishes
 from gpuwatch.link.reasons import Ending
 from gpuwatch.link.slots import ConnectSlots
 from gpuwatch.link.stream import ItemStream, Started
@@ -36,6 +37,8 @@ class Switchboard:
     crew: Crew = field(default_factory=lambda: Crew("link crew"))
     timing: CallTiming = field(default_factory=CallTiming)
     retry: RetryPace = field(default_factory=RetryPace)
+    logs: LogWishes | None = None
+    """None: the agents read no logs."""
     modules: Mapping[str, str] | None = None
     """Shipped instead of the installed agent (tests)."""
 
@@ -164,9 +167,13 @@ class AgentLink:
 
     def _agent(self) -> Way:
         board = self._board
-        return agent_way(
-            self._spec.python, board.interval_s, board.timing.ping_deadline_s, modules=board.modules
-        )
+        settings = {
+            "interval_s": board.interval_s,
+            "ping_deadline_s": board.timing.ping_deadline_s,
+            "host": self.node,
+            **(board.logs.config() if board.logs is not None else {}),
+        }
+        return agent_way(self._spec.python, settings, modules=board.modules)
 
     def _tell(self, content: Content) -> None:
         if not self._closing.is_set():

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from gpuwatch.link.node_start import PACKAGE
+from gpuwatch.link.node_start import ITSELF, PACKAGE
 
 START_MARK = "GPUWATCH1"
 NO_PYTHON = "GPUWATCH0 nopython"
@@ -85,7 +85,7 @@ def _installed_body() -> bytes:
 
 def _compressed(modules: Mapping[str, str]) -> bytes:
     start = _START.read_text("utf-8")
-    return zlib.compress(f"{start}\n\nstart({dict(modules)!a})\n".encode(), 9)
+    return zlib.compress(f"{start}\n\nstart({ {**modules, ITSELF: start}!a})\n".encode(), 9)
 
 
 def _agent_sources() -> dict[str, str]:

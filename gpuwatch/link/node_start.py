@@ -7,10 +7,13 @@ agent's status. Annotations stand in quotes: 3.6 to 3.8 cannot evaluate them.
 import json
 import os
 import sys
+from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType, TracebackType
 
 PACKAGE = "gpuwatch_agent"
+ITSELF = PACKAGE + ".node_start"
+"""The name under which this text is among the shipped sources."""
 
 
 class ShippedSources:
@@ -41,6 +44,15 @@ class ShippedSources:
         """Give tracebacks the lines to quote: linecache asks here when there is no such file."""
         return self._sources[name]
 
+    def program(self, entry: str, prefixes: "tuple[str, ...]") -> str:
+        """Give the source text that starts another of our modules in an interpreter of its own.
+
+        `entry` is the module whose `run` is called. Only the modules whose names begin with one of the
+        prefixes go along, and the package itself.
+        """
+        part = {n: text for n, text in self._sources.items() if n == PACKAGE or n.startswith(prefixes)}
+        return f"{self._sources[ITSELF]}\n\nstart({part!a}, {entry!a})\n"
+
     def _is_package(self, name: str) -> bool:
         return any(other.startswith(name + ".") for other in self._sources) or name == PACKAGE
 
@@ -48,7 +60,7 @@ class ShippedSources:
         return name.replace(".", "/") + ("/__init__.py" if self._is_package(name) else ".py")
 
 
-def start(sources: "dict[str, str]") -> None:
+def start(sources: "dict[str, str]", entry: str = PACKAGE + ".main") -> None:
     """Read the config line, run the agent, and leave at once with its status, whatever threads still hang."""
 
     def show(kind: "type[BaseException]", error: BaseException, trace: "TracebackType | None") -> None:
@@ -65,9 +77,7 @@ def start(sources: "dict[str, str]") -> None:
     sys.meta_path.insert(0, ShippedSources(sources))
     status = 1
     try:
-        from gpuwatch_agent.main import run  # type: ignore[import-not-found] # noqa: PLC0415 - importable only now
-
-        status = run(config, stdin, stdout)
+        status = import_module(entry).run(config, stdin, stdout)
     except SystemExit as leaving:
         status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
     except BaseException as error:  # shown on stderr, then we leave in any case

@@ -13,6 +13,7 @@ from gpuwatch.link.command import CommandDialer
 from gpuwatch.link.descriptors import make_room
 from gpuwatch.link.inbox import Inbox
 from gpuwatch.link.local import dial_local
+from gpuwatch.link.log_wishes import LogWishes
 from gpuwatch.link.options import Ask, LinkOptions
 from gpuwatch.link.protocol import Link
 from gpuwatch.link.slots import ConnectSlots
@@ -76,7 +77,8 @@ def open_links(plan: Plan, inbox: Inbox, options: LinkOptions, ask: Ask | None =
     """Make the links of a plan, not yet started. Whatever must be asked of the person is asked here."""
     real = [spec for spec in plan.nodes if spec.link != "demo"]
     make_room(len(real))
-    board = Switchboard(inbox, plan.interval_s, ConnectSlots(options.connect_workers))
+    slots = ConnectSlots(options.connect_workers)
+    board = Switchboard(inbox, plan.interval_s, slots, logs=LogWishes(plan))
     by_name: dict[str, Link] = {}
     dialing: list[Closable] = []
     if len(real) < len(plan.nodes):

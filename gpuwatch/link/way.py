@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from gpuwatch import __version__
 from gpuwatch.link.boot import bundle, loader_command
@@ -26,21 +27,19 @@ class Way:
     """None: as often as the heartbeat needs."""
 
 
-def agent_way(
-    python: str | None, interval_s: float, ping_deadline_s: float, modules: Mapping[str, str] | None
-) -> Way:
+def agent_way(python: str | None, settings: Mapping[str, Any], modules: Mapping[str, str] | None) -> Way:
     """The agent, shipped and started by an interpreter of the node.
+
+    Args:
+        python: The interpreter; None: the first that is found.
+        settings: Of the agent's config: `interval_s`, `ping_deadline_s`, `host`, and what `LogWishes` says.
+        modules: As for `bundle`.
 
     Raises:
         CarrierError: `python` is no safe path.
     """
     nonce = secrets.token_hex(8)
-    config = {
-        "nonce": nonce,
-        "interval_s": interval_s,
-        "ping_deadline_s": ping_deadline_s,
-        "version": __version__,
-    }
+    config = {"nonce": nonce, "version": __version__, **settings}
     try:
         command = loader_command(python)
     except ValueError as error:

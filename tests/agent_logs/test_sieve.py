@@ -33,7 +33,7 @@ def test_words_that_are_common_in_a_log_are_given_up_and_nothing_is_missed() -> 
         rule("(?i)worker gave a shout", name="a.three"),
         rule("Frobnication", name="a.four"),
     )
-    chance = random.Random(7)  # noqa: S311 - a log to search in
+    chance = random.Random(7)
     hits = (
         "connection was reset hard",
         "device out of paper reset hard",

@@ -95,7 +95,7 @@ def rows(folder: Path) -> Sequence[Row]:
     table = []
     for name, lines, goal in (("numeric", numeric_lines, 0.35), ("text", text_lines, 0.12)):
         log = folder / f"{name}.log"
-        seed = random.Random(1)  # noqa: S311 - a log to measure with
+        seed = random.Random(1)
         make_log(log, lines(seed), examples, seed)
         log.read_bytes()  # into the page cache, for both
         ours, said = _cpu_s([sys.executable, "-c", _SCAN, str(ROOT), str(rules), str(log)])

@@ -54,6 +54,7 @@ PACK = Pack(
         rule("peer.connection_lost", "error", role="echo", title="Connection to a peer lost"),
         rule("rdma.transport_retry", role="first", title="Transport retries exceeded"),
         rule("elastic.worker_restart", "warning", role="echo", title="Workers are started again"),
+        rule("python.exception", "error", role="first", title="Python exception"),
         rule("hub.network", "error", title="Hub not reachable"),
         rule("storage.full", "error", title="No space left on device"),
         rule("ckpt.write_fail", "error", title="Checkpoint not written"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from gpuwatch.fleet.places import Places
 from tests.diagnose.finding import T0, Teller, places
@@ -221,3 +222,50 @@ def test_512_ranks_are_one_incident_with_counts() -> None:
     assert (incident.rank, incident.followers, incident.code) == (300, 511, "data.loader_timeout")
     assert len(incident.timeline) <= 5
     assert len(incident.alerts) == 1 + 2 * 511
+
+
+def test_the_end_of_a_rank_is_told_with_the_exception_that_it_printed() -> None:
+    tell = Teller(places(8))
+    tell.say("python.exception", 0.0, 3, exception="KeyError", what="'labels'")
+    tell.say("rank.exit_error", 1.0, 3, exitcode=1)
+    tell.timeouts(others(8, 3), -1)
+    (incident,) = tell.judged()
+    assert (incident.code, incident.rank) == ("rank.exit_error", 3)
+    assert "ended with an error (KeyError: 'labels')" in incident.sentence
+
+
+def test_a_warning_repeated_for_an_hour_is_not_the_cause_of_what_comes_then() -> None:
+    tell = Teller(places(16))
+    for minute in range(60):
+        tell.say("hub.network", -3600 + 60 * minute, 2)
+    tell.kernel("gpu.xid.fell_off", 0, "gpu-002", xid=79, pci="0000:01:00")
+    tell.timeouts(others(16, 9), 0.5)
+    found = tell.judged()
+    assert [(each.code, each.rank) for each in found][-1] == ("gpu.xid.fell_off", 9)
+
+
+def test_clocks_that_cannot_be_compared_lower_the_confidence() -> None:
+    tell = Teller(places(16))
+    tell.say("oom.cuda", 0.0, 3)
+    tell.timeouts(others(16, 3), 0.5)
+    sure = tell.judged()[0].confidence
+    tell.found = [replace(each, error_s=2.5) for each in tell.found]
+    (incident,) = tell.judged()
+    assert (sure, incident.confidence) == ("high", "medium")
+    assert "clocks" in incident.because
+
+
+def test_slurm_tasks_are_ranks_only_where_they_run_on_the_very_node() -> None:
+    tell = Teller(places(16))
+    tell.say("rank.killed", 0.0, None, "gpu-001", fields={"node": "gpu-002", "tasks": 12})
+    tell.say("rank.abort", 1.0, None, "gpu-001", fields={"node": "gpu-002", "tasks": 1})
+    found = {alert.code: (alert.node, alert.rank) for alert in tell.alerts()}
+    assert found == {"rank.killed": ("gpu-002", 12), "rank.abort": ("gpu-002", None)}
+
+
+def test_one_line_in_two_files_is_one_alert_with_two_proofs() -> None:
+    tell = Teller(places(8))
+    tell.say("oom.cuda", 0.0, 3, lines=["CUDA out of memory"])
+    tell.say("oom.cuda", 0.3, 3, lines=["3: CUDA out of memory"], file="/logs/slurm.out")
+    (alert,) = tell.alerts()
+    assert {proof.file for proof in alert.proof} == {"/logs/rank_3.log", "/logs/slurm.out"}

@@ -1,4 +1,4 @@
-"""What the packs for distributed failures take out of lines: who failed, and the numbers that are compared."""
+"""What the packs for distributed failures take out of lines: who failed, and numbers to compare."""
 
 from __future__ import annotations
 

@@ -8,6 +8,8 @@ from .stamps import time_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
     from .prefixes import Speaker  # noqa: F401 - used in type comments
 
 PAST = 16 * 1024
@@ -15,6 +17,8 @@ PAST = 16 * 1024
 MAX_TRACEBACK = 30
 
 _END = re.compile(rb"[\r\n]")
+_ROW = re.compile(r"\s*(time|host|rank|exitcode|error_file|traceback)\s*: (.*)")
+_RANKS = re.compile(r"(?P<rank>\d{1,6}) \(local_rank: (?P<local_rank>\d{1,4})\)")
 _RAISED = re.compile(r"[A-Za-z_][\w.]{2,}(?:Error|Exception|Interrupt|Exit|Warning|Closed\w*|Timeout)\b")
 
 
@@ -113,6 +117,28 @@ class Chunk(object):
         if not above:
             above = [shown(line) for line in self.above(start, 2)]
         return [*above, self.text(start, end)], len(above)
+
+    def start_above(self, start):
+        # type: (int) -> int
+        """Where the line before the one at `start` begins."""
+        return self.line_around(max(0, start - 1))[0]
+
+    def failure_table(self, start):
+        # type: (int) -> tuple[dict[str, Any], str]
+        """What the rows above say in torch's table of failed ranks: fields, and the text of its time."""
+        fields = {}  # type: dict[str, Any]
+        when = ""
+        for line in reversed(self.above(start, 7)):
+            text = messages(line)[0][-1][0]
+            found = _ROW.match(text)
+            if found is None:
+                break
+            name, value = found.group(1), found.group(2)
+            when = value if name == "time" else when
+            if name == "rank":
+                rank = _RANKS.match(value)
+                fields.update({key: int(each) for key, each in rank.groupdict().items()} if rank else {})
+        return fields, when
 
     def next_time(self, end, arrived):
         # type: (int, float) -> float | None

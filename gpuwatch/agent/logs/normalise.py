@@ -2,13 +2,16 @@
 
 import re
 
-from .prefixes import Speaker, look_inside, peel, voices
+from .prefixes import Speaker, look_inside, peel, untagged, voices
 from .split import glued, shown
 
 MAX_WRAPPED = 3
 """Physical lines that one record may be broken into."""
 
-_WRAPPED = re.compile(r"WorkNCCL\([^)]*$|\bWatchdog caught collective operation timeout:?\s*$|\) ran for\s*$")
+_WRAPPED = re.compile(
+    r"WorkNCCL\([^)]*$|\bWatchdog caught collective operation timeout:?\s*$|\) ran for\s*$"
+    r"|^\[[EWIF][^\]]{0,60}\.cpp:\d+\] (?:\[[^\]]*Rank \d+\])?\s*$"
+)
 _SOURCE = re.compile(r"""\s*File "[^"]{1,500}", line \d+""")
 _ECHO = re.compile(r"\s+raise\b|\s*[\^~]{2,}\s*$|\s*[│|]\s*(?:❱|\d+ )|\s*❱")
 
@@ -21,8 +24,8 @@ def messages(line, local_ranks=False):
     speaker = None  # type: Speaker | None
     cut = glued(line)
     for piece in (line[:cut], line[cut:]) if cut else (line,):
-        text = shown(piece)
         speaker = Speaker(speaker)
+        text = untagged(shown(piece), speaker)
         at, proved = peel(text, speaker, local_ranks)
         proof = proof or proved
         for message in voices(text[at:]):

@@ -11,8 +11,8 @@ MAX_PREFIXES = 8
 
 _HOST = r"[A-Za-z0-9][\w.-]{0,80}"
 _DEVICE = (  # kernel and RDMA messages begin so; none of these is a host
-    r"(?!(?:mlx|bnxt|irdma|eth|en[ops]|ibp?|ibs|bond|nvme|nvidia|sd|md|dm|amdgpu|i40e|ixgbe|ice|hfi|qp|cpu|rank|"
-    r"worker|line|step|epoch|iter|cuda|CUDA|node|np|v|q|h)[\d_-]*:|gpu\d{1,2}:)"
+    r"(?!(?:mlx|bnxt|irdma|eth|en[ops]|ibp?|ibs|bond|nvme|nvidia|sd|md|dm|amdgpu|i40e|ixgbe|ice|hfi|qp|cpu|"
+    r"rank|worker|line|step|epoch|iter|cuda|CUDA|node|np|v|q|h)[\d_-]*:|gpu\d{1,2}:)"
 )
 _PREFIX = re.compile(
     r"\s{0,4}(?:"
@@ -20,7 +20,6 @@ _PREFIX = re.compile(
     r"|\[RANK (?P<caps>\d{1,6})\] (?=\S)"
     r"|\[(?:default|worker|trainer|actor|role)(?P<local>\d{1,4})\]:"
     r"|(?P<task>\d{1,6}): (?=\S)"
-    r"|\[\d+,(?P<mpi>\d{1,6})\]<std(?:err|out)>: ?"
     r"|\((?:[\w.:-]{1,80} )?pid=(?P<pid>\d{1,10})(?:, ip=(?P<ip>[\d.]{7,15}))?\) ?"
     r"|\([\w-]{1,40}, ip=(?P<ip2>[\d.]{7,15})\) ?"
     r"|(?P<node>" + _HOST + r") \[std(?:err|out)\] "
@@ -39,6 +38,7 @@ _PREFIX = re.compile(
     r"|> "
     r")"
 )
+_TAG = re.compile(r"\[\d+,(\d{1,6})\]<std(?:err|out)>: ?")
 _IN_TEXT = re.compile(r"\[(?:PG [^\]]{0,200}? )?Rank (\d{1,6})\]")
 _NCCL = re.compile(r"\b([A-Za-z0-9][\w.-]{0,80}):(\d{1,10}):\d{1,10} \[\d+\] ")
 _INNER = re.compile(r"(?<=[^\s:(\[])\s*(?=\[(?:rank|default)\d{1,6}\]:)")
@@ -78,8 +78,6 @@ class Speaker(object):
             self._seen = True
         elif kind == "local":
             self.local_rank = int(value)
-        elif kind == "mpi":
-            self.rank = int(value)
         elif kind == "task":
             self.task = int(value)
         elif kind == "pid":
@@ -117,6 +115,17 @@ def look_inside(text, speaker):
         head = _NCCL.search(text)
         if head:
             speaker.host, speaker.pid = head.group(1), int(head.group(2))
+
+
+def untagged(text, speaker):
+    # type: (str, Speaker) -> str
+    """The line without mpirun's tags, which may stand all over it; their rank is taken."""
+    if "]<std" not in text:
+        return text
+    tag = _TAG.search(text)
+    if tag:
+        speaker.rank = int(tag.group(1))
+    return _TAG.sub("", text)
 
 
 def voices(text):

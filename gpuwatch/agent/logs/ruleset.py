@@ -31,7 +31,7 @@ class Rule(object):
 
     __slots__ = (
         "above", "above_lines", "after", "after_lines", "block", "flood", "id", "match", "recovery", "role",
-        "same", "severity", "severity_by", "unless", "until",
+        "same", "severity", "severity_by", "slow", "unless", "until",
     )  # fmt: skip
 
     def __init__(self, plain):
@@ -55,6 +55,8 @@ class Rule(object):
         recovery = plain.get("recovery")  # type: Any
         self.recovery = re.compile(recovery["match"]) if recovery else None
         self.same = list(recovery["same"]) if recovery else []
+        self.slow = 0
+        """How many lines it was slow on."""
         self.severity_by = plain.get("severity_by") or {}  # type: dict[str, dict[str, str]]
 
     def severity_of(self, fields):
@@ -94,7 +96,7 @@ class RuleSet(object):
         """The id of the rule that is being searched for, for whoever watches over this process."""
         self.entered = None  # type: Any
         """Called with a rule's id before each of its searches, where set."""
-        found = {}  # type: dict[tuple[str, bool], Phrase]
+        found = {}  # type: dict[tuple[tuple[str, str], ...], Phrase]
         for rule, plain in zip(self.rules, compiled):  # noqa: B905 - strict needs Python 3.10
             for literal in plain["literals"]:
                 self._phrase(found, literal).rules.append(rule)
@@ -109,8 +111,8 @@ class RuleSet(object):
         self.suspended[rule] = why
 
     def _phrase(self, found, literal):
-        # type: (dict[tuple[str, bool], Phrase], dict[str, Any]) -> Phrase
-        key = (str(literal["text"]), bool(literal.get("fold")))
+        # type: (dict[tuple[tuple[str, str], ...], Phrase], dict[str, Any]) -> Phrase
+        key = tuple((name, str(literal[name])) for name in sorted(literal))  # equal texts may differ in words
         if key not in found:
             found[key] = Phrase(literal)
         return found[key]

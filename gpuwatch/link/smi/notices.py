@@ -15,7 +15,7 @@ def no_python(python: str | None) -> Notice:
         code="no_python",
         severity="warning",
         text=f"{why}: nvidia-smi gives the GPUs' figures. Missing: processes, ranks, Xids, NVLink and "
-        "PCIe rates, activity counters, remapped rows, network and disks.",
+        "PCIe rates, activity counters, remapped rows, network and disks; logs cannot be followed.",
         remedy="Install python3, or name an interpreter with `python:` in the hosts file.",
     )
 

@@ -353,8 +353,9 @@ class LogsScreen(LiveScreen):
 
     def action_another(self, step: int) -> None:
         """One by one, merged, all ranks merged."""
-        at = (MODES.index(self.desk.mode) + step) % len(MODES)
-        self.desk.set_mode(MODES[at])
+        modes = [mode for mode in MODES if mode != "merged" or len(self.desk.sources) > 1]
+        at = modes.index(self.desk.mode) if self.desk.mode in modes else 0
+        self.desk.set_mode(modes[(at + step) % len(modes)])
         self.panes[0].focus()
         self.pull()
 

@@ -1,0 +1,123 @@
+"""One log file of the list: where it is, who writes it, and how far it has been read."""
+
+from collections import deque
+
+from .path_ranks import ranks_of_path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from .backlog import Backlog  # noqa: F401 - used in type comments
+    from .follow import Follower  # noqa: F401 - used in type comments
+    from .scanner import Scanner  # noqa: F401 - used in type comments
+    from .tails import Tail  # noqa: F401 - used in type comments
+
+KEPT_ARRIVALS = 7200
+"""Seconds with new lines whose place in the file is remembered."""
+
+
+class Entry(object):
+    """A file by its path."""
+
+    def __init__(self, path, source, rank=None):
+        # type: (str, str, int | None) -> None
+        self.path = path
+        self.source = source
+        self.state = "following"
+        self.reason = None  # type: str | None
+        self.retry_at = 0.0
+        self.follower = None  # type: Follower | None
+        self.scanner = None  # type: Scanner | None
+        self.ahead = None  # type: Scanner | None
+        """Scans what is live while `scanner` is still at the backlog."""
+        self.backlog = None  # type: Backlog | None
+        self.old_until = 0
+        """Bytes before this were there when we came."""
+        self.tails = []  # type: list[Tail]
+        self.size = None  # type: int | None
+        self.lines = 0
+        self.grown_at = None  # type: float | None
+        self.active_at = 0.0
+        """Monotonic, of the last bytes that the scanner was given."""
+        self.quiet_due = 0.0
+        self.identity = None  # type: str | None
+        self.arrivals = deque(maxlen=KEPT_ARRIVALS)  # type: deque[tuple[float, int]]
+        """(unix seconds, offset), at most one a second."""
+        self.pids = []  # type: list[int]
+        self._glob_rank = rank
+        self._path_rank, self._path_local = ranks_of_path(path)
+        self._spoken = {}  # type: dict[str, Any]
+        self._ranks = []  # type: list[int]
+        self._places = {}  # type: dict[int, int]
+
+    def written_by(self, writers, places):
+        # type: (list[dict[str, Any]], dict[int, int]) -> None
+        """Take in which processes have it open, and which global rank each local rank of this node is.
+
+        Whoever wrote last is remembered after its end: then the file is most interesting.
+        """
+        self.pids = sorted(writer["pid"] for writer in writers)
+        self._places = places or self._places
+        if not writers:
+            return
+        self._ranks = sorted({writer["rank"] for writer in writers if writer.get("rank") is not None})
+        spoken = {}  # type: dict[str, Any]
+        if len(self._ranks) == 1:
+            spoken = {"rank": self._ranks[0], "rank_from": "process"}
+            local = {writer.get("local_rank") for writer in writers}
+            if len(local) == 1 and None not in local:
+                spoken["local_rank"] = local.pop()
+        jobs = {writer["job"] for writer in writers if writer.get("job")}
+        if len(jobs) == 1:
+            spoken["job"] = jobs.pop()
+        self._spoken = spoken
+
+    def speaker(self):
+        # type: () -> dict[str, Any]
+        """Who speaks in this file, as far as that is known without its lines: the writer, else the path."""
+        if "rank" in self._spoken or len(self._ranks) > 1:
+            return dict(self._spoken)
+        found = dict(self._spoken)
+        rank = self._glob_rank if self._glob_rank is not None else self._path_rank
+        if self._path_local is not None:
+            found["local_rank"] = self._path_local
+            if rank is None:
+                rank = self._places.get(self._path_local)
+        if rank is not None:
+            found["rank"], found["rank_from"] = rank, "path"
+        return found
+
+    def place(self):
+        # type: () -> list[int]
+        """How far it has been read: device, inode, next byte; and of a backlog its next byte and its end."""
+        follower = self.follower
+        if follower is None:
+            return []
+        here = [follower.device, follower.inode, follower.offset]
+        return here if self.backlog is None else here + self.backlog.span
+
+    def row(self):
+        # type: () -> dict[str, Any]
+        """A dict with the keys of `wire.LogFile`."""
+        spoken = self.speaker()
+        backlog = self.backlog
+        follower = self.follower
+        row = {
+            "path": self.path,
+            "state": "gone" if follower is not None and follower.gone else self.state,
+            "reason": self.reason,
+            "source": self.source,
+            "size": self.size if follower is None else follower.size,
+            "lines": self.lines,
+            "grown_at": self.grown_at,
+            "backlog_pct": None if backlog is None else backlog.pct(),
+            "seams": 0 if follower is None else follower.seams,
+            "ranks": self._ranks or [rank for rank in [spoken.get("rank")] if rank is not None],
+            "rank_from": spoken.get("rank_from", "process" if self._ranks else None),
+            "local_rank": spoken.get("local_rank"),
+            "job": spoken.get("job"),
+            "pids": self.pids,
+            "identity": self.identity,
+        }
+        return {key: value for key, value in row.items() if value not in (None, [], 0) or key == "size"}

@@ -1,0 +1,63 @@
+"""A match as it is told: where, when, whose, with the lines around it."""
+
+from .stamps import time_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from .chunk import Chunk  # noqa: F401 - used in type comments
+    from .line import Line  # noqa: F401 - used in type comments
+    from .prefixes import Speaker  # noqa: F401 - used in type comments
+    from .ruleset import Rule  # noqa: F401 - used in type comments
+
+_TABLE = ("exitcode", "error_file", "traceback")
+"""Rows of torch's table of failed ranks that come below the one with the rank."""
+
+
+def described(rule, chunk, line, text, by, fields, arrived, backlog):
+    # type: (Rule, Chunk, Line, str, Speaker, dict[str, Any], float, bool) -> dict[str, Any]
+    """The keys of `wire.Finding` that the match itself gives."""
+    own = time_of(chunk.text(line.start, line.end), arrived)
+    if text.lstrip().startswith(_TABLE):
+        row, when = chunk.failure_table(line.start)
+        fields = dict(row, **fields)
+        own = time_of(when, arrived) if own is None else own
+    at = own
+    if at is None and backlog:
+        at = chunk.next_time(line.end, arrived)  # it is no younger than what stands below it
+    lines, key = chunk.shown_around(line.start, line.end, text, by)
+    return {
+        "rule": rule.id,
+        "severity": rule.severity_of(fields),
+        "role": rule.role,
+        "offset": chunk.offset_of(line.start),
+        "at": arrived if at is None else at,
+        "timed": own is not None,
+        "backlog": backlog,
+        "lines": lines,
+        "key": key,
+        "fields": fields,
+    }
+
+
+def whose(by, fields, known):
+    # type: (Speaker, dict[str, Any], dict[str, Any]) -> dict[str, Any]
+    """Rank, process and host of a finding: by the line's text, its prefix, or what is known of the file.
+
+    Only what is known of the writing process itself goes before the prefix.
+    """
+    found = {}  # type: dict[str, Any]
+    sure = known.get("rank") is not None and known.get("rank_from") == "process"
+    if isinstance(fields.get("rank"), int):
+        found.update(rank=fields["rank"], rank_from="field")
+    elif by.rank is not None and not sure:
+        found.update(rank=by.rank, rank_from="line")
+    elif known.get("rank") is not None:
+        found.update(rank=known["rank"], rank_from=known.get("rank_from"))
+    local = fields.get("local_rank", by.local_rank)
+    local = local if isinstance(local, int) else known.get("local_rank")
+    pid = by.pid if by.pid is not None else fields.get("pid")
+    found.update(local_rank=local, job=known.get("job"), host=by.host)
+    found["pid"] = pid if isinstance(pid, int) else None
+    return {name: value for name, value in found.items() if value is not None}

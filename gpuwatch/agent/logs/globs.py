@@ -1,0 +1,162 @@
+"""Globs of log files, walked a folder at a time: a large tree takes many steps, each of them short."""
+
+import os
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Iterator, Optional, Sequence, Tuple, Union  # noqa: F401 - used in type comments
+
+    Part = Union[str, "re.Pattern[str]", None]
+    """A plain name, a pattern, or None for `**`."""
+    Step = Optional[Tuple[str, Optional[int]]]
+    """(path, rank) of a file; None: a folder was listed."""
+
+_MAGIC = re.compile(r"[*?\[]|\{(?:rank|date)\}")
+_PIECES = re.compile(r"\{rank\}|\{date\}|\[!?\]?[^\]]*\]|\*+|\?|.", re.DOTALL)
+_MEANING = {
+    "{rank}": r"(?P<rank>\d{1,6})",
+    "{date}": r"\d[\d_.:T-]{2,30}\d",
+    "?": r".",
+}
+_PACKED = (".gz", ".xz", ".zst", ".bz2", ".lz4", ".zip")
+MAX_DEPTH = 24
+
+
+class Glob(object):
+    """One pattern with `{rank}` and `{date}`; `{host}` has been filled in. `**` is any number of folders."""
+
+    def __init__(self, pattern, source):
+        # type: (str, str) -> None
+        self.source = source
+        """How a file that it finds was found: `glob` or `option`."""
+        parts = os.path.expanduser(pattern).split("/")
+        self._parts = [_component(part) for part in parts if part]
+
+    def walk(self, enter):
+        # type: (Callable[[str], object]) -> Iterator[Step]
+        """(path, rank) of each file that fits, and None after every folder that was listed.
+
+        `enter` is called with a path before the file system is asked about it: a dead mount may hold us.
+        """
+        return _Walk(enter).into("", self._parts, None, 0) if self._parts else iter(())
+
+
+def with_hosts(patterns, hosts):
+    # type: (Sequence[str], Sequence[str]) -> list[str]
+    """The patterns with `{host}` as each of the names that this node goes by."""
+    found = []  # type: list[str]
+    for pattern in patterns:
+        for host in hosts if "{host}" in pattern else [""]:
+            one = pattern.replace("{host}", host)
+            if one not in found:
+                found.append(one)
+    return found
+
+
+def _component(part):
+    # type: (str) -> Part
+    if part == "**":
+        return None
+    if _MAGIC.search(part) is None:
+        return part
+    named = []  # type: list[str]
+    pieces = []
+    for piece in _PIECES.findall(part):
+        if piece in _MEANING:
+            meaning = _MEANING[piece]
+            if piece in named:  # a group's name may stand once
+                meaning = r"\d{1,6}" if piece == "{rank}" else meaning
+            named.append(piece)
+            pieces.append(meaning)
+        elif piece.startswith("*"):
+            pieces.append(".*")
+        elif len(piece) > 1:
+            inside = piece[1:-1].replace("\\", r"\\").replace("[", r"\[")
+            pieces.append(
+                "[" + ("^" + inside[1:] if inside.startswith("!") else inside.replace("^", r"\^")) + "]"
+            )
+        else:
+            pieces.append(re.escape(piece))
+    try:
+        return re.compile("".join(pieces), re.DOTALL)
+    except re.error:
+        return part
+
+
+class _Walk(object):
+    """One walk along the components of a pattern."""
+
+    def __init__(self, enter):
+        # type: (Callable[[str], object]) -> None
+        self._enter = enter
+
+    def into(self, folder, parts, rank, depth):
+        # type: (str, Sequence[Part], int | None, int) -> Iterator[Step]
+        """What lies under `folder` and fits the parts that are left; `rank` is what one before has told."""
+        part, rest = parts[0], parts[1:]
+        if isinstance(part, str):
+            return self._plain(folder + "/" + part, rest, rank, depth)
+        return (
+            self._deep(folder, parts, rank, depth)
+            if part is None
+            else self._fitting(folder, parts, rank, depth)
+        )
+
+    def _plain(self, path, rest, rank, depth):
+        # type: (str, Sequence[Part], int | None, int) -> Iterator[Step]
+        if rest:
+            for found in self.into(path, rest, rank, depth):
+                yield found
+            return
+        self._enter(path)
+        if os.path.exists(path):
+            yield path, rank
+
+    def _deep(self, folder, parts, rank, depth):
+        # type: (str, Sequence[Part], int | None, int) -> Iterator[Step]
+        if len(parts) > 1:
+            for found in self.into(folder, parts[1:], rank, depth):
+                yield found
+        if depth >= MAX_DEPTH:
+            return
+        for name, is_folder in _entries(folder, self._enter):
+            yield None
+            if is_folder and not name.startswith("."):
+                for found in self.into(folder + "/" + name, parts, rank, depth + 1):
+                    yield found
+
+    def _fitting(self, folder, parts, rank, depth):
+        # type: (str, Sequence[Part], int | None, int) -> Iterator[Step]
+        part, rest = parts[0], parts[1:]
+        entries = _entries(folder, self._enter)
+        yield None
+        for name, is_folder in entries:
+            match = part.fullmatch(name)  # type: ignore[union-attr]
+            if match is None or (name.startswith(".") and not part.pattern.startswith(r"\.")):  # type: ignore[union-attr]
+                continue
+            told = match.groupdict().get("rank")
+            known = rank if told is None else int(told)
+            if rest:
+                for found in self.into(folder + "/" + name, rest, known, depth):
+                    yield found
+            elif not is_folder and not name.endswith(_PACKED):
+                yield folder + "/" + name, known
+
+
+def _entries(folder, enter):
+    # type: (str, Callable[[str], object]) -> list[tuple[str, bool]]
+    """(name, whether it is a folder and no link to one), sorted; nothing where it cannot be listed."""
+    enter(folder or "/")
+    try:
+        return sorted((entry.name, _is_folder(entry)) for entry in os.scandir(folder or "/"))
+    except OSError:
+        return []
+
+
+def _is_folder(entry):
+    # type: (os.DirEntry[str]) -> bool
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False

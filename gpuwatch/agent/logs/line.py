@@ -1,0 +1,44 @@
+"""One candidate line with what belongs to it: its messages, and other parts of a broken record."""
+
+from .normalise import MAX_WRAPPED, is_source, is_wrapped, joined, messages
+from .split import MAX_LINE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .chunk import Chunk  # noqa: F401 - used in type comments
+    from .prefixes import Speaker  # noqa: F401 - used in type comments
+
+
+class Line(object):
+    """A physical line of a chunk as the rules see it."""
+
+    __slots__ = ("end", "parts", "proof", "said", "start")
+
+    def __init__(self, chunk, start, end, local_ranks):
+        # type: (Chunk, int, int, bool) -> None
+        self.start = start
+        self.end = end
+        self.parts = []  # type: list[int]
+        """Where the physical lines above begin that belong to the same record."""
+        said, self.proof = messages(chunk.clean[start : min(end, start + MAX_LINE)], local_ranks)
+        above = chunk.above(start, MAX_WRAPPED - 1)
+        previous = messages(above[-1])[0][-1][0] if above else ""
+        self.said = []  # type: list[tuple[str, Speaker]]
+        """Its messages, each with who says it; quoted source code is none."""
+        self.said.extend(each for each in said if not is_source(each[0], previous))
+        if self.said:
+            self._join(chunk, above, local_ranks)
+
+    def _join(self, chunk, above, local_ranks):
+        # type: (Chunk, list[bytes], bool) -> None
+        text, by = self.said[-1]
+        for before in reversed(above):  # this may be the second or third line of a broken record
+            head, who = messages(before, local_ranks)[0][-1]
+            if not is_wrapped(head):
+                break
+            text, by = joined(head, text), who
+            self.parts.append(chunk.start_above(self.parts[-1] if self.parts else self.start))
+        below = chunk.below(self.end, MAX_WRAPPED - 1) if is_wrapped(text) else []
+        while below and is_wrapped(text):
+            text = joined(text, messages(below.pop(0), local_ranks)[0][0][0])
+        self.said[-1] = (text, by)

@@ -1,0 +1,74 @@
+"""Which files lie on a file system that other nodes see too, and what they are called there."""
+
+import os
+
+# fmt: off
+_NETWORK = (
+    "nfs", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb", "9p", "afs", "glusterfs", "orangefs", "pvfs",
+    "wekafs", "panfs", "ocfs2", "gfs2", "virtiofs", "fuse.",
+)
+_LOCAL_FUSE = (
+    "fuse.lxcfs", "fuse.gvfsd-fuse", "fuse.portal", "fuse.snapfuse", "fuse.squashfuse", "fuse.fuse-overlayfs",
+)
+# fmt: on
+
+
+class Mounts(object):
+    """The network mounts of /proc/self/mountinfo, by device number."""
+
+    def __init__(self, proc="/proc"):
+        # type: (str) -> None
+        self._path = os.path.join(proc, "self/mountinfo")
+        self._by_device = {}  # type: dict[int, tuple[str, str]]
+        self._local = set()  # type: set[int]
+        self.read()
+
+    def read(self):
+        # type: () -> None
+        """Read the table anew: mounts come and go."""
+        try:
+            with open(self._path, "rb") as file:
+                text = file.read(1 << 20).decode("utf-8", "replace")
+        except OSError:
+            text = ""
+        self._by_device = network_mounts(text)
+        self._local = set()
+
+    def is_network(self, device):
+        # type: (int) -> bool
+        """Whether a file with this `st_dev` is on a network file system."""
+        if device not in self._by_device and device not in self._local:
+            self.read()
+            if device not in self._by_device:
+                self._local.add(device)
+        return device in self._by_device
+
+    def identity(self, device, inode):
+        # type: (int, int) -> str | None
+        """The same text on every node that mounts this file system; None for a local one."""
+        if not self.is_network(device):
+            return None
+        kind, source = self._by_device[device]
+        return "{}:{}:{}".format(kind, source, inode)
+
+
+def network_mounts(text):
+    # type: (str) -> dict[int, tuple[str, str]]
+    """Device number -> (kind, source) of the network file systems; the format is proc(5)'s."""
+    found = {}  # type: dict[int, tuple[str, str]]
+    for line in text.splitlines():
+        head, separator, tail = line.partition(" - ")
+        fields, after = head.split(" "), tail.split(" ")
+        if not separator or len(fields) < 5 or len(after) < 2 or not _shared(after[0]):
+            continue
+        major, _, minor = fields[2].partition(":")
+        if major.isdigit() and minor.isdigit():
+            # nfs4 and nfs of one export are the same files
+            kind = "nfs" if after[0].startswith("nfs") else after[0]
+            found[os.makedev(int(major), int(minor))] = (kind, after[1])
+    return found
+
+
+def _shared(kind):
+    # type: (str) -> bool
+    return kind.startswith(_NETWORK) and kind not in _LOCAL_FUSE

@@ -1,0 +1,272 @@
+"""The agent's side of the log reader: starts it, hands it requests, takes what it finds, and watches over it.
+
+The reader is a process of its own: a pattern may hold the interpreter for ever, and a dead mount whatever
+thread touches it. When nothing is heard of it although it works, or does not come back from a file, it is
+killed, and the next one does without that rule or file. The thread here is for starting processes, which may
+take a while, and lives as long as the agent: the kernel ends the reader together with the thread that
+started it.
+"""
+
+import collections
+import json
+import os
+import select
+import threading
+import time
+
+from . import told
+from .child import Child
+from .vitals import cpu_s, own_bytes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from subprocess import Popen  # noqa: F401 - used in type comments
+    from typing import Any, Callable  # noqa: F401 - used in type comments
+
+_LOOK_S = 0.5
+FULL_BYTES = 2 << 20
+"""With so much untaken nothing more is read of the reader."""
+MAX_HANGING = 3
+RESTART_S, LONGEST_RESTART_S = 0.5, 60.0
+_ANSWERED_BY_LINES = ("tail", "read", "search")
+
+
+class LogReader(object):
+    """Give it requests, processes and kernel records; take frames from it. Every method returns at once."""
+
+    def __init__(self, wake, config):
+        # type: (Callable[[], None], dict[str, Any]) -> None
+        self._wake = wake
+        self._config = dict(
+            config, next_id=1, places={}, suspended={}, blocked={}, records=0, began=time.time()
+        )
+        """What a reader is started with, kept up to date for the next one."""
+        self._lock = threading.Lock()
+        self._frames = collections.deque()  # type: collections.deque[str]
+        self._frames_bytes = 0
+        self._requests = collections.deque()  # type: collections.deque[bytes]
+        self._look_up = os.pipe()
+        for end in self._look_up:
+            os.set_blocking(end, False)
+        self._child = None  # type: Child | None
+        self._hanging = []  # type: list[tuple[Popen[bytes], str]]
+        """Killed readers that the kernel still holds, and the file that holds them."""
+        self._standing = collections.OrderedDict()  # type: collections.OrderedDict[str, bytes]
+        """What every reader must know, in the newest version."""
+        self._asked = set()  # type: set[int]
+        """Requests whose last lines have not come."""
+        self._own = {}  # type: dict[str, dict[str, Any]]
+        self._its = []  # type: list[dict[str, Any]]
+        self._source = None  # type: str | None
+
+    def start(self):
+        # type: () -> None
+        """Start the thread, and with it the reader."""
+        thread = threading.Thread(target=self._run, name="logs")
+        thread.daemon = True
+        thread.start()
+
+    # ----------------------------------------------------------------- for the emitter
+
+    @property
+    def notices(self):
+        # type: () -> list[dict[str, Any]]
+        """Dicts with the keys of `wire.Notice`."""
+        return [self._own[key] for key in sorted(self._own)] + self._its
+
+    @property
+    def waiting(self):
+        # type: () -> bool
+        """Whether there is something to take."""
+        return bool(self._frames)
+
+    def take(self):
+        # type: () -> list[str]
+        """The frames that have come: JSON objects without `v` and `seq`."""
+        with self._lock:
+            frames, self._frames = list(self._frames), collections.deque()
+            was_full, self._frames_bytes = self._frames_bytes >= FULL_BYTES, 0
+        if was_full:
+            self._nudge()
+        return frames
+
+    def ask(self, request):
+        # type: (dict[str, Any]) -> None
+        """Hand on a request of the cockpit's; its answers are among the frames."""
+        if request["do"] == "leave":
+            self._stand("leave", dict(request, id=None))
+        with self._lock:
+            if request["do"] in _ANSWERED_BY_LINES:
+                self._asked.add(request["id"])
+            self._requests.append(_line(request))
+        self._nudge()
+
+    def processes(self, rows):
+        # type: (list[dict[str, Any]]) -> None
+        """All processes of interest (dicts with the keys of `wire.Process`)."""
+        self._stand("processes", told.of_processes(rows))
+
+    def kernel(self, records, source):
+        # type: (list[tuple[float, str]], str | None) -> None
+        """New records of the kernel log, and where they come from (None: it cannot be read)."""
+        if source != self._source:
+            self._source = source
+            self._stand("source", {"do": "source", "source": source})
+        if records:
+            self._config["records"] += len(records)
+            with self._lock:
+                self._requests.append(_line({"do": "kernel", "records": records}))
+            self._nudge()
+
+    def cost(self):
+        # type: () -> tuple[float, int]
+        """CPU seconds of the reader that runs now, and the resident bytes that it has for itself alone."""
+        child = self._child
+        return (0.0, 0) if child is None else (cpu_s(child.process.pid)[0], own_bytes(child.process.pid))
+
+    # ----------------------------------------------------------------- the thread
+
+    def _run(self):
+        # type: () -> None
+        wait_s = RESTART_S
+        while len(self._hanging) < MAX_HANGING:
+            began = time.monotonic()
+            try:
+                child = self._child = Child(self._config)
+            except (OSError, RuntimeError) as error:
+                self._note("failed", told.no_reader(str(error)))
+                return
+            why = self._converse(child)
+            self._child = None
+            self._bury(child, why)
+            wait_s = RESTART_S if time.monotonic() - began > LONGEST_RESTART_S else wait_s
+            time.sleep(wait_s)
+            wait_s = min(LONGEST_RESTART_S, 2 * wait_s)
+        self._note("failed", told.given_up(MAX_HANGING))
+
+    def _converse(self, child):
+        # type: (Child) -> str
+        """Until the reader has `ended`, or hangs: why, as `Child.hangs` says it."""
+        while True:
+            self._hand_over(child)
+            full = self._frames_bytes >= FULL_BYTES
+            reading = [self._look_up[0]] if full else [self._look_up[0], child.output]
+            ready, writable, _ = select.select(reading, [child.input] if child.unsent else [], [], _LOOK_S)
+            if self._look_up[0] in ready:
+                os.read(self._look_up[0], 4096)
+            if writable and not child.write():
+                return "ended"
+            if child.output in ready:
+                lines = child.read()
+                if lines is None:
+                    return "ended"
+                self._take_in(lines)
+            elif full:
+                child.hear()
+            why = child.hangs()
+            if why is not None:
+                return why
+            self._release()
+
+    def _hand_over(self, child):
+        # type: (Child) -> None
+        with self._lock:
+            for name, message in self._standing.items():
+                if child.sent.get(name) is not message:
+                    child.sent[name] = message
+                    child.unsent += message
+            child.unsent += b"".join(self._requests)
+            self._requests.clear()
+
+    def _take_in(self, lines):
+        # type: (list[str]) -> None
+        frames = []
+        for line in lines:
+            letter, text = line[:1], line[1:]
+            if letter == "B":
+                self._config["next_id"] = json.loads(text)["next_id"]
+            elif letter == "P":
+                self._config["places"].update(json.loads(text))
+            elif letter == "N":
+                self._its = json.loads(text)
+            else:
+                if letter == "A" or (letter == "L" and '"done":true' in text[-2000:]):
+                    self._asked.discard(json.loads(text)["id"])
+                frames.append(text)
+        if frames:
+            with self._lock:
+                self._frames.extend(frames)
+                self._frames_bytes += sum(map(len, frames))
+            self._wake()
+
+    # ----------------------------------------------------------------- its end
+
+    def _bury(self, child, why):
+        # type: (Child, str) -> None
+        """Kill and reap the reader, learn what it hung on, and answer those who wait for it."""
+        gone = child.kill()
+        what, name = child.last_crumb()
+        child.close()
+        self._its = []
+        if why == "ended":
+            self._note("ended", told.ended(child.process.returncode))
+        elif what == "rule" and why == "work":
+            self._config["suspended"][name] = told.ENDLESS_RULE
+            self._note("rule " + name, told.slow(name, told.ENDLESS_RULE))
+        elif what:
+            self._config["blocked"][name] = told.STUCK if why == "wait" else told.ENDLESS
+            self._note("file " + name, told.stuck(name, self._config["blocked"][name]))
+        if not gone:
+            self._hanging.append((child.process, name))
+        self._config["next_id"] += 1000  # what it had not told comes again: not under a number that was used
+        error = "the log reader of this node hung ({}) and was started anew".format(name or why)
+        with self._lock:
+            for number in sorted(self._asked):
+                frame = {
+                    "kind": "lines",
+                    "t": round(time.time(), 3),
+                    "id": number,
+                    "done": True,
+                    "error": error,
+                }
+                self._frames.append(json.dumps(frame))
+            self._asked.clear()
+        self._wake()
+
+    def _release(self):
+        # type: () -> None
+        """A file whose read has come back after all may be read again."""
+        for process, path in list(self._hanging):
+            if process.poll() is not None:
+                self._hanging.remove((process, path))
+                self._config["blocked"].pop(path, None)
+                self._own.pop("file " + path, None)
+                self._stand("blocked", {"do": "blocked", "files": self._config["blocked"]})
+
+    # ----------------------------------------------------------------- small things
+
+    def _stand(self, name, message):
+        # type: (str, dict[str, Any]) -> None
+        line = _line(message)
+        with self._lock:
+            if self._standing.get(name) == line:
+                return
+            self._standing[name] = line
+        self._nudge()
+
+    def _note(self, key, notice):
+        # type: (str, dict[str, Any]) -> None
+        self._own = dict(self._own, **{key: notice})
+        self._wake()
+
+    def _nudge(self):
+        # type: () -> None
+        try:
+            os.write(self._look_up[1], b"!")
+        except OSError:
+            pass  # full: it looks up already
+
+
+def _line(message):
+    # type: (dict[str, Any]) -> bytes
+    return (json.dumps(message) + "\n").encode("ascii")

@@ -1,0 +1,53 @@
+"""The rules as the cockpit sends them."""
+
+import base64
+import json
+import re
+import zlib
+
+from .ruleset import RuleSet
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+
+def load(sent, suspended):
+    # type: (Any, dict[str, str]) -> tuple[RuleSet, list[dict[str, Any]]]
+    """The set of rules, and notices about those that this Python cannot compile.
+
+    `sent` is a list of compiled rules, or base64 of zlib of its JSON; `suspended` maps ids to reasons.
+    """
+    compiled = (
+        json.loads(zlib.decompress(base64.b64decode(sent)).decode("utf-8")) if isinstance(sent, str) else sent
+    )
+    compiled = compiled or []
+    notices = []  # type: list[dict[str, Any]]
+    try:
+        ruleset = RuleSet(compiled)
+    except (re.error, RecursionError, OverflowError):
+        notices = [_unusable(str(one["id"]), _fault(one)) for one in compiled if _fault(one)]
+        ruleset = RuleSet([one for one in compiled if not _fault(one)])
+    for rule, why in suspended.items():
+        ruleset.suspend(rule, why)
+    return ruleset, notices
+
+
+def _fault(rule):
+    # type: (dict[str, Any]) -> str
+    """Why this Python does not compile a rule; empty where it does."""
+    try:
+        RuleSet([rule])
+    except (re.error, RecursionError, OverflowError) as error:
+        return str(error) or repr(error)
+    return ""
+
+
+def _unusable(rule, error):
+    # type: (str, str) -> dict[str, Any]
+    return {
+        "code": "rule_unusable",
+        "severity": "warning",
+        "text": "The Python of this node cannot use the rule {}: {}.".format(rule, error),
+        "remedy": "Name a newer interpreter with `python:` in the hosts file, or make the pattern simpler.",
+    }

@@ -1,0 +1,111 @@
+"""Searching one line for one rule: bounded, and accounted to the rule."""
+
+import time
+
+from .normalise import messages
+from .ruleset import typed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re  # noqa: F401 - used in type comments
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from .chunk import Chunk  # noqa: F401 - used in type comments
+    from .ruleset import Rule, RuleSet  # noqa: F401 - used in type comments
+
+SEARCHED = 4096
+"""Characters of a line that are searched, around the phrase that led there."""
+SLOW_S = 0.05
+"""CPU seconds that one rule may take for one line."""
+MAX_SLOW = 3
+"""A rule that was slow this often is suspended; at once when one line took it ten times as long."""
+
+
+class Search(object):
+    """Searches the lines of one file."""
+
+    def __init__(self, ruleset, file):
+        # type: (RuleSet, str) -> None
+        self._ruleset = ruleset
+        self._file = file
+
+    def fields(self, rule, text, hit):
+        # type: (Rule, str, int) -> dict[str, Any] | None
+        """The fields of a match, around the place `hit` of a long line; None: the rule does not match."""
+        if rule.id in self._ruleset.suspended:
+            return None
+        text = _window(text, hit)
+        began = self._enter(rule)
+        fields = None  # type: dict[str, Any] | None
+        for pattern in rule.match:
+            found = pattern.search(text)
+            if found is not None:
+                if not any(each.search(text) for each in rule.unless):
+                    fields = fields_of(found.groupdict())
+                break
+        self._leave(rule, began)
+        return fields
+
+    def after(self, rule, chunk, start, fields):
+        # type: (Rule, Chunk, int, dict[str, Any]) -> bool
+        """Whether what the rule wants above the line at `start` stands there; its groups join the fields."""
+        if rule.above is not None:
+            self._above(rule, rule.above, chunk.above(start, rule.above_lines), fields)
+        return rule.after is None or self._above(
+            rule, rule.after, chunk.above(start, rule.after_lines), fields
+        )
+
+    def _above(self, rule, pattern, lines, fields):
+        # type: (Rule, re.Pattern[str], list[bytes], dict[str, Any]) -> bool
+        for line in reversed(lines):
+            for text, _ in messages(line)[0]:
+                began = self._enter(rule)
+                found = pattern.search(text[:SEARCHED])
+                self._leave(rule, began)
+                if found is not None:
+                    for name, value in fields_of(found.groupdict()).items():
+                        fields.setdefault(name, value)
+                    return True
+        return False
+
+    def recovery(self, rule, text):
+        # type: (Rule, str) -> dict[str, Any] | None
+        """The fields of a line that ends what the rule found."""
+        if rule.recovery is None or rule.id in self._ruleset.suspended:
+            return None
+        began = self._enter(rule)
+        found = rule.recovery.search(text[:SEARCHED])
+        self._leave(rule, began)
+        return None if found is None else fields_of(found.groupdict())
+
+    def _enter(self, rule):
+        # type: (Rule) -> float
+        ruleset = self._ruleset
+        ruleset.now = rule.id
+        if ruleset.entered is not None:
+            ruleset.entered(rule.id)
+        return time.process_time()  # not the clock on the wall: a busy node is not the rule's fault
+
+    def _leave(self, rule, began):
+        # type: (Rule, float) -> None
+        took = time.process_time() - began
+        self._ruleset.now = ""
+        if took > SLOW_S:
+            rule.slow += 1
+            if rule.slow >= MAX_SLOW or took > 10 * SLOW_S:
+                why = "took {:.0f} ms of CPU for one line of {}".format(took * 1e3, self._file)
+                self._ruleset.suspend(rule.id, why)
+
+
+def fields_of(groups):
+    # type: (dict[str, str | None]) -> dict[str, Any]
+    """Named groups as data: those that took part, numbers where they look like one."""
+    return {name: typed(value.strip()) for name, value in groups.items() if value is not None}
+
+
+def _window(text, hit):
+    # type: (str, int) -> str
+    if len(text) <= SEARCHED:
+        return text
+    begin = max(0, min(hit - SEARCHED // 4, len(text) - SEARCHED))
+    return text[begin : begin + SEARCHED]

@@ -1,0 +1,115 @@
+"""What the agent tells of its log reader, and what it tells the log reader of the processes."""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+STUCK = "reading it does not come back; its mount may be dead"
+_WRITER = ("pid", "rank", "local_rank", "job")
+ENDLESS_RULE = "it did not come to an end on some line"
+ENDLESS = "scanning it does not come to an end"
+
+
+def of_processes(rows):
+    # type: (list[dict[str, Any]]) -> dict[str, Any]
+    """Who writes which files, which global rank each local rank of this node is, and the jobs."""
+    return {
+        "do": "processes",
+        "writers": [
+            dict({key: row[key] for key in _WRITER if key in row}, paths=row["logs"])
+            for row in rows
+            if row.get("logs")
+        ],
+        "local_ranks": _local_ranks(rows),
+        "jobs": sorted({row["job"] for row in rows if row.get("job")}),
+    }
+
+
+def _local_ranks(rows):
+    # type: (list[dict[str, Any]]) -> dict[int, int]
+    """Local -> global rank where one job alone runs here: as the ranks say, else by torchrun's arithmetic."""
+    known = {}  # type: dict[int, set[int]]
+    bases = set()  # type: set[tuple[int, int]]
+    for row in rows:
+        local, rank = row.get("local_rank"), row.get("rank")
+        if local is not None and rank is not None:
+            known.setdefault(local, set()).add(rank)
+        found = row.get("variables", {})
+        group, size = found.get("GROUP_RANK", ""), found.get("LOCAL_WORLD_SIZE", "")
+        if group.isdigit() and size.isdigit():
+            bases.add((int(group), int(size)))
+    if any(len(ranks) > 1 for ranks in known.values()) or len(bases) > 1:
+        return {}
+    found = {}
+    for group, size in bases:
+        found.update((local, group * size + local) for local in range(min(size, 1024)))
+    found.update((local, min(ranks)) for local, ranks in known.items())
+    return found
+
+
+def no_reader(why):
+    # type: (str) -> dict[str, Any]
+    """The reader does not start at all."""
+    return {
+        "code": "log_reader_failed",
+        "severity": "warning",
+        "text": "Logs are not read here: the reader's process does not start ({}).".format(why[:200]),
+        "remedy": "Name another interpreter with `python:` in the hosts file.",
+    }
+
+
+def given_up(count):
+    # type: (int) -> dict[str, Any]
+    """Too many readers are held by the kernel."""
+    return {
+        "code": "log_reader_failed",
+        "severity": "critical",
+        "text": "Logs are not read here any more: {} readers hang in the kernel, on dead mounts.".format(
+            count
+        ),
+        "remedy": "Look at the mounts of the files named above; gpuwatch reads again after a new connection.",
+    }
+
+
+def stuck(path, why):
+    # type: (str, str) -> dict[str, Any]
+    """One file is left alone."""
+    return {
+        "code": "log_file_stuck",
+        "severity": "warning",
+        "text": "{} is not read: {}.".format(path, why),
+        "remedy": "Look at its mount (`stat {}` on the node)".format(path)
+        + ("; it is tried again when the read comes back." if why == STUCK else "."),
+    }
+
+
+def slow(rule, why):
+    # type: (str, str) -> dict[str, Any]
+    """A rule that the matcher itself has given up, with its reason."""
+    return {
+        "code": "rule_suspended",
+        "severity": "warning",
+        "text": "The rule {} is not looked for here any more: {}.".format(rule, why),
+        "remedy": "Make its pattern simpler (no nested repetition); it is tried with the next connection.",
+    }
+
+
+def behind(path, count):
+    # type: (str, int) -> dict[str, Any]
+    """A file grows faster than it can be read."""
+    return {
+        "code": "logs_behind",
+        "severity": "warning",
+        "text": "Reading {} is more than {} MB behind its writer.".format(path, count >> 20),
+    }
+
+
+def ended(status):
+    # type: (int | None) -> dict[str, Any]
+    """The reader ended by itself."""
+    return {
+        "code": "log_reader_ended",
+        "severity": "warning",
+        "text": "The log reader ended unexpectedly (status {}) and was started again.".format(status),
+        "remedy": "Please report it with what `gpuwatch hosts check` prints.",
+    }

@@ -1,0 +1,376 @@
+"""The log reader: a process of the agent's, in which files are read and searched.
+
+One loop with short steps: requests first, then what is new in the files, each file in its turn, then globs
+and what was there before. Whatever may never come back (a pattern, a dead mount) is announced by a crumb; the
+agent kills us when we are not heard of, and starts another reader that does without it.
+"""
+
+import select
+import time
+
+from ..requests import Requests
+from . import told
+from .catalog import SMALL_BACKLOG, Catalog
+from .crumbs import Crumbs
+from .finder import Finder
+from .kernel_lines import KernelLines
+from .lifeline import die_with
+from .mounts import Mounts
+from .outbox import Outbox
+from .rules import load
+from .scanner import Scanner
+from .serving import Server
+from .sieve import Sieve
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, BinaryIO, Callable  # noqa: F401 - used in type comments
+
+    from .entry import Entry  # noqa: F401 - used in type comments
+
+READ_BYTES = 256 * 1024
+"""Of one file in its turn."""
+TURN_S = 0.05
+"""Files are read for so long before somebody else has a turn."""
+BACKLOG_TURN_S = 0.02
+BEAT_S = 0.5
+LIST_S = 2.0
+"""The list of files is sent at most this often; when only counts have changed, every `COUNTS_S`."""
+COUNTS_S = 5.0
+PATIENCE_S = 3.0
+"""The backlog waits so long for the first list of processes, which says who writes what."""
+BEHIND_BYTES = 16 << 20
+MAX_MESSAGE = 16 << 20
+_ACTIVE_S = 10.0
+
+
+def run(config, stdin, stdout):
+    # type: (dict[str, Any], BinaryIO, BinaryIO) -> int
+    """Read logs until `stdin` ends; the exit status."""
+    die_with(config["parent"])
+    worker = Worker(config, Requests(stdin, MAX_MESSAGE), Outbox(stdout.fileno()))
+    try:
+        worker.serve()
+    except OSError:
+        return 1  # nobody listens any more
+    return 0
+
+
+class Worker(object):
+    """Everything that the log reader knows."""
+
+    def __init__(self, config, requests, outbox):
+        # type: (dict[str, Any], Requests, Outbox) -> None
+        self._requests = requests
+        self._outbox = outbox
+        self._poll_s = float(config.get("poll_s", 0.25))
+        self._crumbs = Crumbs(*config["crumbs"])
+        self._next_id = int(config.get("next_id", 1))
+        self._ruleset, self._bad_rules = load(config.get("rules"), config.get("suspended", {}))
+        self._ruleset.entered = self._enter_rule
+        self._sieve = Sieve(self._ruleset)
+        mounts = Mounts(str(config.get("proc", "/proc")))
+        self._catalog = Catalog(mounts, self._scanner_of, time.monotonic, self._enter_file)
+        self._catalog.blocked = dict(config.get("blocked", {}))
+        self._catalog.places = dict(config.get("places", {}))
+        self._finder = Finder(config, self._catalog, self._crumbs)
+        self._kernel = KernelLines(
+            self._ruleset, self._number, config.get("began", 0.0), config.get("records", 0)
+        )
+        self._server = Server(self._catalog, self._kernel, outbox)
+        self._introduced = time.monotonic() + PATIENCE_S
+        self._poll_due = self._beat_due = self._list_due = 0.0
+        self._turn = []  # type: list[Entry]
+        """Files that have not had their turn in this round."""
+        self._listed = []  # type: list[dict[str, Any]]
+        self._listed_at = 0.0
+        self._noticed = []  # type: list[dict[str, Any]]
+        self._troubles = set()  # type: set[str]
+        self._told_places = {}  # type: dict[str, list[int]]
+
+    def serve(self):
+        # type: () -> None
+        """Go on until the agent closes our stdin, or is gone."""
+        busy = True
+        while not self._requests.ended:
+            self._wait(0.0 if busy else self._poll_due - time.monotonic())
+            self._answer()
+            self._server.step(self._finder.settled and time.monotonic() >= self._introduced)
+            busy = False
+            if not self._outbox.full:
+                busy = self._follow()
+                if not busy:
+                    busy = self._finder.step() or self._backlog_step()
+            self._report()
+            self._outbox.flush()
+
+    def _wait(self, seconds):
+        # type: (float) -> None
+        reading = [self._requests.fileno()] + self._server.descriptors()
+        writing = [self._outbox] if self._outbox.waiting else []
+        select.select(reading, writing, [], max(0.0, min(seconds, self._poll_s)))
+
+    # ----------------------------------------------------------------- requests
+
+    def _answer(self):
+        # type: () -> None
+        for request in self._requests.read():
+            if isinstance(request, ValueError):
+                continue
+            wish = request.get("do")
+            if wish == "processes":
+                self._introduced = 0.0
+                ranks = {int(local): rank for local, rank in request["local_ranks"].items()}
+                self._catalog.written(request["writers"], ranks)
+                self._finder.jobs(request["jobs"])
+            elif wish == "kernel":
+                self._tell(self._kernel.take(request["records"], time.time()))
+            elif wish == "source":
+                self._kernel.source = request["source"]
+            elif wish == "blocked":
+                self._catalog.blocked = request["files"]
+            elif wish == "leave":
+                self._catalog.leave(request.get("files") or [])
+                self._list_due = 0.0
+                if request["id"] is not None:
+                    self._outbox.put("A", {"kind": "reply", "id": request["id"], "t": round(time.time(), 3)})
+            else:
+                self._server.answer(request)
+
+    # ----------------------------------------------------------------- what is new
+
+    def _follow(self):
+        # type: () -> bool
+        """Give files their turn; whether some still wait for theirs, or for another one."""
+        now = time.monotonic()
+        if not self._turn:
+            if now < self._poll_due:
+                return False
+            self._poll_due = now + self._poll_s
+            self._turn = [entry for entry in self._catalog.entries.values() if entry.follower is not None]
+            self._end_of_round(now)
+        until = now + TURN_S
+        again = []  # type: list[Entry]
+        while self._turn and time.monotonic() < until and not self._outbox.full:
+            entry = self._turn.pop(0)
+            if self._read(entry):
+                again.append(entry)
+        self._turn += again
+        return bool(self._turn)
+
+    def _read(self, entry):
+        # type: (Entry) -> bool
+        """One file's turn; whether it gave as much as it may, and has probably more."""
+        follower = entry.follower
+        if follower is None:
+            return False
+        self._enter_file(entry.path)
+        try:
+            piece = follower.read(READ_BYTES)
+        except OSError as error:
+            self._catalog.failed(entry, error)
+            return False
+        if follower.finished:
+            self._catalog.note_finished(follower)
+        if piece is None:
+            return False
+        now, arrived = time.monotonic(), time.time()
+        if piece.seam is not None:
+            entry.old_until = 0
+            self._server.seam(entry, piece.seam)
+        self._scan(entry, piece.data, piece.offset, arrived, piece.seam is not None)
+        entry.lines += piece.data.count(b"\n")
+        entry.grown_at, entry.active_at = arrived, now
+        if not entry.arrivals or arrived - entry.arrivals[-1][0] >= 1.0:
+            entry.arrivals.append((arrived, piece.offset))
+        for tail in entry.tails:
+            tail.feed(piece.data, piece.offset, arrived, now)
+        return len(piece.data) >= READ_BYTES
+
+    def _scan(self, entry, data, offset, arrived, seam):
+        # type: (Entry, bytes, int, float, bool) -> None
+        backlog = entry.backlog
+        if backlog is not None and backlog.left <= SMALL_BACKLOG:
+            while entry.backlog is not None:
+                self._scan_backlog(entry)
+        scanner = entry.scanner
+        if entry.backlog is not None and scanner is not None and entry.ahead is None:
+            entry.ahead = scanner = self._scanner_of(
+                entry
+            )  # what is old is scanned by the other one meanwhile
+        elif entry.ahead is not None:
+            scanner = entry.ahead
+        if scanner is None:
+            return
+        self._enter_file(entry.path)
+        if seam:
+            scanner.seam()
+            entry.arrivals.clear()
+        self._safely(entry, scanner.feed, data, offset, arrived, offset < entry.old_until)
+
+    def _end_of_round(self, now):
+        # type: (float) -> None
+        """What has waited long enough for more."""
+        self._tell(self._kernel.quiet(time.time()))
+        for entry in self._catalog.entries.values():
+            if now - entry.active_at < _ACTIVE_S or now >= entry.quiet_due:
+                entry.quiet_due = now + _ACTIVE_S / 4
+                for scanner in (entry.scanner, entry.ahead):
+                    if scanner is not None:
+                        self._safely(entry, scanner.quiet, time.time())
+            for tail in entry.tails:
+                tail.quiet(now, time.time())
+
+    # ----------------------------------------------------------------- what was there before
+
+    def _backlog_step(self):
+        # type: () -> bool
+        """Scan a little of each file's past, in turn; whether there is more."""
+        if time.monotonic() < self._introduced:
+            return False
+        until = time.monotonic() + BACKLOG_TURN_S
+        entries = [entry for entry in self._catalog.entries.values() if entry.backlog is not None]
+        for entry in sorted(entries, key=_progress):
+            self._scan_backlog(entry)
+            if time.monotonic() >= until:
+                break
+        return bool(entries)
+
+    def _scan_backlog(self, entry):
+        # type: (Entry) -> None
+        backlog, scanner = entry.backlog, entry.scanner
+        if backlog is None or scanner is None:
+            return
+        self._enter_file(entry.path)
+        try:
+            self._safely(entry, backlog.step, scanner, time.time())
+        except OSError as error:
+            self._trouble("the older part of {} cannot be read".format(entry.path), str(error))
+            backlog.give_up()
+        if not backlog.left:
+            backlog.close()
+            entry.backlog = None
+            self._tell_place(entry)
+            entry.active_at = time.monotonic()
+            if entry.ahead is not None:
+                self._safely(entry, scanner.end)
+                entry.scanner, entry.ahead = entry.ahead, None
+
+    # ----------------------------------------------------------------- telling
+
+    def _safely(self, entry, scan, *arguments):
+        # type: (Entry, Callable[..., list[dict[str, Any]]], Any) -> None
+        """Tell what a scan finds; a fault in it is told once and ends nothing."""
+        try:
+            found = scan(*arguments)
+        except OSError:
+            raise
+        except Exception as error:
+            self._trouble("scanning {} failed".format(entry.path), repr(error))
+            return
+        self._tell(found)
+        if found:
+            self._tell_place(entry)
+
+    def _tell(self, findings):
+        # type: (list[dict[str, Any]]) -> None
+        t = round(time.time(), 3)
+        for finding in findings:
+            self._outbox.put("F", dict(finding, kind="finding", t=t))
+
+    def _tell_place(self, entry):
+        # type: (Entry) -> None
+        """Behind findings goes how far we are: a reader after us tells none of them again."""
+        place = entry.place()
+        if place and self._told_places.get(entry.path) != place:
+            self._told_places[entry.path] = place
+            self._outbox.put("P", {entry.path: place})
+
+    def _trouble(self, title, detail):
+        # type: (str, str) -> None
+        if title in self._troubles:
+            return
+        self._troubles.add(title)
+        self._outbox.put("E", {
+            "kind": "event", "t": round(time.time(), 3), "event": "agent", "severity": "warning",
+            "source": "agent", "title": "logs: " + title, "detail": detail[:500],
+        })  # fmt: skip
+
+    def _report(self):
+        # type: () -> None
+        """A beat, how far we are, what the person should know, and the list of files: each when it is due."""
+        now = time.monotonic()
+        if now >= self._beat_due and not self._outbox.full:
+            self._beat_due = now + BEAT_S
+            for entry in self._catalog.entries.values():
+                self._tell_place(entry)
+            self._outbox.put("B", {"next_id": self._next_id})
+            notices = self._notices()
+            if notices != self._noticed:
+                self._noticed = notices
+                self._outbox.put("N", notices)
+            self._catalog.retry()
+        if now >= self._list_due:
+            self._list_due = now + LIST_S
+            self._list(now)
+
+    def _list(self, now):
+        # type: (float) -> None
+        rows = [entry.row() for entry in self._catalog.entries.values()]
+        kernel = self._kernel.row()
+        rows += [kernel] if kernel is not None else []
+        if rows == self._listed:
+            return
+        only_counts = [_lasting(row) for row in rows] == [_lasting(row) for row in self._listed]
+        if only_counts and now - self._listed_at < COUNTS_S:
+            return
+        self._listed, self._listed_at = rows, now
+        frame = {"kind": "logs", "t": round(time.time(), 3), "files": rows}
+        if self._catalog.left_out:
+            frame["truncated"] = len(self._catalog.left_out)
+        self._outbox.put("G", frame)
+
+    def _notices(self):
+        # type: () -> list[dict[str, Any]]
+        slow = self._ruleset.suspended.items()
+        found = self._bad_rules + [
+            told.slow(rule, why) for rule, why in sorted(slow) if why != told.ENDLESS_RULE
+        ]
+        late = [(e.follower.behind, e.path) for e in self._catalog.entries.values() if e.follower is not None]
+        if late and max(late)[0] > BEHIND_BYTES:
+            found.append(told.behind(max(late)[1], BEHIND_BYTES))
+        return found
+
+    # ----------------------------------------------------------------- small things
+
+    def _number(self):
+        # type: () -> int
+        number = self._next_id
+        self._next_id += 1
+        return number
+
+    def _scanner_of(self, entry):
+        # type: (Entry) -> Scanner
+        return Scanner(self._ruleset, entry.path, self._number, entry.speaker, self._sieve)
+
+    def _enter_file(self, path):
+        # type: (str) -> None
+        self._crumbs.drop("file", path)
+
+    def _enter_rule(self, rule):
+        # type: (str) -> None
+        self._crumbs.drop("rule", rule)
+
+
+def _progress(entry):
+    # type: (Entry) -> float
+    return 0.0 if entry.backlog is None else entry.backlog.pct()
+
+
+_COUNTS = frozenset(("size", "lines", "grown_at", "backlog_pct"))
+
+
+def _lasting(row):
+    # type: (dict[str, Any]) -> list[tuple[str, Any]]
+    """What of a row does not change with every line."""
+    return sorted((key, value) for key, value in row.items() if key not in _COUNTS)

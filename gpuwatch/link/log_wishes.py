@@ -1,0 +1,49 @@
+"""What the agents are told about logs: where they are, and what to look for in them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import zlib
+from pathlib import Path
+from typing import Any
+
+from gpuwatch.hosts.plan import Plan
+
+
+class LogWishes:
+    """The part of an agent's config that is about logs; the same for every node, and made once.
+
+    It is made in the first link's thread, so that no screen waits for the rule packs to be read.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._lock = threading.Lock()
+        self._config: dict[str, Any] | None = None
+
+    def config(self) -> dict[str, Any]:
+        """`logs` and `log_options` (globs) and `rules` (base64 of zlib of the compiled rules as JSON).
+
+        Raises:
+            RulesError: a pack cannot be used.
+        """
+        with self._lock:
+            if self._config is None:
+                self._config = {
+                    "logs": self._plan.logs,
+                    "log_options": self._plan.log_options,
+                    "rules": packed_rules(self._plan.rules),
+                }
+            return self._config
+
+
+def packed_rules(extra: tuple[str, ...]) -> str:
+    """The built-in packs and these as they travel."""
+    from gpuwatch.rules.compile import compiled  # noqa: PLC0415 - beside yaml, only who dials an agent pays for it
+    from gpuwatch.rules.load import load_packs  # noqa: PLC0415
+
+    packs = load_packs([Path(each) for each in extra])
+    text = json.dumps(compiled(packs.rules), separators=(",", ":"))
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode("ascii")

@@ -1,0 +1,1 @@
+"""Whole jobs that fail, told as the text of their logs: the incident must name the right rank and class."""
