@@ -198,7 +198,7 @@ class Writer:
         """How often all files were read so far: a file is not rotated twice before anybody has looked."""
         self._not_before = 2
         self.written = 0
-        self._random = random.Random(seed)  # noqa: S311 - a test
+        self._random = random.Random(seed)
         self._way = ("rename", "copytruncate", "none")[seed % 3]
         self._file = path.open("ab", buffering=0)
 

@@ -237,14 +237,9 @@ class LogPane(Lines, can_focus=True):
         words = " scrolled back "
         if isinstance(feed, Buffer) and feed.size and (line := view.line()) is not None:
             words += f"{min(100, 100 * line.end // feed.size)}% "
-        behind = (
-            feed.end - 1 - view.sheet.rows[-1 if not view.spots else view.spots[-1].row].last
-            if view.sheet.rows
-            else 0
-        )
-        newer = behind + (max(0, feed.waiting))
-        if newer > 0:
-            words += f"{newer:,} below "
+        if feed.live and view.spots:
+            newer = feed.end - 1 - view.sheet.rows[view.spots[-1].row].last
+            words += f"{newer:,} below " if newer > 0 else ""
         return [Segment(words, look.severity["warning"])]
 
     # ---- gestures
