@@ -45,8 +45,10 @@ class Told:
 
     alerts: Mapping[str, Alert] = field(default_factory=dict)
     incidents: Sequence[Incident] = ()
+    firing: int = 0
+    """Alerts that fire; silenced and acknowledged ones do not count."""
     criticals: int = 0
-    """Alerts that fire, errors among them; silenced and acknowledged ones do not count."""
+    """Kinds of alerts that fire, errors among them: a cascade over 512 ranks is a handful."""
     warnings: int = 0
 
     @property
@@ -67,9 +69,10 @@ class Told:
 def told_by(book: Book) -> Told:
     """What the book says now."""
     alerts = dict(book.alerts)
-    firing = [each.severity for each in alerts.values() if standing(each) == "firing"]
-    bad = sum(severity in ("critical", "error") for severity in firing)
-    return Told(alerts, tuple(book.incidents), bad, firing.count("warning"))
+    firing = [each for each in alerts.values() if standing(each) == "firing"]
+    bad = {each.code for each in firing if each.severity in ("critical", "error")}
+    warnings = {each.code for each in firing if each.severity == "warning"} - bad
+    return Told(alerts, tuple(book.incidents), len(firing), len(bad), len(warnings))
 
 
 def standing(alert: Alert) -> Standing:

@@ -149,9 +149,8 @@ class AlertList(ThingsPage):
 
     def _tally(self) -> str:
         told = self.scene.told
-        firing = told.criticals + told.warnings
         only = "only what fires, ! shows all  " if self.only_firing else ""
-        return f"{only}{firing} firing of {len(told.alerts)}"
+        return f"{only}{told.firing} firing of {len(told.alerts)}"
 
     def _columns(self, width: int) -> Row:
         wide = width >= ROOMY

@@ -33,7 +33,8 @@ def proofs(incident: Incident) -> list[tuple[Alert, Proof, int]]:
     """What the incident rests on: alert, proof, and how many more of the kind there are."""
     cause, found, seen = incident.cause, [], set()
     if cause is not None:
-        found = [(cause, proof, 0) for proof in cause.proof]
+        by_text = {proof.text: proof for proof in reversed(cause.proof)}  # a line and its event say the same
+        found = [(cause, proof, 0) for proof in cause.proof if by_text[proof.text] is proof]
         seen.add(cause.code)
     for alert in incident.alerts:
         if alert.code not in seen and alert.proof:

@@ -75,7 +75,7 @@ def worst(totals: Totals, look: Look, width: int) -> list[Segment]:
 
 
 def alert_counts(told: Told, look: Look) -> list[Segment]:
-    """How many alerts fire; nothing where none does."""
+    """How many kinds of alerts fire; nothing where none does."""
     counts: tuple[tuple[int, Severity], ...] = ((told.criticals, "critical"), (told.warnings, "warning"))
     out = [Segment(f"{look.glyph(sign)} {number} ", look.severity[sign]) for number, sign in counts if number]
     return [Segment("alerts ", look.dim), *out, Segment(" ")] if out else []
