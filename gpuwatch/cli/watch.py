@@ -33,10 +33,12 @@ if TYPE_CHECKING:
     "--ascii", "ascii_only", is_flag=True, default=None, help="Plain ASCII instead of symbols and braille."
 )
 @click.option("--no-color", is_flag=True, help="No colours (as NO_COLOR=1).")
+@click.option("--bell", is_flag=True, help="Ring the terminal's bell once for every new incident.")
 @click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal.")
 def watch(
-    source: Source, hz: float, theme: str | None, ascii_only: bool | None, no_color: bool, no_mouse: bool
-) -> int:
+    source: Source, hz: float, theme: str | None, ascii_only: bool | None, no_color: bool, no_mouse: bool,
+    bell: bool,
+) -> int:  # fmt: skip
     """Open the screen: every GPU as a heat map, every node as a line; `?` there tells the keys.
 
     Without a terminal it prints the report of `gpuwatch once` and exits.
@@ -49,7 +51,7 @@ def watch(
 
     session = source.session()
     try:
-        app = GpuwatchApp(session, hz=hz, ascii_only=ascii_only, no_color=no_color)
+        app = GpuwatchApp(session, hz=hz, ascii_only=ascii_only, no_color=no_color, bell=bell)
         choose_theme(app, theme)
         return run(app, session, mouse=not no_mouse)
     finally:

@@ -109,11 +109,20 @@ class AlertBook:
 
     def acknowledge(self, id: str) -> None:  # noqa: A002 - the word that alerts and incidents use
         """An alert, or all alerts of an incident, by its id: somebody is at it. Unknown ids do nothing."""
-        wanted = [id] if id in self.alerts else []
-        wanted += [alert.id for incident in self.incidents if incident.id == id for alert in incident.alerts]
-        for each in wanted:
+        for each in self._meant(id):
             self._acknowledged[each] = self.alerts[each].count
         self._mark_now()
+
+    def unacknowledge(self, id: str) -> None:  # noqa: A002 - the word that alerts and incidents use
+        """Take it back: an alert, or all alerts of an incident, want to be looked at again."""
+        for each in self._meant(id):
+            self._acknowledged.pop(each, None)
+        self._mark_now()
+
+    def _meant(self, id: str) -> list[str]:  # noqa: A002 - the word that alerts and incidents use
+        """The alerts that an alert's or an incident's id stands for."""
+        wanted = [id] if id in self.alerts else []
+        return wanted + [a.id for incident in self.incidents if incident.id == id for a in incident.alerts]
 
     def silence(
         self,

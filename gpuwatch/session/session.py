@@ -62,6 +62,10 @@ class Session:
         """Somebody is at this alert, or at all alerts of this incident."""
         self.book.acknowledge(id)
 
+    def unacknowledge(self, id: str) -> None:  # noqa: A002 - the word that alerts and incidents use
+        """Nobody is, after all."""
+        self.book.unacknowledge(id)
+
     def silence(
         self,
         code: str,

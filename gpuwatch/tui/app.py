@@ -13,17 +13,21 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
 
+from gpuwatch.diagnose.alert import Alert
+from gpuwatch.diagnose.incident import Incident
 from gpuwatch.tui import keys
 from gpuwatch.tui.driver import TerminalDriver
+from gpuwatch.tui.incident_ways import Spot, ranks_of, spot_after, spot_of
 from gpuwatch.tui.jump import JumpProvider
 from gpuwatch.tui.log_desk import LogDesk, Wanted
-from gpuwatch.tui.look import Colours, Look, make_look, wants_ascii
+from gpuwatch.tui.look import Colours, Look, clean, make_look, wants_ascii
 from gpuwatch.tui.overview import Overview, Totals
 from gpuwatch.tui.pace import FASTEST_HZ, Pace
 from gpuwatch.tui.scene import Scene, Watched
 from gpuwatch.tui.screens.fleet import FleetScreen
 from gpuwatch.tui.screens.gpu import GpuScreen
 from gpuwatch.tui.screens.help import HelpScreen
+from gpuwatch.tui.screens.incidents import IncidentsScreen
 from gpuwatch.tui.screens.live import LiveScreen
 from gpuwatch.tui.screens.logs import LogsScreen
 from gpuwatch.tui.screens.node import NodeScreen
@@ -50,6 +54,7 @@ class GpuwatchApp(App[None]):
         hz: float = FASTEST_HZ,
         ascii_only: bool | None = None,
         no_color: bool = False,
+        bell: bool = False,
     ) -> None:
         super().__init__(driver_class=TerminalDriver)
         self.scene = Scene(session, clock, wall)
@@ -64,6 +69,11 @@ class GpuwatchApp(App[None]):
         """Whether the links were started, which is after the first paint."""
         self._timer: Timer | None = None
         self._last_node: str | None = None
+        self._bell = bell
+        self._announced: set[str] = set()
+        """Incidents that were told in a toast."""
+        self._turn: tuple[str, int | None] = "", None
+        """Incident and rank whose line was opened last."""
         for own in THEMES:
             self.register_theme(own)
         self.theme = THEMES[0].name
@@ -120,8 +130,11 @@ class GpuwatchApp(App[None]):
 
     def pump(self) -> None:
         """One frame: take in what arrived, then let the visible widgets repaint what moved."""
+        if not self.screen_stack:  # closing
+            return
         self.scene.session.poll()
         self._look_at_fleet()
+        self._announce()
         if isinstance(self.screen, LiveScreen):
             self.screen.pull()
         if self.pace.frame(time.monotonic(), time.thread_time()):
@@ -131,6 +144,20 @@ class GpuwatchApp(App[None]):
         self.scene.tick()
         if self.overview.refresh(self.scene.fleet, self.scene.now):
             self.totals = self.overview.totals()
+
+    def _announce(self) -> None:
+        """Tell a new incident once, wherever the person is looking."""
+        for incident in self.scene.told.incidents:
+            if incident.id in self._announced:
+                continue
+            self._announced.add(incident.id)
+            if incident.over or incident.acknowledged:
+                continue
+            if self._bell:
+                self.bell()
+            if not isinstance(self.screen, IncidentsScreen):
+                told, title = f"{clean(incident.sentence)}  (4 shows it)", f"incident {incident.number}"
+                self.notify(told, title=title, severity="error", timeout=10, markup=False)
 
     def _retime(self) -> None:
         if self._timer is not None:
@@ -159,6 +186,40 @@ class GpuwatchApp(App[None]):
             self.show_node(name, uuid)
         self.push_screen(GpuScreen(name, uuid))
 
+    def show_incidents(self, ident: str | None = None) -> None:
+        """Open the incidents, with the cursor on one."""
+        self.action_fleet()
+        self.push_screen(IncidentsScreen(ident))
+
+    def show_alert(self, alert: Alert, incident: Incident | None = None) -> None:
+        """The very line that an alert rests on; where it rests on values, the GPU or the node."""
+        if spot := spot_of(alert):
+            self._turn = incident.id if incident else "", alert.rank
+            self._show_spot(spot)
+        elif node := self.scene.fleet.nodes.get(alert.node or ""):
+            gpu = next((gpu for gpu in node.gpu_list() if gpu.info.index == alert.gpu), None)
+            self.push_screen(NodeScreen(node.name) if gpu is None else GpuScreen(node.name, gpu.info.uuid))
+        else:
+            self.notify("this alert names neither a line nor a node", timeout=3)
+
+    def show_rank_of(self, incident: Incident) -> None:
+        """The line of the next rank of an incident: first of the one that failed first."""
+        shown, rank = self._turn
+        if spot := spot_after(incident, rank if shown == incident.id else None):
+            self._turn = incident.id, spot.rank
+            self._show_spot(spot)
+        else:
+            self.notify("no log line of this incident tells its rank", timeout=3)
+
+    def show_ranks_of(self, incident: Incident, alert: Alert | None) -> None:
+        """The logs of all ranks of an incident around the second of an alert."""
+        at = incident.first if alert is None else alert.first
+        self.show_logs(ranks=ranks_of(incident), at=at, merged=True)
+
+    def _show_spot(self, spot: Spot) -> None:
+        ranks = () if spot.rank is None else (spot.rank,)
+        self.show_logs(spot.node, spot.file, offset=spot.offset, at=spot.at, ranks=ranks)
+
     def action_fleet(self) -> None:
         """The fleet screen."""
         while len(self.screen_stack) > 1:
@@ -172,6 +233,11 @@ class GpuwatchApp(App[None]):
         name = name or self._last_node or next(iter(self.scene.fleet.nodes), None)
         if name is not None:
             self.show_node(name)
+
+    def action_incidents(self) -> None:
+        """The incidents and alerts."""
+        if not isinstance(self.screen, IncidentsScreen):
+            self.show_incidents()
 
     def show_logs(
         self,

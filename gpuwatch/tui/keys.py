@@ -16,6 +16,13 @@ EVERYWHERE = [
     ),
     Binding("3", "logs", "Logs", id="app.logs", show=False, tooltip="the logs of the ranks"),
     Binding(
+        "4",
+        "incidents",
+        "Incidents",
+        id="app.incidents",
+        tooltip="incidents and alerts: what failed first, why, and what to do",
+    ),
+    Binding(
         "slash",
         "filter",
         "Find",
@@ -339,6 +346,37 @@ LOGS = [
     ),
 ]
 
+INCIDENTS = [
+    Binding(
+        "a",
+        "acknowledge",
+        "Ack",
+        id="incident.acknowledge",
+        tooltip="you look after this incident or alert; again: take it back",
+    ),
+    Binding(
+        "x",
+        "silence",
+        "Silence",
+        id="incident.silence",
+        tooltip="tell no more of the alert under the cursor at its place; again: take it back",
+    ),
+    Binding(
+        "r",
+        "next_rank",
+        "Next rank",
+        id="incident.rank",
+        tooltip="the log line of the next rank of the same incident",
+    ),
+    Binding(
+        "m",
+        "another(1)",
+        "All ranks",
+        id="incident.ranks",
+        tooltip="the logs of all ranks of the incident around that second",
+    ),
+]
+
 SECTIONS: list[tuple[str, list[Binding]]] = [
     ("On every screen", EVERYWHERE),
     ("Moving", [*MOVES, *PANES]),
@@ -346,6 +384,7 @@ SECTIONS: list[tuple[str, list[Binding]]] = [
     ("Node", NODE),
     ("GPU", GPU),
     ("Logs", LOGS),
+    ("Incidents", INCIDENTS),
 ]
 """For people: in this order on the help screen and in docs/keys.md."""
 

@@ -177,8 +177,8 @@ class LogDesk:
         return view
 
     def everyone(self, view: View) -> list[int]:
-        """The ranks whose files a view holds: who of them is missing is worth a word."""
-        return known_ranks(buffer.source for buffer in view.buffers)
+        """The ranks whose lines a view holds: who of them is missing is worth a word."""
+        return known_ranks(buffer.source for buffer in view.buffers if buffer.lines)
 
     def all_views(self) -> list[View]:
         """Every view that is open."""
@@ -287,7 +287,7 @@ class LogDesk:
             source = view.buffers[0].source
             if not view.buffers[0].covers(self.time) and self._sent_to.get(source) != self.time:
                 self._sent_to[source] = self.time
-                view.go(at=self.time, mark=False)
+                view.go(at=self.time, mark=False, lead=False)
 
     def follow_all(self) -> None:
         """Every pane at its end."""
@@ -303,7 +303,7 @@ class LogDesk:
         self.time = at
         self._sent_to.clear()
         for view in self.all_views():
-            view.go(at=at, mark=False)
+            view.go(at=at, mark=False, lead=False)
 
     # ---- filter, search, bookmarks
 

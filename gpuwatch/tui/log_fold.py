@@ -17,6 +17,8 @@ _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+(?:[.,:]\d+)*")
 _TRACE = "Traceback (most recent call last)"
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _FRAME = re.compile(r"frame #\d+:")
+TOGETHER_S = 1.0
+"""What ranks say of the same step stands so close together; failures trickle in for minutes."""
 _OFTEN = 24
 """Lines that mean the same differ by a few digits in length, not by more."""
 
@@ -44,6 +46,8 @@ class Fold:
     kind: Kind = "line"
     count: int = 1
     """Lines in it; filtered ones between them do not count."""
+    at: float = 0.0
+    """When the first line was written."""
     ranks: set[int] = field(default_factory=set)
     """Who said it; kept for rows of several lines only."""
     fixed: bool = False
@@ -68,13 +72,13 @@ class Folder:
         self._chained = False
         """of which the announcement was seen."""
 
-    def add(self, number: int, line: LogLine, rank: int | None) -> None:
-        """The next line."""
+    def add(self, number: int, line: LogLine, rank: int | None, at: float) -> None:
+        """The next line, whose it is and when it was written."""
         if self.folding and self.rows and not self.rows[-1].fixed:
             if self._indent >= 0 and self._in_trace(line.text):
                 self._extend(number, rank, told=bool(line.text.strip()) and not _FRAME.search(line.text))
                 return
-            if self._again(line, rank):
+            if self._again(line, rank, at):
                 self._extend(number, rank)
                 self.rows[-1].kind = "same"
                 self._line = line
@@ -83,7 +87,7 @@ class Folder:
         self._indent = line.text.find(_TRACE)
         self._ended = self._chained = False
         kind: Kind = "trace" if self._indent >= 0 and self.folding else "line"
-        self.rows.append(Fold(number, number, number, kind, ranks=set() if rank is None else {rank}))
+        self.rows.append(Fold(number, number, number, kind, at=at, ranks=set() if rank is None else {rank}))
 
     def _extend(self, number: int, rank: int | None, *, told: bool = True) -> None:
         row = self.rows[-1]
@@ -93,7 +97,7 @@ class Folder:
         if rank is not None:
             row.ranks.add(rank)
 
-    def _again(self, line: LogLine, rank: int | None) -> bool:
+    def _again(self, line: LogLine, rank: int | None, at: float) -> bool:
         """Whether a line says what the row says: again, or as another rank."""
         before, row = self._line, self.rows[-1]
         if before is None or row.kind == "trace":
@@ -103,6 +107,8 @@ class Folder:
         if before.level != line.level or abs(len(before.text) - len(line.text)) > _OFTEN:
             return False
         another = rank is not None and bool(row.ranks) and rank not in row.ranks
+        if another and at > row.at + TOGETHER_S and line.level in (None, "info"):
+            return False
         if self._normal is None or self._loose != another:
             self._normal, self._loose = normal(before, loose=another), another
         return normal(line, loose=another) == self._normal

@@ -10,6 +10,9 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+ABOVE = 10
+"""Lines that are shown above the one that it is about."""
+
 
 def pager_command(environ: Mapping[str, str]) -> list[str]:
     """`$PAGER` as words, else less, else more; empty: there is none."""
@@ -23,7 +26,7 @@ def pager_command(environ: Mapping[str, str]) -> list[str]:
 
 
 def page(lines: Iterable[str], line: int, command: Sequence[str]) -> int:
-    """Show lines in the pager, the given one (from 1) on top; returns when it was left.
+    """Show lines in the pager, the given one (from 1) near the top; returns when it was left.
 
     Returns:
         The pager's exit status.
@@ -32,7 +35,7 @@ def page(lines: Iterable[str], line: int, command: Sequence[str]) -> int:
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
             file.writelines(f"{text}\n" for text in lines)
-        at = [f"+{line}"] if Path(command[0]).name in ("less", "more", "most") else []
+        at = [f"+{max(1, line - ABOVE)}"] if Path(command[0]).name in ("less", "more", "most") else []
         return subprocess.run([*command, *at, name], check=False).returncode
     finally:
         Path(name).unlink(missing_ok=True)

@@ -157,7 +157,7 @@ class Sheet:
         line = feed.line(number)
         if self._wanted(line):
             rank = feed.source_of(number).rank
-            folder.add(number, line, line.rank if rank is None else rank)
+            folder.add(number, line, line.rank if rank is None else rank, feed.time(number))
 
     def _wanted(self, line: LogLine) -> bool:
         if self.only_rank is not None:

@@ -50,5 +50,6 @@ def clock_text(at: float | None, *, fine: bool = False) -> str:
     """`12:03:11`, or with milliseconds; dashes where no time is known."""
     if at is None:
         return "--:--:--.---" if fine else "--:--:--"
+    at = round(at, 3) if fine else at
     whole = time.strftime("%H:%M:%S", time.localtime(at))
-    return f"{whole}.{int(at % 1 * 1000):03}" if fine else whole
+    return f"{whole}.{round(at % 1 * 1000) % 1000:03}" if fine else whole

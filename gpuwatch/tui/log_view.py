@@ -54,7 +54,7 @@ class View:
         self._at = UNKNOWN
         self._epoch = -1
         self._aimed = False
-        self._marking = True
+        self._marking = self._leading = False
         self.room = (80, 20)
 
     @property
@@ -69,8 +69,9 @@ class View:
 
     # ---- keeping up
 
-    def sync(self) -> None:
-        """Bring rows and cursor up to date with the feed."""
+    def sync(self) -> bool:
+        """Bring rows and cursor up to date with the feed; True: a line that was gone to has been read."""
+        landed = False
         feed = self.feed
         feed.held = not self.following
         if isinstance(feed, Merge):
@@ -81,11 +82,13 @@ class View:
             self._find_again()
         if isinstance(feed, Buffer) and feed.target is not None:
             self.land(feed.target, mark=self._marking)
-            feed.target = None
+            feed.target, landed = None, self._leading
+            self._marking = self._leading = False
         self.cursor = min(max(self.cursor, feed.base), max(feed.base, feed.end - 1))
         if self.following and self.sheet.rows:
             self.cursor = self.sheet.rows[-1].first
         self._remember()
+        return landed
 
     def _find_again(self) -> None:
         """Other lines took the old ones' place: the cursor goes to its own line, or to its second."""
@@ -132,9 +135,18 @@ class View:
             self.marked = self.feed.place(number) if self.feed.base <= number < self.feed.end else None
         self._remember()
 
-    def go(self, *, offset: int | None = None, at: float | None = None, mark: bool = True) -> None:
-        """To a byte of the file, or a time of our clock, which may have to be read first."""
-        self.following, self._marking = False, mark
+    def go(
+        self, *, offset: int | None = None, at: float | None = None, mark: bool = True, lead: bool = True
+    ) -> None:
+        """To a byte of the file, or a time of our clock, which may have to be read first.
+
+        Args:
+            offset: The byte.
+            at: The time, where there is no offset.
+            mark: The line stays highlighted.
+            lead: The other panes go to its second.
+        """
+        self.following, self._marking, self._leading = False, mark, lead
         if isinstance(self.feed, Buffer):
             self.feed.go(offset=offset, at=at)
             return
@@ -157,8 +169,7 @@ class View:
         """To the file's first line, or as far back as merged files are loaded."""
         self.following = False
         if isinstance(self.feed, Buffer) and not self.feed.at_start:
-            self._marking = False
-            self.feed.go(offset=0)
+            self.go(offset=0, mark=False)
         else:
             self.feed.earlier()
             self.cursor = self.feed.base

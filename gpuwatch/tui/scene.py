@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from gpuwatch.diagnose.classes import Packs
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.tui.log_buffer import Asker
 from gpuwatch.tui.log_search import Searcher
+from gpuwatch.tui.told import Book, Told, told_by
 
 
 class Watched(Asker, Searcher, Protocol):
@@ -28,8 +30,38 @@ class Watched(Asker, Searcher, Protocol):
         """Move what arrived into the fleet."""
         ...
 
+    @property
+    def packs(self) -> Packs:
+        """The rules that the logs are read with."""
+        ...
+
+    @property
+    def book(self) -> Book:
+        """The alerts and incidents."""
+        ...
+
     def retry(self, node: str | None = None) -> None:
         """Dial a lost node again now, or all of them."""
+        ...
+
+    def acknowledge(self, ident: str, /) -> None:
+        """Somebody looks after an alert or an incident."""
+        ...
+
+    def unacknowledge(self, ident: str, /) -> None:
+        """Nobody does, after all."""
+        ...
+
+    def silence(
+        self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
+    ) -> str | None:
+        """Tell a code no more, at one place or anywhere; why later sessions will not know it, if so."""
+        ...
+
+    def unsilence(
+        self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
+    ) -> str | None:
+        """Tell it again; why later sessions will not know it, if so."""
         ...
 
 
@@ -63,12 +95,22 @@ class Scene:
         self._frozen: Fleet | None = None
         self._frozen_at = 0.0
         self._frozen_wall = 0.0
+        self._told = Told()
+        self._told_version: int | None = None
         self.now = clock()
 
     @property
     def fleet(self) -> Fleet:
         """The fleet to paint."""
         return self._frozen or self.session.fleet
+
+    @property
+    def told(self) -> Told:
+        """The alerts and incidents to paint."""
+        version = self.session.book.version
+        if not self.frozen and version != self._told_version:
+            self._told, self._told_version = told_by(self.session.book), version
+        return self._told
 
     @property
     def plan(self) -> Plan:
@@ -102,6 +144,7 @@ class Scene:
         if self.frozen:
             self._frozen = None
         else:
+            self._told = self.told
             self._frozen_at, self._frozen_wall = self._clock(), self._wall()
             self._frozen = _still(self.session.fleet)
         self.tick()

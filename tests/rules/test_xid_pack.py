@@ -21,7 +21,7 @@ def rules() -> list[Rule]:
 
 def found(rules: list[Rule], line: str) -> list[tuple[str, str]]:
     """Rules that take the line, each with the severity that its fields give."""
-    told = []
+    told: list[tuple[str, str]] = []
     for rule in rules:
         matches = (re.search(pattern, line) for pattern in rule.match)
         match = next((each for each in matches if each is not None), None)

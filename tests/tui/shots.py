@@ -20,7 +20,7 @@ from pathlib import Path
 
 from gpuwatch.hosts.builtin import demo_plan
 from gpuwatch.hosts.plan import Plan
-from tests.tui.still import demo_session, still_app
+from tests.tui.still import demo_session, judged_session, still_app
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class Shot:
     ascii_only: bool = False
     no_color: bool = False
     nodes: int = 16
+    told: bool = False
+    """Whether the alerts are judged, too."""
 
 
 SHOTS = (
@@ -64,6 +66,16 @@ SHOTS = (
     Shot("node-health", 52, keys=("j", "j", "j", "j", "j", "2", "V", "V")),
     Shot("node-events", 52, keys=("j", "j", "j", "j", "j", "2", "V")),
     Shot("gpu", 52, keys=("enter", "enter")),
+    Shot("incidents", 95, keys=("4",), told=True),
+    Shot("incidents-small", 95, (80, 24), keys=("4",), told=True),
+    Shot("incidents-large", 95, (200, 60), keys=("4",), told=True),
+    Shot("incidents-ascii", 95, (80, 24), keys=("4",), ascii_only=True, told=True),
+    Shot("incidents-no-color", 95, keys=("4",), no_color=True, told=True),
+    Shot("incidents-light", 95, keys=("4",), theme="gpuwatch-light", told=True),
+    Shot("incidents-none", 14, keys=("4",)),
+    Shot("incidents-none-small", 14, (80, 24), keys=("4",)),
+    Shot("fleet-told", 95, told=True),
+    Shot("fleet-told-small", 95, (80, 24), told=True),
     Shot("nodes-64", 52, (160, 50), nodes=64),
     Shot("nodes-1024", 20, (200, 60), nodes=1024),
 )
@@ -80,7 +92,8 @@ def plan_for(nodes: int) -> Plan:
 
 async def svg_of(shot: Shot) -> str:
     """Run the app, press the keys, take the picture."""
-    session = demo_session(shot.second, plan_for(shot.nodes))
+    make = judged_session if shot.told else demo_session
+    session = make(shot.second, plan_for(shot.nodes))
     app = still_app(
         session, shot.second, ascii_only=shot.ascii_only, theme=shot.theme, no_color=shot.no_color
     )

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from types import SimpleNamespace
+from typing import Any, Literal
 
+from gpuwatch.diagnose.book import AlertBook
+from gpuwatch.diagnose.classes import Packs
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.log_stream import LogStream
 from gpuwatch.hosts.builtin import demo_plan
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.demo.links import EPOCH, arrivals
 from gpuwatch.link.inbox import Arrival
+from gpuwatch.rules.load import load_packs
 from gpuwatch.tui.app import GpuwatchApp
+from gpuwatch.tui.told import Book
+from tests.tui.told import StillBook
 
 NOW = 10_000.0
 
@@ -19,8 +25,10 @@ NOW = 10_000.0
 class StillSession:
     """What the app needs of a session; nothing arrives unless a test puts it into `waiting`."""
 
-    def __init__(self, plan: Plan, delivered: Sequence[Arrival] = ()) -> None:
+    def __init__(self, plan: Plan, delivered: Sequence[Arrival] = (), book: Book | None = None) -> None:
         self.plan = plan
+        self.packs: Packs = SimpleNamespace(by_id=dict.fromkeys(map(str, range(170))))
+        self.book: Any = StillBook() if book is None else book
         self.fleet = Fleet(plan)
         self.started = 0
         self.waiting: list[Arrival] = []
@@ -36,6 +44,26 @@ class StillSession:
     def retry(self, node: str | None = None) -> None:
         """Keep which node it was."""
         self.retried.append(node)
+
+    def acknowledge(self, ident: str) -> None:
+        """The book does."""
+        self.book.acknowledge(ident, on=True)
+
+    def unacknowledge(self, ident: str) -> None:
+        """The book does."""
+        self.book.acknowledge(ident, on=False)
+
+    def silence(
+        self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
+    ) -> None:
+        """The book does."""
+        self.book.silence(code, node, gpu, rank, on=True)
+
+    def unsilence(
+        self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
+    ) -> None:
+        """The book does."""
+        self.book.silence(code, node, gpu, rank, on=False)
 
     def tail(self, node: str, file: str, lines: int = 200) -> LogStream:  # noqa: ARG002 - nobody answers
         """A tail of a node that does not answer."""
@@ -75,10 +103,19 @@ class StillSession:
         return bool(waiting)
 
 
-def demo_session(second: float, plan: Plan | None = None) -> StillSession:
+def demo_session(second: float, plan: Plan | None = None, book: Book | None = None) -> StillSession:
     """The demo cluster at a second of its scenario, which is `NOW`."""
     plan = plan or demo_plan()
-    return StillSession(plan, arrivals(plan, second, NOW))
+    return StillSession(plan, arrivals(plan, second, NOW), book)
+
+
+def judged_session(second: float, plan: Plan | None = None) -> StillSession:
+    """The same, with the alerts and incidents that the real book makes of it."""
+    session = demo_session(second, plan)
+    session.packs = load_packs()
+    session.book = AlertBook(session.packs, session.plan.thresholds)
+    session.book.update(session.fleet, NOW, EPOCH + second)
+    return session
 
 
 def still_app(

@@ -55,7 +55,7 @@ class Desk:
 
     async def type(self, key: str, text: str) -> None:
         await self.pilot.press(key)
-        self.screen.field.value = text
+        self.screen.prompt.field.value = text
         await self.pilot.pause()
         await self.press("enter")
 
@@ -114,9 +114,9 @@ async def test_without_failures_all_ranks_are_shown_as_far_as_there_is_room() ->
 async def test_logs_are_chosen_by_text_and_mistakes_are_told_beside_it() -> None:
     async with log_desk(story()) as desk:
         await desk.type("c", "0-3,77")
-        assert "no log of rank 77; known are 0-7" in str(desk.screen.told.render())
+        assert "no log of rank 77; known are 0-7" in str(desk.screen.prompt.told.render())
         assert desk.screen.prompt.display
-        desk.screen.field.value = "2,gpu-002"
+        desk.screen.prompt.field.value = "2,gpu-002"
         await desk.press("enter")
         assert len(desk.panes) == 6
         assert "kernel log" in desk.text()
@@ -249,9 +249,9 @@ async def test_a_wrong_pattern_is_told_and_a_search_can_be_cancelled() -> None:
     session = story()
     async with log_desk(session) as desk:
         await desk.type("slash", "(open")
-        assert "unterminated" in str(desk.screen.told.render())
+        assert "unterminated" in str(desk.screen.prompt.told.render())
         session.hold = True
-        desk.screen.field.value = "step"
+        desk.screen.prompt.field.value = "step"
         await desk.press("enter")
         assert "0%, esc cancels" in desk.text()
         await desk.press("escape")

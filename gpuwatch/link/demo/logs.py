@@ -136,8 +136,9 @@ class NodeLogs:
                 if log is None:
                     return [self._unknown(number, path, t)]
                 stop = log.count(t)
+                first = stop - request.lines if request.offset is None else log.number(request.offset)
                 self._tails[number] = log, stop
-                return [self._lines(number, log, log.lines(stop - request.lines, stop), t)]
+                return [self._lines(number, log, log.lines(first, stop), t)]
             case wire.ReadLines(id=number, file=path):
                 log = self.files.get(path)
                 return [self._unknown(number, path, t)] if log is None else self._read(log, request, t)

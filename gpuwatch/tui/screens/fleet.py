@@ -147,7 +147,7 @@ class FleetScreen(LiveScreen):
         if self.focused is self.table:
             return view.name if (view := self.table.chosen()) else None
         if self.focused is self.situation and (entry := self.situation.chosen()):
-            return entry.node
+            return entry.node or None
         return chosen[0].name if (chosen := self.heat.chosen()) else None
 
     def copy_text(self) -> str:
@@ -174,7 +174,9 @@ class FleetScreen(LiveScreen):
     @on(Picker.Chosen)
     def _drill(self, event: Picker.Chosen) -> None:
         if event.picker is self.situation:
-            if (entry := self.situation.chosen()) and entry.gpu is not None:
+            if (entry := self.situation.chosen()) and entry.incident:
+                self.cockpit.show_incidents(entry.incident)
+            elif entry is not None and entry.gpu is not None:
                 self.cockpit.show_gpu(entry.node, entry.gpu.info.uuid)
             elif entry is not None:
                 self.cockpit.show_node(entry.node)

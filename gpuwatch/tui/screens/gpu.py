@@ -13,6 +13,7 @@ from textual.widgets import Footer
 from gpuwatch.tui import keys
 from gpuwatch.tui.look import clean, fit
 from gpuwatch.tui.screens.live import LiveScreen
+from gpuwatch.tui.widgets.alert_list import told_rows
 from gpuwatch.tui.widgets.cell_line import ranks_on
 from gpuwatch.tui.widgets.gpu_card import Subject
 from gpuwatch.tui.widgets.gpu_facts import WINDOWS, fact_rows, plot_rows
@@ -84,8 +85,13 @@ class GpuValues(GpuPage):
     DEFAULT_CSS: ClassVar[str] = "GpuValues { width: 2fr; min-width: 40; height: 1fr; }"
 
     def rows_for(self, subject: Subject, width: int) -> list[Row]:
-        """Grouped by how often they are read; then the events of this GPU."""
-        rows = [*fact_rows(subject, width, self.look), heading("Events", width, self.look)]
+        """Grouped by how often they are read; then the alerts and events of this GPU."""
+        rows = fact_rows(subject, width, self.look)
+        alerts = self.scene.told.at(subject.node.name, subject.gpu.info.index)
+        if alerts:
+            rows = [*rows, heading("Alerts", width, self.look, "4 shows all")]
+            rows += [row for alert in alerts for row in told_rows(alert, self.scene.wall(), width, self.look)]
+        rows = [*rows, heading("Events", width, self.look)]
         own = [event for event in reversed(subject.node.events) if event.gpu == subject.gpu.info.uuid]
         for event in own:
             rows += event_row(event, width, self.look)

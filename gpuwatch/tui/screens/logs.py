@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult, SuspendNotSupported
 from textual.binding import BindingType
-from textual.containers import Grid, Horizontal
-from textual.widgets import Footer, Input, Label
+from textual.containers import Grid
+from textual.widgets import Footer, Input
 
 from gpuwatch.tui import keys
 from gpuwatch.tui.log_desk import MODES, MOST_PANES, LogDesk, Wanted
@@ -25,16 +25,10 @@ from gpuwatch.tui.screens.live import LiveScreen
 from gpuwatch.tui.widgets.lines import Picker
 from gpuwatch.tui.widgets.log_bar import LogBar
 from gpuwatch.tui.widgets.log_pane import LogPane
+from gpuwatch.tui.widgets.log_prompt import LogPrompt, Purpose
 from gpuwatch.tui.widgets.log_results import LogResults
 from gpuwatch.tui.widgets.status_line import StatusLine
 
-Purpose: TypeAlias = Literal["choose", "search", "filter", "time"]
-PROMPTS: dict[Purpose, tuple[str, str]] = {
-    "choose": ("logs of", "0-7  3,8-15  gpu-003  failed  slowest  all  rank_3.log"),
-    "search": ("/", "a regular expression, in every log on every node"),
-    "filter": ("only lines with", "a regular expression; ! in front leaves them out; empty shows all"),
-    "time": ("go to", "12:03:11  -30s  +5m  2026-03-01 12:03:11"),
-}
 FRAME_LINES = 4
 """Status (2), the line about the choice, footer."""
 LEAST_WIDTH, LEAST_HEIGHT = 48, 7
@@ -73,11 +67,7 @@ class LogsScreen(LiveScreen):
         self.panes = [LogPane(desk, id=f"log-{n}") for n in range(MOST_PANES)]
         self.results = LogResults(desk)
         self.grid = Grid(*self.panes, id="log-grid")
-        self.prompt = Horizontal(id="log-prompt", classes="prompt")
-        self.field = Input(id="log-text", compact=True)
-        self.sign = Label("", id="log-sign")
-        self.told = Label("", id="log-note")
-        self.purpose: Purpose = "choose"
+        self.prompt = LogPrompt()
         self.zoomed = False
         self._wanted = wanted
         self._last = self.panes[0]
@@ -86,10 +76,7 @@ class LogsScreen(LiveScreen):
         """Status, choice, prompt, panes, results, footer."""
         yield StatusLine(id="status")
         yield self.bar
-        with self.prompt:
-            yield self.sign
-            yield self.field
-            yield self.told
+        yield self.prompt
         yield self.grid
         yield self.results
         yield Footer(compact=True, show_command_palette=False)
@@ -185,19 +172,8 @@ class LogsScreen(LiveScreen):
 
     def ask(self, purpose: Purpose, text: str = "") -> None:
         """Ask for a line, under the choice; the panes stay in sight."""
-        self.pane  # noqa: B018 - remembers which one has the keys
-        self.purpose = purpose
-        sign, placeholder = PROMPTS[purpose]
-        self.sign.update(f" {sign} ")
-        self.field.placeholder = placeholder
-        self.field.value = text
-        self._tell("")
-        self.prompt.display = True
-        self.field.focus()
-
-    def _tell(self, error: str, fine: str = "") -> None:
-        self.told.update(clean(error or fine).replace("[", "\\["))
-        self.told.set_class(bool(error), "-error")
+        self._last = self.pane
+        self.prompt.ask(purpose, text)
 
     def _close_prompt(self) -> None:
         self.prompt.display = False
@@ -208,12 +184,12 @@ class LogsScreen(LiveScreen):
     def _typed(self, event: Input.Changed) -> None:
         if not self.prompt.display:
             return
-        if self.purpose == "filter":
+        if self.prompt.purpose == "filter":
             self._try(lambda: self.desk.set_filter(event.value))
-        elif self.purpose == "choose" and event.value.strip():
+        elif self.prompt.purpose == "choose" and event.value.strip():
             fleet = self.cockpit.scene.fleet
-            self._try(lambda: self._tell("", files_word(choose(event.value, fleet, self.desk.special))))
-        elif self.purpose == "search":
+            self._try(lambda: self.prompt.tell("", files_word(choose(event.value, fleet, self.desk.special))))
+        elif self.prompt.purpose == "search":
             self._try(lambda: re.compile(event.value))
         elif event.value.strip():
             self._try(lambda: self._time(event.value))
@@ -225,13 +201,13 @@ class LogsScreen(LiveScreen):
 
     def _try(self, act: Callable[[], object]) -> bool:
         """Do it, or tell beside what was typed why it cannot be done."""
-        self._tell("")
+        self.prompt.tell("")
         try:
             act()
         except re.error as error:
-            self._tell(f"{error}")
+            self.prompt.tell(f"{error}")
         except (ChoiceError, TimeError) as error:
-            self._tell(str(error))
+            self.prompt.tell(str(error))
         else:
             return True
         return False
@@ -245,7 +221,7 @@ class LogsScreen(LiveScreen):
             "time": lambda: self.desk.go_to_time(self._time(text)),
             "search": lambda: self._search(text),
         }
-        if self._try(acts[self.purpose]):
+        if self._try(acts[self.prompt.purpose]):
             self._close_prompt()
 
     def _search(self, text: str) -> None:
@@ -353,8 +329,9 @@ class LogsScreen(LiveScreen):
 
     def action_another(self, step: int) -> None:
         """One by one, merged, all ranks merged."""
-        at = (MODES.index(self.desk.mode) + step) % len(MODES)
-        self.desk.set_mode(MODES[at])
+        modes = [mode for mode in MODES if mode != "merged" or len(self.desk.sources) > 1]
+        at = modes.index(self.desk.mode) if self.desk.mode in modes else 0
+        self.desk.set_mode(modes[(at + step) % len(modes)])
         self.panes[0].focus()
         self.pull()
 

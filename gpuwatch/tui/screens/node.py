@@ -12,6 +12,8 @@ from textual.widgets import Footer, TabbedContent, TabPane
 
 from gpuwatch.tui import keys
 from gpuwatch.tui.screens.live import LiveScreen, set_height
+from gpuwatch.tui.told import standing
+from gpuwatch.tui.widgets.alert_list import NodeAlerts
 from gpuwatch.tui.widgets.gpu_panels import GpuPanels
 from gpuwatch.tui.widgets.lines import Picker
 from gpuwatch.tui.widgets.node_header import NodeHeader
@@ -25,6 +27,10 @@ PANES: tuple[tuple[str, str, Builder], ...] = (
     ("notices", "Health", notices),
     ("events", "Events", events),
 )
+ALERTS = ("alerts", "Alerts")
+ALERTS_AT = 3
+TABS = [(id_, title) for id_, title, _ in PANES]
+TABS.insert(ALERTS_AT, ALERTS)
 FRAME_LINES = 5
 """Status (2), header, tabs, footer."""
 LOWER_LINES = 8
@@ -46,6 +52,7 @@ class NodeScreen(LiveScreen):
         self.panes = [
             NodePane(name, builder, id=f"pane-{id_}", titled=id_ == "processes") for id_, _, builder in PANES
         ]
+        self.panes.insert(ALERTS_AT, NodeAlerts(name, id="pane-alerts"))
 
     def compose(self) -> ComposeResult:
         """Status, header, GPUs, panes, footer."""
@@ -54,7 +61,7 @@ class NodeScreen(LiveScreen):
         yield self.gpus
         with Horizontal(id="below"):
             with self.tabs:
-                for (id_, title, _), pane in zip(PANES, self.panes, strict=True):
+                for (id_, title), pane in zip(TABS, self.panes, strict=True):
                     with TabPane(title, id=id_):
                         yield pane
             yield self.side
@@ -78,11 +85,12 @@ class NodeScreen(LiveScreen):
 
     def _count_tabs(self) -> None:
         view = self.cockpit.overview.views.get(self._node)
-        if view is None or len(self.query("ContentTab")) < len(PANES):  # not mounted yet
+        if view is None or len(self.query("ContentTab")) < len(TABS):  # not mounted yet
             return
         health = sum(condition.severity != "info" for condition in view.conditions)
         counts = {"processes": len(view.node.processes), "notices": health, "events": len(view.node.events)}
-        for id_, title, _ in PANES:
+        counts["alerts"] = sum(standing(a) == "firing" for a in self.cockpit.scene.told.at(self._node))
+        for id_, title in TABS:
             label = f"{title} {counts[id_]}" if counts.get(id_) else title
             tab = self.tabs.get_tab(id_)
             if str(tab.label) != label:
@@ -100,7 +108,7 @@ class NodeScreen(LiveScreen):
 
     def action_pane(self, step: int) -> None:
         """The next pane below."""
-        names = [id_ for id_, _, _ in PANES]
+        names = [id_ for id_, _ in TABS]
         self.tabs.active = names[(names.index(self.tabs.active) + step) % len(names)]
         self.call_after_refresh(self.pull)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -17,14 +16,13 @@ from gpuwatch.tui import keys
 from gpuwatch.tui.log_buffer import UNKNOWN, Buffer
 from gpuwatch.tui.log_desk import Key, LogDesk
 from gpuwatch.tui.log_merge import Merge
-from gpuwatch.tui.log_paint import CLOCK, GUTTER, Ink, fit_list, fold_badge, mark, on_ground, text_segments
-from gpuwatch.tui.log_source import HOW, file_of, folded
+from gpuwatch.tui.log_paint import CLOCK, GUTTER, Ink, fold_badge, mark, on_ground, text_segments
+from gpuwatch.tui.log_source import file_of
 from gpuwatch.tui.log_time import clock_text
 from gpuwatch.tui.log_view import Spot, View
-from gpuwatch.tui.look import Look, clean, fit
+from gpuwatch.tui.look import clean, fit
 from gpuwatch.tui.widgets.lines import Lines, Row, wrapped
-from gpuwatch.tui.words import age_text
-from gpuwatch.wire import KERNEL_LOG, LogFile
+from gpuwatch.tui.widgets.log_header import file_words, merged_words
 
 WHEEL_LINES = 3
 SIDEWAYS = 16
@@ -70,7 +68,8 @@ class LogPane(Lines, can_focus=True):
         if view is None:
             self._empty_rows = self._why_empty()
             return
-        view.sync()
+        if view.sync():
+            self.post_message(self.Moved(self))
         self._gutter_cells = self._names(view)
         self._everyone = self.desk.everyone(view) if view.merged else []
         self._spots = view.layout(max(8, self.columns - self._before(view)), self.size.height - 1)
@@ -184,9 +183,9 @@ class LogPane(Lines, can_focus=True):
         view = self.view
         if view is None:
             return self._on_ground([Segment(" no log yet")], width)
-        left = merged_words(view, self.desk, self.look) if view.merged else self._file_words(view)
         right = [*self._trouble(view), *self._state(view)]
         room = width - sum(segment.cell_length for segment in right) - 1
+        left = merged_words(view, self.desk, self.look) if view.merged else self._file_words(view, room)
         out: list[Segment] = []
         for segment in left:
             if room <= 3:
@@ -201,11 +200,10 @@ class LogPane(Lines, can_focus=True):
         ground = self.look.cursor if self.has_focus else self.look.heat(0.0)
         return on_ground(tuple(row), width, ground)
 
-    def _file_words(self, view: View) -> list[Segment]:
+    def _file_words(self, view: View, room: int) -> list[Segment]:
         buffer, look = view.buffers[0], self.look
-        return file_words(
-            buffer, file_of(self.scene.fleet, buffer.source), self._age(buffer), self.scene.now, look
-        )
+        file = file_of(self.scene.fleet, buffer.source)
+        return file_words(buffer, file, self._age(buffer), self.scene.now, look, room)
 
     def _age(self, buffer: Buffer) -> float | None:
         """Seconds since the newest line came; None: not known."""
@@ -239,14 +237,9 @@ class LogPane(Lines, can_focus=True):
         words = " scrolled back "
         if isinstance(feed, Buffer) and feed.size and (line := view.line()) is not None:
             words += f"{min(100, 100 * line.end // feed.size)}% "
-        behind = (
-            feed.end - 1 - view.sheet.rows[-1 if not view.spots else view.spots[-1].row].last
-            if view.sheet.rows
-            else 0
-        )
-        newer = behind + (max(0, feed.waiting))
-        if newer > 0:
-            words += f"{newer:,} below "
+        if feed.live and view.spots:
+            newer = feed.end - 1 - view.sheet.rows[view.spots[-1].row].last
+            words += f"{newer:,} below " if newer > 0 else ""
         return [Segment(words, look.severity["warning"])]
 
     # ---- gestures
@@ -331,61 +324,3 @@ class LogPane(Lines, can_focus=True):
         """The line under the cursor, whole."""
         line = self.view.line() if self.view else None
         return "" if line is None else clean(line.text)
-
-
-def file_words(
-    buffer: Buffer, file: LogFile | None, age: float | None, now: float, look: Look
-) -> list[Segment]:
-    """Rank, node, GPU, age, pace, file and how the rank is known; what matters most stands first."""
-    source = buffer.source
-    named = (
-        f" {'kernel log' if source.file == KERNEL_LOG else 'log'} "
-        if source.rank is None
-        else f" rank {source.rank} "
-    )
-    place = source.node if source.gpu is None else f"{source.node} GPU {source.gpu}"
-    quiet = "no line yet" if age is None else f"{age_text(age)} ago"
-    rate = buffer.rate(now)
-    pace = f" {rate:,.0f}/s" if rate else ""
-    out = [
-        Segment(named, look.title),
-        Segment(f"{clean(place)}  ", look.strong),
-        Segment(f"{quiet}{pace}  ", look.text),
-    ]
-    if source.file != KERNEL_LOG:
-        out.append(Segment(short_path(source.file) + "  ", look.dim))
-    if source.shared:
-        out.append(Segment(f"its lines of {len(source.ranks)} ranks' file  ", look.dim))
-    elif source.rank is None and source.ranks:
-        out.append(Segment(f"ranks {folded(source.ranks)}  ", look.dim))
-    if file is not None and file.backlog_pct is not None:
-        out.append(Segment(f"scanned {file.backlog_pct:.0f}%  ", look.dim))
-    if file is not None and file.seams:
-        out.append(Segment(f"{file.seams}x made anew  ", look.severity["warning"]))
-    if source.how is not None:
-        out.append(Segment(f"rank by {HOW[source.how]}", look.dim))
-    return out
-
-
-def short_path(path: str, parts: int = 3) -> str:
-    """The last parts of a path."""
-    names = PurePosixPath(clean(path)).parts
-    return path if len(names) <= parts else ".../" + "/".join(names[-parts:])
-
-
-def merged_words(view: View, desk: LogDesk, look: Look) -> list[Segment]:
-    """What is merged, in which order, and how sure the clocks are."""
-    buffers = view.buffers
-    ranks = desk.everyone(view)
-    loaded = sum(bool(buffer.lines) for buffer in buffers)
-    files = f"{len(buffers)} files" if loaded == len(buffers) else f"{loaded} of {len(buffers)} files"
-    out = [
-        Segment(" merged ", look.title),
-        Segment(f"{fit_list(ranks)}  " if ranks else "", look.strong),
-        Segment(f"{files} by time on this clock; ~ arrival  ", look.dim),
-    ]
-    if unsure := desk.unsure_clocks(view):
-        named = unsure[0] if len(unsure) == 1 else f"{len(unsure)} nodes"
-        out.insert(1, Segment(f" {clean(named)}: clock not known to 1 s ", look.badge["warning"]))
-        out.insert(2, Segment(" "))
-    return out

@@ -1,4 +1,4 @@
-"""What is wrong now, the worst first, with its evidence; then the newest events. Enter goes to the GPU."""
+"""What wants to be looked at: incidents, what is wrong now with its evidence, then the newest events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from gpuwatch.tui.look import Look, Severity, clean, fit
 from gpuwatch.tui.overview import NodeView
 from gpuwatch.tui.widgets.lines import Page, Row, heading, highlighted, text_of, wrapped
 from gpuwatch.tui.widgets.panes import event_clock, event_title, note
-from gpuwatch.tui.words import attempt_words, evidence_text
+from gpuwatch.tui.widgets.things import hanging
+from gpuwatch.tui.words import age_text, attempt_words, evidence_text
 
 MOST = 100
 """Conditions, and events, that are listed."""
@@ -35,6 +36,8 @@ class Entry:
     detail: str
     remedy: str
     clock: str = ""
+    incident: str = ""
+    """The id of the incident that it is."""
 
     @property
     def place(self) -> str:
@@ -59,6 +62,18 @@ class Situation(Page):
         self._made_for: Hashable = None
 
     # ---- what is listed
+
+    def incidents(self) -> Iterator[Entry]:
+        """Those that want to be looked at, the newest first."""
+        wall = self.scene.wall()
+        for incident in self.scene.told.incidents:
+            if not incident.over and not incident.acknowledged:
+                age = age_text(max(0.0, wall - incident.first))
+                do = next(iter(incident.do), "").replace("`", "")
+                yield Entry(
+                    ("incident", incident.id), incident.severity, "", None, incident.sentence,
+                    f"{age} ago; enter or 4 shows all of it", do, incident=incident.id,
+                )  # fmt: skip
 
     def conditions(self) -> Iterator[Entry]:
         """The worst first; a link that keeps failing is one while it dials again, too."""
@@ -106,6 +121,7 @@ class Situation(Page):
         """Make the lines when something was added or went; once a second for ages and numbers."""
         totals, told = self.cockpit.totals, self.scene.fleet.events
         made_for = (
+            id(self.scene.told),
             (totals.criticals, totals.warnings, len(totals.worst), tuple(totals.states.values())),
             (len(told), told[-1] if told else None),
             int(self.scene.now),
@@ -120,14 +136,19 @@ class Situation(Page):
 
     def build(self, width: int) -> list[Row]:
         """All lines."""
-        wrong, happened = list(self.conditions()), list(self.events())
-        self.entries = [*wrong, *happened]
+        first, wrong, happened = list(self.incidents()), list(self.conditions()), list(self.events())
+        self.entries = [*first, *wrong, *happened]
         if self.entries and (self.at >= len(self.entries) or self.entries[self.at].key != self._on):
             self.at = next((i for i, entry in enumerate(self.entries) if entry.key == self._on), self.at)
         place = min(LONGEST_PLACE, max((cell_len(entry.place) for entry in self.entries), default=0))
         self._starts = []
-        rows: list[Row] = [heading("Wrong now", width, self.look, self._tally())]
-        for index, entry in enumerate(wrong):
+        rows: list[Row] = []
+        if first:
+            rows.append(heading("Incident" if len(first) == 1 else "Incidents", width, self.look))
+        for index, entry in enumerate(first):
+            self._add_incident(rows, entry, index, width)
+        rows.append(heading("Wrong now", width, self.look, self._tally()))
+        for index, entry in enumerate(wrong, len(first)):
             self._add(rows, entry, index, place, width)
         left = len(self.cockpit.totals.worst) - MOST
         if left > 0:
@@ -135,7 +156,7 @@ class Situation(Page):
         if not wrong:
             rows.append(self._quiet())
         rows.append(heading("Newest events", width, self.look))
-        for index, entry in enumerate(happened, len(wrong)):
+        for index, entry in enumerate(happened, len(first) + len(wrong)):
             self._add(rows, entry, index, place, width)
         if not happened:
             rows.append(note("none since gpuwatch looks on", self.look))
@@ -151,6 +172,20 @@ class Situation(Page):
         if states["connecting"]:
             return note(f"{states['connecting']} nodes are not heard yet", self.look)
         return (self.look.mark("ok"), Segment(" nothing that gpuwatch can see", self.look.severity["ok"]))
+
+    def _add_incident(self, rows: list[Row], entry: Entry, index: int, width: int) -> None:
+        """The whole sentence, in as many lines as it takes, whether the cursor is on it or not."""
+        self._starts.append(len(rows))
+        look, here = self.look, index == self.at
+        head = (look.mark(entry.severity), Segment(" "))
+        lines = hanging(head, entry.text, width, look.severity[entry.severity] + look.strong)
+        on = here and self.has_focus
+        rows += [highlighted(line, width, look.cursor) for line in lines] if on else lines
+        if here:
+            rows += wrapped(entry.detail, width, look.dim, indent=4)
+            rows += wrapped(f"{look.glyphs.slope} {entry.remedy}", width, look.text, indent=4) * bool(
+                entry.remedy
+            )
 
     def _add(self, rows: list[Row], entry: Entry, index: int, place: int, width: int) -> None:
         self._starts.append(len(rows))

@@ -7,10 +7,14 @@ from typing import ClassVar
 
 from rich.segment import Segment
 
+from gpuwatch.diagnose.incident import Incident
 from gpuwatch.fleet.quantities import seconds_text
 from gpuwatch.tui.look import Look, Severity, clean, fit
 from gpuwatch.tui.overview import Totals
+from gpuwatch.tui.told import Told
 from gpuwatch.tui.widgets.lines import Page, Row
+
+NARROW = 110
 
 
 def _width(parts: list[Segment]) -> int:
@@ -70,6 +74,22 @@ def worst(totals: Totals, look: Look, width: int) -> list[Segment]:
     return [Segment(fit(text, room) if len(text) > room else text, style), Segment(more + " ", look.dim)]
 
 
+def alert_counts(told: Told, look: Look) -> list[Segment]:
+    """How many kinds of alerts fire; nothing where none does."""
+    counts: tuple[tuple[int, Severity], ...] = ((told.criticals, "critical"), (told.warnings, "warning"))
+    out = [Segment(f"{look.glyph(sign)} {number} ", look.severity[sign]) for number, sign in counts if number]
+    return [Segment("alerts ", look.dim), *out, Segment(" ")] if out else []
+
+
+def sentence(incident: Incident, look: Look, width: int) -> list[Segment]:
+    """The incident in as much of its sentence as there is room for; 4 shows all of it."""
+    if width < 12:
+        return []
+    return [
+        Segment(fit(incident.sentence, min(width, len(incident.sentence))), look.badge[incident.severity])
+    ]
+
+
 class StatusLine(Page, can_focus=False):
     """Brand, source and clock over counts and the worst condition."""
 
@@ -103,8 +123,12 @@ class StatusLine(Page, can_focus=False):
         return spread(left, [*right, Segment(clock, look.strong)], width)
 
     def _second(self, width: int) -> Row:
-        look, totals = self.look, self.cockpit.totals
-        left = [*node_counts(totals, look), *gpu_counts(totals, look)]
+        look, totals, told = self.look, self.cockpit.totals, self.scene.told
+        left = [*node_counts(totals, look), *gpu_counts(totals, look), *alert_counts(told, look)]
+        if incident := told.leading:
+            if width < NARROW:  # the sentence is what is wanted: the nodes give way
+                left = [Segment(" "), *gpu_counts(totals, look), *alert_counts(told, look)]
+            return spread(left, sentence(incident, look, width - _width(left) - 1), width)
         trouble = worst(totals, look, width - _width(left) - 1)
         if not trouble and not totals.worst and totals.states["live"]:
             quiet = f"{look.glyph('ok')} nothing wrong that gpuwatch can see "
