@@ -19,6 +19,7 @@ MANY = 10
 """A quantifier that may repeat this often counts as unbounded."""
 
 _ALL = frozenset(range(257))
+_DIGITS = frozenset(range(48, 58))
 _REPEATS = (op.MAX_REPEAT, op.MIN_REPEAT)
 _CATEGORIES = {op.CATEGORY_DIGIT: r"\d", op.CATEGORY_SPACE: r"\s", op.CATEGORY_WORD: r"\w"}
 _NEGATED = {
@@ -66,6 +67,22 @@ def check_pattern(pattern: str) -> None:
         PatternError: with the reason.
     """
     _no_blow_up(parsed(pattern))
+
+
+def treats_digits_alike(pattern: str) -> bool:
+    """Whether a match stays one when digits of the line become other digits."""
+    return _alike(parsed(pattern))
+
+
+def _alike(tree: Any) -> bool:  # noqa: ANN401
+    for code, argument in tree:
+        if code in (op.LITERAL, op.NOT_LITERAL, op.IN):
+            digits = characters_of(code, argument) & _DIGITS
+            if digits and digits != _DIGITS:
+                return False
+        elif code in (op.GROUPREF, op.GROUPREF_EXISTS) or not all(map(_alike, _inner(code, argument))):
+            return False
+    return True
 
 
 def _old_enough(tree: Any) -> None:  # noqa: ANN401

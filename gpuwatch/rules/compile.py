@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from gpuwatch.rules.check import treats_digits_alike
 from gpuwatch.rules.literals import Literal, declared, literals_of
 from gpuwatch.rules.rule import Rule
 
@@ -15,17 +16,23 @@ def compiled(rules: Iterable[Rule]) -> list[dict[str, Any]]:
 
 
 def literals_for(rule: Rule) -> tuple[Literal, ...]:
-    """Those that the rule states, else the ones derived from its patterns; empty where there are none."""
-    if rule.literals:
-        fold = any("(?i" in pattern for pattern in rule.match)
-        return tuple(declared(text, fold) for text in rule.literals)
+    """For each pattern the ones derived from it, or those that the rule states where they tell more.
+
+    Empty where a pattern has neither.
+    """
+    fold = any("(?i" in pattern for pattern in rule.match)
+    stated = tuple(declared(text, fold) for text in rule.literals)
     found: dict[Literal, None] = {}
     for pattern in rule.match:
-        derived = literals_of(pattern)
-        if not derived:
+        best = max((literals_of(pattern), stated), key=_tells)
+        if not best:
             return ()
-        found.update(dict.fromkeys(derived))
+        found.update(dict.fromkeys(best))
     return tuple(found)
+
+
+def _tells(literals: tuple[Literal, ...]) -> float:
+    return min((each.weight for each in literals), default=-1.0)
 
 
 def _plain(rule: Rule) -> dict[str, Any]:
@@ -36,6 +43,8 @@ def _plain(rule: Rule) -> dict[str, Any]:
         "match": list(rule.match),
         "literals": [each.plain() for each in literals_for(rule)],
     }
+    if all(treats_digits_alike(pattern) for pattern in rule.match):
+        plain["steady"] = True
     if rule.unless:
         plain["unless"] = list(rule.unless)
     if rule.after:

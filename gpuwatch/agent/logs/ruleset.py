@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
+_DIGIT = re.compile(rb"\d")
 NUMBER = re.compile(r"[+-]?\d{1,18}$")
 FRACTION = re.compile(r"[+-]?\d{1,18}\.\d{1,18}$")
 
@@ -31,7 +32,7 @@ class Rule(object):
 
     __slots__ = (
         "above", "above_lines", "after", "after_lines", "block", "flood", "id", "match", "recovery", "role",
-        "same", "severity", "severity_by", "slow", "unless", "until",
+        "same", "severity", "severity_by", "slow", "steady", "unless", "until",
     )  # fmt: skip
 
     def __init__(self, plain):
@@ -55,6 +56,8 @@ class Rule(object):
         recovery = plain.get("recovery")  # type: Any
         self.recovery = re.compile(recovery["match"]) if recovery else None
         self.same = list(recovery["same"]) if recovery else []
+        self.steady = bool(plain.get("steady"))
+        """Whether its patterns treat all digits alike."""
         self.slow = 0
         """How many lines it was slow on."""
         self.severity_by = plain.get("severity_by") or {}  # type: dict[str, dict[str, str]]
@@ -83,6 +86,13 @@ class Phrase(object):
         self.all_words = frozenset(self.words + [word.encode("utf-8") for word in literal.get("also", ())])
         self.rules = []  # type: list[Rule]
         self.recoveries = []  # type: list[Rule]
+
+    def steady(self):
+        # type: () -> bool
+        """Whether lines that differ in their digits only are all the same to it and its rules."""
+        return (
+            not self.recoveries and not _DIGIT.search(self.text) and all(rule.steady for rule in self.rules)
+        )
 
 
 class RuleSet(object):

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 MAX_BLOCK = 60
 MAX_TAIL = 64 * 1024
+MAX_DULL = 4000
+"""Shapes of lines without a match that are remembered: a training log says the same with other numbers."""
+_ONE_DIGIT = bytes(48 if 48 <= c <= 57 else c for c in range(256))
 QUIET_S = 0.5
 """An unterminated line, or a block that is not full, is looked at after so much silence."""
 
@@ -42,6 +45,8 @@ class Scanner(object):
         self._local_ranks = False
         self._waiting = []  # type: list[tuple[Open, Rule]]
         self._backlog = False
+        self._dull = set()  # type: set[int]
+        self._steady = {}  # type: dict[Phrase, bool]
 
     def feed(self, data, offset, arrived, backlog=False):
         # type: (bytes, int, float, bool) -> list[dict[str, Any]]
@@ -115,9 +120,29 @@ class Scanner(object):
             while index < len(hits) and hits[index][0] < max(end, start + 1):
                 phrases.append(hits[index][1])
                 index += 1
-            self._line(chunk, Line(chunk, start, end, self._local_ranks), first, phrases, arrived, out)
+            shape = self._shape(chunk.clean[start:end], phrases)
+            if shape is not None and shape in self._dull:
+                continue
+            self._search.matched = False
+            line = Line(chunk, start, end, self._local_ranks)
+            self._line(chunk, line, first, phrases, arrived, out)
+            if shape is not None and not self._search.matched and not line.parts:
+                if len(self._dull) >= MAX_DULL:
+                    self._dull.clear()
+                self._dull.add(shape)
         self._past = chunk.end_of_text()
         self._reported = {each for each in self._reported if each[0] >= self._tail_at - MAX_LINE}
+
+    def _shape(self, line, phrases):
+        # type: (bytes, list[Phrase]) -> int | None
+        """Equal for lines that differ in their digits only, where that makes no difference to the rules."""
+        for phrase in phrases:
+            steady = self._steady.get(phrase)
+            if steady is None:
+                steady = self._steady[phrase] = phrase.steady()
+            if not steady:
+                return None
+        return hash(line.translate(_ONE_DIGIT))
 
     def _line(self, chunk, line, hit, phrases, arrived, out):
         # type: (Chunk, Line, int, list[Phrase], float, list[dict[str, Any]]) -> None

@@ -28,6 +28,8 @@ class Search(object):
         # type: (RuleSet, str) -> None
         self._ruleset = ruleset
         self._file = file
+        self.matched = False
+        """Set when a pattern matched, whatever came of it."""
 
     def fields(self, rule, text, hit):
         # type: (Rule, str, int) -> dict[str, Any] | None
@@ -40,6 +42,7 @@ class Search(object):
         for pattern in rule.match:
             found = pattern.search(text)
             if found is not None:
+                self.matched = True
                 if not any(each.search(text) for each in rule.unless):
                     fields = fields_of(found.groupdict())
                 break

@@ -80,15 +80,16 @@ class Sieve(object):
                 if phrase.fold and not lowered:
                     lowered = block.lower()
                 _find(lowered if phrase.fold else block, phrase, at, found)
-            if len(found) == before:
-                self._was_false(word)
+            if len(found) == before and self._was_false(word):
+                parts = [part for part in self._inside if part in together]
 
     def _was_false(self, word):
-        # type: (bytes) -> None
+        # type: (bytes) -> bool
+        """Count a word that led to nothing; whether it was given up."""
         count = self._false.get(word, 0) + 1
         self._false[word] = count
         if count < MIN_FALSE or count < self._blocks * COMMON_SHARE:
-            return
+            return False
         del self._false[word]
         folded = word.lower()
         self._common.add(word)
@@ -98,6 +99,7 @@ class Sieve(object):
             moved += self._inside.pop(part)
         for phrase in moved:
             self._place(phrase)
+        return True
 
     def _place(self, phrase):
         # type: (Phrase) -> None

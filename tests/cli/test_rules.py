@@ -1,0 +1,87 @@
+"""`gpuwatch rules` as a person calls it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from gpuwatch.cli.main import COMMANDS
+from gpuwatch.cli.rules import rules
+from tests.agent_logs.scanning import rule
+
+
+def call(*argv: str) -> Result:
+    return CliRunner().invoke(rules, list(argv), standalone_mode=True)
+
+
+def test_it_is_a_command() -> None:
+    assert "rules" in COMMANDS
+
+
+def test_list_and_show_tell_of_a_rule(tmp_path: Path) -> None:
+    pack = tmp_path / "mine.yaml"
+    pack.write_text(rule("the frobnicator seized up", name="my.frobnicator"))
+    listed = call("list", "frobnicator", "--rules", str(pack)).output
+    assert "my.frobnicator" in listed
+    assert "1 rules" in listed
+    shown = call("show", "my.frobnicator", "--rules", str(pack)).output
+    assert "the frobnicator seized up" in shown
+    assert str(pack) in shown
+    (facts,) = json.loads(call("show", "my.frobnicator", "--rules", str(pack), "--json").output)
+    assert facts["match"] == ["the frobnicator seized up"]
+
+
+def test_an_unknown_rule_and_a_bad_pack_are_refused(tmp_path: Path) -> None:
+    refused = call("show", "nccl.watchdog_timout")
+    assert refused.exit_code == 2
+    assert "did you mean 'nccl.watchdog_timeout'?" in refused.output
+    pack = tmp_path / "mine.yaml"
+    pack.write_text(rule("the (frobnicator"))
+    refused = call("list", "--rules", str(pack))
+    assert refused.exit_code == 2
+    assert "mine.yaml:7:15: rule test.rule: 'match' is refused" in refused.output
+
+
+def test_test_scores_excerpts_with_the_keys_that_scripts_read(tmp_path: Path) -> None:
+    pack, excerpts = tmp_path / "mine.yaml", tmp_path / "labelled.jsonl"
+    pack.write_text(rule("the frobnicator seized up", name="my.frobnicator"))
+    rows = [
+        {
+            "id": "a",
+            "class": "my.frobnicator",
+            "severity": "error",
+            "lines": ["x", "the frobnicator seized up"],
+        },
+        {"id": "b", "class": "my.other", "severity": "error", "lines": ["the frobnicator seized up"]},
+        {"id": "c", "class": "my.other", "severity": "error", "lines": ["nothing of note"]},
+        {"id": "d", "class": "benign", "severity": "none", "lines": ["all quiet"]},
+        {"id": "e", "class": "benign", "severity": "none", "lines": ["the frobnicator seized up"]},
+    ]
+    excerpts.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    facts = json.loads(call("test", str(excerpts), "--rules", str(pack), "--json").output)
+    classes = facts.pop("classes")
+    assert facts == {
+        "positives": 3,
+        "negatives": 2,
+        "detected": 2,
+        "class_correct": 1,
+        "false_alarms": 1,
+        "recall": 0.6667,
+        "class_accuracy": 0.3333,
+        "false_alarm_rate": 0.5,
+    }
+    assert classes["my.other"]["detected"] == 1
+    told = call("test", str(excerpts), "--rules", str(pack), "--failures").output
+    assert "MISSED c" in told
+    assert "OTHER CLASS b" in told
+    assert "FALSE ALARM e" in told
+
+
+def test_a_file_that_holds_no_excerpts_is_refused_with_the_line(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text('{"class": "x", "lines": ["a"]}\n{"lines": 5}\n')
+    refused = call("test", str(bad))
+    assert refused.exit_code == 2
+    assert "bad.jsonl:2: no labelled excerpt" in refused.output
