@@ -349,6 +349,9 @@ class Worker(object):
         late = [(e.follower.behind, e.path) for e in self._catalog.entries.values() if e.follower is not None]
         if late and max(late)[0] > BEHIND_BYTES:
             found.append(told.behind(max(late)[1], BEHIND_BYTES))
+        for entry in self._catalog.entries.values():
+            if entry.scanner is not None and entry.scanner.left_out:
+                found.append(told.crowded(entry.path, entry.scanner.left_out))
         return found
 
     # ----------------------------------------------------------------- small things
