@@ -115,6 +115,10 @@ SCHEDULER = frozenset(
 )
 """The whole job was ended on purpose: no rank is to blame."""
 
+LOST = ("gpu_lost", "gpu.lost", "gpu_stuck", "gpu_missing")
+FALLEN = frozenset(("gpu.xid.fell_off", *LOST))
+"""Words on a GPU that is gone."""
+
 NEW_ATTEMPT = "elastic.worker_restart"
 
 PRECURSORS = frozenset(

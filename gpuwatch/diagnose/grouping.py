@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,15 +10,11 @@ from msgspec import structs
 
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.classes import NEW_ATTEMPT, PRECURSORS
-from gpuwatch.diagnose.moments import batches, bounds, onset, sure
+from gpuwatch.diagnose.moments import attempt_of, attempts_end, bounds, onset, sure
 from gpuwatch.diagnose.whereabouts import Whereabouts
 
 GAP_S = 120.0
 """Longer than any step of a cascade takes (fabric retries 30 s, launchers' kill wait 30 to 60 s)."""
-ATTEMPT_S = 60.0
-"""Agents of different nodes notice the end of one attempt within this."""
-LATE_S = 5.0
-"""What an ended attempt may still print."""
 QUIET_ALONE = frozenset(("c10d.store_lost", "proc.sigterm", "launch.siblings_killed", "peer.connection_lost"))
 """What also stands at the end of a clean run: with nothing else no incident."""
 
@@ -111,16 +106,12 @@ def _may_be_of(alert: Alert, job: str, where: Whereabouts) -> bool:
 
 def _in_time(job: str | None, alerts: Sequence[Alert], limits: dict[str, tuple[float, float]]) -> list[Group]:
     """Split where nothing happened for `GAP_S`, and where a new attempt of the job began."""
-    ends = batches((alert.first for alert in alerts if alert.code == NEW_ATTEMPT), ATTEMPT_S)
-
-    def attempt(alert: Alert) -> int:
-        return bisect_left(ends, onset(alert) - LATE_S)
-
+    ends = attempts_end(alert.first for alert in alerts if alert.code == NEW_ATTEMPT)
     certain = [alert for alert in alerts if sure(limits[alert.id])]
     found: list[Group] = []
     open_by_attempt: dict[int, Group] = {}
     for alert in sorted(certain, key=lambda each: (onset(each), each.id)):
-        number = attempt(alert)
+        number = attempt_of(alert, ends)
         group = open_by_attempt.get(number)
         if group is None or onset(alert) > group.end + GAP_S:
             group = Group(job)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -19,6 +20,11 @@ WAITED = TIMEOUTS | {
 """Printed after a wait that the line itself states."""
 SURE_S = 60.0
 """A line between two timed lines of its file that are closer than this is as good as timed."""
+
+ATTEMPT_S = 60.0
+"""Agents of different nodes notice the end of one attempt within this."""
+LATE_S = 5.0
+"""What an ended attempt may still print."""
 
 
 def onset(alert: Alert) -> float:
@@ -85,6 +91,16 @@ def _bound_file(lines: list[Alert], found: dict[str, tuple[float, float]]) -> No
 def sure(bound: tuple[float, float]) -> bool:
     """Whether a moment is known well enough to decide an order."""
     return bound[1] - bound[0] <= SURE_S
+
+
+def attempts_end(restarts: Iterable[float]) -> list[float]:
+    """When the attempts of a job ended, by the moments at which its launchers told of a new one."""
+    return batches(restarts, ATTEMPT_S)
+
+
+def attempt_of(alert: Alert, ends: list[float]) -> int:
+    """The number of the attempt, from 0, in which an alert began."""
+    return bisect_left(ends, onset(alert) - LATE_S)
 
 
 def batches(moments: Iterable[float], within_s: float) -> list[float]:

@@ -104,7 +104,7 @@ class Gatherer(object):
 
     def _crowded(self, rule, key, at):
         # type: (str, tuple[object, ...], float) -> tuple[tuple[object, ...] | None, bool]
-        """What a new finding counts with where there is no room for it, and whether the whole file has none."""
+        """What a new finding counts with where it has no room, and whether the whole file has none."""
         crowd = self._crowds.get((rule,) + key[:3])
         if crowd is not None and crowd.count >= MAX_OF_A_SPEAKER:
             return crowd.last, False

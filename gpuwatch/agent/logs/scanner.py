@@ -96,7 +96,7 @@ class Scanner(object):
     def left_out(self):
         # type: () -> int
         """Matches for which there was no room among the findings that are kept apart."""
-        return self._gather.left_out  # type: ignore[no-any-return]
+        return self._gather.left_out
 
     def _look_at_tail(self, arrived, out):
         # type: (float, list[dict[str, Any]]) -> None
