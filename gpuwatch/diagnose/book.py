@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from time import perf_counter
 
 from msgspec import structs
 
@@ -11,8 +12,9 @@ from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.classes import Packs
 from gpuwatch.diagnose.events import alert_of_event
 from gpuwatch.diagnose.found import Found, alert_of, retold
+from gpuwatch.diagnose.grouping import groups
 from gpuwatch.diagnose.incident import Incident
-from gpuwatch.diagnose.judge import incidents
+from gpuwatch.diagnose.judge import in_order, incident_of
 from gpuwatch.diagnose.rounds import Rounds
 from gpuwatch.diagnose.silences import Silence
 from gpuwatch.diagnose.whereabouts import Whereabouts
@@ -32,6 +34,11 @@ JUDGE_S_PER_ALERT = 0.0002
 """Pause between two judgements for each alert (4 s at 20,000): judging then takes at most a few percent."""
 TAKEN_AT_ONCE = 1000
 """Findings that one update takes in; of a flood the rest comes with the next ones."""
+FOLDED_AT_ONCE = 1500
+SLICE_S = 0.04
+"""An update judges for so long, or one step; the next one goes on."""
+FLOOD_S = 5.0
+"""So long judging waits at most until a flood of findings has been taken in."""
 PLACES_S = 2.0
 """Ranks are placed anew at most this often."""
 SEVERAL, TOGETHER_S = 3, 30.0
@@ -63,6 +70,7 @@ class AlertBook:
         self._processes: dict[str, float | None] = {}
         self._placed_at: float | None = None
         self._dirty = False
+        self._judging: Iterator[None] | None = None
         self._judge_at = 0.0
         self._settle_at = 0.0
         self._acknowledged: dict[str, int] = {}
@@ -105,13 +113,14 @@ class AlertBook:
         if now >= self._settle_at:
             self._settle_at = now + SETTLE_EVERY_S
             self._dirty |= self._settle(wall)
+        self._joiner.fold(FOLDED_AT_ONCE)
+        if self._judging is not None:
+            return self._judged(fleet, now, wall)
         if not self._dirty or now < self._judge_at:
             return False
-        self._judge(len(fleet.nodes), wall)
-        self._dirty = False
-        self._judge_at = now + JUDGE_S_PER_ALERT * len(self.alerts)
-        self.version += 1
-        return True
+        if (self._untaken or self._joiner.behind) and now < self._judge_at + FLOOD_S:
+            return False
+        return self._judged(fleet, now, wall)
 
     def acknowledge(self, id: str) -> None:  # noqa: A002 - the word that alerts and incidents use
         """An alert, or all alerts of an incident, by its id: somebody is at it. Unknown ids do nothing."""
@@ -234,15 +243,38 @@ class AlertBook:
         ended, self._silences = len(self._silences) - len(kept), kept
         return bool(old or ended)
 
-    def _judge(self, nodes: int, wall: float) -> None:
-        held = _way_lost(list(self._rounds.holding.alerts.values()), nodes)
-        for alert in held:
+    def _judged(self, fleet: Fleet, now: float, wall: float) -> bool:
+        """Go on judging for a slice of time, or begin; True when it came to its end."""
+        if self._judging is None:
+            self._dirty = False
+            self._judging = self._judge(len(fleet.nodes), wall)
+        until = perf_counter() + SLICE_S
+        for _ in self._judging:
+            if perf_counter() > until:
+                return False
+        self._judging = None
+        self._judge_at = now + JUDGE_S_PER_ALERT * len(self.alerts)
+        self.version += 1
+        return True
+
+    def _judge(self, nodes: int, wall: float) -> Iterator[None]:
+        """Step by step; what is seen from outside changes at the end."""
+        for alert in _way_lost(list(self._rounds.holding.alerts.values()), nodes):
             self._joiner.put(self._placed(alert))
-        alerts = [self._flagged(alert, wall) for alert in self._with_lasting_ids(self._joiner.joined())]
+        alerts = self._with_lasting_ids(self._joiner.joined())
+        yield
+        alerts = [self._flagged(alert, wall) for alert in alerts]
+        where = self._where
+        found = []
+        grouped = groups([alert for alert in alerts if not alert.silenced], where)
+        for group in grouped:
+            yield
+            found.append(incident_of(group, where, self._packs, wall))
+        yield
         self.alerts = {alert.id: alert for alert in alerts}
-        judged = [alert for alert in alerts if not alert.silenced]
-        found = self._renumbered(incidents(judged, self.places, self._packs, wall))
-        self.incidents = sorted(found, key=lambda incident: (-incident.first, -incident.number))
+        self.incidents = sorted(
+            self._renumbered(in_order(found)), key=lambda incident: (-incident.first, -incident.number)
+        )
 
     def _with_lasting_ids(self, alerts: Sequence[Alert]) -> list[Alert]:
         """An alert keeps the id under which any part of it was shown first."""

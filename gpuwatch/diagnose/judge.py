@@ -47,12 +47,17 @@ def incidents(alerts: Iterable[Alert], places: Places, packs: Packs, now: float)
         now: Unix seconds; decides only whether a date stands in a sentence.
     """
     where = Whereabouts(places)
-    found = [_incident(group, where, packs, now) for group in groups(list(alerts), where)]
-    found.sort(key=lambda incident: (incident.first, incident.id))
-    return [structs.replace(incident, number=number) for number, incident in enumerate(found, 1)]
+    return in_order(incident_of(group, where, packs, now) for group in groups(list(alerts), where))
 
 
-def _incident(group: Group, where: Whereabouts, packs: Packs, now: float) -> Incident:
+def in_order(found: Iterable[Incident]) -> list[Incident]:
+    """Incidents by their first causes, numbered so."""
+    ordered = sorted(found, key=lambda incident: (incident.first, incident.id))
+    return [structs.replace(incident, number=number) for number, incident in enumerate(ordered, 1)]
+
+
+def incident_of(group: Group, where: Whereabouts, packs: Packs, now: float) -> Incident:
+    """What a group of alerts tells together."""
     alerts = sorted(group.alerts, key=lambda alert: (alert.first, alert.id))
     job = group.job or next((alert.job for alert in alerts if alert.job), None)
     found, stuck = verdict(alerts), hang(alerts, where, job)

@@ -34,7 +34,7 @@ def onset(alert: Alert) -> float:
     waited = milliseconds(alert.fields, "ran_ms", "timeout_ms")
     for name in ("stuck_s", "timeout_s"):
         seconds = alert.fields.get(name)
-        if waited is None and isinstance(seconds, int | float):
+        if waited is None and isinstance(seconds, (int, float)):
             waited = float(seconds)
     return alert.first - (waited or 0.0)
 

@@ -29,7 +29,9 @@ def timeline(alerts: Iterable[Alert], hang: Hang | None) -> tuple[Moment, ...]:
     if hang is not None and hang.began < hang.printed:
         where = hang.where or "a collective"
         text = f"{where} entered by {len(hang.victims) or 'some'} ranks; it did not end"
-        moments.append(Moment(hang.began, hang.began, text, "hint", "hang", ranks=hang.victims))
+        moments.append(
+            Moment(hang.began, hang.began, text, "hint", "hang", None, hang.victims, len(hang.victims) or 1)
+        )
     return tuple(sorted(moments, key=lambda moment: (moment.at, moment.code)))
 
 
@@ -44,8 +46,9 @@ def _spots(alerts: Iterable[Alert]) -> dict[str, str]:
 
 
 def _sole(alert: Alert) -> str | None:
-    """Things of a GPU or node stand alone; those of ranks fold over nodes."""
-    return f"{alert.node} {alert.gpu}" if alert.kernel or alert.rank is None else None
+    """Causes on a GPU or node stand alone; what ranks say and what only helps to look folds over nodes."""
+    alone = alert.role != "hint" and (alert.kernel or alert.rank is None)
+    return f"{alert.node} {alert.gpu}" if alone else None
 
 
 def _moment(run: list[Alert]) -> Moment:

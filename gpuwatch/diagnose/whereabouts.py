@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import lru_cache
 
 from gpuwatch.fleet.places import Places, RankPlace
 
@@ -90,6 +91,7 @@ class Whereabouts:
         return known | set(range(self.sizes.get(job, 0)))
 
 
+@lru_cache(4096)
 def bus_key(address: str) -> str:
     """A PCI address without function, in one spelling: `0000:0f:00`."""
     parts = address.lower().split(".")[0].split(":")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import islice
 from typing import TypeAlias, TypeVar
 
 from msgspec import structs
@@ -91,15 +92,24 @@ class Joiner:
         del self._buckets[key][name]
         self._dirty.add(key)
 
-    def joined(self) -> list[Alert]:
-        """Everything by time."""
-        for key in self._dirty:
+    @property
+    def behind(self) -> bool:
+        """Whether something was put in that is not folded yet."""
+        return bool(self._dirty)
+
+    def fold(self, most: int | None = None) -> None:
+        """Fold so many of the buckets anew that something was put into; all of them by default."""
+        for key in list(islice(self._dirty, most)):
+            self._dirty.discard(key)
             if self._buckets[key]:
                 self._folded[key] = self._fold(list(self._buckets[key].values()))
             else:
                 del self._buckets[key]
                 self._folded.pop(key, None)
-        self._dirty.clear()
+
+    def joined(self) -> list[Alert]:
+        """Everything by time."""
+        self.fold()
         alerts = _once_a_line([alert for folded in self._folded.values() for alert in folded])
         return sorted(alerts, key=lambda alert: (alert.first, alert.id))
 
@@ -198,7 +208,8 @@ def _marks(alert: Alert) -> Marks:
         marks = {"node": alert.node, "rank": alert.rank, "exitcode": fields.get("exitcode")}
     elif alert.kernel or alert.rank is None or alert.code in FALLEN:
         bus = fields.get("pci") or fields.get("bus_id")
-        marks["bus"] = None if bus is None else bus_key(str(bus))
+        if not alert.code.startswith("pcie."):  # the port above a device tells of it too
+            marks["bus"] = None if bus is None else bus_key(str(bus))
         if alert.code not in FALLEN:
             marks.update((name, fields.get(name)) for name in SUBJECTS)
     if alert.code in TOOK_PART:

@@ -57,7 +57,7 @@ def milliseconds(fields: Fields, *names: str) -> float | None:
     """The first of these fields as seconds."""
     for name in names:
         value = fields.get(name)
-        if isinstance(value, int | float):
+        if isinstance(value, (int, float)):
             return value / 1000.0
     return None
 

@@ -15,7 +15,7 @@ SAME_AFTER_S = 600.0
 TELL_EVERY_S = 2.0
 """A finding whose count grows is told again this often."""
 MAX_OF_A_SPEAKER = 40
-"""Different findings of one rule and speaker that are kept apart; the rest is counted with the last of them."""
+"""Different findings of a rule and speaker that are kept apart; the rest counts with the last of them."""
 MAX_OPEN = 8192
 """Of all rules and speakers of a file: a merged log of 512 ranks with a dozen findings each has room."""
 ROOM_EVERY_S = 60.0
