@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from gpuwatch.diagnose.alert import Alert
-from gpuwatch.diagnose.classes import NEW_ATTEMPT, PRECURSORS
+from gpuwatch.diagnose.classes import PRECURSORS
 from gpuwatch.diagnose.moments import attempt_of, attempts_end, bounds, onset, sure
 from gpuwatch.diagnose.whereabouts import Whereabouts
 
@@ -25,6 +25,7 @@ class Group:
 
     job: str | None
     alerts: list[Alert] = field(default_factory=list)
+    attempt: int = 0
     begin: float = 0.0
     end: float = 0.0
 
@@ -106,7 +107,7 @@ def _may_be_of(alert: Alert, job: str, where: Whereabouts) -> bool:
 
 def _in_time(job: str | None, alerts: Sequence[Alert], limits: dict[str, tuple[float, float]]) -> list[Group]:
     """Split where nothing happened for `GAP_S`, and where a new attempt of the job began."""
-    ends = attempts_end(alert.first for alert in alerts if alert.code == NEW_ATTEMPT)
+    ends = attempts_end(alerts)
     certain = [alert for alert in alerts if sure(limits[alert.id])]
     found: list[Group] = []
     open_by_attempt: dict[int, Group] = {}
@@ -114,17 +115,19 @@ def _in_time(job: str | None, alerts: Sequence[Alert], limits: dict[str, tuple[f
         number = attempt_of(alert, ends)
         group = open_by_attempt.get(number)
         if group is None or onset(alert) > group.end + GAP_S:
-            group = Group(job)
+            group = Group(job, attempt=number)
             open_by_attempt[number] = group
             found.append(group)
         group.add(alert)
     for alert in (each for each in alerts if not sure(limits[each.id])):
         low, high = limits[alert.id]
         fitting = [group for group in found if group.begin <= high + GAP_S and group.end >= low - GAP_S]
+        number = attempt_of(alert, ends)
         if fitting:
-            fitting[-1].alerts.append(alert)
+            same = [group for group in fitting if group.attempt == number]
+            (same or fitting)[-1].alerts.append(alert)
         else:
-            found.append(Group(job, [alert], high, high))
+            found.append(Group(job, [alert], number, high, high))
     return found
 
 

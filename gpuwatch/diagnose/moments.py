@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from gpuwatch.diagnose.alert import Alert
-from gpuwatch.diagnose.classes import EXITS, TIMEOUTS
+from gpuwatch.diagnose.classes import EXITS, NEW_ATTEMPT, TIMEOUTS
 from gpuwatch.diagnose.wording import milliseconds
 
 WAITED = TIMEOUTS | {
@@ -25,6 +26,7 @@ ATTEMPT_S = 60.0
 """Agents of different nodes notice the end of one attempt within this."""
 LATE_S = 5.0
 """What an ended attempt may still print."""
+_ATTEMPT = re.compile(r"/attempt_(\d{1,6})/")
 
 
 def onset(alert: Alert) -> float:
@@ -93,9 +95,24 @@ def sure(bound: tuple[float, float]) -> bool:
     return bound[1] - bound[0] <= SURE_S
 
 
-def attempts_end(restarts: Iterable[float]) -> list[float]:
-    """When the attempts of a job ended, by the moments at which its launchers told of a new one."""
-    return batches(restarts, ATTEMPT_S)
+def attempts_end(alerts: Iterable[Alert]) -> list[float]:
+    """When the attempts of a job ended: by what its launchers told, and by the folders of its logs."""
+    told: list[float] = []
+    folders: dict[int, float] = {}
+    for alert in alerts:
+        if alert.code == NEW_ATTEMPT:
+            told.append(alert.first)
+        number = attempt_of_path(alert.proof[0].file or "")
+        if number is not None:
+            folders[number] = max(alert.first, folders.get(number, alert.first))
+    told += [ended for number, ended in folders.items() if number < max(folders)]
+    return batches(told, ATTEMPT_S)
+
+
+def attempt_of_path(file: str) -> int | None:
+    """The number in `attempt_1`, the folder that torchrun makes for each attempt."""
+    found = _ATTEMPT.search(file) if "attempt_" in file else None
+    return None if found is None else int(found[1])
 
 
 def attempt_of(alert: Alert, ends: list[float]) -> int:

@@ -54,6 +54,10 @@ class Whereabouts:
         """The one rank of a node with this gpu (index), uuid, bus (address), pid or local (rank)."""
         return None if node is None else _only(self._key.get((node, kind, value), ()), job)
 
+    def only_local(self, local_rank: int, job: str | None = None) -> RankPlace | None:
+        """The one rank of a job with this local rank: of a job on one node."""
+        return _only([each for each in self.places.ranks if each.local_rank == local_rank], job)
+
     def of_file(self, file: str, job: str | None = None) -> RankPlace | None:
         """The rank whose own file it is."""
         return _only(self._file.get(file, ()), job)

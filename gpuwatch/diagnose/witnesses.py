@@ -26,13 +26,15 @@ from gpuwatch.diagnose.classes import (
     explains,
 )
 from gpuwatch.diagnose.condition import ORDER
-from gpuwatch.diagnose.moments import attempt_of, attempts_end
+from gpuwatch.diagnose.moments import ATTEMPT_S, attempt_of, attempt_of_path, batches
 from gpuwatch.diagnose.suspects import TOOK_PART, process_group
 from gpuwatch.diagnose.whereabouts import bus_key
 from gpuwatch.diagnose.wording import HALVES, what
 
 SAME_S = 120.0
 """Lines of one failure of a rank stand closer together than this: a watchdog's dumps take up to a minute."""
+CHAIN_S = 2.0
+"""Tracebacks of one chain are printed at once; the one of an exception that was caught and logged is not."""
 LOST_SAME_S = 180.0
 """A GPU that fell off the bus is noticed by the next driver call, or when that call comes back."""
 MAX_PROOFS = 12
@@ -81,7 +83,7 @@ class Joiner:
         self._dirty.add(key)
         if alert.code == NEW_ATTEMPT and self._restarts.get(alert.id) != alert.first:
             self._restarts[alert.id] = alert.first
-            self._ends = attempts_end(self._restarts.values())
+            self._ends = batches(self._restarts.values(), ATTEMPT_S)
             self._dirty.update(self._buckets)
 
     def drop(self, name: str) -> None:
@@ -117,7 +119,7 @@ class Joiner:
         if len(alerts) == 1:
             return alerts
         things: list[Thing] = []
-        for alert in sorted(alerts, key=lambda alert: (alert.first, alert.id)):
+        for alert in sorted(alerts, key=lambda alert: (alert.first, alert.proof[0].offset or 0, alert.id)):
             marks, attempt = _marks(alert), self._attempt(alert)
             for known in things[: -LOOKED_BACK - 1 : -1]:
                 if known.takes(alert, marks, attempt):
@@ -137,7 +139,8 @@ class Thing:
         self.told = [alert]
         self._marks = marks
         self._attempt = attempt
-        self._until = alert.first + (LOST_SAME_S if alert.code in FALLEN else SAME_S)
+        lasts = LOST_SAME_S if alert.code in FALLEN else CHAIN_S if alert.code in UNSPECIFIC else SAME_S
+        self._until = alert.first + lasts
 
     def takes(self, alert: Alert, marks: Marks, attempt: int) -> bool:
         """Take in one more word on this; False: it is about something else."""
@@ -155,6 +158,8 @@ class Thing:
         if len(told) == 1:
             return told[0]
         lead = max(told, key=_tells)  # the earliest of equals
+        if lead.code in UNSPECIFIC:
+            lead = _chained(told)
         timed = [alert for alert in told if alert.timed] or told
         fields = dict(lead.fields)
         if lead.code not in UNSPECIFIC:  # the words of two exceptions do not mix
@@ -165,7 +170,7 @@ class Thing:
             lead,
             id=told[0].id,
             severity=min((alert.severity for alert in told), key=ORDER.index),
-            text=what(lead.code, lead.title, fields) if line else lead.text,
+            text=what(lead.code, lead.title, fields) if line and fields != lead.fields else lead.text,
             proof=_proofs([lead, *told]),
             node=_first_of(lead.node, (alert.node for alert in told)),
             gpu=_first_of(lead.gpu, (alert.gpu for alert in told)),
@@ -219,6 +224,9 @@ def _marks(alert: Alert) -> Marks:
         marks["group"] = None if group == "0" else group
     if alert.code in EXPLICIT:
         marks.update((name, fields.get(name)) for name in NAMED_RANKS)
+    file = alert.proof[0].file
+    if file is not None and "attempt_" in file:
+        marks["attempt"] = attempt_of_path(file)
     for name in PEERS:
         peer = fields.get(name)
         if peer is not None:
@@ -230,6 +238,14 @@ def _tells(alert: Alert) -> tuple[bool, bool, bool, int, bool]:
     """How much an alert tells: a cause that is named, a line, whose it is, its fields, its time."""
     named = alert.code not in LOST
     return named, alert.proof[0].kind == "line", alert.rank is not None, len(alert.fields), alert.timed
+
+
+def _chained(told: Sequence[Alert]) -> Alert:
+    """The exception at the end of a chain is the one that nobody caught; the first is where it came from."""
+    first, last = told[0].fields.get("exception"), told[-1]
+    if first is None or first == last.fields.get("exception"):
+        return last
+    return structs.replace(last, text=f"{last.text}, from {first}")
 
 
 def _proofs(told: Sequence[Alert]) -> tuple[Proof, ...]:

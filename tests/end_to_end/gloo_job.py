@@ -45,7 +45,7 @@ def come_to_grief(how: str, gradient: torch.Tensor) -> None:
         dist.broadcast(gradient, 0)
         return
     try:
-        raise KeyError("label")
+        print({"sample": 4711}["label"])
     except KeyError as missing:
         raise ValueError("sample 4711 has no label\nsee the list of samples") from missing
 
