@@ -130,11 +130,20 @@ def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float
     ]
     late = math.inf if gave_up is None else gave_up + AFTERMATH_S
     alive = _alive(possible)
+    ranks = {a.fields["pid"]: a.rank for a in alerts if "pid" in a.fields and a.rank is not None}
+
+    def whose(alert: Alert) -> int | None:
+        """A launcher's line may know only the pid; its table says whose that is."""
+        return alert.rank if alert.rank is not None else ranks.get(alert.fields.get("pid", ""))
+
     return [
         alert
         for alert in possible
         if alert.code in EXPLICIT
-        or (limits[alert.id][0] <= late and (alert.kernel or not _survived(alert, entered, alive)))
+        or (
+            (limits[alert.id][0] <= late and (alert.kernel or not _survived(alert, entered, alive)))
+            and not (alert.code in EXITS and whose(alert) in entered)
+        )  # it gave up waiting, and ended of that
     ]
 
 

@@ -10,7 +10,7 @@ from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.classes import LAUNCHER, TIMEOUTS
 from gpuwatch.diagnose.moments import onset
 from gpuwatch.diagnose.whereabouts import Whereabouts
-from gpuwatch.diagnose.wording import collective
+from gpuwatch.diagnose.wording import HALVES, collective
 
 TOOK_PART = TIMEOUTS | {"nccl.watchdog_teardown", "nccl.comm_aborted", "nccl.flight_recorder_dump"}
 """Who prints one of these waited in the collective, or watched over it."""
@@ -71,7 +71,7 @@ def hang(alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> Hang |
         tuple(sorted(world - spoke)) if spoke else (),
         tuple(sorted(odd)),
         odd_where,
-        _left_out(alerts, where),
+        tuple(rank for rank in _left_out(alerts, where) if rank not in victims),
     )
 
 
@@ -90,7 +90,7 @@ def _odd_ones(timeouts: Sequence[Alert]) -> tuple[set[int], str]:
         ranks: dict[object, set[int]] = defaultdict(set)
         for alert in timeouts:
             value = alert.fields.get(name)
-            if value is not None and alert.rank is not None:
+            if value is not None and alert.rank is not None and value not in HALVES:
                 ranks[value].add(alert.rank)
         if len(ranks) < 2:
             continue

@@ -39,10 +39,14 @@ def what(code: str, title: str, fields: Fields) -> str:
     return f"{lowered(title)} ({fresh[0]})" if fresh else lowered(title)
 
 
+HALVES = ("send", "recv")
+"""Gloo names the half of a collective that a rank waited in; both halves are one operation."""
+
+
 def collective(fields: Fields) -> str:
     """`ALLREDUCE seq 2381`, as far as is known; else empty."""
     parts = []
-    if fields.get("op"):
+    if fields.get("op") and fields["op"] not in HALVES:
         parts.append(str(fields["op"]).upper())
     if fields.get("seq") is not None:
         parts.append(f"seq {fields['seq']}")

@@ -96,6 +96,19 @@ def test_a_line_without_an_end_is_looked_at_after_a_while(folder: Path, agent_of
     assert len({one.id for one in agent.findings()}) == 2
 
 
+def test_a_flood_in_one_file_does_not_delay_another(folder: Path, agent_of: Start) -> None:
+    loud, calm = folder / "a.log", folder / "b.log"
+    loud.touch()
+    calm.touch()
+    agent = agent_of()
+    agent.file(loud)
+    agent.file(calm)
+    append(loud, "so much to say about nothing at all\n" * 1_000_000 + "BOOM code=1\n")
+    append(calm, "BOOM code=2\n")
+    agent.found(lambda one: one.fields == {"code": 1})
+    assert [one.fields["code"] for one in agent.findings()] == [2, 1]
+
+
 class TestLookingAtFiles:
     """Tails, pages and searches."""
 

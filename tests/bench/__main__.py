@@ -13,7 +13,7 @@ from rich.table import Table
 
 from gpuwatch import __version__
 from gpuwatch.fleet.history import bytes_per_gpu
-from tests.bench import agent_cost, cockpit, latency, log_pane, matcher, screen, startup, transport
+from tests.bench import agent_cost, cockpit, latency, log_pane, logs, matcher, screen, startup, transport
 from tests.bench.cpu import Row
 
 MARKS = {True: "yes", False: "NO", None: ""}
@@ -31,6 +31,7 @@ PARTS: dict[str, Callable[[Path], Sequence[Row]]] = {
     "agent": agent_cost.rows,
     "transport": transport.rows,
     "cockpit": cockpit.rows,
+    "logs": logs.rows,
     "log_pane": lambda _folder: log_pane.rows(),
     "latency": latency.rows,
     "matcher": matcher.rows,

@@ -1,4 +1,4 @@
-"""From a line written on a node to the alert on the screen: a real cockpit in a real terminal, over real ssh."""
+"""From a line on a node to the alert on the screen: a real cockpit in a real terminal, over ssh."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def measure(folder: Path) -> list[float]:
 
 def one(terminal: Terminal, log: Path, count: int) -> float:
     """Write at a random moment of the tick; wait until so many alerts are on the screen."""
-    time.sleep(random.random() * TICK_S)  # noqa: S311 - no secret
+    time.sleep(random.random() * TICK_S)
     with log.open("a") as file:
         file.write(LINE + "\n")
     began = time.monotonic()

@@ -22,6 +22,8 @@ RETRY_S = 10.0
 KEPT_FINISHED = 4096
 SMALL_BACKLOG = 2 << 20
 """So little is scanned at once when live lines come, so that one scanner sees all of the file."""
+HOLD_S = 4.0
+"""A file that other nodes see too is left alone for so long at first: the cockpit says who follows it."""
 _TRUST = {"process": 0, "slurm": 1, "option": 2, "glob": 3}
 
 
@@ -65,6 +67,8 @@ class Catalog(object):
         entry = self.entries[path] = Entry(path, source, rank)
         entry.written_by(self._writers.get(path, []), self._local_ranks)
         self._begin(entry, fresh)
+        if entry.identity is not None:
+            entry.hold_until = self._clock() + HOLD_S
 
     def written(self, rows, local_ranks):
         # type: (Iterable[dict[str, Any]], dict[int, int]) -> None
@@ -84,6 +88,7 @@ class Catalog(object):
         """These files are followed by another node's agent; the others are ours (again)."""
         self._elsewhere = set(paths)
         for path, entry in self.entries.items():
+            entry.hold_until = 0.0
             if path in self._elsewhere and entry.state == "following":
                 self._put_down(entry)
                 entry.state, entry.reason = "elsewhere", "another node's agent follows it"

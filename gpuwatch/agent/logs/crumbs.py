@@ -4,16 +4,12 @@ A pipe of which the reader holds both ends. Nobody reads it while all is well, s
 system call and wakes nobody; when it is full the reader empties it.
 """
 
-import json
 import os
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
-
 _ALL = 1 << 20
-_SHORTENED = 3000
-"""A pipe takes up to 4096 bytes whole or not at all."""
+_SHORTENED = 1000
+_WHOLE = 4096
+"""A pipe takes so many bytes whole or not at all."""
 
 
 class Crumbs(object):
@@ -29,7 +25,7 @@ class Crumbs(object):
     def drop(self, what, name):
         # type: (str, str) -> None
         """About to do something (`what`: file, rule, folder) with the thing of this name."""
-        crumb = (json.dumps([what, name[:_SHORTENED]])[:_SHORTENED] + "\n").encode("ascii")
+        crumb = "{} {}\n".format(what, name[:_SHORTENED]).encode("utf-8", "surrogateescape")[-_WHOLE:]
         try:
             os.write(self._write_end, crumb)
         except BlockingIOError:
@@ -47,11 +43,9 @@ def last_crumb(read_end):
             piece = os.read(read_end, _ALL)
             if not piece:
                 break
-            data = data[-2 * _SHORTENED :] + piece
+            data = data[-2 * _WHOLE :] + piece
     except OSError:
         pass
-    try:
-        what, name = json.loads(data.rstrip(b"\n").rpartition(b"\n")[2].decode("ascii"))
-    except (ValueError, TypeError):
-        return "", ""
-    return str(what), str(name)
+    crumb = data[:-1].rpartition(b"\n")[2].decode("utf-8", "surrogateescape")
+    what, _, name = crumb.partition(" ")
+    return what, name

@@ -41,6 +41,8 @@ class Entry(object):
         self.active_at = 0.0
         """Monotonic, of the last bytes that the scanner was given."""
         self.quiet_due = 0.0
+        self.hold_until = 0.0
+        """Monotonic; until then it is listed only."""
         self.identity = None  # type: str | None
         self.arrivals = deque(maxlen=KEPT_ARRIVALS)  # type: deque[tuple[float, int]]
         """(unix seconds, offset), at most one a second."""

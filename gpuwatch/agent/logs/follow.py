@@ -8,7 +8,7 @@ they differ, the file was written anew in the meantime, even if it is longer tha
 import os
 import stat
 
-from .rotated import copied_to, rotated_meanwhile
+from .rotated import copied_to, rotated_meanwhile, signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ class Follower(object):
         self._next = []  # type: list[tuple[str, int, int]]
         """(path, inode, offset) of what is to be read when this file has been finished."""
         self._seam = None  # type: str | None
+        self._copy = None  # type: tuple[str, int, int, int] | None
+        """The copy that was made when the file was truncated last."""
 
     def open(self, offset=None):
         # type: (int | None) -> None
@@ -106,7 +108,7 @@ class Follower(object):
         if found.st_size == self.offset and found.st_mtime_ns == self._modified:
             return None
         self._modified = found.st_mtime_ns
-        if found.st_size < self.offset:
+        if found.st_size < self.offset or self._copied_again() is not None:
             return self._rewritten(budget)
         return self._more(budget)
 
@@ -140,10 +142,22 @@ class Follower(object):
         """It was truncated. Of copytruncate the copy has what we had not read yet."""
         self._told(TRUNCATED)
         copy = copied_to(self.path, self.inode, self.offset, self._mark)
+        again = self._copied_again()
+        if copy is None and again is not None:
+            copy = again[0], again[1], 0
         self._next = [(self.path, self.inode, 0)]
         if copy is not None:
             self._next.insert(0, copy)
+            self._copy = signature(copy[0])
         return self._advance(budget, left=False)
+
+    def _copied_again(self):
+        # type: () -> tuple[str, int, int, int] | None
+        """Of a file that was empty when we looked, what came and went since is in a new copy, if anywhere."""
+        if self._copy is None or self.offset:
+            return None
+        now = signature(self._copy[0])
+        return None if now == self._copy else now
 
     def _before(self, offset):
         # type: (int) -> bytes

@@ -18,9 +18,19 @@ def copied_to(path, inode, offset, mark):
     if not mark:
         return None
     for found, sibling in reversed(_aged(path)):
-        if found.st_ino != inode and found.st_size > offset and _holds(sibling, offset - len(mark), mark):
+        if found.st_ino != inode and found.st_size >= offset and _holds(sibling, offset - len(mark), mark):
             return sibling, found.st_ino, offset
     return None
+
+
+def signature(path):
+    # type: (str) -> tuple[str, int, int, int] | None
+    """What tells one copy under a name from the next one; None where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return path, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def rotated_meanwhile(path, ours, newest):

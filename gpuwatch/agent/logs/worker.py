@@ -39,6 +39,8 @@ LIST_S = 2.0
 COUNTS_S = 5.0
 PATIENCE_S = 3.0
 """The backlog waits so long for the first list of processes, which says who writes what."""
+MAX_FINDING = 100000
+"""Characters of its lines; the wire takes 1 MiB, and JSON makes up to 6 bytes of a character."""
 BEHIND_BYTES = 16 << 20
 MAX_MESSAGE = 16 << 20
 _ACTIVE_S = 10.0
@@ -143,11 +145,15 @@ class Worker(object):
         # type: () -> bool
         """Give files their turn; whether some still wait for theirs, or for another one."""
         now = time.monotonic()
-        if not self._turn:
-            if now < self._poll_due:
-                return False
+        if now >= self._poll_due:
             self._poll_due = now + self._poll_s
-            self._turn = [entry for entry in self._catalog.entries.values() if entry.follower is not None]
+            entries = self._catalog.entries.values()
+            hungry = self._turn  # these had turns already: the others go first
+            self._turn = [
+                one
+                for one in entries
+                if one.follower is not None and one.hold_until <= now and one not in hungry
+            ] + hungry
             self._end_of_round(now)
         until = now + TURN_S
         again = []  # type: list[Entry]
@@ -228,8 +234,9 @@ class Worker(object):
         """Scan a little of each file's past, in turn; whether there is more."""
         if time.monotonic() < self._introduced:
             return False
-        until = time.monotonic() + BACKLOG_TURN_S
-        entries = [entry for entry in self._catalog.entries.values() if entry.backlog is not None]
+        now = time.monotonic()
+        until = now + BACKLOG_TURN_S
+        entries = [e for e in self._catalog.entries.values() if e.backlog is not None and e.hold_until <= now]
         for entry in sorted(entries, key=_progress):
             self._scan_backlog(entry)
             if time.monotonic() >= until:
@@ -276,7 +283,10 @@ class Worker(object):
         # type: (list[dict[str, Any]]) -> None
         t = round(time.time(), 3)
         for finding in findings:
-            self._outbox.put("F", dict(finding, kind="finding", t=t))
+            lines = finding["lines"]
+            if sum(map(len, lines)) > MAX_FINDING:
+                lines = [line[: MAX_FINDING // len(lines)] for line in lines]
+            self._outbox.put("F", dict(finding, kind="finding", t=t, lines=lines))
 
     def _tell_place(self, entry):
         # type: (Entry) -> None
