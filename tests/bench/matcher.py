@@ -129,6 +129,8 @@ def rows(folder: Path) -> Sequence[Row]:
 
 def _cpu_s(argv: list[str]) -> tuple[float, str]:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(argv, check=True, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
+    done = subprocess.run(argv, check=False, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
+    if done.returncode > 1:  # 1 is grep's word for no match
+        raise RuntimeError(done.stderr)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, done.stdout
