@@ -129,7 +129,8 @@ def rows(folder: Path) -> Sequence[Row]:
 
 def _cpu_s(argv: list[str]) -> tuple[float, str]:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(argv, check=False, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
+    env = {**os.environ, "LC_ALL": "C"}
+    done = subprocess.run(argv, check=False, capture_output=True, text=True, env=env)
     if done.returncode > 1:  # 1 is grep's word for no match
         raise RuntimeError(done.stderr)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
