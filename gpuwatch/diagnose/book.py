@@ -92,6 +92,11 @@ class AlertBook:
                 found[alert.severity] += 1
         return found
 
+    @property
+    def behind(self) -> bool:
+        """Whether something was taken in, or is to be, that `alerts` and `incidents` do not show yet."""
+        return self._dirty or bool(self._untaken) or self._joiner.behind or self._judging is not None
+
     def update(self, fleet: Fleet, now: float, wall: float) -> bool:
         """Take in what is new in the fleet.
 

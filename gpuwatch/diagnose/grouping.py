@@ -78,6 +78,7 @@ def _worth_it(group: Group, where: Whereabouts) -> bool:
         and alert.role != "hint"
         and alert.code not in PRECURSORS
         and alert.code not in QUIET_ALONE
+        and not (alert.kernel and alert.rank is None and alert.code.startswith("proc."))  # anybody's process
         and (alert.code != "node_lost" or len(group.alerts) > 1 or bool(where.on(alert.node)))
         for alert in group.alerts
     )

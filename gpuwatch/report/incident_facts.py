@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any, TypeAlias
 
 from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.incident import Incident, Moment
 from gpuwatch.plain import plain
-from gpuwatch.report.facts import Facts
+
+Facts: TypeAlias = dict[str, Any]
 
 MOST_EVIDENCE = 40
 """Of one incident, the cause's first: the others are in the timeline, with counts."""
