@@ -207,5 +207,7 @@ def _why(stuck: Hang) -> str:
     if stuck.left_out:
         return "had ended before the launcher ended the others"
     if stuck.odd:
-        return f"{'was' if len(stuck.odd) == 1 else 'were'} in {stuck.odd_where or 'none'} instead"
+        if not stuck.odd_where:
+            return "never entered it"
+        return f"{'was' if len(stuck.odd) == 1 else 'were'} in {stuck.odd_where} instead"
     return "said nothing"
