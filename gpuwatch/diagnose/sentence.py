@@ -8,7 +8,15 @@ from dataclasses import dataclass
 
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.cause import raised_by
-from gpuwatch.diagnose.classes import EXITS, LAUNCHER, PEER_TROUBLE, SCHEDULER, TIMEOUTS, UNSPECIFIC
+from gpuwatch.diagnose.classes import (
+    EXITS,
+    GATHERINGS,
+    LAUNCHER,
+    PEER_TROUBLE,
+    SCHEDULER,
+    TIMEOUTS,
+    UNSPECIFIC,
+)
 from gpuwatch.diagnose.suspects import FEW, Hang
 from gpuwatch.diagnose.whereabouts import Whereabouts
 from gpuwatch.diagnose.wording import clock, collective, place, plural, ranges
@@ -82,6 +90,8 @@ def _head(told: Told, cause: Alert, where: Whereabouts, now: float) -> str:
     pair = cause.fields.get("peer_rank")
     if pair is not None and not told.named and cause.rank is not None:
         who = f"{who} and rank {pair}"
+    if cause.code in GATHERINGS and who:
+        return f"{who} did not come: {cause.text} {at}"
     if cause.code in PEER_TROUBLE:
         return _broken(told, cause, who, at)
     if not who:
