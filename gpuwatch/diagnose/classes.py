@@ -226,6 +226,9 @@ def xid_class(code: int) -> str:
 
 
 XID_WORDS: Mapping[int, str] = {
+    13: "exception in a GPU program",
+    31: "GPU program used an invalid address",
+    43: "GPU program faulted",
     48: "double-bit memory error",
     62: "micro-controller halted",
     74: "NVLink error",

@@ -76,6 +76,7 @@ def incident_of(group: Group, where: Whereabouts, packs: Packs, now: float) -> I
     explain, do, links = playbook(
         code if raised is None else raised.code, packs, blame.node, blame.gpu, blame.rank
     )
+    ended = any(alert.code in EXITS or alert.code == "launch.siblings_killed" for alert in alerts)
     firing = [alert for alert in alerts if alert.state == "firing" and not alert.acknowledged]
     return Incident(
         id=f"{job or 'nodes'}-{zlib.crc32(ids.encode()):08x}",
@@ -91,7 +92,7 @@ def incident_of(group: Group, where: Whereabouts, packs: Packs, now: float) -> I
         job=job,
         confidence=blame.level,
         because=blame.because,
-        settle=settle(code, blame.level, blame.rank, blame.node, blame.gpu, stuck, job, where),
+        settle=settle(code, blame.level, (blame.rank, blame.node, blame.gpu), stuck, job, where, ended=ended),
         cause=cause,
         alerts=tuple(alerts),
         followers=sentence.followers(told, where),

@@ -124,7 +124,8 @@ def _there(told: Told, cause: Alert, where: Whereabouts) -> set[int]:
         if alert.code == cause.code and alert.rank is not None and abs(alert.first - cause.first) <= NODE_S
     }
     here = {each.rank for each in where.on(told.node)}
-    return same if same <= here and len(here) < len(where.places.ranks) else set()
+    elsewhere = {alert.node for alert in told.alerts} - {None, told.node}
+    return same if same <= here and (elsewhere or len(here) < len(where.places.ranks)) else set()
 
 
 def _broken(told: Told, cause: Alert, who: str, at: str) -> str:

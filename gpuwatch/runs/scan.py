@@ -253,7 +253,9 @@ def rows_of(files: Sequence[_File], rules: dict[str, CompiledRule]) -> dict[str,
             who = speaker(file.log)
             spoke[who] = max(last, spoke.get(who, last))
     if stamps_are_the_writers(files):
-        job_end = max((file.log.mtime for file in files if not path_says(file.log.inner).kernel), default=job_end)
+        job_end = max(
+            (file.log.mtime for file in files if not path_says(file.log.inner).kernel), default=job_end
+        )
     rows: dict[str, list[Row]] = {}
     for file in files:
         before = spoke.get(speaker(file.log))
@@ -263,7 +265,7 @@ def rows_of(files: Sequence[_File], rules: dict[str, CompiledRule]) -> dict[str,
 
 
 def stamps_are_the_writers(files: Sequence[_File]) -> bool:
-    """Whether the files lie where they were written: most of those that tell times were changed at their last."""
+    """Whether the files lie where they were written: most that tell times were changed at their last."""
     lasts = [
         abs(file.log.mtime - max(times))
         for file in files

@@ -34,7 +34,9 @@ _PREFIX = re.compile(
     r"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] ?"
     r"|[^\W\d_]{3,5}\.? [ \d]\d \d\d:\d\d:\d\d (?P<sys>" + _HOST + r") (?=[\w./-]{1,60}(?:\[\d+\])?:)"
     r"|kernel: ?"
-    r"|" + _DEVICE + r"(?!nvidia-(?:nvswitch|uvm|modeset|drm|peermem|gpu))(?P<pdsh>[a-z][a-z-]*\d[\w.-]{0,60}|[a-z]+(?:-\w+)+|\d{1,3}(?:\.\d{1,3}){3}): (?=\S)"
+    r"|"
+    + _DEVICE
+    + r"(?!nvidia-(?:nvswitch|uvm|modeset|drm|peermem|gpu))(?P<pdsh>[a-z][a-z-]*\d[\w.-]{0,60}|[a-z]+(?:-\w+)+|\d{1,3}(?:\.\d{1,3}){3}): (?=\S)"
     r"|> "
     r")"
 )
