@@ -34,10 +34,11 @@ _PREFIX = re.compile(
     r"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] ?"
     r"|[^\W\d_]{3,5}\.? [ \d]\d \d\d:\d\d:\d\d (?P<sys>" + _HOST + r") (?=[\w./-]{1,60}(?:\[\d+\])?:)"
     r"|kernel: ?"
-    r"|" + _DEVICE + r"(?P<pdsh>[a-z][a-z-]*\d[\w.-]{0,60}|[a-z]+(?:-\w+)+|\d{1,3}(?:\.\d{1,3}){3}): (?=\S)"
+    r"|" + _DEVICE + r"(?P<pdsh>[a-z][a-z-]*\d[A-Za-z\d.-]{0,60}|[a-z]+(?:-\w+)+|\d{1,3}(?:\.\d{1,3}){3}): (?=\S)"
     r"|> "
     r")"
 )
+_KERNEL = re.compile(r"\s*(?:kernel:|\[\s*\d|<\d+>|\d+,\d+,\d+,)")  # what follows is a driver's name, no host
 _TAG = re.compile(r"\[\d+,(\d{1,6})\]<std(?:err|out)>: ?")
 _IN_TEXT = re.compile(r"\[(?:PG [^\]]{0,200}? )?Rank (\d{1,6})\]")
 _NCCL = re.compile(r"\b([A-Za-z0-9][\w.-]{0,80}):(\d{1,10}):\d{1,10} \[\d+\] ")
@@ -92,11 +93,12 @@ class Speaker(object):
 def peel(text, speaker, local_ranks=False):
     # type: (str, Speaker, bool) -> tuple[int, bool]
     """Take the prefixes of `text` in: where the message begins, and whether ranks proved to be local."""
-    at, proof = 0, False
+    at, proof, kernel = 0, False, False
     for _ in range(MAX_PREFIXES):
         found = _PREFIX.match(text, at)
-        if found is None or found.end() == at:
+        if found is None or found.end() == at or (kernel and found.group("pdsh")):
             break
+        kernel = kernel or _KERNEL.match(found.group()) is not None
         proof = speaker.take(found, local_ranks) or proof
         at = found.end()
         if at < len(text) and text[at] == " " and text[at + 1 : at + 2] not in ("", " "):
