@@ -10,6 +10,7 @@ import re
 MAX_PREFIXES = 8
 
 _HOST = r"[A-Za-z0-9][\w.-]{0,80}"
+_PDSH = r"[a-z][a-z-]*\d[A-Za-z\d.-]{0,60}|[a-z]+(?:-\w+)+|\d{1,3}(?:\.\d{1,3}){3}"
 _DEVICE = (  # kernel and RDMA messages begin so; none of these is a host
     r"(?!(?:mlx|bnxt|irdma|eth|en[ops]|ibp?|ibs|bond|nvme|nvidia|sd|md|dm|amdgpu|i40e|ixgbe|ice|hfi|qp|cpu|"
     r"rank|worker|line|step|epoch|iter|cuda|CUDA|node|np|v|q|h)[\d_-]*:|gpu\d{1,2}:)"
@@ -34,11 +35,12 @@ _PREFIX = re.compile(
     r"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] ?"
     r"|[^\W\d_]{3,5}\.? [ \d]\d \d\d:\d\d:\d\d (?P<sys>" + _HOST + r") (?=[\w./-]{1,60}(?:\[\d+\])?:)"
     r"|kernel: ?"
-    r"|" + _DEVICE + r"(?P<pdsh>[a-z][a-z-]*\d[A-Za-z\d.-]{0,60}|[a-z]+(?:-\w+)+|\d{1,3}(?:\.\d{1,3}){3}): (?=\S)"
+    r"|" + _DEVICE + r"(?P<pdsh>" + _PDSH + r"): (?=\S)"
     r"|> "
     r")"
 )
-_KERNEL = re.compile(r"\s*(?:kernel:|\[\s*\d|<\d+>|\d+,\d+,\d+,)")  # what follows is a driver's name, no host
+_KERNEL = re.compile(r"\s*(?:kernel:|\[\s*\d+\.\d{6}\]|<\d+>|\d+,\d+,\d+,)")
+"""After one of these stands the name of a driver and never a host."""
 _TAG = re.compile(r"\[\d+,(\d{1,6})\]<std(?:err|out)>: ?")
 _IN_TEXT = re.compile(r"\[(?:PG [^\]]{0,200}? )?Rank (\d{1,6})\]")
 _NCCL = re.compile(r"\b([A-Za-z0-9][\w.-]{0,80}):(\d{1,10}):\d{1,10} \[\d+\] ")
