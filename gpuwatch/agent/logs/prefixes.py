@@ -43,6 +43,8 @@ _PREFIX = re.compile(
     r"|> "
     r")"
 )
+_KERNEL = re.compile(r"\s*(?:kernel:|\[\s*\d+\.\d{6}\]|<\d+>|\d+,\d+,\d+,)")
+"""After one of these stands the name of a driver and never a host."""
 _TAG = re.compile(r"\[\d+,(\d{1,6})\]<std(?:err|out)>: ?")
 _IN_TEXT = re.compile(r"\[(?:PG [^\]]{0,200}? )?Rank (\d{1,6})\]")
 _NCCL = re.compile(r"\b([A-Za-z0-9][\w.-]{0,80}):(\d{1,10}):\d{1,10} \[\d+\] ")
@@ -97,11 +99,12 @@ class Speaker(object):
 def peel(text, speaker, local_ranks=False):
     # type: (str, Speaker, bool) -> tuple[int, bool]
     """Take the prefixes of `text` in: where the message begins, and whether ranks proved to be local."""
-    at, proof = 0, False
+    at, proof, kernel = 0, False, False
     for _ in range(MAX_PREFIXES):
         found = _PREFIX.match(text, at)
-        if found is None or found.end() == at:
+        if found is None or found.end() == at or (kernel and found.group("pdsh")):
             break
+        kernel = kernel or _KERNEL.match(found.group()) is not None
         proof = speaker.take(found, local_ranks) or proof
         at = found.end()
         if at < len(text) and text[at] == " " and text[at + 1 : at + 2] not in ("", " "):
