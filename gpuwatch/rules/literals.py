@@ -90,12 +90,14 @@ def _tells(literal: Literal) -> bool:
     return any(len(word) >= MIN_WORD for word in _WORD.findall(literal.text))
 
 
+@lru_cache(maxsize=8192)
 def _weight(word: str) -> float:
     if len(word) < MIN_WORD:
         return 0.0
     return 0.5 if _FLAT.match(word) else min(len(word), 14)
 
 
+@lru_cache(maxsize=8192)
 def _literal(text: str, left: bool, right: bool, fold: bool) -> Literal:
     words, parts, also = set(), set(), set()
     for found in _WORD.finditer(text):

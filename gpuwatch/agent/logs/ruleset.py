@@ -1,8 +1,8 @@
 """The rules as they travel to a node: plain dicts, made by `gpuwatch.rules.compile`, ready to search with.
 
-A literal is a dict. Its `text` stands in every line that its pattern matches (`fold`: in any case). `lead` is
-the most telling word in it once its digits are gone; with `whole` no letter can stand before or behind that word,
-without it may be a part of a longer one.
+A literal is a dict. Its `text` stands in every line that its pattern matches (`fold`: in any case). `lead`
+is the most telling word in it once its digits are gone; with `whole` no letter can stand before or behind
+that word, without it may be a part of a longer one.
 """
 
 import re

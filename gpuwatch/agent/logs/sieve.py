@@ -1,9 +1,9 @@
 """Where in a chunk of log bytes a rule may match: lines of a known shape are passed over in bulk.
 
-A shape is a line without its digits. A log says the same lines over and over with other numbers, so nearly all
-of a chunk is told apart by one set difference, whatever the number of rules. What a shape never seen before may
-lead to is found out once, by its words; a word is compared with the phrases once, too. Nothing is lost: where a
-phrase stands in a line, the phrase without its digits stands in the line's shape.
+A shape is a line without its digits. A log says the same lines over and over with other numbers, so nearly
+all of a chunk is told apart by one set difference, whatever the number of rules. What a shape never seen
+before may lead to is found out once, by its words; a word is compared with the phrases once, too. Nothing is
+lost: where a phrase stands in a line, the phrase without its digits stands in the line's shape.
 """
 
 TYPE_CHECKING = False
@@ -31,6 +31,7 @@ class Sieve(object):
         self._exact = {}  # type: dict[bytes, list[Phrase]]
         self._folded = {}  # type: dict[bytes, list[Phrase]]
         self._inside = {}  # type: dict[bytes, list[Phrase]]
+        self._folded_inside = {}  # type: dict[bytes, list[Phrase]]
         self._anywhere = []  # type: list[Phrase]
         self._bare = {}  # type: dict[Phrase, bytes]
         self._harmless = set()  # type: set[bytes]
@@ -43,7 +44,7 @@ class Sieve(object):
 
     def hits(self, data):
         # type: (bytes) -> list[tuple[int, Phrase]]
-        """Places where a phrase stands in `data` (whole lines, no escapes), by place, once a line and phrase."""
+        """Places where a phrase stands in `data` (whole lines, no escapes), by place, once a line."""
         if b"\r" in data:
             data = data.replace(b"\r", b"\n")
         shapes = data.translate(None, _GONE).split(b"\n")
@@ -64,12 +65,10 @@ class Sieve(object):
         self._bare[phrase] = phrase.text.translate(None, _DIGITS)
         if not phrase.lead:
             self._anywhere.append(phrase)
-        elif not phrase.whole:
-            self._inside.setdefault(phrase.lead.lower(), []).append(phrase)
-        elif phrase.fold:
-            self._folded.setdefault(phrase.lead, []).append(phrase)
+        elif phrase.whole:
+            (self._folded if phrase.fold else self._exact).setdefault(phrase.lead, []).append(phrase)
         else:
-            self._exact.setdefault(phrase.lead, []).append(phrase)
+            (self._folded_inside if phrase.fold else self._inside).setdefault(phrase.lead, []).append(phrase)
 
     def _look(self, shapes):
         # type: (set[bytes]) -> dict[bytes, list[Phrase]]
@@ -124,14 +123,19 @@ class Sieve(object):
         """Find out which phrases each of these words may belong to."""
         if len(self._harmless) + len(self._telling) > MAX_WORDS:
             self._harmless.clear()
-        together = b" ".join(words).lower()
+        together = b" ".join(words)
         parts = [part for part in self._inside if part in together]
+        together = together.lower()
+        folded_parts = [part for part in self._folded_inside if part in together]
         for word in words:
             folded = word.lower()
             phrases = self._exact.get(word, []) + self._folded.get(folded, [])
             for part in parts:
-                if part in folded:
+                if part in word:
                     phrases = phrases + self._inside[part]
+            for part in folded_parts:
+                if part in folded:
+                    phrases = phrases + self._folded_inside[part]
             if phrases:
                 self._telling[word] = phrases
             else:
