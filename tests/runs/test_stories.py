@@ -1,4 +1,4 @@
-"""Ended jobs as folders of logs with the real packs: what only their launchers tell, and whose silence counts."""
+"""Ended jobs as folders of logs with the real packs: what launchers tell, and whose silence counts."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def only(report: ScanReport) -> Incident:
 
 def seen(rank: int, node: str, nodes: int) -> str:
     return (
-        f"{node}:{7000 + rank}:{7100 + rank} [{rank % 4}] NCCL INFO comm 0x7f00 rank {rank} nranks {4 * nodes} "
-        f"cudaDev {rank % 4} nvmlDev {rank % 4} busId {0x1B + rank % 4:x}000 commId 0x11 - Init COMPLETE"
+        f"{node}:{7000 + rank}:{7100 + rank} [{rank % 4}] NCCL INFO comm 0x7f00 rank {rank} nranks "
+        f"{4 * nodes} cudaDev {rank % 4} nvmlDev {rank % 4} busId {0x1B + rank % 4:x}000 commId 0x11 - Init COMPLETE"
     )
 
 
 def waited(rank: int, group: str, seq: int, op: str, at: str) -> str:
     return (
-        f"[rank{rank}]:[E302 {at}.120000000 ProcessGroupNCCL.cpp:632] [{group} Rank {rank % 4}] Watchdog caught "
-        f"collective operation timeout: WorkNCCL(SeqNum={seq}, OpType={op}, NumelIn=64, NumelOut=64, "
+        f"[rank{rank}]:[E0302 {at}.120000000 ProcessGroupNCCL.cpp:632] [{group} Rank {rank % 4}] Watchdog "
+        f"caught collective operation timeout: WorkNCCL(SeqNum={seq}, OpType={op}, NumelIn=64, NumelOut=64, "
         f"Timeout(ms)=600000) ran for 600020 milliseconds before timing out."
     )
 
@@ -66,7 +66,7 @@ def test_the_line_that_says_where_leads_when_the_scheduler_says_it_twice(
 ) -> None:
     lines = [f"{rank}: {seen(rank, f'gpu-00{rank // 4 + 1}', 2)}" for rank in range(8)]
     lines += [
-        "slurmstepd: error: Detected 1 oom_kill event in StepId=913.0. Some of the step tasks have been OOM Killed.",
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=913.0. Some tasks have been OOM Killed.",
         "srun: error: gpu-002: task 6: Out Of Memory",
         "srun: Terminating StepId=913.0",
     ]
@@ -86,12 +86,12 @@ def test_a_port_that_is_taken_explains_who_could_not_connect_for_minutes(
 ) -> None:
     files = {
         "gpu-001.log": [
-            "W0302 09:30:02.100000 41 torch/csrc/distributed/c10d/socket.cpp:464] The server socket has failed to "
-            "bind to [::]:29511 (errno: 98 - Address already in use)."
+            "W0302 09:30:02.100000 41 torch/csrc/distributed/c10d/socket.cpp:464] The server socket has "
+            "failed to bind to [::]:29511 (errno: 98 - Address already in use)."
         ],
         "gpu-002.log": [
-            "E0302 09:40:02.100000 52 torch/csrc/distributed/c10d/socket.cpp:1019] The client socket has timed out "
-            "after 600000ms while trying to connect to (gpu-001, 29511)."
+            "E0302 09:40:02.100000 52 torch/csrc/distributed/c10d/socket.cpp:1019] The client socket has "
+            "timed out after 600000ms while trying to connect to (gpu-001, 29511)."
         ],
     }
     incident = only(report_of(tmp_path, packs, files))
@@ -104,8 +104,8 @@ def test_the_node_that_lacks_a_module_is_to_blame_not_the_nodes_that_waited(
     files = {
         f"gpu-001/rank_{rank}.log": [
             "2026-03-02 09:30:00,100 INFO start",
-            f"[rank{rank}]: torch.distributed.DistStoreError: Timed out after 901 seconds waiting for clients. "
-            "4/8 clients joined.",
+            f"[rank{rank}]: torch.distributed.DistStoreError: Timed out after 901 seconds waiting for "
+            "clients. 4/8 clients joined.",
             "2026-03-02 09:46:00,100 INFO leaving",
         ]
         for rank in range(4)
@@ -151,17 +151,18 @@ def test_a_rank_with_nothing_pending_never_entered_though_its_group_is_named_sho
             waited(rank, "PG ID 0 PG GUID 0(default_pg)", 77, "ALLREDUCE", "09:40:02")
         )
     files["rank_0.log"].append(
-        "[rank0]:[E302 09:40:02.200000000 ProcessGroupNCCL.cpp:2268] [PG ID 0 PG GUID 0(default_pg) Rank 0] failure "
-        "detected by watchdog at work sequence id: 77 PG status: last enqueued work: 79, last completed work: 76"
+        "[rank0]:[E0302 09:40:02.200000000 ProcessGroupNCCL.cpp:2268] [PG ID 0 PG GUID 0(default_pg) Rank 0] "
+        "failure detected by watchdog at work sequence id: 77 PG status: last enqueued work: 79, "
+        "last completed work: 76"
     )
     files["rank_2.log"].append(
-        "[rank2]:[E302 09:40:03.000000000 ProcessGroupNCCL.cpp:1484] [PG ID 0 PG GUID 0 Rank 2] Received a dump signal "
-        "due to a collective timeout from rank 0 and we will try our best to dump the debug info. "
+        "[rank2]:[E0302 09:40:03.000000000 ProcessGroupNCCL.cpp:1484] [PG ID 0 PG GUID 0 Rank 2] Received a "
+        "dump signal due to a collective timeout from rank 0 and we will try our best to dump the debug info. "
         "Last enqueued NCCL work: 76, last completed NCCL work: 76."
     )
     files["launcher.log"] = [
-        "W0302 09:40:14.100000 40 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 7002 closing "
-        "signal SIGTERM"
+        "W0302 09:40:14.100000 40 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 7002 "
+        "closing signal SIGTERM"
     ]
     incident = only(report_of(tmp_path, packs, files))
     assert (incident.rank, incident.gpu) == (2, 2)
