@@ -39,7 +39,8 @@ def only(report: ScanReport) -> Incident:
 def seen(rank: int, node: str, nodes: int) -> str:
     return (
         f"{node}:{7000 + rank}:{7100 + rank} [{rank % 4}] NCCL INFO comm 0x7f00 rank {rank} nranks "
-        f"{4 * nodes} cudaDev {rank % 4} nvmlDev {rank % 4} busId {0x1B + rank % 4:x}000 commId 0x11 - Init COMPLETE"
+        f"{4 * nodes} cudaDev {rank % 4} nvmlDev {rank % 4} busId {0x1B + rank % 4:x}000 commId 0x1 - "
+        "Init COMPLETE"
     )
 
 
@@ -157,8 +158,8 @@ def test_a_rank_with_nothing_pending_never_entered_though_its_group_is_named_sho
     )
     files["rank_2.log"].append(
         "[rank2]:[E0302 09:40:03.000000000 ProcessGroupNCCL.cpp:1484] [PG ID 0 PG GUID 0 Rank 2] Received a "
-        "dump signal due to a collective timeout from rank 0 and we will try our best to dump the debug info. "
-        "Last enqueued NCCL work: 76, last completed NCCL work: 76."
+        "dump signal due to a collective timeout from rank 0 and we will try our best to dump "
+        "the debug info. Last enqueued NCCL work: 76, last completed NCCL work: 76."
     )
     files["launcher.log"] = [
         "W0302 09:40:14.100000 40 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 7002 "
