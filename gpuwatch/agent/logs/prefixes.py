@@ -2,7 +2,9 @@
 
 `[rank3]:` is torch's own prefix and names the global rank. Under `torchrun --tee --role rank` it is the local
 rank; a line with two that differ (`[rank0]:[rank8]:`) proves that for its file. `[default0]:` is always
-local, and a number of `srun -l` is a task and no rank.
+local, and a number of `srun -l` is a task and no rank. A word with a colon, as pdsh puts before a line, is a
+host where it has a digit in it; without one (`oom-kill: `) only where another prefix follows, for it mostly
+belongs to the message. An underscore stands in no host's name.
 """
 
 import re
@@ -10,7 +12,6 @@ import re
 MAX_PREFIXES = 8
 
 _HOST = r"[A-Za-z0-9][\w.-]{0,80}"
-_PDSH = r"[a-z][a-z-]*\d[A-Za-z\d.-]{0,60}|[a-z]+(?:-\w+)+|\d{1,3}(?:\.\d{1,3}){3}"
 _DEVICE = (  # kernel and RDMA messages begin so; none of these is a host
     r"(?!(?:mlx|bnxt|irdma|eth|en[ops]|ibp?|ibs|bond|nvme|nvidia|sd|md|dm|amdgpu|i40e|ixgbe|ice|hfi|qp|cpu|"
     r"rank|worker|line|step|epoch|iter|cuda|CUDA|node|np|v|q|h)[\d_-]*:|gpu\d{1,2}:)"
@@ -25,9 +26,11 @@ _PREFIX = re.compile(
     r"|\([\w-]{1,40}, ip=(?P<ip2>[\d.]{7,15})\) ?"
     r"|(?P<node>" + _HOST + r") \[std(?:err|out)\] "
     r"|std(?:err|out): "
-    r"|[a-z_]{1,30}/\d{1,5} (?=[\[(])"
-    r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?(?: std(?:err|out) [FP])?"
-    r"(?=[ \t\[:|])[:| ]?"
+    r"|[A-Za-z][\w.-]{0,60}/\d{1,5} (?=[\[(])"
+    r"|\[\d{1,8}\] (?=\[rank\d)"
+    r"|\d{4}-\d\d-\d\d \d\d:\d\d (?=\[rank\d)"
+    r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z| ?[+-]\d\d:?\d\d)?\]?"
+    r"(?: std(?:err|out) [FP])?(?=[ \t\[:|])[:| ]?"
     r"|\d\d:\d\d:\d\d\.\d{3,6} (?=\[)"
     r"|<\d{1,3}>(?=\S)"
     r"|\d{1,3},\d{1,12},\d{1,16},[-c+](?:,[^;]{0,80})?;"
@@ -35,7 +38,8 @@ _PREFIX = re.compile(
     r"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] ?"
     r"|[^\W\d_]{3,5}\.? [ \d]\d \d\d:\d\d:\d\d (?P<sys>" + _HOST + r") (?=[\w./-]{1,60}(?:\[\d+\])?:)"
     r"|kernel: ?"
-    r"|" + _DEVICE + r"(?P<pdsh>" + _PDSH + r"): (?=\S)"
+    r"|" + _DEVICE + r"(?P<pdsh>[a-z][a-z-]*\d[A-Za-z0-9.-]{0,60}|\d{1,3}(?:\.\d{1,3}){3}): (?=\S)"
+    r"|(?P<named>[a-z]+(?:-[a-z]+)+): (?=\[(?:rank|RANK |default)\d|\[?\d{4}-\d\d-|\[[EWIF]\d{3,4} )"
     r"|> "
     r")"
 )
