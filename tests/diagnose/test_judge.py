@@ -275,8 +275,10 @@ def test_the_lines_of_one_failure_are_one_alert_and_what_differs_is_not() -> Non
     job = Teller(places(16))
     for rank in range(1, 16):
         told: tuple[dict[str, object], ...] = (
-            {"seq": 7, "last_enqueued": 9}, {"op": "ALLREDUCE", "seq": 7, "ran_ms": 30_000}, {"ran_ms": 30_001},
-        )  # fmt: skip
+            {"seq": 7, "last_enqueued": 9},
+            {"op": "ALLREDUCE", "seq": 7, "ran_ms": 30_000},
+            {"ran_ms": 30_001},
+        )
         for wording, fields in zip("abc", told, strict=True):
             job.say("nccl.watchdog_timeout", 630.0, rank, fields=fields, lines=[f"wording {wording}"])
     job.say("nccl.watchdog_timeout", 631.0, 3, fields={"op": "BROADCAST", "seq": 2, "pg_id": 4})
