@@ -18,10 +18,10 @@ from gpuwatch.rules.compile import compiled
 from gpuwatch.rules.load import load_packs
 from tests.bench.cpu import Row
 from tests.bench.ere import to_ere
+from tests.bench.log_lines import RANKS, numeric_lines, text_lines
 from tests.end_to_end.cluster import ROOT
 
 SIZE = int(os.environ.get("GPUWATCH_BENCH_LOG_MB", "500")) * 1_000_000
-RANKS = 512
 GREP_BYTES = 2_000_000
 """Of the log's beginning: with all packs grep needs seconds for a megabyte of words."""
 MATCHING = 1e-4
@@ -48,31 +48,6 @@ with open("/proc/self/status") as status:
     peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
 print(json.dumps({"found": found, "rss": peak * 1024, "suspended": list(ruleset.suspended)}))
 """
-
-
-def numeric_lines(seed: random.Random) -> Iterator[str]:
-    """What the ranks of a training job say: numbers, mostly."""
-    step = 0
-    while True:
-        step += 1
-        clock = f"2025-06-01 {step // 3600 % 24:02}:{step // 60 % 60:02}:{step % 60:02}"
-        for rank in range(RANKS):
-            yield (
-                f"[rank{rank}]:{clock},{rank:03} iteration {step:8}/ 500000 | samples: {step * 4096:12} | "
-                f"elapsed time per iteration (ms): {seed.uniform(900, 1100):.1f} | "
-                f"learning rate: {seed.random():.3E} | lm loss: {seed.uniform(1, 3):.6E} | "
-                f"grad norm: {seed.random():.3f} | number of nan iterations:   0 |"
-            )
-
-
-def text_lines(_seed: random.Random) -> Iterator[str]:
-    """Words as people write them: the sources and documents of whatever is installed here, over and over."""
-    files = sorted(path for path in Path(os.__file__).parent.glob("*.py"))
-    files += sorted(Path(__file__).parents[2].glob("gpuwatch/**/*.py"))
-    while True:
-        for file in files:
-            for line in file.read_text("utf-8", "replace").splitlines():
-                yield f"2025-06-01 12:00:00,123 INFO worker {line.strip()}" if line.strip() else "step"
 
 
 def make_log(path: Path, lines: Iterator[str], examples: Sequence[str], seed: random.Random) -> None:

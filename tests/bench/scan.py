@@ -20,7 +20,8 @@ from gpuwatch.runs import hyper
 from gpuwatch.runs.scan import usable_cores
 from tests.bench.cpu import Row
 from tests.bench.ere import to_ere
-from tests.bench.matcher import make_log, numeric_lines
+from tests.bench.log_lines import numeric_lines
+from tests.bench.matcher import make_log
 
 REPEATS = 2
 
