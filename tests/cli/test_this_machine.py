@@ -73,13 +73,14 @@ def test_a_machine_without_a_gpu_is_healthy_and_says_so_plainly(driver: FakeNvml
 
 
 def test_an_incident_comes_first_and_the_status_is_1(driver: FakeNvml, tmp_path: Path) -> None:
+    driver.set("gpus 0")
     log = tmp_path / "rank_3.log"
-    log.write_text("step 1\n[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.\n")
+    log.write_text("[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.\n")
     named = ("once", "--local", "--log", str(log), *WAIT)
     done = gpuwatch(*named)
     assert done.returncode == 1, done.stdout
     assert "incident: rank 3" in done.stdout.splitlines()[1]
-    assert done.stdout.count("CUDA out of memory") == 1, done.stdout
+    assert done.stdout.count("out of memory") == 1, done.stdout
     assert "1 incident" in done.stdout.splitlines()[-1]
     facts = json.loads(gpuwatch(*named, "--json").stdout)
     (incident,) = facts["incidents"]
