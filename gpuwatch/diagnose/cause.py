@@ -223,6 +223,9 @@ def _on_the_list(explicit: Alert, ordered: Sequence[Alert]) -> Alert:
     """A list of culprits wins; why a rank on it did not take part is told by that rank's own, older words."""
     named = set(listed(explicit))
     for alert in ordered:
+        crashed = alert.code in LAUNCHER and alert.code not in MILD_ENDS and EXITS.get(alert.code) == 0
+        if crashed and alert.rank in named and alert.first <= explicit.first + PEERS_SOONER_S:
+            return alert
         if alert.first <= explicit.first and alert.code not in EXPLICIT and _weight(alert) < PEERS_WEIGHT:
             if named and alert.rank in named:
                 return alert
