@@ -22,6 +22,8 @@ KERNEL_RULES = ("gpu.xid.", "gpu.nvswitch.", "pcie.", "kernel.", "amd.", "net.ni
 
 _TABLE_RANK = re.compile(r"^\W*rank\s*: (\d+) \(local_rank: \d+\)", re.MULTILINE)
 _TABLE_HOST = re.compile(r"^\W*host\s*: (\S+)", re.MULTILINE)
+LOCALHOST = ("localhost", "localhost.localdomain", "127.0.0.1")
+"""Names no node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,7 @@ def _table_entry(finding: Finding) -> tuple[int, str | None] | None:
     if not rank:
         return None
     host = _TABLE_HOST.findall(above)
-    return int(rank[-1]), host[-1] if host else None
+    return int(rank[-1]), host[-1] if host and host[-1] not in LOCALHOST else None
 
 
 def _task(finding: Finding, node: str, where: Whereabouts) -> RankPlace | None:
@@ -193,8 +195,9 @@ def _rank_place(
     if kernel:
         return None, None
     local = finding.local_rank if finding.local_rank is not None else fields.get("local_rank")
-    if local is not None:
-        return where.by(node, "local", local, job), "path"
+    if isinstance(local, int):
+        place = where.only_local(local, job) if node is None else where.by(node, "local", local, job)
+        return place, "path"
     return where.of_file(finding.file, job), "path"
 
 

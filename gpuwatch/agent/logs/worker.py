@@ -13,6 +13,7 @@ from . import told
 from .catalog import SMALL_BACKLOG, Catalog
 from .crumbs import Crumbs
 from .finder import Finder
+from .gather import MAX_OPEN
 from .kernel_lines import KernelLines
 from .lifeline import die_with
 from .mounts import Mounts
@@ -349,6 +350,9 @@ class Worker(object):
         late = [(e.follower.behind, e.path) for e in self._catalog.entries.values() if e.follower is not None]
         if late and max(late)[0] > BEHIND_BYTES:
             found.append(told.behind(max(late)[1], BEHIND_BYTES))
+        for entry in self._catalog.entries.values():
+            if entry.scanner is not None and entry.scanner.left_out:
+                found.append(told.crowded(entry.path, MAX_OPEN))
         return found
 
     # ----------------------------------------------------------------- small things
