@@ -1,4 +1,4 @@
-"""The sieve leads to every line that a plain search with every pattern finds: on the corpora and on made lines."""
+"""The sieve leads to every line that a plain search with every pattern finds."""
 
 from __future__ import annotations
 

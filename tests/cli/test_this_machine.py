@@ -31,8 +31,11 @@ def driver(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fa
 def test_eight_gpus_of_this_machine(driver: FakeNvml) -> None:
     driver.set("set 5 utilization 42", "set 5 power_mw 123000", "set 5 temperature 0")
     done = gpuwatch("once", "--local", "--json", *WAIT)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (node,) = json.loads(done.stdout)["nodes"]
+    facts = json.loads(done.stdout)
+    quiet = not facts["incidents"]  # a job of another test may fail on this machine meanwhile
+    assert done.returncode == (0 if quiet else 1), done.stdout + done.stderr
+    assert facts["conditions"] == []
+    (node,) = facts["nodes"]
     gpus = node["gpus"]
     assert [gpu["index"] for gpu in gpus] == list(range(8))
     assert (gpus[5]["utilization_pct"], gpus[5]["power_w"], gpus[5]["temperature_c"]) == (42, 123, 0)

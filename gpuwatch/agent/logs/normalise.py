@@ -13,7 +13,10 @@ _WRAPPED = re.compile(
     r"|^\[[EWIF][^\]]{0,60}\.cpp:\d+\] (?:\[[^\]]*Rank \d+\])?\s*$"
 )
 _SOURCE = re.compile(r"""\s*File "[^"]{1,500}", line \d+""")
-_ECHO = re.compile(r"\s+raise\b|\s*[\^~]{2,}\s*$|\s*[│|]\s*(?:❱|\d+ )|\s*❱")
+_ECHO = re.compile(
+    r"\s+(?:raise\b|assert\b|(?:self\.)?_?(?:log|logger|logging|LOG|LOGGER)\.[a-z]+\(|warnings\.warn\(|print\()"
+    r"|\s+f[\"'].*[\"']\)?,?\s*$|\s*[\^~]{2,}\s*$|\s*[│|]\s*(?:❱|\d+ )|\s*❱"
+)
 
 
 def messages(line, local_ranks=False):
