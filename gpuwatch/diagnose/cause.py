@@ -226,6 +226,9 @@ def _on_the_list(explicit: Alert, ordered: Sequence[Alert]) -> Alert:
     named = set(listed(explicit))
     explicit = _kept_away(explicit, ordered)
     for alert in ordered:
+        crashed = alert.code in LAUNCHER and alert.code not in MILD_ENDS and EXITS.get(alert.code) == 0
+        if crashed and alert.rank in named and alert.first <= explicit.first + PEERS_SOONER_S:
+            return alert
         if alert.first <= explicit.first and alert.code not in EXPLICIT and _weight(alert) < PEERS_WEIGHT:
             if named and alert.rank in named:
                 return alert
