@@ -25,7 +25,7 @@ NODE_S = 5.0
 UNREACHED = frozenset(
     ("c10d.store_unreachable", "elastic.rdzv_connection", "gloo.connect_failed", "nccl.socket_connect")
 )
-SUBJECTS = ("a rank ", "a node of the job ", "the job ", "a process ", "process ")
+SUBJECTS = ("a rank ", "a node of the job ", "the job ")
 """How a title may name the one whose name the sentence gives."""
 
 
