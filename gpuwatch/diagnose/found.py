@@ -91,7 +91,7 @@ def alert_of(found: Found, packs: Packs, where: Whereabouts) -> Alert:
         gpu=gpu,
         rank=finding.rank if place is None else place.rank,
         rank_from=rank_from,
-        job=finding.job or (None if place is None else place.job),
+        job=finding.job or (None if place is None else place.job) or _slurm_job(finding, where),
         first=at,
         last=max(at, last),
         timed=timed,
@@ -101,6 +101,12 @@ def alert_of(found: Found, packs: Packs, where: Whereabouts) -> Alert:
         error_s=found.error_s,
         kernel=kernel,
     )
+
+
+def _slurm_job(finding: Finding, where: Whereabouts) -> str | None:
+    """The job that the scheduler's line is about, where nothing else names any: in logs of the past."""
+    job = finding.fields.get("job") if finding.rule.startswith("slurm.") and not where.jobs else None
+    return None if job is None else str(job)
 
 
 def _mark(text: str) -> str:

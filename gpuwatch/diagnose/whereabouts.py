@@ -22,6 +22,7 @@ class Whereabouts:
         """Job -> its world size, as far as its ranks say."""
         for place in places.ranks:
             self._add(place)
+        self.jobs = {place.job for place in places.ranks} - {None}
         self._gpus = {
             (node, name if name.startswith(("GPU-", "MIG-")) else bus_key(name)): index
             for (node, name), index in places.gpus.items()

@@ -17,6 +17,8 @@ WHO = ("rank", "local_rank", "host", "pid", "task")
         ("[rank3]:[E1119 13:21:12.5 x.cpp:6] boom", "[E1119 13:21:12.5 x.cpp:6] boom", {"rank": 3}),
         ("[rank0]:[rank8]:[E x.cpp:6] boom", "[E x.cpp:6] boom", {"rank": 8, "local_rank": 0}),
         ("[rank3[]: boom", "boom", {"rank": 3}),
+        ("[   12.000345] ata2.00: boom", "ata2.00: boom", {}),
+        ("nfs4_reclaim: boom", "nfs4_reclaim: boom", {}),
         ("[RANK 1] boom", "boom", {"rank": 1}),
         ("[default5]:boom", "boom", {"local_rank": 5}),
         ("12: boom", "boom", {"task": 12}),

@@ -202,6 +202,18 @@ TRACEBACK = """\
 """
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "    logger.warning('quantum glitch')",
+        '    assert calm, "quantum glitch"',
+        '    f"quantum glitch at {step}"',
+    ],
+)
+def test_source_that_says_it_is_no_error(source: str) -> None:
+    assert found(ruleset(rule("quantum glitch")), source + "\n") == []
+
+
 def test_a_traceback_comes_whole_and_its_source_lines_are_no_errors() -> None:
     (finding,) = found(ruleset(rule("quantum glitch")), TRACEBACK)
     assert finding["lines"] == [line for line in TRACEBACK.splitlines() if "rank1" in line]

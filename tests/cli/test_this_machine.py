@@ -70,3 +70,19 @@ def test_a_machine_without_a_gpu_is_healthy_and_says_so_plainly(driver: FakeNvml
     assert done.returncode == 0, done.stdout
     assert "no GPU" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_an_incident_comes_first_and_the_status_is_1(driver: FakeNvml, tmp_path: Path) -> None:
+    driver.set("gpus 0")
+    log = tmp_path / "rank_3.log"
+    log.write_text("[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.\n")
+    named = ("once", "--local", "--log", str(log), *WAIT)
+    done = gpuwatch(*named)
+    assert done.returncode == 1, done.stdout
+    assert "incident: rank 3" in done.stdout.splitlines()[1]
+    assert done.stdout.count("out of memory") == 1, done.stdout
+    assert "1 incident" in done.stdout.splitlines()[-1]
+    facts = json.loads(gpuwatch(*named, "--json").stdout)
+    (incident,) = facts["incidents"]
+    assert (incident["class"], incident["rank"], facts["healthy"]) == ("oom.cuda", 3, False)
+    assert incident["evidence"][0]["file"] == str(log)

@@ -72,6 +72,9 @@ def test_the_rank_that_failed_first_is_named(tmp_path: Path, how: str) -> None:
     assert (incident.rank, incident.node) == (WHOM, "gpu-001")
     assert incident.code in CAUSES[how]
     assert f"rank {WHOM}" in incident.sentence
+    if how == "exception":
+        assert "ValueError: sample 4711 has no label" in incident.sentence
+        assert incident.confidence == "high"
     assert incident.followers == RANKS - 1
     assert_scan_says_the_same(logs, how)
 

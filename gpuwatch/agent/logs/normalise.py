@@ -34,9 +34,9 @@ def messages(line, local_ranks=False):
         text = untagged(shown(piece), speaker)
         at, proved = peel(text, speaker, local_ranks)
         proof = proof or proved
-        for message in voices(text[at:]):
+        for number, message in enumerate(voices(text[at:])):
             said_by = Speaker(speaker)
-            skip = peel(message, said_by, local_ranks)[0] if message is not text else 0
+            skip = peel(message, said_by, local_ranks)[0] if number else 0
             look_inside(message, said_by)
             found.append((message[skip:], said_by))
     return found, proof
