@@ -32,7 +32,10 @@ def job(folder: Path, how: str) -> Iterator[subprocess.Popen[bytes]]:
     """A job of four ranks: a log folder as `torchrun --log-dir` makes it, and the launcher's own words."""
     argv = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(RANKS)]
     argv += ["--log-dir", str(folder), "-r", "3", "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
-    argv += ["--monitor-interval", "3"]  # each rank that gives up waiting may say so before the launcher looks
+    argv += [
+        "--monitor-interval",
+        "3",
+    ]  # each rank that gives up waiting may say so before the launcher looks
     argv += ["--rdzv-id", f"job-{how}", str(JOB), how, str(WHOM), str(TIMEOUT_S)]
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     with (folder / "launcher.log").open("wb") as words:

@@ -23,6 +23,8 @@ class Entry(object):
     def __init__(self, path, source, rank=None):
         # type: (str, str, int | None) -> None
         self.path = path
+        self.name = shown(path)
+        """What it is called towards the cockpit."""
         self.source = source
         self.state = "following"
         self.reason = None  # type: str | None
@@ -106,7 +108,7 @@ class Entry(object):
         backlog = self.backlog
         follower = self.follower
         row = {
-            "path": self.path,
+            "path": self.name,
             "state": "gone" if follower is not None and follower.gone else self.state,
             "reason": self.reason,
             "source": self.source,
@@ -123,3 +125,9 @@ class Entry(object):
             "identity": self.identity,
         }
         return {key: value for key, value in row.items() if value not in (None, [], 0) or key == "size"}
+
+
+def shown(path):
+    # type: (str) -> str
+    """A path as text that can be sent: bytes that are no UTF-8 become a backslash, x, and two digits."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -39,6 +39,8 @@ class Gatherer(object):
 
     def __init__(self, ids):
         # type: (Any) -> None
+        self.earlier = None  # type: Gatherer | None
+        """Of what stood before in the same file: a recovery ends that too."""
         self._ids = ids
         self._open = {}  # type: dict[str, dict[tuple[object, ...], Open]]
         self._floods = {}  # type: dict[tuple[object, ...], deque[dict[str, Any]]]
@@ -77,7 +79,7 @@ class Gatherer(object):
         # type: (Rule, dict[str, Any], float) -> list[dict[str, Any]]
         """A recovery line came: what it ends."""
         mine = self._open.get(rule.id, {})
-        closed = []  # type: list[dict[str, Any]]
+        closed = [] if self.earlier is None else self.earlier.close(rule, fields, at)
         for key, known in list(mine.items()):
             old = known.finding["fields"]  # type: dict[str, Any]
             if all(old.get(name) == fields.get(name) for name in rule.same):
@@ -94,7 +96,7 @@ class Gatherer(object):
         return [
             tell(each, now)
             for each in known
-            if each.finding["count"] > each.told_count and now - each.told >= TELL_EVERY_S
+            if each.finding["count"] > each.told_count and not 0 <= now - each.told < TELL_EVERY_S
         ]
 
 
