@@ -28,7 +28,7 @@ def test_a_name_may_hold_any_byte(folder: Path, agent_of: Start) -> None:
         frames = agent.lines(20 + number)
         assert {frame.file for frame in frames if frame.lines} == {found.file}
     assert sorted(one.file.rpartition("/")[2] for one in agent.findings()) == sorted(
-        ["new\nline.log", "esc\x1b[31m.log", "two words.log", "caf\\xe9.log", "größe.log"]
+        ["new\\nline.log", "esc\\x1b[31m.log", "two words.log", "caf\\xe9.log", "größe.log"]
     )
 
 
@@ -95,7 +95,6 @@ def test_the_link_to_the_latest_run_is_followed_once(folder: Path, agent_of: Sta
     append(folder / "run2.log", "BOOM code=4\n")
     agent.found(lambda one: one.fields == {"code": 4})
     agent.found(lambda one: one.fields == {"code": 3})
-    agent.file(folder / "run1.log")  # the link is no name of it any more
     append(folder / "run1.log", "BOOM code=5\n")
     agent.found(lambda one: one.fields == {"code": 5})
     assert sorted(one.fields["code"] for one in agent.findings()) == [1, 2, 3, 4, 5]

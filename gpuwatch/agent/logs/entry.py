@@ -2,6 +2,7 @@
 
 from collections import deque
 
+from ..procfs import UNPRINTABLE
 from .path_ranks import ranks_of_path
 
 TYPE_CHECKING = False
@@ -129,5 +130,6 @@ class Entry(object):
 
 def shown(path):
     # type: (str) -> str
-    """A path as text that can be sent: bytes that are no UTF-8 become a backslash, x, and two digits."""
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    """A path as text that can be sent and shown: what is no character, or none to be seen, is escaped."""
+    text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return UNPRINTABLE.sub(lambda found: found.group().encode("unicode_escape").decode("ascii"), text)
