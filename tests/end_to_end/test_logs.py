@@ -184,14 +184,12 @@ def test_a_reader_that_dies_or_stands_still_is_replaced(
         append(log, "away\n")
         watch(session, lambda _fleet, _now: tail.lines[-1].text == "away")
         assert [text[-9:] for text in texts(tail)] == [" loss 2.5", "away"]
-        hello = session.fleet.nodes[NODE].hello
-        assert hello is not None
-        watch(
-            session,
-            lambda fleet, _now: any(
-                one.code == "log_reader_ended" for one in fleet.nodes[NODE].hello.notices
-            ),
-        )  # type: ignore[union-attr]
+
+        def noted(fleet: Fleet, _now: float) -> bool:
+            hello = fleet.nodes[NODE].hello
+            return hello is not None and any(one.code == "log_reader_ended" for one in hello.notices)
+
+        watch(session, noted)
         assert not alive(reader)
 
 
