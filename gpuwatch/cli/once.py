@@ -19,6 +19,7 @@ from gpuwatch.cli.source import Source, source_options
 
 if TYPE_CHECKING:
     from gpuwatch.fleet.fleet import Fleet
+    from gpuwatch.report.standing import Standing
     from gpuwatch.report.verdict import Finding
     from gpuwatch.report.waiting import Progress
 
@@ -33,18 +34,20 @@ if TYPE_CHECKING:
     "wait_s",
     type=click.FloatRange(0, 3600),
     show_default="3 and two intervals",
-    help="Seconds to wait at most until every node has answered.",
+    help="Seconds to wait at most until every node has answered and its logs have been searched.",
 )
 def once(source: Source, form: str, wait_s: float | None) -> int:
-    """Print what is known about every node, GPU and process, once.
+    """Print what is known about every node, GPU and process, once, and what failed first where a job did.
 
-    Exit status: 0 all is healthy, 1 something is not (a node that does not answer included), 2 wrong usage.
+    Exit status: 0 all is healthy, 1 something is not (an incident, or a node that does not answer, included),
+    2 wrong usage.
     """
     return report_once(source, form, wait_s)
 
 
 def report_once(source: Source, form: str = "text", wait_s: float | None = None) -> int:
     """Connect, wait for the first full samples, print the report to stdout; the exit status."""
+    from gpuwatch.report.standing import standing
     from gpuwatch.report.verdict import findings, healthy
     from gpuwatch.report.waiting import wait_for_first_report
 
@@ -53,9 +56,10 @@ def report_once(source: Source, form: str = "text", wait_s: float | None = None)
         with waiting_line() as progress:
             wait_for_first_report(session, wait_s, progress)
         fleet, now, unix = session.fleet, time.monotonic(), time.time()
-        found = findings(fleet, now)
-        print_as(form, fleet, found, now, unix)
-    return exit_codes.HEALTHY if healthy(fleet, found, now) else exit_codes.UNHEALTHY
+        found, stands = findings(fleet, now), standing(session.book, fleet, unix)
+        print_as(form, fleet, found, now, unix, stands)
+    well = healthy(fleet, found, now, stands.incidents)
+    return exit_codes.HEALTHY if well else exit_codes.UNHEALTHY
 
 
 def default_wait_s(interval_s: float) -> float:
@@ -63,19 +67,21 @@ def default_wait_s(interval_s: float) -> float:
     return 3.0 + 2 * interval_s
 
 
-def print_as(form: str, fleet: Fleet, found: list[Finding], now: float, unix: float) -> None:
+def print_as(
+    form: str, fleet: Fleet, found: list[Finding], now: float, unix: float, stands: Standing
+) -> None:
     """Write the report in one form."""
     with writing():
         if form == "text":
             from gpuwatch.report.terminal import print_report
             from gpuwatch.report.text import report
 
-            print_report(report(fleet, found, now, unix), sys.stdout)
+            print_report(report(fleet, found, now, unix, stands), sys.stdout)
         else:
             from gpuwatch.report.csv_table import to_csv
             from gpuwatch.report.facts import fleet_facts, to_json
 
-            facts = fleet_facts(fleet, found, now, unix)
+            facts = fleet_facts(fleet, found, now, unix, stands)
             sys.stdout.write(f"{to_json(facts)}\n" if form == "json" else to_csv(facts))
 
 

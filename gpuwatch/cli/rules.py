@@ -119,7 +119,8 @@ def _said_of(rule: object) -> str:
 
 
 def _packs(files: tuple[Path, ...]) -> Packs:
-    from gpuwatch.rules.load import RulesError, load_packs
+    from gpuwatch.rules.errors import RulesError
+    from gpuwatch.rules.load import load_packs
 
     try:
         return load_packs(files)

@@ -73,7 +73,8 @@ def load_rules(extra: tuple[Path, ...]) -> Packs:
     Raises:
         Refusal: a pack has problems.
     """
-    from gpuwatch.rules.load import RulesError, load_packs
+    from gpuwatch.rules.errors import RulesError
+    from gpuwatch.rules.load import load_packs
 
     try:
         return load_packs(extra)

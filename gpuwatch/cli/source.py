@@ -190,7 +190,8 @@ def check_rules(paths: tuple[str, ...]) -> None:
     Raises:
         Refusal: with every mistake in them.
     """
-    from gpuwatch.rules.load import RulesError, load_packs
+    from gpuwatch.rules.errors import RulesError
+    from gpuwatch.rules.load import load_packs
 
     try:
         load_packs([Path(path) for path in paths])

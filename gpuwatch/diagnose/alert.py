@@ -61,5 +61,7 @@ class Alert(msgspec.Struct, frozen=True):
     silenced: bool = False
     error_s: float = 0.0
     """How far `first` may be off, because the node's clock is known no better."""
+    parts: tuple[str, ...] = ()
+    """Ids of the alerts that were found to be about one thing, its own first; empty: it is only one."""
     kernel: bool = False
     """From the kernel log or the driver: about the node or GPU, whoever runs there."""

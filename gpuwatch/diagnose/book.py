@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from time import perf_counter
 
 from msgspec import structs
 
@@ -11,12 +12,13 @@ from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.classes import Packs
 from gpuwatch.diagnose.events import alert_of_event
 from gpuwatch.diagnose.found import Found, alert_of, retold
+from gpuwatch.diagnose.grouping import groups
 from gpuwatch.diagnose.incident import Incident
-from gpuwatch.diagnose.judge import incidents
+from gpuwatch.diagnose.judge import in_order, incident_of
 from gpuwatch.diagnose.rounds import Rounds
 from gpuwatch.diagnose.silences import Silence
 from gpuwatch.diagnose.whereabouts import Whereabouts
-from gpuwatch.diagnose.witnesses import joined
+from gpuwatch.diagnose.witnesses import Joiner
 from gpuwatch.fleet.fleet import Fleet, NodeEvent, NodeFinding
 from gpuwatch.fleet.node import Node
 from gpuwatch.fleet.places import Places
@@ -30,6 +32,13 @@ SETTLED_S = 3600.0
 SETTLE_EVERY_S = 10.0
 JUDGE_S_PER_ALERT = 0.0002
 """Pause between two judgements for each alert (4 s at 20,000): judging then takes at most a few percent."""
+TAKEN_AT_ONCE = 1000
+"""Findings that one update takes in; of a flood the rest comes with the next ones."""
+FOLDED_AT_ONCE = 1500
+SLICE_S = 0.04
+"""An update judges for so long, or one step; the next one goes on."""
+FLOOD_S = 5.0
+"""So long judging waits at most until a flood of findings has been taken in."""
 PLACES_S = 2.0
 """Ranks are placed anew at most this often."""
 SEVERAL, TOGETHER_S = 3, 30.0
@@ -50,14 +59,18 @@ class AlertBook:
         self._where = Whereabouts(self.places)
         self._rounds = Rounds(thresholds)
         self._told: dict[str, Alert] = {}
+        self._joiner = Joiner()
+        self._ids: dict[str, str] = {}
         self._sources: dict[str, NodeFinding | NodeEvent] = {}
         self._findings: dict[tuple[str, float, int], NodeFinding] = {}
+        self._untaken: dict[tuple[str, float, int], NodeFinding] = {}
         self._findings_version = -1
         self._last_event: NodeEvent | None = None
         self._fleet_version = -1
         self._processes: dict[str, float | None] = {}
         self._placed_at: float | None = None
         self._dirty = False
+        self._judging: Iterator[None] | None = None
         self._judge_at = 0.0
         self._settle_at = 0.0
         self._acknowledged: dict[str, int] = {}
@@ -79,6 +92,11 @@ class AlertBook:
                 found[alert.severity] += 1
         return found
 
+    @property
+    def behind(self) -> bool:
+        """Whether something was taken in, or is to be, that `alerts` and `incidents` do not show yet."""
+        return self._dirty or bool(self._untaken) or self._joiner.behind or self._judging is not None
+
     def update(self, fleet: Fleet, now: float, wall: float) -> bool:
         """Take in what is new in the fleet.
 
@@ -93,19 +111,21 @@ class AlertBook:
         if fleet.version != self._fleet_version:
             self._fleet_version = fleet.version
             self._take_places(fleet, now)
-            self._take_findings(fleet)
+            self._look_for_findings(fleet)
             self._take_events(fleet)
+        self._take_findings(fleet)
         self._dirty |= self._rounds.go(fleet, now, wall)
         if now >= self._settle_at:
             self._settle_at = now + SETTLE_EVERY_S
             self._dirty |= self._settle(wall)
+        self._joiner.fold(FOLDED_AT_ONCE)
+        if self._judging is not None:
+            return self._judged(fleet, now, wall)
         if not self._dirty or now < self._judge_at:
             return False
-        self._judge(len(fleet.nodes), wall)
-        self._dirty = False
-        self._judge_at = now + JUDGE_S_PER_ALERT * len(self.alerts)
-        self.version += 1
-        return True
+        if (self._untaken or self._joiner.behind) and now < self._judge_at + FLOOD_S:
+            return False
+        return self._judged(fleet, now, wall)
 
     def acknowledge(self, id: str) -> None:  # noqa: A002 - the word that alerts and incidents use
         """An alert, or all alerts of an incident, by its id: somebody is at it. Unknown ids do nothing."""
@@ -170,18 +190,22 @@ class AlertBook:
                 self._tell(source, fleet.nodes[source.node])
                 self._dirty = True
 
-    def _take_findings(self, fleet: Fleet) -> None:
+    def _look_for_findings(self, fleet: Fleet) -> None:
         if fleet.findings_version == self._findings_version:
             return
         self._findings_version = fleet.findings_version
         known = self._findings
-        for key, found in fleet.findings.items():
-            if known.get(key) is not found:
-                known[key] = found
-                self._tell(found, fleet.nodes[found.node])
-                self._dirty = True
+        self._untaken.update(
+            (key, found) for key, found in fleet.findings.items() if known.get(key) is not found
+        )
         if len(known) > len(fleet.findings):
-            self._findings = dict(fleet.findings)
+            self._findings = {key: found for key, found in known.items() if key in fleet.findings}
+
+    def _take_findings(self, fleet: Fleet) -> None:
+        for key in list(islice(self._untaken, TAKEN_AT_ONCE)):
+            found = self._findings[key] = self._untaken.pop(key)
+            self._tell(found, fleet.nodes[found.node])
+            self._dirty = True
 
     def _take_events(self, fleet: Fleet) -> None:
         new: list[NodeEvent] = []
@@ -204,29 +228,73 @@ class AlertBook:
         else:
             alert = alert_of(Found(node.name, source.finding, offset, error), self._packs, self._where)
         known, before = self._told.get(alert.id), self._sources.get(alert.id)
-        self._told[alert.id] = alert if known is None or before is source else retold(known, alert)
+        self._keep(alert if known is None or before is source else retold(known, alert))
         self._sources[alert.id] = source
         if len(self._told) > KEPT_ALERTS:
             for name in list(islice(self._told, KEPT_ALERTS // 10)):
                 del self._told[name], self._sources[name]
+                self._joiner.drop(name)
+
+    def _keep(self, alert: Alert) -> None:
+        self._told[alert.id] = alert
+        self._joiner.put(alert)
 
     def _settle(self, wall: float) -> bool:
         """End alerts of lines and events that are long past, and silences whose time is over."""
         old = [a for a in self._told.values() if a.state == "firing" and wall - a.last > SETTLED_S]
         for alert in old:
-            self._told[alert.id] = structs.replace(alert, state="resolved")
+            self._keep(structs.replace(alert, state="resolved"))
         kept = [each for each in self._silences if each.until is None or wall < each.until]
         ended, self._silences = len(self._silences) - len(kept), kept
         return bool(old or ended)
 
-    def _judge(self, nodes: int, wall: float) -> None:
-        held = _way_lost(list(self._rounds.holding.alerts.values()), nodes)
-        placed = [self._placed(alert) for alert in held]
-        alerts = [self._flagged(alert, wall) for alert in joined([*self._told.values(), *placed])]
+    def _judged(self, fleet: Fleet, now: float, wall: float) -> bool:
+        """Go on judging for a slice of time, or begin; True when it came to its end."""
+        if self._judging is None:
+            self._dirty = False
+            self._judging = self._judge(len(fleet.nodes), wall)
+        until = perf_counter() + SLICE_S
+        for _ in self._judging:
+            if perf_counter() > until:
+                return False
+        self._judging = None
+        self._judge_at = now + JUDGE_S_PER_ALERT * len(self.alerts)
+        self.version += 1
+        return True
+
+    def _judge(self, nodes: int, wall: float) -> Iterator[None]:
+        """Step by step; what is seen from outside changes at the end."""
+        for alert in _way_lost(list(self._rounds.holding.alerts.values()), nodes):
+            self._joiner.put(self._placed(alert))
+        alerts = self._with_lasting_ids(self._joiner.joined())
+        yield
+        alerts = [self._flagged(alert, wall) for alert in alerts]
+        where = self._where
+        found = []
+        grouped = groups([alert for alert in alerts if not alert.silenced], where)
+        for group in grouped:
+            yield
+            found.append(incident_of(group, where, self._packs, wall))
+        yield
         self.alerts = {alert.id: alert for alert in alerts}
-        judged = [alert for alert in alerts if not alert.silenced]
-        found = self._renumbered(incidents(judged, self.places, self._packs, wall))
-        self.incidents = sorted(found, key=lambda incident: (-incident.first, -incident.number))
+        self.incidents = sorted(
+            self._renumbered(in_order(found)), key=lambda incident: (-incident.first, -incident.number)
+        )
+
+    def _with_lasting_ids(self, alerts: Sequence[Alert]) -> list[Alert]:
+        """An alert keeps the id under which any part of it was shown first."""
+        ids: dict[str, str] = {}
+        taken: set[str] = set()
+        kept = []
+        for alert in alerts:
+            parts = alert.parts or (alert.id,)
+            names = [self._ids[part] for part in parts if part in self._ids]
+            name = next((each for each in (*names, *parts) if each not in taken), f"{alert.id}+")
+            taken.add(name)
+            ids.update((part, name) for part in parts)
+            kept.append(alert if name == alert.id else structs.replace(alert, id=name))
+        self._ids = ids
+        return kept
 
     def _placed(self, alert: Alert) -> Alert:
         """A condition of a GPU is of the rank that runs there."""

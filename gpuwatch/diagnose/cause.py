@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -29,6 +30,8 @@ KERNEL_S = 30.0
 EXPLAINED_S = 600.0
 """A traceback of a rank explains its exit this long afterwards."""
 PEERS_WEIGHT = 5
+MILD_ENDS = frozenset(("rank.exit_error", "proc.sigterm", "rank.terminated"))
+"""How a rank also ends that only lost its peers."""
 ALIVE_S = 60.0
 """A rank that has errors of its own so long after another one survived that one."""
 AFTERMATH_S = 5.0
@@ -71,13 +74,21 @@ def verdict(alerts: Sequence[Alert]) -> Verdict:
     found.rivals = _rivals(best, timed)
     cause = _explained(best, alerts)
     found.witnessed = cause.id != best.id and best.code in EXITS
-    found.cause, found.named = cause, listed(cause)
+    found.cause, found.named = cause, listed(cause) or _outvoted(cause, alerts)
     rival = next((each for each in found.rivals if not explains(cause.code, each.code)), None)
     if rival is not None:
         found.doubts.append(f"{rival.title!r} came within {SAME_MOMENT_S:g} s of it elsewhere")
     if cause.error_s > 1.0 or any(each.error_s > 1.0 for each in found.rivals):
         found.doubts.append("the nodes' clocks cannot be compared to the second")
     return found
+
+
+def raised_by(cause: Alert, alerts: Sequence[Alert]) -> Alert | None:
+    """The exception with which a rank ended, where the cause is that it did."""
+    if cause.rank is None or (cause.code not in EXITS and cause.code not in UNSPECIFIC):
+        return None
+    own = [each for each in alerts if each.code in UNSPECIFIC and each.rank == cause.rank]
+    return max(own, key=lambda each: (each.first, each.id), default=None)
 
 
 def listed(alert: Alert) -> tuple[int, ...]:
@@ -95,6 +106,17 @@ def listed(alert: Alert) -> tuple[int, ...]:
         peer = alert.fields.get("peer_rank")
         return (peer,) if isinstance(peer, int) else ()
     return ()
+
+
+def _outvoted(cause: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
+    """Pairs of ranks that do different things: the one that most others name is the odd one."""
+    if cause.code != "c10d.collective_mismatch":
+        return ()
+    named = Counter(each.fields.get("peer_rank") for each in alerts if each.code == cause.code)
+    (rank, votes), *others = named.most_common(2)
+    return (
+        (rank,) if isinstance(rank, int) and votes > 1 and all(votes > least for _, least in others) else ()
+    )
 
 
 def _weight(alert: Alert) -> int:
@@ -128,6 +150,7 @@ def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float
         and (alert.severity in ("error", "critical") or alert.code in EXPLICIT)
         and not (alert.code == "c10d.monitored_barrier" and alert.rank not in (0, None) and not listed(alert))
     ]
+    followed = set(entered) | _bereft(alerts, possible)
     late = math.inf if gave_up is None else gave_up + AFTERMATH_S
     alive = _alive(possible)
     ranks = {a.fields["pid"]: a.rank for a in alerts if "pid" in a.fields and a.rank is not None}
@@ -142,9 +165,16 @@ def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float
         if alert.code in EXPLICIT
         or (
             (limits[alert.id][0] <= late and (alert.kernel or not _survived(alert, entered, alive)))
-            and not (alert.code in EXITS and whose(alert) in entered)
-        )  # it gave up waiting, and ended of that
+            and not (alert.code in EXITS and whose(alert) in followed)
+        )  # it gave up waiting or lost its peers, and ended of that
     ]
+
+
+def _bereft(alerts: Sequence[Alert], possible: Sequence[Alert]) -> set[int | None]:
+    """Ranks that tell of nothing but peers out of reach: how they then ended is no cause."""
+    lost = {alert.rank for alert in alerts if alert.code in PEER_TROUBLE} - {None}
+    own = {alert.rank for alert in possible if alert.code not in PEER_TROUBLE and alert.code not in MILD_ENDS}
+    return lost - own
 
 
 def _alive(candidates: Sequence[Alert]) -> dict[int, float]:
@@ -193,6 +223,9 @@ def _on_the_list(explicit: Alert, ordered: Sequence[Alert]) -> Alert:
     """A list of culprits wins; why a rank on it did not take part is told by that rank's own, older words."""
     named = set(listed(explicit))
     for alert in ordered:
+        crashed = alert.code in LAUNCHER and alert.code not in MILD_ENDS and EXITS.get(alert.code) == 0
+        if crashed and alert.rank in named and alert.first <= explicit.first + PEERS_SOONER_S:
+            return alert
         if alert.first <= explicit.first and alert.code not in EXPLICIT and _weight(alert) < PEERS_WEIGHT:
             if named and alert.rank in named:
                 return alert
@@ -220,6 +253,8 @@ def _rivals(best: Alert, candidates: Sequence[Alert]) -> tuple[Alert, ...]:
         and _weight(alert) <= _weight(best)
         and (alert.node != best.node or None is not alert.rank != best.rank)
         and alert.code != best.code
+        and not explains(alert.code, best.code)
+        and not (alert.rank is None and alert.code in EXITS)  # it may well be the end of `best` itself
         and abs(alert.first - best.first) <= SAME_MOMENT_S + alert.error_s + best.error_s
     )
 

@@ -57,6 +57,7 @@ EXITS: Mapping[str, int] = {
     "rank.abort": 2,
     "proc.abort": 2,
     "proc.sigterm": 3,
+    "rank.terminated": 3,
     "slurm.tasks_terminated": 3,
 }
 """That a process ended, not why; with how likely it only followed (1, -9, -11, -7 before -6, -15)."""
@@ -115,6 +116,10 @@ SCHEDULER = frozenset(
 )
 """The whole job was ended on purpose: no rank is to blame."""
 
+LOST = ("gpu_lost", "gpu.lost", "gpu_stuck", "gpu_missing")
+FALLEN = frozenset(("gpu.xid.fell_off", *LOST))
+"""Words on a GPU that is gone."""
+
 NEW_ATTEMPT = "elastic.worker_restart"
 
 PRECURSORS = frozenset(
@@ -160,6 +165,7 @@ EXPLAINS: Mapping[str, tuple[str, ...]] = {
     "rank.segfault": ("proc.segfault",),
     "rank.bus_error": ("proc.bus_error",),
     "rank.abort": ("proc.abort",),
+    "rank.terminated": ("proc.sigterm",),
     "gpu.driver_mismatch": ("cuda.no_device",),
     "gloo.loopback_fallback": ("gloo.connect_failed", "c10d.store_unreachable"),
     "num.grad_nan": ("num.scale_min",),

@@ -22,6 +22,8 @@ KERNEL_RULES = ("gpu.xid.", "gpu.nvswitch.", "pcie.", "kernel.", "amd.", "net.ni
 
 _TABLE_RANK = re.compile(r"^\W*rank\s*: (\d+) \(local_rank: \d+\)", re.MULTILINE)
 _TABLE_HOST = re.compile(r"^\W*host\s*: (\S+)", re.MULTILINE)
+LOCALHOST = ("localhost", "localhost.localdomain", "127.0.0.1")
+"""Names no node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ def alert_of(found: Found, packs: Packs, where: Whereabouts) -> Alert:
         gpu=gpu,
         rank=finding.rank if place is None else place.rank,
         rank_from=rank_from,
-        job=finding.job or (None if place is None else place.job),
+        job=finding.job or (None if place is None else place.job) or _slurm_job(finding, where),
         first=at,
         last=max(at, last),
         timed=timed,
@@ -99,6 +101,12 @@ def alert_of(found: Found, packs: Packs, where: Whereabouts) -> Alert:
         error_s=found.error_s,
         kernel=kernel,
     )
+
+
+def _slurm_job(finding: Finding, where: Whereabouts) -> str | None:
+    """The job that the scheduler's line is about, where nothing else names any: in logs of the past."""
+    job = finding.fields.get("job") if finding.rule.startswith("slurm.") and not where.jobs else None
+    return None if job is None else str(job)
 
 
 def _mark(text: str) -> str:
@@ -159,7 +167,7 @@ def _table_entry(finding: Finding) -> tuple[int, str | None] | None:
     if not rank:
         return None
     host = _TABLE_HOST.findall(above)
-    return int(rank[-1]), host[-1] if host else None
+    return int(rank[-1]), host[-1] if host and host[-1] not in LOCALHOST else None
 
 
 def _task(finding: Finding, node: str, where: Whereabouts) -> RankPlace | None:
@@ -193,8 +201,9 @@ def _rank_place(
     if kernel:
         return None, None
     local = finding.local_rank if finding.local_rank is not None else fields.get("local_rank")
-    if local is not None:
-        return where.by(node, "local", local, job), "path"
+    if isinstance(local, int):
+        place = where.only_local(local, job) if node is None else where.by(node, "local", local, job)
+        return place, "path"
     return where.of_file(finding.file, job), "path"
 
 

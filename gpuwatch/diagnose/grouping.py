@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,16 +9,12 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from gpuwatch.diagnose.alert import Alert
-from gpuwatch.diagnose.classes import NEW_ATTEMPT, PRECURSORS
-from gpuwatch.diagnose.moments import batches, bounds, onset, sure
+from gpuwatch.diagnose.classes import PRECURSORS
+from gpuwatch.diagnose.moments import attempt_of, attempts_end, bounds, onset, sure
 from gpuwatch.diagnose.whereabouts import Whereabouts
 
 GAP_S = 120.0
 """Longer than any step of a cascade takes (fabric retries 30 s, launchers' kill wait 30 to 60 s)."""
-ATTEMPT_S = 60.0
-"""Agents of different nodes notice the end of one attempt within this."""
-LATE_S = 5.0
-"""What an ended attempt may still print."""
 QUIET_ALONE = frozenset(("c10d.store_lost", "proc.sigterm", "launch.siblings_killed", "peer.connection_lost"))
 """What also stands at the end of a clean run: with nothing else no incident."""
 
@@ -30,6 +25,7 @@ class Group:
 
     job: str | None
     alerts: list[Alert] = field(default_factory=list)
+    attempt: int = 0
     begin: float = 0.0
     end: float = 0.0
 
@@ -82,6 +78,7 @@ def _worth_it(group: Group, where: Whereabouts) -> bool:
         and alert.role != "hint"
         and alert.code not in PRECURSORS
         and alert.code not in QUIET_ALONE
+        and not (alert.kernel and alert.rank is None and alert.code.startswith("proc."))  # anybody's process
         and (alert.code != "node_lost" or len(group.alerts) > 1 or bool(where.on(alert.node)))
         for alert in group.alerts
     )
@@ -111,29 +108,27 @@ def _may_be_of(alert: Alert, job: str, where: Whereabouts) -> bool:
 
 def _in_time(job: str | None, alerts: Sequence[Alert], limits: dict[str, tuple[float, float]]) -> list[Group]:
     """Split where nothing happened for `GAP_S`, and where a new attempt of the job began."""
-    ends = batches((alert.first for alert in alerts if alert.code == NEW_ATTEMPT), ATTEMPT_S)
-
-    def attempt(alert: Alert) -> int:
-        return bisect_left(ends, onset(alert) - LATE_S)
-
+    ends = attempts_end(alerts)
     certain = [alert for alert in alerts if sure(limits[alert.id])]
     found: list[Group] = []
     open_by_attempt: dict[int, Group] = {}
     for alert in sorted(certain, key=lambda each: (onset(each), each.id)):
-        number = attempt(alert)
+        number = attempt_of(alert, ends)
         group = open_by_attempt.get(number)
         if group is None or onset(alert) > group.end + GAP_S:
-            group = Group(job)
+            group = Group(job, attempt=number)
             open_by_attempt[number] = group
             found.append(group)
         group.add(alert)
     for alert in (each for each in alerts if not sure(limits[each.id])):
         low, high = limits[alert.id]
         fitting = [group for group in found if group.begin <= high + GAP_S and group.end >= low - GAP_S]
+        number = attempt_of(alert, ends)
         if fitting:
-            fitting[-1].alerts.append(alert)
+            same = [group for group in fitting if group.attempt == number]
+            (same or fitting)[-1].alerts.append(alert)
         else:
-            found.append(Group(job, [alert], high, high))
+            found.append(Group(job, [alert], number, high, high))
     return found
 
 

@@ -10,8 +10,8 @@ from msgspec import structs
 
 from gpuwatch.diagnose import sentence
 from gpuwatch.diagnose.alert import Alert
-from gpuwatch.diagnose.cause import Verdict, verdict
-from gpuwatch.diagnose.classes import EXITS, PEER_TROUBLE, SCHEDULER, Packs, explains
+from gpuwatch.diagnose.cause import Verdict, raised_by, verdict
+from gpuwatch.diagnose.classes import EXITS, PEER_TROUBLE, SCHEDULER, UNSPECIFIC, Packs, explains
 from gpuwatch.diagnose.condition import ORDER
 from gpuwatch.diagnose.grouping import Group, groups
 from gpuwatch.diagnose.incident import UNKNOWN, Confidence, Incident
@@ -19,6 +19,7 @@ from gpuwatch.diagnose.playbook import playbook, settle
 from gpuwatch.diagnose.suspects import FEW, Hang, blamed_nodes, hang
 from gpuwatch.diagnose.timeline import timeline
 from gpuwatch.diagnose.whereabouts import Whereabouts
+from gpuwatch.diagnose.wording import plural
 from gpuwatch.fleet.places import Places
 
 LEVELS: tuple[Confidence, ...] = ("low", "medium", "high")
@@ -47,12 +48,17 @@ def incidents(alerts: Iterable[Alert], places: Places, packs: Packs, now: float)
         now: Unix seconds; decides only whether a date stands in a sentence.
     """
     where = Whereabouts(places)
-    found = [_incident(group, where, packs, now) for group in groups(list(alerts), where)]
-    found.sort(key=lambda incident: (incident.first, incident.id))
-    return [structs.replace(incident, number=number) for number, incident in enumerate(found, 1)]
+    return in_order(incident_of(group, where, packs, now) for group in groups(list(alerts), where))
 
 
-def _incident(group: Group, where: Whereabouts, packs: Packs, now: float) -> Incident:
+def in_order(found: Iterable[Incident]) -> list[Incident]:
+    """Incidents by their first causes, numbered so."""
+    ordered = sorted(found, key=lambda incident: (incident.first, incident.id))
+    return [structs.replace(incident, number=number) for number, incident in enumerate(ordered, 1)]
+
+
+def incident_of(group: Group, where: Whereabouts, packs: Packs, now: float) -> Incident:
+    """What a group of alerts tells together."""
     alerts = sorted(group.alerts, key=lambda alert: (alert.first, alert.id))
     job = group.job or next((alert.job for alert in alerts if alert.job), None)
     found, stuck = verdict(alerts), hang(alerts, where, job)
@@ -66,7 +72,10 @@ def _incident(group: Group, where: Whereabouts, packs: Packs, now: float) -> Inc
         cause, blame.rank, blame.node, blame.gpu, stuck, tuple(alerts), found.named, blame.votes
     )
     ids = min(alerts, key=lambda alert: (alert.first, alert.id)).id
-    explain, do, links = playbook(code, packs, blame.node, blame.gpu, blame.rank)
+    raised = None if cause is None else raised_by(cause, alerts)
+    explain, do, links = playbook(
+        code if raised is None else raised.code, packs, blame.node, blame.gpu, blame.rank
+    )
     firing = [alert for alert in alerts if alert.state == "firing" and not alert.acknowledged]
     return Incident(
         id=f"{job or 'nodes'}-{zlib.crc32(ids.encode()):08x}",
@@ -111,7 +120,7 @@ def _blame(
     if cause.code in PEER_TROUBLE:
         blame = _by_address(cause, stuck, alerts, where, job)
     else:
-        level, because = _certainty(found)
+        level, because = _certainty(found, alerts)
         blame = Blame(cause.rank, cause.node, cause.gpu, level, because)
         if found.named:
             blame = replace(_at(found.named[0], where, job), level=level, because=because)
@@ -123,7 +132,7 @@ def _blame(
     return blame
 
 
-def _certainty(found: Verdict) -> tuple[Confidence, str]:
+def _certainty(found: Verdict, alerts: Sequence[Alert]) -> tuple[Confidence, str]:
     cause = found.cause
     if cause is None:
         return "low", ""
@@ -131,16 +140,25 @@ def _certainty(found: Verdict) -> tuple[Confidence, str]:
         return "high", "the job itself names the ranks"
     if cause.kernel:
         return "high", "the kernel or the driver says so"
-    if cause.code in EXITS:
-        if EXITS[cause.code] >= 2:
-            return "low", "an abort mostly follows from something else that nothing tells of"
-        return "medium", "known is only how the process ended, not why"
+    if cause.code in EXITS or cause.code in UNSPECIFIC:
+        return _certainty_of_end(cause, alerts)
     if cause.role == "first":
         return (
             "medium",
             "nothing older explains it, but it may itself follow from something that was not logged",
         )
     return "high", "a cause by itself, and older than what the others say"
+
+
+def _certainty_of_end(cause: Alert, alerts: Sequence[Alert]) -> tuple[Confidence, str]:
+    if raised_by(cause, alerts) is not None:
+        others = {each.rank for each in alerts if each.code in UNSPECIFIC} - {cause.rank}
+        if not others:
+            return "high", "its exception is there, and no other rank raised one of its own"
+        return "medium", f"{plural(len(others), 'other rank')} raised an exception too"
+    if EXITS.get(cause.code, 0) >= 2:
+        return "low", "an abort mostly follows from something else that nothing tells of"
+    return "medium", "known is only how the process ended, not why"
 
 
 def _at(rank: int, where: Whereabouts, job: str | None) -> Blame:
@@ -203,6 +221,11 @@ def _suspected(stuck: Hang | None, alerts: Sequence[Alert], where: Whereabouts, 
         votes = blamed_nodes(alerts, where)
         if votes and (len(votes) == 1 or votes[0][1] > votes[1][1]):
             return Blame(node=votes[0][0], because="the others' lines name its address", votes=votes[0][1])
+        spoke = {alert.rank for alert in alerts if alert.rank is not None and alert.role != "hint"}
+        world = where.world(job) | spoke
+        if len(world - spoke) == 1 and len(spoke) > 1:
+            because = f"the only rank of {len(world)} that said nothing: it may have ended without an error"
+            return replace(_at((world - spoke).pop(), where, job), level="low", because=because)
         return Blame(because="only ranks that follow say anything")
     suspects = stuck.suspects
     if len(suspects) == 1:

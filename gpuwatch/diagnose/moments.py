@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from gpuwatch.diagnose.alert import Alert
-from gpuwatch.diagnose.classes import EXITS, TIMEOUTS
+from gpuwatch.diagnose.classes import EXITS, NEW_ATTEMPT, TIMEOUTS
 from gpuwatch.diagnose.wording import milliseconds
 
 WAITED = TIMEOUTS | {
@@ -20,6 +22,12 @@ WAITED = TIMEOUTS | {
 SURE_S = 60.0
 """A line between two timed lines of its file that are closer than this is as good as timed."""
 
+ATTEMPT_S = 60.0
+"""Agents of different nodes notice the end of one attempt within this."""
+LATE_S = 5.0
+"""What an ended attempt may still print."""
+_ATTEMPT = re.compile(r"/attempt_(\d{1,6})/")
+
 
 def onset(alert: Alert) -> float:
     """When it began: of a timeout the print time minus how long the operation ran."""
@@ -28,7 +36,7 @@ def onset(alert: Alert) -> float:
     waited = milliseconds(alert.fields, "ran_ms", "timeout_ms")
     for name in ("stuck_s", "timeout_s"):
         seconds = alert.fields.get(name)
-        if waited is None and isinstance(seconds, int | float):
+        if waited is None and isinstance(seconds, (int, float)):
             waited = float(seconds)
     return alert.first - (waited or 0.0)
 
@@ -85,6 +93,31 @@ def _bound_file(lines: list[Alert], found: dict[str, tuple[float, float]]) -> No
 def sure(bound: tuple[float, float]) -> bool:
     """Whether a moment is known well enough to decide an order."""
     return bound[1] - bound[0] <= SURE_S
+
+
+def attempts_end(alerts: Iterable[Alert]) -> list[float]:
+    """When the attempts of a job ended: by what its launchers told, and by the folders of its logs."""
+    told: list[float] = []
+    folders: dict[int, float] = {}
+    for alert in alerts:
+        if alert.code == NEW_ATTEMPT:
+            told.append(alert.first)
+        number = attempt_of_path(alert.proof[0].file or "")
+        if number is not None:
+            folders[number] = max(alert.first, folders.get(number, alert.first))
+    told += [ended for number, ended in folders.items() if number < max(folders)]
+    return batches(told, ATTEMPT_S)
+
+
+def attempt_of_path(file: str) -> int | None:
+    """The number in `attempt_1`, the folder that torchrun makes for each attempt."""
+    found = _ATTEMPT.search(file) if "attempt_" in file else None
+    return None if found is None else int(found[1])
+
+
+def attempt_of(alert: Alert, ends: list[float]) -> int:
+    """The number of the attempt, from 0, in which an alert began."""
+    return bisect_left(ends, onset(alert) - LATE_S)
 
 
 def batches(moments: Iterable[float], within_s: float) -> list[float]:

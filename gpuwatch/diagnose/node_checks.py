@@ -12,6 +12,8 @@ from gpuwatch.wire import IbPort, Severity
 
 CLOCK_S = 1.0
 """Over this, events of different nodes can no longer be put in order (DESIGN section 3)."""
+AGENT_STARTS_S = 20.0
+"""At first an agent lists everything and searches what the logs already hold; that is no lasting cost."""
 AGENT_CPU_PCT, AGENT_RSS_BYTES = 10.0, 200 << 20
 """Far over what the agent promises (1 % of a core, 40 MB): it does not just have a bad second."""
 HOST_FRESH_S = 15.0
@@ -120,7 +122,9 @@ def agent(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition
     cost = node.cost
     if cost is None:
         return
-    if cost.cpu_pct is not None and cost.cpu_pct > AGENT_CPU_PCT:
+    connected_s = since(node.link_at, now)
+    settled = connected_s is None or connected_s >= AGENT_STARTS_S
+    if cost.cpu_pct is not None and cost.cpu_pct > AGENT_CPU_PCT and settled:
         evidence = Evidence("agent CPU", cost.cpu_pct, " % of a core", AGENT_CPU_PCT)
         yield Condition("agent_cost", "warning", f"the agent takes {cost.cpu_pct:.0f} % of a core", evidence)
     if cost.rss_bytes is not None and cost.rss_bytes > AGENT_RSS_BYTES:

@@ -7,14 +7,13 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from gpuwatch.diagnose.alert import Alert
+from gpuwatch.diagnose.cause import raised_by
 from gpuwatch.diagnose.classes import EXITS, LAUNCHER, PEER_TROUBLE, SCHEDULER, TIMEOUTS, UNSPECIFIC
 from gpuwatch.diagnose.suspects import FEW, Hang
 from gpuwatch.diagnose.whereabouts import Whereabouts
 from gpuwatch.diagnose.wording import clock, collective, place, plural, ranges
 
 NODE_S = 5.0
-MAX_SAID = 80
-"""Characters of an exception that a headline takes in."""
 UNREACHED = frozenset(
     ("c10d.store_unreachable", "elastic.rdzv_connection", "gloo.connect_failed", "nccl.socket_connect")
 )
@@ -99,13 +98,10 @@ def _head(told: Told, cause: Alert, where: Whereabouts, now: float) -> str:
 
 def _with_exception(told: Told, cause: Alert) -> str:
     """The end of a rank with the exception that it printed before, where it did."""
-    raised = next((each for each in told.alerts if each.code in UNSPECIFIC and each.rank == cause.rank), None)
-    if raised is None or (cause.code not in EXITS and cause.code not in UNSPECIFIC):
+    raised = raised_by(cause, told.alerts)
+    if raised is None or raised.id == cause.id or not raised.fields.get("exception"):
         return cause.text
-    words = [str(raised.fields[name]) for name in ("exception", "what") if raised.fields.get(name)]
-    said = ": ".join(words)
-    said = said if len(said) <= MAX_SAID else said[: MAX_SAID - 3].rstrip() + "..."
-    return f"{cause.text.partition(' (')[0]} ({said})" if said else cause.text
+    return f"{cause.text.partition(' (')[0]} ({raised.text})"
 
 
 def _there(told: Told, cause: Alert, where: Whereabouts) -> set[int]:
@@ -152,9 +148,10 @@ def _tail(told: Told, where: Whereabouts) -> str:
         return f"{plural(len(waited), 'rank')} then timed out{where_text}"
     cause = None if told.votes else told.cause
     for words, count in (
+        ("raised an exception too", _some(told, ranks, UNSPECIFIC)),
         (
             "say the same",
-            _some(told, ranks, {cause.code} if cause is not None and cause.code not in EXITS else ()),
+            _some(told, ranks, {cause.code} if cause is not None and told.rank is not None else ()),
         ),
         ("then could not connect", _some(told, ranks, UNREACHED)),
         ("then lost their connections", _some(told, ranks, PEER_TROUBLE)),
@@ -184,6 +181,8 @@ def _unknown(told: Told, now: float) -> str:
         first = min(told.alerts, key=lambda alert: alert.first)
         count = plural(len(ranks), "rank") if ranks else place(None, first.node, first.gpu) or "the job"
         text = f"unknown cause: {count}: {first.text} {clock(first.first, now)}"
+        if told.rank is not None:
+            return f"{text}; {place(told.rank, told.node, told.gpu)} said nothing: the likely one"
         return f"{text}; their lines name {told.node}" if told.votes and told.node else text
     waited, world = len(stuck.victims), len(stuck.world)
     spot = f" in {stuck.where}" if stuck.where else ""

@@ -16,8 +16,11 @@ FOLD_S = 60.0
 def timeline(alerts: Iterable[Alert], hang: Hang | None) -> tuple[Moment, ...]:
     """Moments by time; the start of a hang is one of its own, long before anybody prints anything."""
     folded: dict[tuple[object, ...], list[list[Alert]]] = {}
-    for alert in sorted(alerts, key=lambda each: (each.first, each.id)):
-        runs = folded.setdefault((alert.code, alert.role, collective(alert.fields), _sole(alert)), [])
+    ordered = sorted(alerts, key=lambda each: (each.first, each.id))
+    spots = _spots(ordered)
+    for alert in ordered:
+        spot = spots.get(collective(alert.fields), "") if alert.role != "echo" else ""
+        runs = folded.setdefault((alert.code, alert.role, spot, _sole(alert)), [])
         if runs and alert.first - runs[-1][-1].first <= FOLD_S:
             runs[-1].append(alert)
         else:
@@ -26,13 +29,26 @@ def timeline(alerts: Iterable[Alert], hang: Hang | None) -> tuple[Moment, ...]:
     if hang is not None and hang.began < hang.printed:
         where = hang.where or "a collective"
         text = f"{where} entered by {len(hang.victims) or 'some'} ranks; it did not end"
-        moments.append(Moment(hang.began, hang.began, text, "hint", "hang", ranks=hang.victims))
+        moments.append(
+            Moment(hang.began, hang.began, text, "hint", "hang", None, hang.victims, len(hang.victims) or 1)
+        )
     return tuple(sorted(moments, key=lambda moment: (moment.at, moment.code)))
 
 
+def _spots(alerts: Iterable[Alert]) -> dict[str, str]:
+    """A collective as a line names it -> the fullest name for the same: `seq 7` -> `ALLREDUCE seq 7`."""
+    named = {collective(alert.fields) for alert in alerts}
+    found = {}
+    for spot in named:
+        fuller = [other for other in named if other != spot and spot in ("", *other.split(" ", 1))]
+        found[spot] = fuller[0] if len(fuller) == 1 else spot
+    return found
+
+
 def _sole(alert: Alert) -> str | None:
-    """Things of a GPU or node stand alone; those of ranks fold over nodes."""
-    return f"{alert.node} {alert.gpu}" if alert.kernel or alert.rank is None else None
+    """Causes on a GPU or node stand alone; what ranks say and what only helps to look folds over nodes."""
+    alone = alert.role != "hint" and (alert.kernel or alert.rank is None)
+    return f"{alert.node} {alert.gpu}" if alone else None
 
 
 def _moment(run: list[Alert]) -> Moment:
@@ -41,11 +57,11 @@ def _moment(run: list[Alert]) -> Moment:
     return Moment(
         at=run[0].first,
         until=max(alert.last for alert in run),
-        what=run[0].text,
+        what=max(run, key=lambda alert: len(alert.fields)).text,
         role=run[0].role,
         code=run[0].code,
         node=run[0].node if len(nodes) == 1 else None,
         ranks=ranks,
-        count=max(len(ranks), sum(alert.count for alert in run)) if len(run) > 1 else run[0].count,
+        count=len(ranks) if len(ranks) > 1 else sum(alert.count for alert in run),
         alert=run[0].id,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import lru_cache
 
 from gpuwatch.fleet.places import Places, RankPlace
 
@@ -21,6 +22,7 @@ class Whereabouts:
         """Job -> its world size, as far as its ranks say."""
         for place in places.ranks:
             self._add(place)
+        self.jobs = {place.job for place in places.ranks} - {None}
         self._gpus = {
             (node, name if name.startswith(("GPU-", "MIG-")) else bus_key(name)): index
             for (node, name), index in places.gpus.items()
@@ -52,6 +54,10 @@ class Whereabouts:
     def by(self, node: str | None, kind: str, value: object, job: str | None = None) -> RankPlace | None:
         """The one rank of a node with this gpu (index), uuid, bus (address), pid or local (rank)."""
         return None if node is None else _only(self._key.get((node, kind, value), ()), job)
+
+    def only_local(self, local_rank: int, job: str | None = None) -> RankPlace | None:
+        """The one rank of a job with this local rank: of a job on one node."""
+        return _only([each for each in self.places.ranks if each.local_rank == local_rank], job)
 
     def of_file(self, file: str, job: str | None = None) -> RankPlace | None:
         """The rank whose own file it is."""
@@ -90,6 +96,7 @@ class Whereabouts:
         return known | set(range(self.sizes.get(job, 0)))
 
 
+@lru_cache(4096)
 def bus_key(address: str) -> str:
     """A PCI address without function, in one spelling: `0000:0f:00`."""
     parts = address.lower().split(".")[0].split(":")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from gpuwatch.diagnose.classes import TIMEOUTS, XID_WORDS
+from gpuwatch.diagnose.classes import TIMEOUTS, UNSPECIFIC, XID_WORDS
 
 Fields = Mapping[str, str | int | float]
 
@@ -20,6 +20,8 @@ _DETAIL = (
     ("iteration", "iteration {}"),
 )
 """Fields that make a headline more useful, and how they are put."""
+MAX_SAID = 80
+"""Characters of an exception that a headline takes in."""
 NAMES = frozenset(("Slurm", "Ray", "Python", "Gloo", "Horovod", "Kubernetes", "Lustre", "Lightning", "Xid"))
 """Keep their capital inside a sentence."""
 
@@ -34,9 +36,18 @@ def what(code: str, title: str, fields: Fields) -> str:
         waited = milliseconds(fields, "ran_ms", "timeout_ms")
         text = f"timed out in {where}" if where else lowered(title)
         return text if waited is None else f"{text} after {waited:.0f} s"
+    if code in UNSPECIFIC and fields.get("exception"):
+        return exception(fields)
     details = [form.format(fields[name]) for name, form in _DETAIL if fields.get(name) not in (None, "")]
     fresh = [each for each in details if each.lower() not in title.lower() and "(" not in title]
     return f"{lowered(title)} ({fresh[0]})" if fresh else lowered(title)
+
+
+def exception(fields: Fields) -> str:
+    """`ValueError: sample 4711 has no label`, cut to what a headline takes in."""
+    words = [str(fields[name]) for name in ("exception", "what") if fields.get(name) not in (None, "")]
+    said = ": ".join(words)
+    return said if len(said) <= MAX_SAID else said[: MAX_SAID - 3].rstrip() + "..."
 
 
 HALVES = ("send", "recv")
@@ -57,7 +68,7 @@ def milliseconds(fields: Fields, *names: str) -> float | None:
     """The first of these fields as seconds."""
     for name in names:
         value = fields.get(name)
-        if isinstance(value, int | float):
+        if isinstance(value, (int, float)):
             return value / 1000.0
     return None
 

@@ -5,13 +5,16 @@ Unknown is None. Values of a stale or lost node stay, with their age beside them
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
 from gpuwatch import __version__
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node
+from gpuwatch.plain import plain
+from gpuwatch.report.incident_facts import Facts, alert_facts, incident_facts
+from gpuwatch.report.standing import Standing
 from gpuwatch.report.verdict import Finding, healthy
 from gpuwatch.wire import (
     AgentCost,
@@ -24,7 +27,7 @@ from gpuwatch.wire import (
     Process,
 )
 
-Facts: TypeAlias = dict[str, Any]
+__all__ = ["Facts", "as_data", "fleet_facts", "node_error", "processes_on", "rounded", "to_json"]
 
 FRAME_FIELDS = frozenset({"t", "seq", "v"})
 UNHEARD = {
@@ -46,13 +49,22 @@ INVENTORY = (
 """Of the hello frame: what stands beside the node's own keys."""
 
 
-def fleet_facts(fleet: Fleet, found: list[Finding], now: float, time: float) -> Facts:
+def fleet_facts(
+    fleet: Fleet, found: list[Finding], now: float, time: float, stands: Standing | None = None
+) -> Facts:
     """Everything about every node. `now` is our monotonic clock, `time` the same moment in unix seconds."""
+    stands = stands or Standing()
     facts: Facts = {"gpuwatch": __version__, "time": round(time, 3), "source": fleet.plan.source}
     if any(node.spec.link == "demo" for node in fleet.nodes.values()):
         facts["demo"] = True
     facts["interval_s"] = fleet.plan.interval_s
-    facts["healthy"] = healthy(fleet, found, now)
+    facts["healthy"] = healthy(fleet, found, now, stands.incidents)
+    facts["incidents"] = [incident_facts(incident) for incident in stands.incidents]
+    facts["alerts"] = [alert_facts(alert) for alert in stands.alerts]
+    facts["unread_logs"] = [
+        {"node": node.name, "file": plain(file.path), "read_pct": rounded(file.backlog_pct)}
+        for node, file in stands.unread
+    ]
     facts["nodes"] = [node_facts(node, now) for node in fleet.nodes.values()]
     facts["conditions"] = [condition_facts(finding) for finding in found]
     return facts

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any, TypeAlias
 
 from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.incident import Incident, Moment
 from gpuwatch.plain import plain
-from gpuwatch.report.facts import Facts
+
+Facts: TypeAlias = dict[str, Any]
 
 MOST_EVIDENCE = 40
 """Of one incident, the cause's first: the others are in the timeline, with counts."""
@@ -40,16 +42,32 @@ def incident_facts(incident: Incident) -> Facts:
 
 
 def evidence(incident: Incident) -> list[tuple[Alert, Proof]]:
-    """All that the cause rests on, then one proof of each other kind, `MOST_EVIDENCE` at most."""
+    """All that the cause rests on, what its rank said besides, then one proof of each other kind.
+
+    `MOST_EVIDENCE` at most, and no line twice.
+    """
+    cause = incident.cause
     chosen: list[tuple[Alert, Proof]] = []
     kinds: set[str] = set()
-    for alert in incident.alerts:
-        if incident.cause is not None and alert.id == incident.cause.id:
-            chosen += [(alert, proof) for proof in alert.proof]
-        elif alert.code not in kinds:
+    others = [alert for alert in incident.alerts if cause is None or alert.id != cause.id]
+    if cause is not None:
+        chosen += [(cause, proof) for proof in cause.proof]
+        others.sort(key=lambda alert: cause.rank is None or alert.rank != cause.rank)
+    for alert in others:
+        if alert.code not in kinds:
             kinds.add(alert.code)
             chosen += [(alert, proof) for proof in alert.proof[:1]]
-    return chosen[:MOST_EVIDENCE]
+    once: dict[object, tuple[Alert, Proof]] = {}
+    for alert, proof in chosen:
+        once.setdefault(_line(proof), (alert, proof))
+    return list(once.values())[:MOST_EVIDENCE]
+
+
+def _line(proof: Proof) -> object:
+    """Equal for two proofs that are the same line or words."""
+    if proof.offset is None:
+        return proof.kind, proof.node, proof.text
+    return proof.node, proof.file, proof.offset
 
 
 def proof_facts(alert: Alert, proof: Proof) -> Facts:

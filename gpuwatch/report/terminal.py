@@ -52,6 +52,8 @@ def console_on(out: TextIO) -> Iterator[Console]:
 def draw(report: Report, console: Console, *, fit: bool) -> None:
     """Everything in order; long sentences wrap, table cells never do."""
     show(console, report.title)
+    for line in report.incidents:
+        show(console, line)
     widths = natural_widths(report)
     kept = fitting(widths, console.width) if fit else list(range(len(COLUMNS)))
     for number, block in enumerate(report.nodes):

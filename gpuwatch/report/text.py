@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gpuwatch import __version__
+from gpuwatch.diagnose.alert import Alert
+from gpuwatch.diagnose.wording import place
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.metrics import METRICS, NODE_METRICS, power_limit_w
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.fleet.quantities import UNKNOWN, scaled_text, seconds_text
+from gpuwatch.plain import plain
 from gpuwatch.report.facts import node_error, processes_on
+from gpuwatch.report.standing import Standing
 from gpuwatch.report.verdict import Finding, healthy
 from gpuwatch.wire import Notice, Process, Severity
 
@@ -20,6 +24,8 @@ OLD_TICKS = 1.5
 """A value older than this many ticks has missed one: its age is written beside it."""
 NAMED_NODES = 4
 """Nodes that a sentence names; the rest are counted."""
+NAMED_ALERTS = 12
+"""Kinds of alerts that are written out."""
 NAMED_REMARKS = 4
 """Remarks of one kind that are written out."""
 
@@ -57,20 +63,27 @@ class Report:
     """Everything that is printed, in order."""
 
     title: Line
+    incidents: list[Line]
+    """One sentence each."""
     nodes: list[NodeBlock]
     notices: list[Line]
     findings: list[Line]
     verdict: Line
 
 
-def report(fleet: Fleet, found: list[Finding], now: float, time: float) -> Report:
+def report(
+    fleet: Fleet, found: list[Finding], now: float, time: float, stands: Standing | None = None
+) -> Report:
     """`now` is our monotonic clock, `time` the same moment in unix seconds."""
+    stands = stands or Standing()
+    left = [finding for finding in found if not stands.says(finding)]
     return Report(
         title=title(fleet, time),
+        incidents=incident_sentences(stands),
         nodes=[node_block(node, now) for node in fleet.nodes.values()],
-        notices=notice_lines(fleet),
-        findings=finding_lines(found),
-        verdict=verdict(fleet, found, now),
+        notices=[*notice_lines(fleet), *unread_lines(stands)],
+        findings=[*alert_lines(stands.alerts), *finding_lines(left)],
+        verdict=verdict(fleet, found, now, stands),
     )
 
 
@@ -277,20 +290,56 @@ def finding_lines(found: list[Finding]) -> list[Line]:
     ]
 
 
+def incident_sentences(stands: Standing) -> list[Line]:
+    """What failed first, one line for each incident; `--json` has what they rest on."""
+    return [labelled(each.severity, plain(f"incident: {each.sentence}")) for each in stands.incidents]
+
+
+def alert_lines(alerts: Sequence[Alert]) -> list[Line]:
+    """What lines and events say that belongs to no incident, equal things of several places together."""
+    kinds: dict[tuple[Severity, str], list[Alert]] = {}
+    for alert in alerts:
+        kinds.setdefault((alert.severity, alert.text), []).append(alert)
+    lines = []
+    for (severity, text), same in list(kinds.items())[:NAMED_ALERTS]:
+        places = dict.fromkeys(place(alert.rank, alert.node, alert.gpu) or "the job" for alert in same)
+        count = sum(alert.count for alert in same)
+        times = f" ({count} times)" if count > len(places) else ""
+        lines.append(labelled(severity, plain(f"{names(list(places))}: {text}{times}")))
+    more = len(kinds) - NAMED_ALERTS
+    if more > 0:
+        lines.append(labelled("info", f"and {more} more kinds of alerts (--json has all)"))
+    return lines
+
+
+def unread_lines(stands: Standing) -> list[Line]:
+    """That logs were not searched to their ends: what they tell is missing here."""
+    if not stands.unread:
+        return []
+    nodes = dict.fromkeys(node.name for node, _ in stands.unread)
+    count = len(stands.unread)
+    files = f"{count} log file{'s' * (count != 1)}"
+    return [
+        labelled("info", f"{names(list(nodes))}: {files} not searched to the end yet; wait longer (--wait)")
+    ]
+
+
 def labelled(severity: Severity, text: str) -> Line:
     """The severity as a word in front, so that it never is a colour alone."""
     return Line(f"{severity:8}  {text}", severity)
 
 
-def verdict(fleet: Fleet, found: list[Finding], now: float) -> Line:
+def verdict(fleet: Fleet, found: list[Finding], now: float, stands: Standing) -> Line:
     """One sentence: how many nodes and GPUs, and whether they are well."""
     nodes, gpus = len(fleet.nodes), len(fleet.gpus())
     what = f"{nodes} node{'s' * (nodes != 1)}, {gpus} GPU{'s' * (gpus != 1)}"
-    if healthy(fleet, found, now):
+    if healthy(fleet, found, now, stands.incidents):
         return Line(f"{what}: all healthy", "ok")
     counts = [
         f"{count} {severity}"
         for severity in ("critical", "error", "warning")
         if (count := sum(finding.condition.severity == severity for finding in found))
     ]
+    stand = len(stands.incidents)
+    counts = [f"{stand} incident{'s' * (stand != 1)}"] * bool(stand) + counts
     return Line(f"{what}: {', '.join(counts) or 'not all of them were heard'}", "critical")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuwatch.diagnose.condition import ORDER, Condition, Evidence
 from gpuwatch.diagnose.health import gpu_conditions, node_conditions
+from gpuwatch.diagnose.incident import Incident
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import Gpu, Node
 
@@ -47,7 +49,9 @@ def unanswered(node: Node, now: float) -> list[Condition]:
     return [Condition("node_unanswered", "warning", "no answer yet", evidence)]
 
 
-def healthy(fleet: Fleet, found: list[Finding], now: float) -> bool:
-    """Every node is heard, and nothing worse than a remark was found."""
+def healthy(fleet: Fleet, found: list[Finding], now: float, incidents: Sequence[Incident] = ()) -> bool:
+    """Every node is heard, no incident stands, and nothing worse than a remark was found."""
+    if incidents:
+        return False
     all_heard = all(node.state(now) == "live" for node in fleet.nodes.values())
     return all_heard and all(finding.condition.severity == "info" for finding in found)

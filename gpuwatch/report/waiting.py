@@ -1,4 +1,4 @@
-"""When a first report is complete: every node has said everything twice, or cannot.
+"""When a first report is complete: every node has said everything twice, or cannot, its logs are searched.
 
 Twice, because rates (throttle time, GPM activity, CPU, traffic) need two readings, and verdicts rest on them.
 """
@@ -10,9 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from gpuwatch.fleet.node import Node
+from gpuwatch.report.standing import unread
 from gpuwatch.session import Session
 
 POLL_S = 0.05
+LAST_POLLS = 50
+"""After the wait: what has come is judged to its end, as long as that takes no more updates than this."""
 
 Progress: TypeAlias = Callable[[Sequence[Node], float], None]
 """Told the nodes that are waited for and the seconds left, at every poll."""
@@ -33,12 +36,12 @@ class FirstReport:
         return [node for node in nodes if not self.settled(node, now)]
 
     def settled(self, node: Node, now: float) -> bool:
-        """The node has failed, or inventory, processes and every tier have come, and the quick ones twice."""
+        """The node has failed, or all of it has come, the quick tiers twice, and its logs are searched."""
         if node.state(now) in {"lost", "stale"}:
             return True
         if node.hello is None or node.processes_at is None:
             return False
-        parts = [self._twice(node, "", node.host_at)]
+        parts = [self._twice(node, "", node.host_at), not unread(node)]
         parts += [
             self._twice(node, uuid, gpu.fast_at) and gpu.medium is not None
             for uuid, gpu in node.gpus.items()
@@ -64,7 +67,11 @@ def wait_for_first_report(
         session.poll()
         now = clock()
         missing = first.missing(session.fleet.nodes.values(), now)
-        if not missing or now >= deadline:
-            return
+        if now >= deadline or not (missing or session.book.behind):
+            break
         progress(missing, deadline - now)
         pause(min(POLL_S, deadline - now))
+    for _ in range(LAST_POLLS):
+        if not session.book.behind:
+            return
+        session.poll()

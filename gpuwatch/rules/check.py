@@ -47,7 +47,6 @@ def parsed(pattern: str) -> Any:  # noqa: ANN401 - re's own parse tree
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            re.compile(pattern)
             tree = parser.parse(pattern)
     except re.error as error:
         raise PatternError(f"not a regular expression: {error.msg}", error.pos) from None
@@ -66,7 +65,12 @@ def check_pattern(pattern: str) -> None:
     Raises:
         PatternError: with the reason.
     """
-    _no_blow_up(parsed(pattern))
+    tree = parsed(pattern)
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise PatternError(f"not a regular expression: {error.msg}", error.pos) from None
+    _no_blow_up(tree)
 
 
 def treats_digits_alike(pattern: str) -> bool:

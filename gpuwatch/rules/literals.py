@@ -15,6 +15,7 @@ MIN_WORD = 3
 """Letters that a word needs to tell anything."""
 
 _WORD = re.compile(r"[A-Za-z]+")
+_DIGITS = re.compile(r"[0-9]")
 _LETTERS = frozenset(c for c in range(256) if chr(c).isalpha() and c < 128)
 _FLAT = re.compile(
     r"(?i)(?:the|and|for|from|with|was|not|has|have|this|that|are|but|could|can|cannot|due|been|before|after|while|"
@@ -47,17 +48,17 @@ class Literal:
         return max(whole, 0.6 * part) + 0.1 * len(self.also) + 0.02 * min(len(self.text), 40)
 
     def plain(self) -> dict[str, Any]:
-        """As it travels: empty lists left out."""
-        facts = {
-            "text": self.text,
-            "words": self.words,
-            "parts": self.parts,
-            "also": self.also,
-            "fold": self.fold,
-        }
-        return {
-            name: list(value) if isinstance(value, tuple) else value for name, value in facts.items() if value
-        }
+        """As it travels: the text, and the word that leads to it in a line whose digits are gone."""
+        bare = _DIGITS.sub("", self.text.lower() if self.fold else self.text)
+        ranked: list[tuple[float, str, bool]] = []
+        for found in _WORD.finditer(bare):
+            word, whole = found.group(), found.start() > 0 and found.end() < len(bare)
+            ranked.append(((_weight(word) + 0.01 * len(word)) * (1.0 if whole else 0.6), word, whole))
+        plain: dict[str, Any] = {"text": self.text}
+        if ranked:
+            _, plain["lead"], whole = max(ranked)
+            plain.update({"whole": True} if whole else {})
+        return plain | ({"fold": True} if self.fold else {})
 
 
 @dataclass(frozen=True)
@@ -89,12 +90,14 @@ def _tells(literal: Literal) -> bool:
     return any(len(word) >= MIN_WORD for word in _WORD.findall(literal.text))
 
 
+@lru_cache(maxsize=8192)
 def _weight(word: str) -> float:
     if len(word) < MIN_WORD:
         return 0.0
     return 0.5 if _FLAT.match(word) else min(len(word), 14)
 
 
+@lru_cache(maxsize=8192)
 def _literal(text: str, left: bool, right: bool, fold: bool) -> Literal:
     words, parts, also = set(), set(), set()
     for found in _WORD.finditer(text):

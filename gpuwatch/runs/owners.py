@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 ATTEMPT = re.compile(r"(?:^|/)attempt[_-](\d+)(?:/|$)|(?:^|[/_.-])restart[_-]?(\d+)(?=[/_.-]|$)")
+RUN = re.compile(r"[^/]*(?=/attempt_\d+/)")
+"""The folder that torchrun makes of the run's id and eight random letters names no host."""
 ENDINGS = re.compile(
     r"\.(?:gz|zst|xz|bz2|log|txt|out|err|json|jsonl|dmesg|stdout|stderr|\d+|old)$", re.IGNORECASE
 )
@@ -66,7 +68,7 @@ def path_says(path: str) -> PathSays:
     """Read a path as it lies under the folder that was named, from the file name outwards."""
     found = ATTEMPT.search(path)
     attempt = None if found is None else int(found.group(1) or found.group(2))
-    parts = PurePath(path).parts
+    parts = PurePath(RUN.sub("", path)).parts
     hosts: list[str] = []
     for part in reversed(parts):
         hosts += [host for host in hosts_in(part) if host not in hosts]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import count
@@ -11,8 +12,10 @@ from gpuwatch.agent.logs.gather import Gatherer, Open, signature
 from gpuwatch.agent.logs.ruleset import Rule
 from gpuwatch.runs.clues import is_clue
 
-MOST_OF_A_RULE = 1_000
-"""Matches of one rule and part that are written down with their lines; the others are only counted."""
+MOST_OF_A_SPEAKER = 200
+"""Matches of one rule and speaker that are written down with their lines; the others are only counted."""
+MOST_OF_A_RULE = 20_000
+"""The same of all speakers of a part."""
 MOST_CLUES = 50_000
 
 Row: TypeAlias = dict[str, Any]
@@ -47,7 +50,7 @@ class Recorder:
         """In the order of the file."""
         self.clues: list[Row] = []
         self.left_out = 0
-        self._of_rule: dict[str, int] = {}
+        self._of_rule: Counter[tuple[object, ...]] = Counter()
         self._last: dict[tuple[object, ...], Match] = {}
         self._clues_seen: set[tuple[object, ...]] = set()
 
@@ -59,8 +62,9 @@ class Recorder:
         if is_clue(finding):
             return self._clue(finding)
         key = (rule.id, *signature(finding, message))
-        number = self._of_rule[rule.id] = self._of_rule.get(rule.id, 0) + 1
-        if number > MOST_OF_A_RULE:
+        self._of_rule[key[:4]] += 1
+        self._of_rule[key[:1]] += 1
+        if self._of_rule[key[:4]] > MOST_OF_A_SPEAKER or self._of_rule[key[:1]] > MOST_OF_A_RULE:
             known = self._last.get(key)
             if known is None:
                 self.left_out += 1

@@ -15,7 +15,7 @@ from gpuwatch.agent.logs.ruleset import Rule as CompiledRule
 from gpuwatch.agent.logs.ruleset import RuleSet
 from gpuwatch.agent.logs.sieve import Sieve
 from gpuwatch.fleet.places import Places
-from gpuwatch.rules.compile import compiled
+from gpuwatch.rules.keep import compiled_or_kept
 from gpuwatch.rules.rule import Rule
 from gpuwatch.runs import hyper
 from gpuwatch.runs.clues import CLUES, Clue, clues_of
@@ -133,7 +133,7 @@ def scan(
     """Read every file that was gathered with the rules of the packs."""
     engine = engine or default_engine()
     watch = watch or Watch()
-    begin = Begin(compiled([*rules, *CLUES]), engine)
+    begin = Begin(compiled_or_kept([*rules, *CLUES]), engine)
     parts = [part for log in found.files for part in parts_of(log)]
     parts.sort(key=lambda part: part.log.packing is None)  # packed ones cannot be shared out: they go first
     files = {log.name: _File(log) for log in found.files}

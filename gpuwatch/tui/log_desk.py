@@ -7,6 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from msgspec import structs
+
+from gpuwatch.diagnose.condition import ORDER
 from gpuwatch.tui import log_seek
 from gpuwatch.tui.log_buffer import PAGE, UNKNOWN, Buffer
 from gpuwatch.tui.log_merge import KEPT, Merge
@@ -24,7 +27,7 @@ from gpuwatch.tui.log_source import (
 )
 from gpuwatch.tui.log_view import View
 from gpuwatch.tui.scene import Scene
-from gpuwatch.wire import LogLine
+from gpuwatch.wire import LogLine, Severity
 
 Mode: TypeAlias = Literal["panes", "merged", "everyone"]
 MODES: tuple[Mode, ...] = ("panes", "merged", "everyone")
@@ -96,6 +99,9 @@ class LogDesk:
         self.note = ""
         """What the last gesture came to, where that must be said."""
         self.ink_version = 0
+        self._found: dict[Key, Severity] = {}
+        """What the rules say of a line; its own words only guess."""
+        self._found_version = -1
         self._buffers: dict[LogSource, Buffer] = {}
         self._to_open: list[Buffer] = []
         self._moved_at: float | None = None
@@ -248,6 +254,7 @@ class LogDesk:
     def pull(self) -> None:
         """Take in what came; ask for what is due."""
         frozen = self.scene.frozen
+        self._take_findings()
         for buffer in self._to_open[:OPENED_AT_ONCE]:
             self._begin(buffer)
         del self._to_open[:OPENED_AT_ONCE]
@@ -261,6 +268,20 @@ class LogDesk:
             self.search.pull()
         if self.quest is not None and (told := self.quest.pull()) is not None:
             self.note, self.quest = told, None
+
+    def _take_findings(self) -> None:
+        fleet = self.scene.fleet
+        if fleet.findings_version != self._found_version:
+            self._found_version = fleet.findings_version
+            told = [(found.node, found.finding) for found in fleet.findings.values()]
+            told.sort(key=lambda each: -ORDER.index(each[1].severity))  # of several the worst one stands
+            self._found = {(node, each.file, each.offset): each.severity for node, each in told}
+            self.ink_version += 1
+
+    def judged(self, key: Key, line: LogLine) -> LogLine:
+        """The line, as bad as the rules say that it is."""
+        severity = self._found.get(key)
+        return line if severity is None else structs.replace(line, level=severity)
 
     def move_time(self, at: float | None, own: View | None) -> None:
         """The cursor of one pane is at another second: the others go there, too."""

@@ -8,7 +8,7 @@ from typing import Any
 from gpuwatch.agent.logs.ruleset import RuleSet
 from gpuwatch.agent.logs.scanner import Scanner
 from gpuwatch.rules.compile import compiled
-from gpuwatch.rules.load import parse_pack
+from gpuwatch.rules.parse import parse_pack
 
 NOW = 1_750_000_000.0
 """2025-06-15 15:06:40 UTC."""

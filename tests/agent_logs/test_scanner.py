@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuwatch.agent.logs.gather import Gatherer
 from gpuwatch.agent.logs.ruleset import RuleSet
+from gpuwatch.agent.logs.scanner import Scanner
 from gpuwatch.wire import Finding
 from tests.agent_logs.scanning import NOW, found, rule, ruleset, scanner
 
@@ -106,11 +110,27 @@ def test_equal_lines_are_one_finding_with_a_count() -> None:
     assert found(LOST, f"{LINE}\n{LINE.replace('gpu-7', 'gpu-8')}\n")[1]["fields"]["peer"] == "gpu-8"
 
 
-def test_many_different_findings_of_a_rule_are_bounded() -> None:
+def test_many_different_findings_of_one_speaker_are_bounded() -> None:
     text = "".join(f"connection to gpu-{number} vanished after 1 s\n" for number in range(5000))
     findings = found(LOST, text)
     assert len(findings) <= 40
     assert sum(f["count"] for f in findings) == 5000
+
+
+def test_every_rank_of_a_merged_log_is_heard() -> None:
+    text = "".join(f"[rank{n}]: connection to gpu-{n % 90} vanished after 1 s\n" for n in range(512))
+    assert {f["rank"] for f in found(LOST, text)} == set(range(512))
+
+
+def test_what_a_file_can_hold_is_bounded_and_the_rest_is_counted() -> None:
+    gather = Gatherer(itertools.count(1).__next__)
+    one = Scanner(LOST, "/logs/all.log", itertools.count(1).__next__, gather=gather)
+    for n in range(12_000):
+        one.feed(f"[rank{n}]: connection to gpu-7 vanished after 1 s\n".encode(), 60 * n, NOW)
+    assert gather.left_out == 12_000 - 8192
+    one.feed(b"[rank0]: connection to gpu-8 vanished after 1 s\n", 10**6, NOW + 700)
+    one.feed(b"[rank1]: connection to gpu-8 vanished after 1 s\n", 10**6 + 60, NOW + 700)
+    assert gather.left_out == 12_000 - 8192, "old findings have made room"
 
 
 FLOOD = ruleset(
@@ -180,6 +200,18 @@ TRACEBACK = """\
 [rank1]:     raise KernelPanic("quantum glitch")
 [rank1]: KernelPanicError: quantum glitch
 """
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "    logger.warning('quantum glitch')",
+        '    assert calm, "quantum glitch"',
+        '    f"quantum glitch at {step}"',
+    ],
+)
+def test_source_that_says_it_is_no_error(source: str) -> None:
+    assert found(ruleset(rule("quantum glitch")), source + "\n") == []
 
 
 def test_a_traceback_comes_whole_and_its_source_lines_are_no_errors() -> None:

@@ -1,6 +1,6 @@
-"""The agent's matcher against `grep -E -c` with the packs' patterns, on a numeric log and on one of words.
+"""The agent's matcher on one core, and `grep -E -c` with the packs' literals and with their patterns.
 
-The size in MB comes from GPUWATCH_BENCH_LOG_MB (500 where it is not set).
+The size in MB comes from GPUWATCH_BENCH_LOG_MB (100 where it is not set).
 """
 
 from __future__ import annotations
@@ -8,24 +8,42 @@ from __future__ import annotations
 import json
 import os
 import random
-import resource
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from gpuwatch.rules.compile import compiled
 from gpuwatch.rules.load import load_packs
 from tests.bench.cpu import Row
-from tests.bench.ere import to_ere
+from tests.bench.grep import grep_literals, grep_patterns, measured
+from tests.bench.log_lines import RANKS, numeric_lines, source_lines, text_lines
 from tests.end_to_end.cluster import ROOT
 
-SIZE = int(os.environ.get("GPUWATCH_BENCH_LOG_MB", "500")) * 1_000_000
-RANKS = 512
-GREP_BYTES = 2_000_000
-"""Of the log's beginning: with all packs grep needs seconds for a megabyte of words."""
+SIZE = int(os.environ.get("GPUWATCH_BENCH_LOG_MB", "100")) * 1_000_000
 MATCHING = 1e-4
 MEMORY = 100e6
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A log, and what is wanted on it."""
+
+    name: str
+    lines: Callable[[random.Random], Iterator[str]]
+    rate: float
+    """MB per CPU second."""
+    share: float
+    """Of grep's rate."""
+    most: int = 10**12
+    """Bytes."""
+
+
+KINDS = (
+    Kind("numeric", numeric_lines, 150, 0.35),
+    Kind("text", text_lines, 40, 0.12),
+    Kind("sources", source_lines, 0, 0, 20_000_000),
+)
 
 _SCAN = """
 import itertools, json, sys
@@ -50,88 +68,63 @@ print(json.dumps({"found": found, "rss": peak * 1024, "suspended": list(ruleset.
 """
 
 
-def numeric_lines(seed: random.Random) -> Iterator[str]:
-    """What the ranks of a training job say: numbers, mostly."""
-    step = 0
-    while True:
-        step += 1
-        clock = f"2025-06-01 {step // 3600 % 24:02}:{step // 60 % 60:02}:{step % 60:02}"
-        for rank in range(RANKS):
-            yield (
-                f"[rank{rank}]:{clock},{rank:03} iteration {step:8}/ 500000 | samples: {step * 4096:12} | "
-                f"elapsed time per iteration (ms): {seed.uniform(900, 1100):.1f} | "
-                f"learning rate: {seed.random():.3E} | lm loss: {seed.uniform(1, 3):.6E} | "
-                f"grad norm: {seed.random():.3f} | number of nan iterations:   0 |"
-            )
-
-
-def text_lines(_seed: random.Random) -> Iterator[str]:
-    """Words as people write them: the sources and documents of whatever is installed here, over and over."""
-    files = sorted(path for path in Path(os.__file__).parent.glob("*.py"))
-    files += sorted(Path(__file__).parents[2].glob("gpuwatch/**/*.py"))
-    while True:
-        for file in files:
-            for line in file.read_text("utf-8", "replace").splitlines():
-                yield f"2025-06-01 12:00:00,123 INFO worker {line.strip()}" if line.strip() else "step"
-
-
-def make_log(path: Path, lines: Iterator[str], examples: Sequence[str], seed: random.Random) -> None:
-    """A log of `SIZE` bytes, one line in ten thousand an example of a rule."""
+def make_log(
+    path: Path, lines: Iterator[str], examples: Sequence[str], seed: random.Random, size: int = SIZE
+) -> None:
+    """A log of `size` bytes, one line in ten thousand an example of a rule."""
     written = 0
     with path.open("w", encoding="utf-8") as log:
         for line in lines:
             matching = seed.random() < MATCHING
             text = f"[rank{seed.randrange(RANKS)}]: {seed.choice(examples)}" if matching else line
             written += log.write(text + "\n")
-            if written >= SIZE:
+            if written >= size:
                 return
 
 
 def rows(folder: Path) -> Sequence[Row]:
     """The matcher's lines of the table."""
     packs = load_packs()
-    rules, patterns = folder / "rules.json", folder / "patterns"
+    rules = folder / "rules.json"
     rules.write_text(json.dumps(compiled(packs.rules)))
-    patterns.write_text("".join(to_ere(each) + "\n" for rule in packs.rules for each in rule.match))
     examples = [text for rule in packs.rules for text in rule.examples if "\n" not in text.strip()]
-    table = []
-    for name, lines, goal in (("numeric", numeric_lines, 0.35), ("text", text_lines, 0.12)):
-        log = folder / f"{name}.log"
+    table: list[Row] = []
+    for kind in KINDS:
+        log = folder / f"{kind.name}.log"
         seed = random.Random(1)
-        make_log(log, lines(seed), examples, seed)
-        log.read_bytes()  # into the page cache, for both
-        ours, said = _cpu_s([sys.executable, "-c", _SCAN, str(ROOT), str(rules), str(log)])
-        facts = json.loads(said)
-        size = log.stat().st_size
-        with log.open("rb") as opened:
-            part = opened.read(GREP_BYTES)
-        log.write_bytes(part)
-        grep, _ = _cpu_s(["grep", "-a", "-E", "-c", "-f", str(patterns), str(log)])
-        grep *= size / len(part)
+        make_log(log, kind.lines(seed), examples, seed, min(SIZE, kind.most))
+        table += _rows_of(kind, log, rules, folder, len(packs.rules))
         log.unlink()
-        ratio = grep / ours
-        table += [
-            Row(
-                f"matcher, {size / 1e6:.0f} MB {name} log, {len(packs.rules)} rules",
-                f"{ratio:.2f}x grep ({size / ours / 1e6:.0f} against {size / grep / 1e6:.0f} MB per CPU s; "
-                f"{facts['found']} findings)",
-                f">= {goal}x",
-                ratio >= goal,
-            ),
-            Row(
-                f"its memory, {name} log", f"{facts['rss'] / 1e6:.0f} MB", "<= 100 MB", facts["rss"] <= MEMORY
-            ),
-        ]
-        if facts["suspended"]:
-            table.append(Row("rules that were too slow", ", ".join(facts["suspended"]), "none", False))
     return table
 
 
-def _cpu_s(argv: list[str]) -> tuple[float, str]:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    env = {**os.environ, "LC_ALL": "C"}
-    done = subprocess.run(argv, check=False, capture_output=True, text=True, env=env)
-    if done.returncode > 1:  # 1 is grep's word for no match
-        raise RuntimeError(done.stderr)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, done.stdout
+def _rows_of(kind: Kind, log: Path, rules: Path, folder: Path, count: int) -> list[Row]:
+    took = measured([sys.executable, "-c", _SCAN, str(ROOT), str(rules), str(log)])
+    facts = json.loads(took.said)
+    size = log.stat().st_size
+    ours, fast, slow = size / took.cpu, grep_literals(log, folder), grep_patterns(log, folder)
+    what = f"matcher, {size / 1e6:.0f} MB {kind.name} log"
+    anchors = (
+        ("the packs' literals", fast, ""),
+        ("the packs' patterns", slow, f", on {slow.sample / 1e6:.2g} MB of it"),
+    )
+    table = [
+        Row(
+            f"{what}, {count} rules",
+            f"{ours / 1e6:.0f} MB per CPU s ({facts['found']} findings, {facts['rss'] / 1e6:.0f} MB memory)",
+            f">= {kind.rate} MB, <= 100 MB" if kind.rate else "<= 100 MB memory",
+            ours >= kind.rate * 1e6 and facts["rss"] <= MEMORY,
+        )
+    ]
+    table += [
+        Row(
+            f"{what}, against grep -E -c of {name}",
+            f"{ours / grep.cpu:.2f}x ({grep.cpu / 1e6:.3g} MB per CPU s{sample})",
+            f">= {kind.share}x" if kind.share else "",
+            ours / grep.cpu >= kind.share if kind.share else None,
+        )
+        for name, grep, sample in anchors
+    ]
+    if facts["suspended"]:
+        table.append(Row("rules that were too slow", ", ".join(facts["suspended"]), "none", False))
+    return table

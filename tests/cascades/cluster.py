@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
+from pathlib import Path
 
 import msgspec
 
@@ -21,8 +23,11 @@ from gpuwatch.diagnose.found import Found, alerts_of
 from gpuwatch.diagnose.incident import Incident
 from gpuwatch.diagnose.judge import incidents
 from gpuwatch.fleet.places import Places, RankPlace
+from gpuwatch.report.scan import judged
 from gpuwatch.rules.compile import compiled
 from gpuwatch.rules.load import Packs, load_packs
+from gpuwatch.runs.files import gather
+from gpuwatch.runs.scan import scan
 
 EPOCH = datetime(2026, 11, 3, 2, 0, 0).astimezone().timestamp()
 """True time 0 of every story."""
@@ -55,6 +60,8 @@ class Cluster:
     first_node: int = 1
     skew: bool = True
     seed: int = 7
+    folder: Path | None = None
+    """Where the logs are put as files for `scan`; None: they are followed as an agent does."""
     lines: dict[tuple[str, str], list[tuple[float, str]]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
@@ -247,6 +254,20 @@ class Cluster:
     def alerts(self, *, backlog: bool = False) -> list[Alert]:
         return alerts_of(self.found(backlog=backlog), packs(), self.places)
 
+    def scanned(self, folder: Path) -> list[Incident]:
+        """What `gpuwatch scan` says of the same lines, collected in one folder for each node."""
+        for (node, path), lines in self.lines.items():
+            name = "dmesg.log" if path == wire.KERNEL_LOG else Path(path).name
+            file = folder / node / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            ordered = sorted(lines, key=lambda line: line[0])
+            file.write_text("".join(f"{text}\n" for _, text in ordered))
+            os.utime(file, (EPOCH + ordered[-1][0],) * 2)
+        report = judged(scan(gather([folder]), packs().rules, cores=1), packs(), EPOCH + 3600, 0.0)
+        return list(report.incidents)
+
     def judged(self, extra: Sequence[Alert] = (), backlog: bool = False) -> list[Incident]:
+        if self.folder is not None:
+            return self.scanned(self.folder)
         alerts = [*self.alerts(backlog=backlog), *extra]
         return incidents(alerts, self.places, packs(), EPOCH + 3600)

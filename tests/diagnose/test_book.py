@@ -279,3 +279,27 @@ def test_nothing_moves_while_nothing_happens() -> None:
     version = cluster.book.version
     assert not cluster.step(20)
     assert cluster.book.version == version
+
+
+def test_an_alert_keeps_its_id_when_a_better_or_an_earlier_line_joins_it() -> None:
+    cluster = Cluster()
+    cluster.find("nccl.watchdog_timeout", 3, at=cluster.t - 5.0, fields={"seq": 7})
+    cluster.step(12)
+    (before,) = cluster.book.alerts.values()
+    cluster.book.acknowledge(before.id)
+    cluster.find("nccl.watchdog_timeout", 3, at=cluster.t - 20.0, fields={**TIMED_OUT, "pg_id": 0})
+    cluster.step(12)
+    (after,) = cluster.book.alerts.values()
+    assert (after.id, after.acknowledged, len(after.parts)) == (before.id, True, 2)
+    assert after.text.startswith("timed out in ALLREDUCE seq 7")
+
+
+def test_a_flood_of_findings_comes_to_its_end() -> None:
+    cluster = Cluster()
+    for number in range(3000):
+        cluster.find("peer.connection_lost", number, lines=[f"peer {number} is gone"])
+    cluster.step(1)
+    assert cluster.book.behind
+    cluster.step(30)
+    assert not cluster.book.behind
+    assert len(cluster.book.alerts) == 3000

@@ -269,3 +269,33 @@ def test_one_line_in_two_files_is_one_alert_with_two_proofs() -> None:
     tell.say("oom.cuda", 0.3, 3, lines=["3: CUDA out of memory"], file="/logs/slurm.out")
     (alert,) = tell.alerts()
     assert {proof.file for proof in alert.proof} == {"/logs/rank_3.log", "/logs/slurm.out"}
+
+
+def test_the_lines_of_one_failure_are_one_alert_and_what_differs_is_not() -> None:
+    job = Teller(places(16))
+    for rank in range(1, 16):
+        told: tuple[dict[str, object], ...] = (
+            {"seq": 7, "last_enqueued": 9},
+            {"op": "ALLREDUCE", "seq": 7, "ran_ms": 30_000},
+            {"ran_ms": 30_001},
+        )
+        for wording, fields in zip("abc", told, strict=True):
+            job.say("nccl.watchdog_timeout", 630.0, rank, fields=fields, lines=[f"wording {wording}"])
+    job.say("nccl.watchdog_timeout", 631.0, 3, fields={"op": "BROADCAST", "seq": 2, "pg_id": 4})
+    alerts = job.alerts()
+    assert len(alerts) == 16
+    timeout = next(alert for alert in alerts if alert.rank == 1)
+    assert (timeout.text, timeout.count) == ("timed out in ALLREDUCE seq 7 after 30 s", 1)
+    assert timeout.fields["last_enqueued"] == 9
+    assert len(timeout.proof) == 3
+    (incident,) = job.judged()
+    (moment,) = [each for each in incident.timeline if each.what == timeout.text]
+    assert (moment.count, len(moment.ranks)) == (15, 15)
+
+
+def test_another_attempt_is_another_thing() -> None:
+    job = Teller(places(8))
+    job.say("oom.cuda", 10.0, 3, file="/runs/x/attempt_0/3/stderr.log")
+    job.say("oom.cuda", 30.0, 3, file="/runs/x/attempt_1/3/stderr.log")
+    assert len(job.alerts()) == 2
+    assert len(job.judged()) == 2

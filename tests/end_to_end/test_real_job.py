@@ -32,10 +32,7 @@ def job(folder: Path, how: str) -> Iterator[subprocess.Popen[bytes]]:
     """A job of four ranks: a log folder as `torchrun --log-dir` makes it, and the launcher's own words."""
     argv = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(RANKS)]
     argv += ["--log-dir", str(folder), "-r", "3", "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
-    argv += [
-        "--monitor-interval",
-        "3",
-    ]  # each rank that gives up waiting may say so before the launcher looks
+    argv += ["--monitor-interval", "3"]  # all ranks that give up may say so first
     argv += ["--rdzv-id", f"job-{how}", str(JOB), how, str(WHOM), str(TIMEOUT_S)]
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     with (folder / "launcher.log").open("wb") as words:
@@ -75,6 +72,9 @@ def test_the_rank_that_failed_first_is_named(tmp_path: Path, how: str) -> None:
     assert (incident.rank, incident.node) == (WHOM, "gpu-001")
     assert incident.code in CAUSES[how]
     assert f"rank {WHOM}" in incident.sentence
+    if how == "exception":
+        assert "ValueError: sample 4711 has no label" in incident.sentence
+        assert incident.confidence == "high"
     assert incident.followers == RANKS - 1
     assert_scan_says_the_same(logs, how)
 

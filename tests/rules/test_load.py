@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.rules.load import RulesError, load_packs, parse_pack
+from gpuwatch.rules.errors import RulesError
+from gpuwatch.rules.load import BUILT_IN, load_packs
+from gpuwatch.rules.parse import parse_pack, read_packs
 from tests.agent_logs.scanning import rule
 
 GOOD = rule("the frobnicator seized up", name="my.frobnicator")
@@ -129,3 +131,10 @@ def test_patterns_of_newer_pythons_are_refused() -> None:
         "3.6" in problems(rule("word (?>a+)b"))[0]
         or "not a regular expression" in problems(rule("word (?>a+)b"))[0]
     )
+
+
+def test_built_in_packs_are_without_mistakes_and_read_the_fast_way_as_the_checked_one() -> None:
+    by_id, files = read_packs(sorted(BUILT_IN.glob("*.yaml")))
+    packs = load_packs()
+    assert packs.by_id == by_id
+    assert packs.packs == files

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.report.scan import ScanReport, judged
-from gpuwatch.rules.load import Packs, parse_pack
+from gpuwatch.rules.load import Packs
+from gpuwatch.rules.parse import parse_pack
 from gpuwatch.runs import hyper, reading, workers
 from gpuwatch.runs.files import gather
 from gpuwatch.runs.scan import Engine, Scan, Watch, scan

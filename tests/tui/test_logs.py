@@ -292,6 +292,7 @@ async def test_no_files_says_why_and_what_to_do() -> None:
     session.files["gpu-001"].clear()
     session.tell("gpu-001", wire.Logs(t=1.0, seq=3, files=[]))
     async with log_desk(session) as desk:
+        await desk.frames()
         assert "logs: ['" in desk.text()
         assert "--log" in desk.text()
         session.files["gpu-001"].append(FakeFile("/new.log", [0]))
@@ -385,3 +386,21 @@ async def test_the_pager_shows_what_is_loaded(tmp_path: Path, monkeypatch: pytes
         await desk.press("P")
     assert "OutOfMemoryError" in told.read_text()
     assert clock(299.5 + 0.05) in told.read_text()
+
+
+async def test_a_line_that_a_rule_matched_is_marked_by_what_the_rule_says() -> None:
+    file = FakeFile("kernel log")
+    file.write("quiet beginning\nNVRM: Xid (PCI:0000:c3:00): 79, GPU has fallen off the bus.\nquiet end")
+    session = LogSession({"gpu-001": [file]})
+    async with log_desk(session) as desk:
+        await desk.frames()
+        (plain,) = [row for row in desk.text().splitlines() if "Xid" in row]
+        found = wire.Finding(
+            t=1.0, seq=9, id=1, rule="gpu.xid.fell_off", severity="critical", file=file.path,
+            offset=file.lines[1].offset, at=1.0, lines=[file.lines[1].text],
+        )  # fmt: skip
+        session.tell("gpu-001", found)
+        await desk.frames()
+        (marked,) = [row for row in desk.text().splitlines() if "Xid" in row]
+        assert plain.split("NVRM")[0].strip() == ""
+        assert marked.split("NVRM")[0].strip() == desk.app.look.glyph("critical")

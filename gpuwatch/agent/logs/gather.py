@@ -14,8 +14,12 @@ SAME_AFTER_S = 600.0
 """An equal line after a longer silence is a new finding."""
 TELL_EVERY_S = 2.0
 """A finding whose count grows is told again this often."""
-MAX_OF_A_RULE = 40
-"""Different findings of one rule and file that are kept apart; the rest is counted with the last of them."""
+MAX_OF_A_SPEAKER = 40
+"""Different findings of a rule and speaker that are kept apart; the rest counts with the last of them."""
+MAX_OPEN = 8192
+"""Of all rules and speakers of a file: a merged log of 512 ranks with a dozen findings each has room."""
+ROOM_EVERY_S = 60.0
+"""A full gatherer looks this often for findings that are too old to grow."""
 
 _DIGITS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
@@ -34,6 +38,17 @@ class Open(object):
         """Lines of its block that are still to come; it is told when they have."""
 
 
+class Crowd(object):
+    """The open findings of one rule and speaker: how many, and the last one."""
+
+    __slots__ = ("count", "last")
+
+    def __init__(self):
+        # type: () -> None
+        self.count = 0
+        self.last = None  # type: tuple[object, ...] | None
+
+
 class Gatherer(object):
     """All open findings of one file."""
 
@@ -43,7 +58,13 @@ class Gatherer(object):
         """Of what stood before in the same file: a recovery ends that too."""
         self._ids = ids
         self._open = {}  # type: dict[str, dict[tuple[object, ...], Open]]
+        self._crowds = {}  # type: dict[tuple[object, ...], Crowd]
+        self._count = 0
+        self._growing = {}  # type: dict[Open, None]
+        self._made_room = float("-inf")
         self._floods = {}  # type: dict[tuple[object, ...], deque[dict[str, Any]]]
+        self.left_out = 0
+        """Matches for which there was no room: they count with another speaker's finding, or not at all."""
 
     def add(self, rule, finding, message):
         # type: (Rule, dict[str, Any], str) -> Open | None
@@ -54,11 +75,20 @@ class Gatherer(object):
         if rule.flood is not None:
             key = key[:3]
         known = mine.get(key)
-        if known is None and len(mine) >= MAX_OF_A_RULE:
-            key, known = next(reversed(list(mine.items())))
+        if known is None:
+            last, full = self._crowded(rule.id, key, at)
+            if last is not None and at - mine[last].finding["last_at"] > SAME_AFTER_S:
+                self._forget(rule.id, last)
+            else:
+                self.left_out += full
+                if last is not None:
+                    known = mine[last]
+                elif full:
+                    return None
         if known is not None and at - known.finding["last_at"] <= SAME_AFTER_S:
             known.finding["count"] += 1
             known.finding["last_at"] = max(at, known.finding["last_at"])
+            self._growing[known] = None
             return None
         count = 1
         if rule.flood is not None:
@@ -72,18 +102,62 @@ class Gatherer(object):
             recent.clear()
         finding["id"] = self._ids()
         finding["count"], finding["last_at"] = count, at
-        mine[key] = Open(finding, None)
-        return mine[key]
+        return self._opened(rule.id, key, Open(finding, None))
+
+    def _crowded(self, rule, key, at):
+        # type: (str, tuple[object, ...], float) -> tuple[tuple[object, ...] | None, bool]
+        """What a new finding counts with where it has no room, and whether the whole file has none."""
+        crowd = self._crowds.get((rule,) + key[:3])
+        if crowd is not None and crowd.count >= MAX_OF_A_SPEAKER:
+            return crowd.last, False
+        if self._count < MAX_OPEN or self._make_room(at):
+            return None, False
+        if crowd is not None and crowd.last is not None:
+            return crowd.last, True
+        return next(iter(self._open[rule]), None), True
+
+    def _make_room(self, at):
+        # type: (float) -> bool
+        """Forget what is too old to grow."""
+        if at - self._made_room < ROOM_EVERY_S:
+            return False
+        self._made_room = at
+        for rule, mine in self._open.items():
+            for key, known in list(mine.items()):
+                if known.waiting is None and at - known.finding["last_at"] > SAME_AFTER_S:
+                    self._forget(rule, key)
+        return self._count < MAX_OPEN
+
+    def _opened(self, rule, key, known):
+        # type: (str, tuple[object, ...], Open) -> Open
+        crowd = self._crowds.setdefault((rule,) + key[:3], Crowd())
+        if key not in self._open[rule]:
+            crowd.count += 1
+            self._count += 1
+        crowd.last = key
+        self._open[rule][key] = known
+        self._growing[known] = None
+        return known
+
+    def _forget(self, rule, key):
+        # type: (str, tuple[object, ...]) -> None
+        self._growing.pop(self._open[rule].pop(key), None)
+        crowd = self._crowds[(rule,) + key[:3]]
+        crowd.count -= 1
+        self._count -= 1
+        if crowd.last == key:
+            crowd.last = None
+        if not crowd.count:
+            del self._crowds[(rule,) + key[:3]]
 
     def close(self, rule, fields, at):
         # type: (Rule, dict[str, Any], float) -> list[dict[str, Any]]
         """A recovery line came: what it ends."""
-        mine = self._open.get(rule.id, {})
         closed = [] if self.earlier is None else self.earlier.close(rule, fields, at)
-        for key, known in list(mine.items()):
+        for key, known in list(self._open.get(rule.id, {}).items()):
             old = known.finding["fields"]  # type: dict[str, Any]
             if all(old.get(name) == fields.get(name) for name in rule.same):
-                del mine[key]
+                self._forget(rule.id, key)
                 known.finding["closed"] = True
                 known.finding["last_at"] = at
                 closed.append(dict(known.finding))
@@ -92,12 +166,16 @@ class Gatherer(object):
     def grown(self, now):
         # type: (float) -> list[dict[str, Any]]
         """Findings whose count grew since they were last told; not the ones told a moment ago."""
-        known = [each for mine in self._open.values() for each in mine.values() if each.waiting is None]
-        return [
-            tell(each, now)
-            for each in known
-            if each.finding["count"] > each.told_count and not 0 <= now - each.told < TELL_EVERY_S
-        ]
+        out = []  # type: list[dict[str, Any]]
+        for known in list(self._growing):
+            if known.waiting is not None:
+                continue
+            if known.finding["count"] <= known.told_count:
+                del self._growing[known]
+            elif not 0 <= now - known.told < TELL_EVERY_S:
+                out.append(tell(known, now))
+                del self._growing[known]
+        return out
 
 
 def tell(known, now):

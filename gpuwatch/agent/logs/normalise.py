@@ -13,7 +13,10 @@ _WRAPPED = re.compile(
     r"|^\[[EWIF][^\]]{0,60}\.cpp:\d+\] (?:\[[^\]]*Rank \d+\])?\s*$"
 )
 _SOURCE = re.compile(r"""\s*File "[^"]{1,500}", line \d+""")
-_ECHO = re.compile(r"\s+raise\b|\s*[\^~]{2,}\s*$|\s*[│|]\s*(?:❱|\d+ )|\s*❱")
+_ECHO = re.compile(
+    r"\s+(?:raise\b|assert\b|(?:self\.)?_?(?:log|logger|logging|LOG|LOGGER)\.[a-z]+\(|warnings\.warn\(|print\()"
+    r"|\s+f[\"'].*[\"']\)?,?\s*$|\s*[\^~]{2,}\s*$|\s*[│|]\s*(?:❱|\d+ )|\s*❱"
+)
 
 
 def messages(line, local_ranks=False):
@@ -28,9 +31,9 @@ def messages(line, local_ranks=False):
         text = untagged(shown(piece), speaker)
         at, proved = peel(text, speaker, local_ranks)
         proof = proof or proved
-        for message in voices(text[at:]):
+        for number, message in enumerate(voices(text[at:])):
             said_by = Speaker(speaker)
-            skip = peel(message, said_by, local_ranks)[0] if message is not text else 0
+            skip = peel(message, said_by, local_ranks)[0] if number else 0
             look_inside(message, said_by)
             found.append((message[skip:], said_by))
     return found, proof

@@ -2,7 +2,9 @@
 
 `[rank3]:` is torch's own prefix and names the global rank. Under `torchrun --tee --role rank` it is the local
 rank; a line with two that differ (`[rank0]:[rank8]:`) proves that for its file. `[default0]:` is always
-local, and a number of `srun -l` is a task and no rank.
+local, and a number of `srun -l` is a task and no rank. A word with a colon, as pdsh puts before a line, is a
+host where it has a digit in it; without one (`oom-kill: `) only where another prefix follows, for it mostly
+belongs to the message. An underscore stands in no host's name.
 """
 
 import re
@@ -24,9 +26,11 @@ _PREFIX = re.compile(
     r"|\([\w-]{1,40}, ip=(?P<ip2>[\d.]{7,15})\) ?"
     r"|(?P<node>" + _HOST + r") \[std(?:err|out)\] "
     r"|std(?:err|out): "
-    r"|[a-z_]{1,30}/\d{1,5} (?=[\[(])"
-    r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?(?: std(?:err|out) [FP])?"
-    r"(?=[ \t\[:|])[:| ]?"
+    r"|[A-Za-z][\w.-]{0,60}/\d{1,5} (?=[\[(])"
+    r"|\[\d{1,8}\] (?=\[rank\d)"
+    r"|\d{4}-\d\d-\d\d \d\d:\d\d (?=\[rank\d)"
+    r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z| ?[+-]\d\d:?\d\d)?\]?"
+    r"(?: std(?:err|out) [FP])?(?=[ \t\[:|])[:| ]?"
     r"|\d\d:\d\d:\d\d\.\d{3,6} (?=\[)"
     r"|<\d{1,3}>(?=\S)"
     r"|\d{1,3},\d{1,12},\d{1,16},[-c+](?:,[^;]{0,80})?;"
@@ -34,10 +38,13 @@ _PREFIX = re.compile(
     r"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] ?"
     r"|[^\W\d_]{3,5}\.? [ \d]\d \d\d:\d\d:\d\d (?P<sys>" + _HOST + r") (?=[\w./-]{1,60}(?:\[\d+\])?:)"
     r"|kernel: ?"
-    r"|" + _DEVICE + r"(?P<pdsh>[a-z][a-z-]*\d[\w.-]{0,60}|[a-z]+(?:-\w+)+|\d{1,3}(?:\.\d{1,3}){3}): (?=\S)"
+    r"|" + _DEVICE + r"(?P<pdsh>[a-z][a-z-]*\d[A-Za-z0-9.-]{0,60}|\d{1,3}(?:\.\d{1,3}){3}): (?=\S)"
+    r"|(?P<named>[a-z]+(?:-[a-z]+)+): (?=\[(?:rank|RANK |default)\d|\[?\d{4}-\d\d-|\[[EWIF]\d{3,4} )"
     r"|> "
     r")"
 )
+_KERNEL = re.compile(r"\s*(?:kernel:|\[\s*\d+\.\d{6}\]|<\d+>|\d+,\d+,\d+,)")
+"""After one of these stands the name of a driver and never a host."""
 _TAG = re.compile(r"\[\d+,(\d{1,6})\]<std(?:err|out)>: ?")
 _IN_TEXT = re.compile(r"\[(?:PG [^\]]{0,200}? )?Rank (\d{1,6})\]")
 _NCCL = re.compile(r"\b([A-Za-z0-9][\w.-]{0,80}):(\d{1,10}):\d{1,10} \[\d+\] ")
@@ -92,11 +99,12 @@ class Speaker(object):
 def peel(text, speaker, local_ranks=False):
     # type: (str, Speaker, bool) -> tuple[int, bool]
     """Take the prefixes of `text` in: where the message begins, and whether ranks proved to be local."""
-    at, proof = 0, False
+    at, proof, kernel = 0, False, False
     for _ in range(MAX_PREFIXES):
         found = _PREFIX.match(text, at)
-        if found is None or found.end() == at:
+        if found is None or found.end() == at or (kernel and found.group("pdsh")):
             break
+        kernel = kernel or _KERNEL.match(found.group()) is not None
         proof = speaker.take(found, local_ranks) or proof
         at = found.end()
         if at < len(text) and text[at] == " " and text[at + 1 : at + 2] not in ("", " "):

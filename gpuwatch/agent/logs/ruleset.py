@@ -1,8 +1,8 @@
 """The rules as they travel to a node: plain dicts, made by `gpuwatch.rules.compile`, ready to search with.
 
-A literal is a dict. Its `text` stands in every line that its pattern matches (`fold`: in any case). Of the
-words in it, `words` (telling ones) and `also` (common ones) stand there whole; `parts` may be parts of longer
-words. The best come first.
+A literal is a dict. Its `text` stands in every line that its pattern matches (`fold`: in any case). `lead`
+is the most telling word in it once its digits are gone; with `whole` no letter can stand before or behind
+that word, without it may be a part of a longer one.
 """
 
 import re
@@ -74,16 +74,15 @@ class Rule(object):
 class Phrase(object):
     """A literal, and the rules that it may lead to."""
 
-    __slots__ = ("all_words", "fold", "parts", "recoveries", "rules", "text", "words")
+    __slots__ = ("fold", "lead", "recoveries", "rules", "text", "whole")
 
     def __init__(self, literal):
         # type: (dict[str, Any]) -> None
         self.fold = bool(literal.get("fold"))
         text = literal["text"].encode("utf-8")  # type: bytes
         self.text = text.lower() if self.fold else text
-        self.words = [word.encode("utf-8") for word in literal.get("words", ())]  # type: list[bytes]
-        self.parts = [part.encode("utf-8") for part in literal.get("parts", ())]  # type: list[bytes]
-        self.all_words = frozenset(self.words + [word.encode("utf-8") for word in literal.get("also", ())])
+        self.lead = literal.get("lead", "").encode("utf-8")  # type: bytes
+        self.whole = bool(literal.get("whole"))
         self.rules = []  # type: list[Rule]
         self.recoveries = []  # type: list[Rule]
 
@@ -106,7 +105,7 @@ class RuleSet(object):
         """The id of the rule that is being searched for, for whoever watches over this process."""
         self.entered = None  # type: Any
         """Called with a rule's id before each of its searches, where set."""
-        found = {}  # type: dict[tuple[tuple[str, str], ...], Phrase]
+        found = {}  # type: dict[tuple[str, bool], Phrase]
         for rule, plain in zip(self.rules, compiled):  # noqa: B905 - strict needs Python 3.10
             for literal in plain["literals"]:
                 self._phrase(found, literal).rules.append(rule)
@@ -121,8 +120,8 @@ class RuleSet(object):
         self.suspended[rule] = why
 
     def _phrase(self, found, literal):
-        # type: (dict[tuple[tuple[str, str], ...], Phrase], dict[str, Any]) -> Phrase
-        key = tuple((name, str(literal[name])) for name in sorted(literal))  # equal texts may differ in words
+        # type: (dict[tuple[str, bool], Phrase], dict[str, Any]) -> Phrase
+        key = (literal["text"], bool(literal.get("fold")))
         if key not in found:
             found[key] = Phrase(literal)
         return found[key]

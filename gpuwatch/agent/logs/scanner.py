@@ -93,6 +93,12 @@ class Scanner(object):
         out.extend(self.gather.grown(float("inf")))
         return out
 
+    @property
+    def left_out(self):
+        # type: () -> int
+        """Matches for which there was no room among the findings that are kept apart."""
+        return self.gather.left_out
+
     def _look_at_tail(self, arrived, out):
         # type: (float, list[dict[str, Any]]) -> None
         if len(self._tail) > self._looked:

@@ -3,6 +3,7 @@
 import time
 
 from . import told
+from .gather import MAX_OPEN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,6 +135,9 @@ class Teller(object):
         late = [(e.follower.behind, e.name) for e in self._catalog.entries.values() if e.follower is not None]
         if late and max(late)[0] > BEHIND_BYTES:
             found.append(told.behind(max(late)[1], BEHIND_BYTES))
+        for entry in self._catalog.entries.values():
+            if entry.scanner is not None and entry.scanner.left_out:
+                found.append(told.crowded(entry.name, MAX_OPEN))
         return found
 
 

@@ -104,6 +104,17 @@ def behind(path, count):
     }
 
 
+def crowded(path, most):
+    # type: (str, int) -> dict[str, Any]
+    """More different findings in one file than are kept apart."""
+    return {
+        "code": "findings_crowded",
+        "severity": "warning",
+        "text": "{} holds more than {} different findings: the rest is only counted.".format(path, most),
+        "remedy": "Look at the file itself; a rule that matches ordinary lines would explain it.",
+    }
+
+
 def ended(status):
     # type: (int | None) -> dict[str, Any]
     """The reader ended by itself, with this status; None: it stood still, stopped by somebody."""

@@ -22,7 +22,7 @@ from gpuwatch.agent.xid_lines import bus_id
 from gpuwatch.link.demo import machines, scenario, texts
 from gpuwatch.link.demo.files import Line, LogText
 from gpuwatch.link.demo.scenario import GPUS_PER_NODE
-from gpuwatch.rules.compile import compiled
+from gpuwatch.rules.keep import compiled_or_kept
 from gpuwatch.rules.load import load_packs
 
 JOB = "418207"
@@ -35,7 +35,7 @@ _GPU_OF = {machines.bus_id(gpu): gpu for gpu in range(GPUS_PER_NODE)}
 @cache
 def rules() -> tuple[RuleSet, Sieve]:
     """The packs that come with gpuwatch, compiled once for all nodes."""
-    ruleset = RuleSet(compiled(load_packs().rules))
+    ruleset = RuleSet(compiled_or_kept(load_packs().rules))
     return ruleset, Sieve(ruleset)
 
 

@@ -132,8 +132,8 @@ class LogPane(Lines, can_focus=True):
     def _log_row(self, view: View, spot: Spot, width: int) -> Row:
         look, feed = self.look, view.feed
         fold = view.sheet.rows[spot.row]
-        text_line = feed.line(fold.key)
         place, key = feed.place(fold.key), self._key(view, fold.key)
+        text_line = self.desk.judged(key, feed.line(fold.key))
         out: list[Segment] = []
         if spot.piece:
             out.append(Segment(" " * self._before(view)))

@@ -1,0 +1,67 @@
+"""What stands now beside the conditions: incidents, alerts of logs and events, logs not yet read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuwatch.diagnose.alert import Alert
+from gpuwatch.diagnose.book import SETTLED_S, AlertBook
+from gpuwatch.diagnose.condition import ORDER
+from gpuwatch.diagnose.holding import key
+from gpuwatch.diagnose.incident import Incident
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.node import Node
+from gpuwatch.report.incident_facts import outside
+from gpuwatch.report.verdict import Finding
+from gpuwatch.wire import LogFile
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Incidents that are not over, and alerts that fire and belong to none of them."""
+
+    incidents: tuple[Incident, ...] = ()
+    """In the order of their first cause."""
+    alerts: tuple[Alert, ...] = ()
+    """Of lines and events, the gravest first; what values say is among the conditions."""
+    unread: tuple[tuple[Node, LogFile], ...] = ()
+    """Files whose older part was not searched to its end."""
+
+    def says(self, finding: Finding) -> bool:
+        """Whether an incident or alert here tells of this condition already."""
+        told = [*self.alerts, *(alert for incident in self.incidents for alert in incident.alerts)]
+        condition, node = finding.condition, finding.node.name
+        if condition.code == "xid":
+            return any(
+                alert.kernel
+                and (alert.node, alert.gpu) == (node, condition.gpu)
+                and condition.text.startswith(f"Xid {alert.fields.get('xid')}:")
+                for alert in told
+            )
+        name = key(node, condition)
+        return any(name == alert.id or name in alert.parts for alert in told)
+
+
+def standing(book: AlertBook, fleet: Fleet, wall: float) -> Standing:
+    """What the book holds at this moment (`wall`: unix seconds)."""
+    kept = [each for each in book.incidents if not each.over and wall - each.last <= SETTLED_S]
+    loose = [
+        alert
+        for alert in outside(book.alerts.values(), book.incidents)
+        if alert.state == "firing"
+        and not alert.silenced
+        and not alert.acknowledged
+        and alert.proof[0].kind != "value"
+        and alert.severity != "info"
+        and wall - alert.last <= SETTLED_S
+    ]
+    return Standing(
+        tuple(sorted(kept, key=lambda incident: (incident.first, incident.number))),
+        tuple(sorted(loose, key=lambda alert: (ORDER.index(alert.severity), alert.first))),
+        tuple((node, file) for node in fleet.nodes.values() for file in unread(node)),
+    )
+
+
+def unread(node: Node) -> list[LogFile]:
+    """The files of a node whose older part is still being searched."""
+    return [file for file in node.logs if file.state == "following" and file.backlog_pct is not None]

@@ -1,0 +1,13 @@
+"""What is wrong with rule packs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class RulesError(Exception):
+    """Packs that cannot be used; `problems` are whole lines: `pack.yaml:14:5: rule nccl.x: text`."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
