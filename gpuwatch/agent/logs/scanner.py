@@ -4,6 +4,7 @@ from .chunk import Chunk
 from .finding import described, whose
 from .gather import Gatherer, tell
 from .line import Line
+from .normalise import broken_end
 from .search import SEARCHED, Search
 from .sieve import Sieve
 from .split import MAX_LINE
@@ -60,6 +61,8 @@ class Scanner(object):
         cut = max(whole.rfind(b"\n"), whole.rfind(b"\r")) + 1
         if len(whole) - cut > MAX_TAIL:
             cut = len(whole)
+        elif cut:
+            cut -= broken_end(whole[:cut])
         self._tail, self._tail_at = whole[cut:], base + cut
         out = []  # type: list[dict[str, Any]]
         if cut:
