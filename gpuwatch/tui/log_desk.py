@@ -85,6 +85,8 @@ class LogDesk:
         self.mode: Mode = "panes"
         self.led = False
         """Another screen led here: what is merged next is all ranks, not the files of the one alert."""
+        self.led_to: Key | None = None
+        """The line that it led to: highlighted wherever it is shown."""
         self.views: dict[LogSource, View] = {}
         self.merged: View | None = None
         self.time: float | None = None
@@ -137,6 +139,9 @@ class LogDesk:
         self.show(dict.fromkeys(own))
         if wanted.offset is not None and own:
             self.view_of(own[0]).go(offset=wanted.offset)
+            self.led_to = (own[0].node, own[0].file, wanted.offset)
+            if wanted.at is not None:  # the second would take it away from its line
+                self._sent_to[own[0]] = wanted.at
         if wanted.merged:
             self.set_mode("merged")
 

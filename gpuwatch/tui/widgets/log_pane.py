@@ -116,7 +116,8 @@ class LogPane(Lines, can_focus=True):
         place = view.feed.place(row.key)
         bookmarked = self._key(view, row.key) in self.desk.bookmarks
         found = self.desk.marked.severity(view.feed, row)
-        ink = (self.desk.ink_version, view.left, bookmarked, place == view.marked, found)
+        wanted = place == view.marked or self._key(view, row.key) == self.desk.led_to
+        ink = (self.desk.ink_version, view.left, bookmarked, wanted, found)
         return row.first, row.last, row.count, spot, here, here and self.has_focus, ink
 
     def row(self, line: int, width: int) -> Row:
@@ -135,7 +136,7 @@ class LogPane(Lines, can_focus=True):
         fold = view.sheet.rows[spot.row]
         place, key = feed.place(fold.key), self._key(view, fold.key)
         text_line = feed.line(fold.key)
-        wanted = place == view.marked
+        wanted = place == view.marked or key == self.desk.led_to
         severity = loudness(text_line, self.desk.marked.severity(feed, fold))
         out: list[Segment] = []
         if spot.piece:
