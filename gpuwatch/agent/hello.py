@@ -26,6 +26,7 @@ def describe(driver, node, stuck, papers):
         "driver": driver.version,
         "cuda": driver.cuda,
         "nvml": driver.nvml_version,
+        "addresses": node.addresses or None,
         "kernel_log": node.kernel_source,
         "notices": _notices(driver, node, stuck, papers),
         "topology": topology.matrix(rows) if any(rows.values()) else None,

@@ -19,6 +19,12 @@ _PLUMBING = re.compile(
 )
 
 
+def is_plumbing(name):
+    # type: (str) -> bool
+    """Whether an interface of this name only joins containers or tunnels."""
+    return _PLUMBING.match(name) is not None
+
+
 class NicReader(object):
     """Turns the byte counters of the interfaces into rates on its own monotonic clock."""
 
@@ -53,7 +59,7 @@ class NicReader(object):
         device = os.path.join(self._root, name, "device")
         if os.path.exists(device):
             return 1 if os.path.exists(os.path.join(device, "physfn")) else 0
-        return 3 if _PLUMBING.match(name) else 2
+        return 3 if is_plumbing(name) else 2
 
     def _nic(self, name):
         # type: (str) -> dict[str, object]

@@ -3,6 +3,7 @@
 import time
 
 from . import host, kernel_log, machine, processes
+from .addresses import own_addresses
 from .holders import Holders
 from .pulse import Reader
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
     from .pulse import Pulse  # noqa: F401 - used in type comments
     from .settings import Settings  # noqa: F401 - used in type comments
+
+
+ADDRESSES_EVERY_S = 30.0
 
 
 class Node(Reader):
@@ -26,6 +30,7 @@ class Node(Reader):
         # type: (Pulse, deque[dict[str, Any]], Settings) -> None
         Reader.__init__(self, "host", pulse, events)
         self.facts = machine.describe()
+        self.addresses = own_addresses(settings.proc)
         self.holders = Holders(settings.proc)
         self.kernel_source = None  # type: str | None
         self.kernel_notice = None  # type: dict[str, Any] | None
@@ -36,6 +41,7 @@ class Node(Reader):
         self._processes = processes.ProcessReader(proc=settings.proc)
         self._log = None  # type: kernel_log.KernelLog | None
         self._processes_due = 0.0
+        self._addresses_due = 0.0
 
     def read(self, tick):
         # type: (int) -> None
@@ -51,6 +57,9 @@ class Node(Reader):
             self.found.append(("kernel", records))
         self.found.append(("records", self._log.records))
         now = time.monotonic()
+        if now >= self._addresses_due:
+            self._addresses_due = now + ADDRESSES_EVERY_S
+            self.addresses = own_addresses(self._settings.proc)
         if tick > 1 and now >= self._processes_due:
             self._processes_due = now + self._settings.medium_s
             rows, truncated = self._processes.read(self.holders.by_pid())

@@ -3,7 +3,7 @@
 import os
 import re
 
-_UNPRINTABLE = re.compile(
+UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]+"
 )
 
@@ -68,5 +68,5 @@ def names(path):
 def clean(text, limit):
     # type: (str, int) -> str
     """`text` on one line without control, direction or broken characters, at most `limit` characters."""
-    text = _UNPRINTABLE.sub(" ", text[: 4 * limit]).strip()
+    text = UNPRINTABLE.sub(" ", text[: 4 * limit]).strip()
     return text if len(text) <= limit else text[: limit - 1] + "\u2026"

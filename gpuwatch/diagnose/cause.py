@@ -11,6 +11,7 @@ from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.classes import (
     EXITS,
     EXPLICIT,
+    GATHERINGS,
     LAUNCHER,
     NAMED_RANKS,
     PEER_TROUBLE,
@@ -62,6 +63,7 @@ def verdict(alerts: Sequence[Alert]) -> Verdict:
     found = Verdict()
     if untimed:
         strongest = min(untimed, key=lambda alert: (_weight(alert), limits[alert.id][1]))
+        strongest = _kept_away(strongest, candidates)
         if best is not None and best.code in EXITS and best.rank == strongest.rank is not None:
             best = strongest
         elif best is None or _weight(strongest) < _weight(best):
@@ -222,6 +224,7 @@ def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None
 def _on_the_list(explicit: Alert, ordered: Sequence[Alert]) -> Alert:
     """A list of culprits wins; why a rank on it did not take part is told by that rank's own, older words."""
     named = set(listed(explicit))
+    explicit = _kept_away(explicit, ordered)
     for alert in ordered:
         crashed = alert.code in LAUNCHER and alert.code not in MILD_ENDS and EXITS.get(alert.code) == 0
         if crashed and alert.rank in named and alert.first <= explicit.first + PEERS_SOONER_S:
@@ -232,6 +235,23 @@ def _on_the_list(explicit: Alert, ordered: Sequence[Alert]) -> Alert:
             if not named and alert.first < explicit.first - SAME_MOMENT_S and _weight(alert) <= 2:
                 return alert
     return explicit
+
+
+def _kept_away(waited: Alert, candidates: Sequence[Alert]) -> Alert:
+    """Others wait for a rank that never came: what that rank failed of, where one of them says it."""
+    if waited.code not in GATHERINGS:
+        return waited
+    came = {(alert.node, alert.rank) for alert in candidates if alert.code == waited.code}
+    away = [
+        alert
+        for alert in candidates
+        if alert.code not in EXPLICIT
+        and alert.code not in GATHERINGS
+        and _weight(alert) <= 2
+        and (alert.node, alert.rank) not in came
+        and alert.first <= waited.first + SAME_MOMENT_S
+    ]
+    return min(away, key=lambda alert: (_weight(alert), alert.first, alert.id), default=waited)
 
 
 def _slack(best: Alert, later: Alert) -> float:
@@ -276,9 +296,17 @@ def _explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
         if not earlier and (best.code in EXITS or best.code in UNSPECIFIC):
             earlier = [alert for alert in alerts if alert.id not in seen and _own_words(alert, best)]
         if not earlier:
-            return best
+            return _placed(best, alerts)
         best = min(earlier, key=lambda alert: (_weight(alert), alert.first))
         seen.add(best.id)
+
+
+def _placed(cause: Alert, alerts: Sequence[Alert]) -> Alert:
+    """The scheduler tells of one thing in several lines; only one of them may say where it was."""
+    if cause.node is not None or cause.rank is not None or cause.code in SCHEDULER:
+        return cause
+    same = [each for each in alerts if each.role == "root" and explains(cause.code, each.code)]
+    return next((each for each in same if each.node is not None), cause)
 
 
 def _own_words(alert: Alert, ended: Alert) -> bool:

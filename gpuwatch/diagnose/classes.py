@@ -39,6 +39,9 @@ EXPLICIT = frozenset(
 )
 """The job itself names the culprits."""
 
+GATHERINGS = frozenset(("c10d.init_barrier_timeout", "elastic.rdzv_timeout"))
+"""Who says one of these came and waited: to blame are those that did not come."""
+
 NAMED_RANKS = ("culprit_ranks", "missing_ranks", "lagging_ranks")
 """Fields that list culprits, as `3`, `3, 4` or `[3, 4]`."""
 
@@ -223,6 +226,9 @@ def xid_class(code: int) -> str:
 
 
 XID_WORDS: Mapping[int, str] = {
+    13: "exception in a GPU program",
+    31: "GPU program used an invalid address",
+    43: "GPU program faulted",
     48: "double-bit memory error",
     62: "micro-controller halted",
     74: "NVLink error",

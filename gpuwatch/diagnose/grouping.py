@@ -150,9 +150,15 @@ def _adopted(homeless: list[Alert], found: list[Group], where: Whereabouts) -> l
     return left
 
 
+def _of_a_job(alert: Alert) -> bool:
+    """Only a job of several processes says this: what a rank prints, or its launcher about it."""
+    distributed = alert.code.startswith(("c10d.", "elastic.", "rank.", "launch.", "nccl.", "gloo.", "slurm."))
+    return not alert.kernel and (alert.rank is not None or distributed)
+
+
 def _without_job(alerts: list[Alert], limits: dict[str, tuple[float, float]]) -> list[Group]:
     """No job known: by time where ranks speak, else node by node."""
-    if any(alert.rank is not None and not alert.kernel for alert in alerts):
+    if any(_of_a_job(alert) for alert in alerts):
         return _in_time(None, alerts, limits)
     by_node: dict[str | None, list[Alert]] = defaultdict(list)
     for alert in alerts:

@@ -11,7 +11,7 @@ from msgspec import structs
 from gpuwatch.diagnose import sentence
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.cause import Verdict, raised_by, verdict
-from gpuwatch.diagnose.classes import EXITS, PEER_TROUBLE, SCHEDULER, UNSPECIFIC, Packs, explains
+from gpuwatch.diagnose.classes import EXITS, GATHERINGS, PEER_TROUBLE, SCHEDULER, UNSPECIFIC, Packs, explains
 from gpuwatch.diagnose.condition import ORDER
 from gpuwatch.diagnose.grouping import Group, groups
 from gpuwatch.diagnose.incident import UNKNOWN, Confidence, Incident
@@ -76,6 +76,7 @@ def incident_of(group: Group, where: Whereabouts, packs: Packs, now: float) -> I
     explain, do, links = playbook(
         code if raised is None else raised.code, packs, blame.node, blame.gpu, blame.rank
     )
+    ended = any(alert.code in EXITS or alert.code == "launch.siblings_killed" for alert in alerts)
     firing = [alert for alert in alerts if alert.state == "firing" and not alert.acknowledged]
     return Incident(
         id=f"{job or 'nodes'}-{zlib.crc32(ids.encode()):08x}",
@@ -91,7 +92,7 @@ def incident_of(group: Group, where: Whereabouts, packs: Packs, now: float) -> I
         job=job,
         confidence=blame.level,
         because=blame.because,
-        settle=settle(code, blame.level, blame.rank, blame.node, blame.gpu, stuck, job, where),
+        settle=settle(code, blame.level, (blame.rank, blame.node, blame.gpu), stuck, job, where, ended=ended),
         cause=cause,
         alerts=tuple(alerts),
         followers=sentence.followers(told, where),
@@ -119,6 +120,8 @@ def _blame(
     cause = found.cause
     if cause.code in PEER_TROUBLE:
         blame = _by_address(cause, stuck, alerts, where, job)
+    elif cause.code in GATHERINGS and not found.named:
+        blame = _away(cause, alerts, where, job)
     else:
         level, because = _certainty(found, alerts)
         blame = Blame(cause.rank, cause.node, cause.gpu, level, because)
@@ -213,6 +216,19 @@ def _by_address(
         )
     because = "mostly how the end of a peer or a broken link looks from here"
     return Blame(cause.rank, cause.node, cause.gpu, "low", because)
+
+
+def _away(cause: Alert, alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> Blame:
+    """Those that waited say it; to blame is the one node or rank that is known and does not."""
+    came = [alert for alert in alerts if alert.code == cause.code]
+    nodes = {place.node for place in where.places.ranks if place.node} - {alert.node for alert in came}
+    ranks = where.world(job) - {alert.rank for alert in came}
+    if len(ranks) == 1 and any(alert.rank is not None for alert in came):
+        blame = _at(next(iter(ranks)), where, job)
+        return replace(blame, level="medium", because="the only rank that is known and did not wait")
+    if len(nodes) == 1:
+        return Blame(node=nodes.pop(), level="medium", because="the only node that is known and did not wait")
+    return Blame(level="medium", because="those that came say that others did not, but not which")
 
 
 def _suspected(stuck: Hang | None, alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> Blame:

@@ -17,6 +17,8 @@ WAITED = TIMEOUTS | {
     "nccl.comm_aborted",
     "nccl.desync_report",
     "nccl.heartbeat_stuck",
+    "c10d.store_unreachable",
+    "c10d.init_barrier_timeout",
 }
 """Printed after a wait that the line itself states."""
 SURE_S = 60.0

@@ -45,14 +45,18 @@ def playbook(
 def settle(
     code: str,
     level: Confidence,
-    rank: int | None,
-    node: str | None,
-    gpu: int | None,
+    who: tuple[int | None, str | None, int | None],
     stuck: Hang | None,
     job: str | None,
     where: Whereabouts,
+    *,
+    ended: bool,
 ) -> tuple[str, ...]:
-    """What would settle the doubt; nothing where there is none."""
+    """What would settle the doubt; nothing where there is none.
+
+    `who`: rank, node and GPU as far as they are known. `ended`: no process is left to look into.
+    """
+    rank, node, gpu = who
     if level == "high":
         return ()
     place = None if rank is None else where.of(rank, job)
@@ -65,6 +69,9 @@ def settle(
             steps.append("sacct -j {job} --format=JobID,State,ExitCode,MaxRSS,NodeList")
     elif code in PEER_TROUBLE:
         steps.append('ssh {node} "uptime; ibstat; dmesg -T | tail -50"')
+    elif code == UNKNOWN and stuck is not None and stuck.suspects and ended:
+        steps.append('ssh {node} "nvidia-smi -i {gpu} -q -d ECC,PAGE_RETIREMENT; dmesg -T | tail -50"')
+        steps.append("run again with TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and collect the dumps of all ranks")
     elif code == UNKNOWN and stuck is not None and stuck.suspects:
         steps.append("ssh {node} py-spy dump --pid {pid}")
         steps.append('ssh {node} "nvidia-smi -i {gpu} -q -d UTILIZATION,POWER,ECC; dmesg -T | tail -50"')

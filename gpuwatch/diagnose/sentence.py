@@ -8,7 +8,15 @@ from dataclasses import dataclass
 
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.cause import raised_by
-from gpuwatch.diagnose.classes import EXITS, LAUNCHER, PEER_TROUBLE, SCHEDULER, TIMEOUTS, UNSPECIFIC
+from gpuwatch.diagnose.classes import (
+    EXITS,
+    GATHERINGS,
+    LAUNCHER,
+    PEER_TROUBLE,
+    SCHEDULER,
+    TIMEOUTS,
+    UNSPECIFIC,
+)
 from gpuwatch.diagnose.suspects import FEW, Hang
 from gpuwatch.diagnose.whereabouts import Whereabouts
 from gpuwatch.diagnose.wording import clock, collective, place, plural, ranges
@@ -17,7 +25,7 @@ NODE_S = 5.0
 UNREACHED = frozenset(
     ("c10d.store_unreachable", "elastic.rdzv_connection", "gloo.connect_failed", "nccl.socket_connect")
 )
-SUBJECTS = ("a rank ", "a node of the job ", "the job ", "a process ", "process ")
+SUBJECTS = ("a rank ", "a node of the job ", "the job ")
 """How a title may name the one whose name the sentence gives."""
 
 
@@ -82,6 +90,8 @@ def _head(told: Told, cause: Alert, where: Whereabouts, now: float) -> str:
     pair = cause.fields.get("peer_rank")
     if pair is not None and not told.named and cause.rank is not None:
         who = f"{who} and rank {pair}"
+    if cause.code in GATHERINGS and who:
+        return f"{who} did not come: {cause.text} {at}"
     if cause.code in PEER_TROUBLE:
         return _broken(told, cause, who, at)
     if not who:
@@ -114,7 +124,8 @@ def _there(told: Told, cause: Alert, where: Whereabouts) -> set[int]:
         if alert.code == cause.code and alert.rank is not None and abs(alert.first - cause.first) <= NODE_S
     }
     here = {each.rank for each in where.on(told.node)}
-    return same if same <= here and len(here) < len(where.places.ranks) else set()
+    elsewhere = {alert.node for alert in told.alerts} - {None, told.node}
+    return same if same <= here and (elsewhere or len(here) < len(where.places.ranks)) else set()
 
 
 def _broken(told: Told, cause: Alert, who: str, at: str) -> str:
@@ -207,5 +218,7 @@ def _why(stuck: Hang) -> str:
     if stuck.left_out:
         return "had ended before the launcher ended the others"
     if stuck.odd:
-        return f"{'was' if len(stuck.odd) == 1 else 'were'} in {stuck.odd_where or 'none'} instead"
+        if not stuck.odd_where:
+            return "never entered it"
+        return f"{'was' if len(stuck.odd) == 1 else 'were'} in {stuck.odd_where} instead"
     return "said nothing"

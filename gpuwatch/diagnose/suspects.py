@@ -77,10 +77,11 @@ def hang(alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> Hang |
 
 def process_group(alert: Alert) -> str:
     """The process group that a line is about: counters of two groups must never be compared."""
-    for name in ("pg_guid", "pg_id", "pg_desc"):
-        value = alert.fields.get(name)
+    for field in ("pg_guid", "pg_id", "pg_desc"):
+        value = alert.fields.get(field)
         if value not in (None, ""):
-            return "0" if str(value) in ("default_pg", "undefined") else str(value)
+            name = str(value).partition("(")[0]  # some of a rank's lines add the description: `0(default_pg)`
+            return "0" if name in ("default_pg", "undefined") else name
     return "0"
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from msgspec import structs
 
 from gpuwatch.fleet.log_stream import LogStream
 from gpuwatch.fleet.node import Gpu, Node
+from gpuwatch.fleet.shared_findings import SharedFindings
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.inbox import Arrival, ClockReading, Content, LinkStatus, Refused
 from gpuwatch.wire import Bye, Event, Finding, GpuSample, Hello, HostSample, Lines, Logs, Ranks, Reply, Sample
@@ -46,6 +47,7 @@ class Fleet:
         self.events: deque[NodeEvent] = deque(maxlen=KEPT_EVENTS)
         self.findings: dict[tuple[str, float, int], NodeFinding] = {}
         """By node, agent and the finding's id; in the order in which they were first told."""
+        self._shared = SharedFindings()
         self.findings_version = 0
         self.logs_version = 0
         """Moves when a node listed its log files anew, or came or went."""
@@ -120,6 +122,14 @@ class Fleet:
 
     def _take_finding(self, node: Node, finding: Finding, at: float) -> None:
         key = (node.name, node.agent_since, finding.id)
+        first = self._shared.first(key, node, finding)
+        if first != key and first in self.findings:
+            known = self.findings[first]
+            if finding.closed and not known.finding.closed:
+                closed = structs.replace(known.finding, closed=True, last_at=finding.last_at)
+                self.findings[first] = replace(known, at=at, finding=closed)
+                self.findings_version += 1
+            return
         self.findings[key] = NodeFinding(node.name, node.agent_since, at, finding)
         self.findings_version += 1
         while len(self.findings) > KEPT_FINDINGS:

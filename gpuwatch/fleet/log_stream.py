@@ -12,6 +12,9 @@ KEPT_LINES = 20_000
 """Of a tail; what is older is read again from the node."""
 
 
+RESUMED_BYTES = 64 * 1024
+
+
 @dataclass(frozen=True, slots=True)
 class Seam:
     """What happened to the file before the line at `index` (counted from the first line ever)."""
@@ -32,7 +35,7 @@ class LogStream:
     files: deque[str] = field(default_factory=lambda: deque(maxlen=KEPT_LINES))
     """Whose line each one is; filled for searches only."""
     came: int = 0
-    """Lines ever; `came - len(lines)` have been let go."""
+    """Lines ever, one that grew counted once; `came - len(lines)` have been let go."""
     size: int | None = None
     seams: list[Seam] = field(default_factory=list)
     progress: float | None = None
@@ -40,22 +43,73 @@ class LogStream:
     error: str | None = None
     version: int = 0
     kind: Literal["tail", "read", "search"] = "read"
+    replaced: int = 0
+    """How often the newest line was replaced: it had no end yet, or is a bar that runs."""
+    broken: bool = False
+    """A tail whose reader on the node is gone: it must be asked for again, from `resume`."""
+    _resumed: bool = False
 
     def fail(self, why: str) -> None:
         """The agent refused, or the link is gone: nothing more will come."""
         self.done, self.error = True, why
         self.version += 1
 
+    def resume(self) -> int | None:
+        """From which offset to go on after a break; None: nothing has come yet.
+
+        That of the last line, which may have grown meanwhile: it comes again and takes its own place. Not of
+        a running bar, whose offset is that of its first state.
+        """
+        self.broken = False
+        if not self.lines:
+            return None
+        last = self.lines[-1]
+        self._resumed = last.end - last.offset <= RESUMED_BYTES
+        return last.offset if self._resumed else last.end
+
     def take(self, frame: Lines) -> None:
-        """Add what came."""
+        """Add what came; of a tail, a row with the offset of the one before it replaces that."""
         if frame.seam is not None:
             self.seams.append(Seam(self.came, frame.seam))
-        self.lines.extend(frame.lines)
+        if self.kind == "tail":
+            for line in frame.lines:
+                self._grow(line)
+        else:
+            self.lines.extend(frame.lines)
+            self.came += len(frame.lines)
         if self.kind == "search":
             self.files.extend([frame.file] * len(frame.lines))
-        self.came += len(frame.lines)
         self.file = frame.file or self.file
         self.size = self.size if frame.size is None else frame.size
         self.progress = self.progress if frame.progress is None else frame.progress
-        self.done, self.error = frame.done, frame.error or self.error
         self.version += 1
+        if frame.again and self.kind == "tail":
+            self.broken = True
+            return
+        self.done, self.error = frame.done, frame.error or self.error
+
+    def _grow(self, line: LogLine) -> None:
+        if self._resumed:
+            self._resumed = False
+            if not self._goes_on(line):
+                self.seams.append(Seam(self.came, "made anew while nobody looked"))
+        torn = bool(self.seams) and self.seams[-1].index == self.came
+        if self.lines and self.lines[-1].offset == line.offset and not torn:
+            self.lines.pop()
+            self.replaced += 1
+        else:
+            self.came += 1
+        self.lines.append(line)
+
+    def _goes_on(self, line: LogLine) -> bool:
+        """Whether this is the last line of before the break, or what has become of it."""
+        if self.seams and self.seams[-1].index == self.came:
+            return True  # what happened has been told
+        last = self.lines[-1]
+        same = line.text.startswith(last.text) or _has_states(line) or _has_states(last)
+        return line.offset == last.offset and same
+
+
+def _has_states(line: LogLine) -> bool:
+    """Whether the line takes more bytes than its text: a bar, of which only the last state is told."""
+    return line.end - line.offset > len(line.text.encode()) + 8

@@ -18,8 +18,10 @@ def places_of(nodes: Iterable[Node], before: Places | None = None) -> Places:
     ranks: dict[tuple[str | None, int], RankPlace] = {}
     addresses: dict[str, str] = {}
     gpus: dict[tuple[str, str], int] = {}
+    owners = _owners(nodes)
     for node in nodes:
         _addresses(node, addresses)
+        addresses.update((address, node.name) for address in owners.get(node.name, ()))
         for gpu in node.gpus.values():
             gpus[node.name, gpu.info.uuid] = gpu.info.index
             if gpu.info.bus_id is not None:
@@ -63,13 +65,26 @@ def _place(process: Process, node: Node) -> RankPlace | None:
 
 
 def _addresses(node: Node, addresses: dict[str, str]) -> None:
-    """The names that a node goes by; the ip addresses of its job come from the logs and the rendezvous."""
+    """The names that a node goes by."""
     names = [node.name, node.spec.address, None if node.hello is None else node.hello.host]
     for name in names:
         if name:
             addresses.setdefault(name, node.name)
             if not name.replace(".", "").isdigit():
                 addresses.setdefault(name.partition(".")[0], node.name)
+
+
+def _owners(nodes: Iterable[Node]) -> dict[str, list[str]]:
+    """The IP addresses of each node that no other one has: a bridge may be the same on all of them."""
+    seen: dict[str, set[str]] = {}
+    for node in nodes:
+        for address in [] if node.hello is None else node.hello.addresses:
+            seen.setdefault(address, set()).add(node.name)
+    owners: dict[str, list[str]] = {}
+    for address, names in seen.items():
+        if len(names) == 1:
+            owners.setdefault(min(names), []).append(address)
+    return owners
 
 
 def _masters(

@@ -15,7 +15,7 @@ from gpuwatch.runs.clues import is_clue
 MOST_OF_A_SPEAKER = 200
 """Matches of one rule and speaker that are written down with their lines; the others are only counted."""
 MOST_OF_A_RULE = 20_000
-"""The same of all speakers of a part."""
+"""The same of all speakers of a part; then only the first of each further speaker is."""
 MOST_CLUES = 50_000
 
 Row: TypeAlias = dict[str, Any]
@@ -64,7 +64,8 @@ class Recorder:
         key = (rule.id, *signature(finding, message))
         self._of_rule[key[:4]] += 1
         self._of_rule[key[:1]] += 1
-        if self._of_rule[key[:4]] > MOST_OF_A_SPEAKER or self._of_rule[key[:1]] > MOST_OF_A_RULE:
+        most = MOST_OF_A_SPEAKER if self._of_rule[key[:1]] <= MOST_OF_A_RULE else 1
+        if self._of_rule[key[:4]] > most:
             known = self._last.get(key)
             if known is None:
                 self.left_out += 1

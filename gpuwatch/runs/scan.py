@@ -24,7 +24,7 @@ from gpuwatch.runs.owners import path_says
 from gpuwatch.runs.rank_map import FileOwner, RankMap, rank_map
 from gpuwatch.runs.reading import Part, PartRead, parts_of, reader
 from gpuwatch.runs.record import Match, Recovery, Row, gathered
-from gpuwatch.runs.times import Times, likely_time
+from gpuwatch.runs.times import COPIED_S, Times, likely_time
 from gpuwatch.runs.workers import Counter, Workers
 from gpuwatch.wire import Finding
 
@@ -252,12 +252,26 @@ def rows_of(files: Sequence[_File], rules: dict[str, CompiledRule]) -> dict[str,
             job_end = last if job_end is None else max(job_end, last)
             who = speaker(file.log)
             spoke[who] = max(last, spoke.get(who, last))
+    if stamps_are_the_writers(files):
+        job_end = max(
+            (file.log.mtime for file in files if not path_says(file.log.inner).kernel), default=job_end
+        )
     rows: dict[str, list[Row]] = {}
     for file in files:
         before = spoke.get(speaker(file.log))
         events = [event for read in file.in_order() for event in dated(read, file.log, before, job_end)]
         rows[file.log.name] = gathered(events, rules)
     return rows
+
+
+def stamps_are_the_writers(files: Sequence[_File]) -> bool:
+    """Whether the files lie where they were written: most that tell times were changed at their last."""
+    lasts = [
+        abs(file.log.mtime - max(times))
+        for file in files
+        if (times := [read.last_time for read in file.in_order() if read.last_time is not None])
+    ]
+    return sum(late <= COPIED_S for late in lasts) * 2 > len(lasts)
 
 
 def speaker(log: LogPath) -> FileOwner:

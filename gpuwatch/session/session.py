@@ -54,6 +54,9 @@ class Session:
             self.fleet.apply(arrival)
             if isinstance(arrival.what, LinkStatus):
                 self._link_changed(arrival.node, arrival.what)
+        for stream in self.fleet.streams.values():
+            if stream.broken:
+                self._resume(stream)
         self._sharing.update(self.fleet, self._tell)
         self.book.update(self.fleet, monotonic(), wall())
         return bool(arrivals)
@@ -156,8 +159,11 @@ class Session:
                     stream.fail("the link was lost: " + link.reason)
                     del self.fleet.streams[node, stream.id]
             elif link.phase == "live":
-                end = stream.lines[-1].end if stream.lines else None
-                self._tell(node, Tail(id=stream.id, file=stream.file, offset=end))
+                self._resume(stream)
+
+    def _resume(self, stream: LogStream) -> None:
+        offset = stream.resume()
+        self._tell(stream.node, Tail(id=stream.id, file=stream.file, offset=offset))
 
     def close(self) -> None:
         """Close every link, within 2 s; nothing of ours runs on any node afterwards."""

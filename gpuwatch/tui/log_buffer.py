@@ -102,6 +102,7 @@ class Buffer:
         self._page = page
         self._tail: LogStream | None = None
         self._taken = 0
+        self._replaced = 0
         self._seams_taken = 0
         self._read: _Read | None = None
         self._pace: deque[tuple[float, int]] = deque()
@@ -243,7 +244,7 @@ class Buffer:
         elif not self._tail.error and self._read is None and self.lines:
             self.error = "" if self.live else self.error
         self.size = self._tail.size if self._tail.size is not None else self.size
-        if self.live and self._tail.came > self._taken:
+        if self.live and (self._tail.came > self._taken or self._tail.replaced != self._replaced):
             self._take_new()
 
     def _take_new(self) -> None:
@@ -258,6 +259,7 @@ class Buffer:
             self._replace([])
             self.live = True
         new = min(new, len(stream.lines))
+        self._renew_last(stream, new)
         first = stream.came - new
         lines = list(islice(stream.lines, len(stream.lines) - new, None))
         for seam in stream.seams[self._seams_taken :]:
@@ -274,6 +276,17 @@ class Buffer:
                 self.live = False
             else:
                 self._let_go(len(self.lines) - self._kept)
+
+    def _renew_last(self, stream: LogStream, new: int) -> None:
+        """The last line that was taken before the new ones may have grown."""
+        if stream.replaced == self._replaced:
+            return
+        self._replaced = stream.replaced
+        if self.lines and len(stream.lines) > new:
+            line = stream.lines[-new - 1]
+            if line.offset == self.lines[-1].offset and line != self.lines[-1]:
+                self._drop_last()
+                self._append([line])
 
     def _drop_last(self) -> None:
         self.lines.pop()

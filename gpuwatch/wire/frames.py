@@ -33,6 +33,8 @@ class Hello(Frame, tag="hello", frozen=True):
     cpu_count: int | None = None
     memory_total_bytes: int | None = None
     boot_id: str | None = None
+    addresses: list[str] = []
+    """IPv4 and IPv6 addresses, without loopback, link-local ones and the bridges of containers."""
     kernel_log: str | None = None
     """Where the kernel log is read from (/dev/kmsg, journalctl), or None when it cannot be read."""
 

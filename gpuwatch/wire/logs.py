@@ -131,4 +131,6 @@ class Lines(Frame, tag="lines", frozen=True):
     progress: float | None = None
     """Of a search, 0 to 1, over all files."""
     done: bool = False
+    again: bool = False
+    """It ended (`done`) because whoever read is gone; another one is there, who may be asked the same."""
     error: str | None = None

@@ -238,9 +238,29 @@ def test_a_record_that_was_broken_into_lines_is_joined(text: str) -> None:
     assert finding["rank"] == 2
 
 
+def test_a_broken_record_is_joined_wherever_the_reads_part_it() -> None:
+    rules = ruleset(
+        rule("timed out: WorkNCCL\\(SeqNum=(?P<seq>\\d+), ?OpType=(?P<op>\\w+).* ran for (?P<ms>\\d+)")
+    )
+    text = b"[rank2]: timed out: WorkNCCL(SeqNum=4,\nOpType=BROADCAST, NumelIn=1) ran for\n12 ms\nnext\n"
+    for cut in range(1, len(text)):
+        one = scanner(rules)
+        findings = [*one.feed(text[:cut], 0, NOW), *one.feed(text[cut:], cut, NOW), *one.end()]
+        assert [each["fields"] for each in findings] == [{"seq": 4, "op": "BROADCAST", "ms": 12}], cut
+
+
+def test_the_first_part_of_a_broken_record_waits_for_the_others_only_a_moment() -> None:
+    one = scanner(ruleset(rule("timed out: WorkNCCL")))
+    text = b"[rank2]: timed out: WorkNCCL(SeqNum=4,\n"
+    assert one.feed(text, 0, NOW) == []
+    assert [each["offset"] for each in one.quiet(NOW + 1)] == [0]
+    assert one.feed(b"OpType=BROADCAST) ran for\n12 ms\nnext\n", len(text), NOW + 2) == []
+    assert one.end() == []
+
+
 def test_a_rule_that_takes_too_long_is_suspended_with_the_reason() -> None:
     slow = {"id": "my.slow", "severity": "error", "role": "root", "match": ["trouble: (x+x+)+y"]}
-    rules = RuleSet([{**slow, "literals": [{"text": "trouble: x", "words": [], "parts": ["trouble"]}]}])
+    rules = RuleSet([{**slow, "literals": [{"text": "trouble: x", "lead": "trouble"}]}])
     entered: list[str] = []
     rules.entered = entered.append
     assert found(rules, ("trouble: " + "x" * 22 + "\n") * 3) == []

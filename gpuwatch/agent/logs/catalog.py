@@ -43,12 +43,21 @@ class Catalog(object):
         self._scanner_of = scanner_of
         self._clock = clock
         self._enter = enter
+        self._pseudo = _devices("/proc", "/sys")
         self._elsewhere = set()  # type: set[str]
         self._writers = {}  # type: dict[str, list[dict[str, Any]]]
         self._local_ranks = {}  # type: dict[int, int]
         self._finished = OrderedDict()  # type: OrderedDict[tuple[int, int], int]
 
     # ----------------------------------------------------------------- what there is
+
+    def named(self, name):
+        # type: (str) -> Entry | None
+        """The file that the cockpit calls so."""
+        found = self.entries.get(name)
+        if found is not None and found.name == name:
+            return found
+        return next((entry for entry in self.entries.values() if entry.name == name), None)
 
     def add(self, path, source, rank=None, fresh=False):
         # type: (str, str, int | None, bool) -> None
@@ -58,12 +67,13 @@ class Catalog(object):
             if _TRUST[source] < _TRUST[known.source]:
                 known.source = source
             return
-        if len(self.entries) >= MAX_FILES:
+        if len(self.entries) >= MAX_FILES and not self._make_room():
             self.left_out.add(path)
             return
         self._enter(path)
         if path not in self.blocked and not self._wanted(path, source):
             return
+        self.left_out.discard(path)
         entry = self.entries[path] = Entry(path, source, rank)
         entry.written_by(self._writers.get(path, []), self._local_ranks)
         self._begin(entry, fresh)
@@ -87,12 +97,12 @@ class Catalog(object):
         # type: (Iterable[str]) -> None
         """These files are followed by another node's agent; the others are ours (again)."""
         self._elsewhere = set(paths)
-        for path, entry in self.entries.items():
+        for entry in self.entries.values():
             entry.hold_until = 0.0
-            if path in self._elsewhere and entry.state == "following":
+            if entry.name in self._elsewhere and entry.state == "following":
                 self._put_down(entry)
                 entry.state, entry.reason = "elsewhere", "another node's agent follows it"
-            elif path not in self._elsewhere and entry.state == "elsewhere":
+            elif entry.name not in self._elsewhere and entry.state == "elsewhere":
                 self._begin(entry, False)
 
     def retry(self):
@@ -129,26 +139,56 @@ class Catalog(object):
             found = os.stat(path)
         except OSError as error:
             return source in ("process", "slurm") or not isinstance(error, FileNotFoundError)
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(found.st_mode) or found.st_dev in self._pseudo:
             return False
         here = (found.st_dev, found.st_ino)
         if here in self._finished and self._finished[here] >= found.st_size:
             return False
-        return not any(
-            entry.follower is not None and (entry.follower.device, entry.follower.inode) == here
+        return not self._followed(here)
+
+    def _followed(self, here, besides=None):
+        # type: (tuple[int, int], Entry | None) -> bool
+        """Whether the file (device, inode) is followed."""
+        return any(
+            entry.follower is not None
+            and entry is not besides
+            and (entry.follower.device, entry.follower.inode) == here
             for entry in self.entries.values()
         )
+
+    def _make_room(self):
+        # type: () -> bool
+        """Forget the file that is gone for longest and that nobody looks at; whether there was one."""
+        gone = [
+            entry
+            for entry in self.entries.values()
+            if entry.follower is not None
+            and entry.follower.gone
+            and entry.follower.closed
+            and not entry.tails
+        ]
+        if not gone:
+            return False
+        self.drop(min(gone, key=lambda entry: entry.grown_at or 0.0))
+        return True
+
+    def drop(self, entry):
+        # type: (Entry) -> None
+        """Know nothing of a file any more."""
+        self._put_down(entry)
+        self.places.pop(entry.path, None)
+        self.entries.pop(entry.path, None)
 
     def _begin(self, entry, fresh):
         # type: (Entry, bool) -> None
         if entry.path in self.blocked:
             entry.state, entry.reason = "unreadable", self.blocked[entry.path]
             return
-        if entry.path in self._elsewhere:
+        if entry.name in self._elsewhere:
             entry.state, entry.reason = "elsewhere", "another node's agent follows it"
             self._identify(entry)
             return
-        follower = Follower(entry.path, self._clock)
+        follower = Follower(entry.path, self._clock, lambda here: self._followed(here, entry))
         try:
             follower.open()
             self._mounts_say(entry, follower)
@@ -215,3 +255,9 @@ def _last_line(follower):
     begin = max(0, follower.size - reach)
     data = follower.at(begin, follower.size - begin)
     return begin + max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+
+
+def _devices(*folders):
+    # type: (*str) -> frozenset[int]
+    """Of file systems whose files are none: who reads /proc/kmsg takes its records from others."""
+    return frozenset(os.stat(folder).st_dev for folder in folders if os.path.isdir(folder))

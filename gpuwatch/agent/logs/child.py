@@ -98,15 +98,15 @@ class Child(object):
 
     def hangs(self):
         # type: () -> str | None
-        """Why it must be ended: `work` without an end, or `wait` for something that does not come."""
+        """Why it must be ended: `work` without an end, `wait` for what does not come, or it was `stopped`."""
         silent = time.monotonic() - self._heard
         if silent < min(STALL_CPU_S, STALL_DISK_S):
             return None
         worked, state = cpu_s(self.process.pid)
         if worked - self._worked > (STALL_CPU_S if self._spoken else START_CPU_S):
             return "work"
-        if silent > (STALL_DISK_S if state == "D" else STALL_S) and state not in ("R", "T", "t"):
-            return "wait"
+        if silent > (STALL_DISK_S if state == "D" else STALL_S) and state != "R":
+            return "stopped" if state in ("T", "t") else "wait"
         return None
 
     def last_crumb(self):

@@ -25,7 +25,8 @@ class Crumbs(object):
     def drop(self, what, name):
         # type: (str, str) -> None
         """About to do something (`what`: file, rule, folder) with the thing of this name."""
-        crumb = "{} {}\n".format(what, name[:_SHORTENED]).encode("utf-8", "surrogateescape")[-_WHOLE:]
+        text = "{} {}".format(what, name[:_SHORTENED]).replace("\n", "\0")  # no path holds a NUL
+        crumb = (text + "\n").encode("utf-8", "surrogateescape")[-_WHOLE:]
         try:
             os.write(self._write_end, crumb)
         except BlockingIOError:
@@ -46,6 +47,6 @@ def last_crumb(read_end):
             data = data[-2 * _WHOLE :] + piece
     except OSError:
         pass
-    crumb = data[:-1].rpartition(b"\n")[2].decode("utf-8", "surrogateescape")
+    crumb = data[:-1].rpartition(b"\n")[2].decode("utf-8", "surrogateescape").replace("\0", "\n")
     what, _, name = crumb.partition(" ")
     return what, name

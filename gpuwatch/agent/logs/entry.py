@@ -2,6 +2,7 @@
 
 from collections import deque
 
+from ..procfs import UNPRINTABLE
 from .path_ranks import ranks_of_path
 
 TYPE_CHECKING = False
@@ -23,6 +24,8 @@ class Entry(object):
     def __init__(self, path, source, rank=None):
         # type: (str, str, int | None) -> None
         self.path = path
+        self.name = shown(path)
+        """What it is called towards the cockpit."""
         self.source = source
         self.state = "following"
         self.reason = None  # type: str | None
@@ -106,7 +109,7 @@ class Entry(object):
         backlog = self.backlog
         follower = self.follower
         row = {
-            "path": self.path,
+            "path": self.name,
             "state": "gone" if follower is not None and follower.gone else self.state,
             "reason": self.reason,
             "source": self.source,
@@ -123,3 +126,10 @@ class Entry(object):
             "identity": self.identity,
         }
         return {key: value for key, value in row.items() if value not in (None, [], 0) or key == "size"}
+
+
+def shown(path):
+    # type: (str) -> str
+    """A path as text that can be sent and shown: what is no character, or none to be seen, is escaped."""
+    text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return UNPRINTABLE.sub(lambda found: found.group().encode("unicode_escape").decode("ascii"), text)

@@ -5,6 +5,7 @@ nothing on a network file system). In front of what is new the last bytes that w
 they differ, the file was written anew in the meantime, even if it is longer than before.
 """
 
+import errno
 import os
 import stat
 
@@ -40,9 +41,12 @@ class Piece(object):
 class Follower(object):
     """Follows one path. `offset` is the next byte to be read of the file (device, inode) that we are in."""
 
-    def __init__(self, path, clock):
-        # type: (str, Callable[[], float]) -> None
+    def __init__(self, path, clock, taken=None):
+        # type: (str, Callable[[], float], Callable[[tuple[int, int]], bool] | None) -> None
+        """`taken` says whether somebody else follows the file (device, inode)."""
         self.path = path
+        self.merged = False
+        """Our path is a name of a file that somebody else follows; ours has been read to its end."""
         self.remote = False
         """On a network file system."""
         self.device = self.inode = self.offset = self.size = self.seams = 0
@@ -50,6 +54,7 @@ class Follower(object):
         self.finished = []  # type: list[tuple[int, int, int]]
         """(device, inode, bytes) of files that were read to their end and left; taken by the owner."""
         self._clock = clock
+        self._taken = taken
         self._refreshed = clock()
         self._descriptor = -1
         self._mark = b""
@@ -80,6 +85,12 @@ class Follower(object):
             self._descriptor = -1
 
     @property
+    def closed(self):
+        # type: () -> bool
+        """Whether there is no file open."""
+        return self._descriptor < 0
+
+    @property
     def behind(self):
         # type: () -> int
         """Bytes of this file that have not been read, at the last look."""
@@ -99,8 +110,8 @@ class Follower(object):
         self._refresh()
         try:
             found = os.stat(self.path)
-        except OSError:
-            return self._deleted(budget)
+        except OSError as error:
+            return self._out_of_sight(error, budget)
         self.gone = False
         if (found.st_dev, found.st_ino) != (self.device, self.inode):
             return self._replaced(found, budget)
@@ -171,6 +182,12 @@ class Follower(object):
         """Another file has our path. Its writer has left ours once it has written there."""
         if not stat.S_ISREG(found.st_mode):
             return self._more(budget)
+        if self._taken is not None and self._taken((found.st_dev, found.st_ino)):
+            piece = self._more(budget)
+            if piece is None:
+                self.finished.append((self.device, self.inode, self.offset))
+                self.merged = True
+            return piece
         if not found.st_size and self._clock() - self._grew < SETTLED_S:
             return self._more(budget)
         ours = os.fstat(self._descriptor)
@@ -201,6 +218,8 @@ class Follower(object):
 
     def _enter(self, path):
         # type: (str) -> None
+        if stat.S_ISFIFO(os.stat(path).st_mode):
+            raise OSError(0, "not a regular file")  # its writer would notice that it was opened
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
@@ -210,6 +229,15 @@ class Follower(object):
         self._descriptor = descriptor
         self.device, self.inode, self.size = found.st_dev, found.st_ino, found.st_size
         self._modified, self._mark = 0, b""
+
+    def _out_of_sight(self, error, budget):
+        # type: (OSError, int) -> Piece | None
+        if _is_gone(error):
+            return self._deleted(budget)
+        piece = self._more(budget)
+        if piece is None:
+            raise error  # it is there, but we may not see it
+        return piece
 
     def _deleted(self, budget):
         # type: (int) -> Piece | None
@@ -224,7 +252,9 @@ class Follower(object):
         # type: (int) -> Piece | None
         try:
             self._enter(self.path)
-        except OSError:
+        except OSError as error:
+            if not _is_gone(error):
+                raise
             self.gone = True
             return None
         self.gone = False
@@ -245,3 +275,8 @@ class Follower(object):
                 os.close(os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK))
             except OSError:
                 pass
+
+
+def _is_gone(error):
+    # type: (OSError) -> bool
+    return error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)

@@ -54,6 +54,8 @@ class Gatherer(object):
 
     def __init__(self, ids):
         # type: (Any) -> None
+        self.earlier = None  # type: Gatherer | None
+        """Of what stood before in the same file: a recovery ends that too."""
         self._ids = ids
         self._open = {}  # type: dict[str, dict[tuple[object, ...], Open]]
         self._crowds = {}  # type: dict[tuple[object, ...], Crowd]
@@ -151,7 +153,7 @@ class Gatherer(object):
     def close(self, rule, fields, at):
         # type: (Rule, dict[str, Any], float) -> list[dict[str, Any]]
         """A recovery line came: what it ends."""
-        closed = []  # type: list[dict[str, Any]]
+        closed = [] if self.earlier is None else self.earlier.close(rule, fields, at)
         for key, known in list(self._open.get(rule.id, {}).items()):
             old = known.finding["fields"]  # type: dict[str, Any]
             if all(old.get(name) == fields.get(name) for name in rule.same):
@@ -170,7 +172,7 @@ class Gatherer(object):
                 continue
             if known.finding["count"] <= known.told_count:
                 del self._growing[known]
-            elif now - known.told >= TELL_EVERY_S:
+            elif not 0 <= now - known.told < TELL_EVERY_S:
                 out.append(tell(known, now))
                 del self._growing[known]
         return out

@@ -12,6 +12,9 @@ _WRAPPED = re.compile(
     r"WorkNCCL\([^)]*$|\bWatchdog caught collective operation timeout:?\s*$|\) ran for\s*$"
     r"|^\[[EWIF][^\]]{0,60}\.cpp:\d+\] (?:\[[^\]]*Rank \d+\])?\s*$"
 )
+_BREAKABLE = (b"WorkNCCL(", b"collective operation timeout", b" ran for", b".cpp:")
+"""One of them stands in every line that `_WRAPPED` is found in."""
+_LOOK_BACK = 4096
 _SOURCE = re.compile(r"""\s*File "[^"]{1,500}", line \d+""")
 _ECHO = re.compile(
     r"\s+(?:raise\b|assert\b|(?:self\.)?_?(?:log|logger|logging|LOG|LOGGER)\.[a-z]+\(|warnings\.warn\(|print\()"
@@ -43,6 +46,25 @@ def is_wrapped(text):
     # type: (str) -> bool
     """Whether the record goes on in the next physical line, broken in its midst."""
     return _WRAPPED.search(text) is not None
+
+
+def broken_end(data):
+    # type: (bytes) -> int
+    """How many bytes at the end of whole lines are a record broken in its midst, which may go on below."""
+    tail = data[-_LOOK_BACK:]
+    if not any(word in tail for word in _BREAKABLE):
+        return 0
+    lines = tail.replace(b"\r", b"\n").split(b"\n")[-MAX_WRAPPED:]  # the last one is empty
+    size, broken, text = 0, 0, ""
+    for line in reversed(lines[:-1]):
+        said = messages(line)[0][-1][0]
+        if text and not is_wrapped(said):
+            break
+        size += len(line) + 1
+        text = joined(said, text) if text else said
+        if is_wrapped(text):
+            broken = size
+    return broken
 
 
 def joined(first, second):

@@ -208,8 +208,8 @@ class LogReader(object):
         what, name = child.last_crumb()
         child.close()
         self._its = []
-        if why == "ended":
-            self._note("ended", told.ended(child.process.returncode))
+        if why in ("ended", "stopped"):
+            self._note("ended", told.ended(None if why == "stopped" else child.process.returncode))
         elif what == "rule" and why == "work":
             self._config["suspended"][name] = told.ENDLESS_RULE
             self._note("rule " + name, told.slow(name, told.ENDLESS_RULE))
@@ -219,7 +219,9 @@ class LogReader(object):
         if not gone:
             self._hanging.append((child.process, name))
         self._config["next_id"] += 1000  # what it had not told comes again: not under a number that was used
-        error = "the log reader of this node hung ({}) and was started anew".format(name or why)
+        error = "the log reader of this node {} and was started anew".format(
+            why if why in ("ended", "stopped") else "hung ({})".format(name or why)
+        )
         with self._lock:
             for number in sorted(self._asked):
                 frame = {
@@ -227,6 +229,7 @@ class LogReader(object):
                     "t": round(time.time(), 3),
                     "id": number,
                     "done": True,
+                    "again": True,
                     "error": error,
                 }
                 self._frames.append(json.dumps(frame))

@@ -4,6 +4,7 @@ from .chunk import Chunk
 from .finding import described, whose
 from .gather import Gatherer, tell
 from .line import Line
+from .normalise import broken_end
 from .search import SEARCHED, Search
 from .sieve import Sieve
 from .split import MAX_LINE
@@ -35,7 +36,7 @@ class Scanner(object):
         self._file = file
         self._speaker = speaker
         self._sieve = Sieve(ruleset) if sieve is None else sieve
-        self._gather = Gatherer(ids) if gather is None else gather
+        self.gather = Gatherer(ids) if gather is None else gather  # type: Gatherer
         self._tail = b""
         self._past = b""
         self._tail_at = 0
@@ -60,6 +61,8 @@ class Scanner(object):
         cut = max(whole.rfind(b"\n"), whole.rfind(b"\r")) + 1
         if len(whole) - cut > MAX_TAIL:
             cut = len(whole)
+        elif cut:
+            cut -= broken_end(whole[:cut])
         self._tail, self._tail_at = whole[cut:], base + cut
         out = []  # type: list[dict[str, Any]]
         if cut:
@@ -71,10 +74,11 @@ class Scanner(object):
         # type: (float) -> list[dict[str, Any]]
         """What waited for more that did not come; call it each tick."""
         out = []  # type: list[dict[str, Any]]
+        self._fed = min(self._fed, now)  # the clock may have been set back
         if now - self._fed >= QUIET_S:
             self._look_at_tail(self._fed, out)
             self._tell_waiting(now, out)
-        out.extend(self._gather.grown(now))
+        out.extend(self.gather.grown(now))
         return out
 
     def seam(self):
@@ -89,14 +93,14 @@ class Scanner(object):
         out = []  # type: list[dict[str, Any]]
         self._look_at_tail(self._fed, out)
         self._tell_waiting(self._fed, out)
-        out.extend(self._gather.grown(float("inf")))
+        out.extend(self.gather.grown(float("inf")))
         return out
 
     @property
     def left_out(self):
         # type: () -> int
         """Matches for which there was no room among the findings that are kept apart."""
-        return self._gather.left_out
+        return self.gather.left_out
 
     def _look_at_tail(self, arrived, out):
         # type: (float, list[dict[str, Any]]) -> None
@@ -173,7 +177,7 @@ class Scanner(object):
             fields = self._search.recovery(rule, text)
             if fields is not None:
                 at = time_of(text, arrived)
-                out.extend(self._gather.close(rule, fields, arrived if at is None else at))
+                out.extend(self.gather.close(rule, fields, arrived if at is None else at))
 
     def _found(self, rule, chunk, line, said, fields, arrived, out):
         # type: (Rule, Chunk, Line, tuple[str, Speaker], dict[str, Any], float, list[dict[str, Any]]) -> None
@@ -186,7 +190,7 @@ class Scanner(object):
         finding = described(rule, chunk, line, text, by, fields, arrived, self._backlog)
         finding["file"] = self._file
         finding.update(whose(by, finding["fields"], self._speaker() if self._speaker is not None else {}))
-        known = self._gather.add(rule, finding, text)
+        known = self.gather.add(rule, finding, text)
         if known is None:
             return
         if rule.block or rule.until is not None:

@@ -11,6 +11,7 @@ import signal
 import time
 
 from ..procfs import names
+from .entry import shown
 from .lifeline import die_with
 from .outbox import lines_frames
 from .rows import row
@@ -85,7 +86,7 @@ def search(plan, files, send):
         try:
             _search_file(plan, path, size, teller)
         except OSError as error:
-            teller.trouble = "{}: {}".format(path, error.strerror or error)
+            teller.trouble = "{}: {}".format(shown(path), error.strerror or error)
         if teller.left <= 0:
             break
     teller.end()
@@ -138,7 +139,7 @@ class _Teller(object):
         # type: (Any) -> None
         self._sent = time.monotonic()
         progress = 1.0 if "done" in rest else min(1.0, round(self._done / self._total, 4))
-        for frame in lines_frames(self._number, self._file, self._rows, progress=progress, **rest):
+        for frame in lines_frames(self._number, shown(self._file), self._rows, progress=progress, **rest):
             self._send(frame)
         self._rows = []
 

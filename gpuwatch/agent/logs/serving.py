@@ -97,6 +97,14 @@ class Server(object):
         for tail in entry.tails:
             tail.seam(what)
 
+    def forget(self, entry, why):
+        # type: (Entry, str) -> None
+        """A file is not followed under this name any more."""
+        for tail in entry.tails:
+            tail.end(error=why)
+            del self._tails[tail.number]
+        del entry.tails[:]
+
     # ----------------------------------------------------------------- tails and pages
 
     def _tail(self, request):
@@ -139,7 +147,7 @@ class Server(object):
             self._send(number, name, rows, size=self._kernel.size, done=True)
             return
         entry = self._entry(name)
-        descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+        descriptor = os.open(entry.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
         try:
             size = os.fstat(descriptor).st_size
 
@@ -156,13 +164,13 @@ class Server(object):
 
     def _entry(self, name):
         # type: (str) -> Entry
-        entry = self._catalog.entries.get(name)
+        entry = self._catalog.named(name)
         if entry is None and not self._settled:
             raise _NotYetError
         if entry is None:
             raise RefusedError("{} is not among the log files of this node".format(name))
-        if name in self._catalog.blocked:
-            raise RefusedError("{}: {}".format(name, self._catalog.blocked[name]))
+        if entry.path in self._catalog.blocked:
+            raise RefusedError("{}: {}".format(name, self._catalog.blocked[entry.path]))
         return entry
 
     # ----------------------------------------------------------------- searches
@@ -176,7 +184,7 @@ class Server(object):
         if len(self._searches) >= MAX_SEARCHES:
             raise RefusedError("{} searches are already going on here".format(MAX_SEARCHES))
         wanted = request.get("files") or [
-            path for path, entry in self._catalog.entries.items() if entry.state == "following"
+            entry.name for entry in self._catalog.entries.values() if entry.state == "following"
         ]
         files = [self._entry(name).path for name in wanted if name != KERNEL]
         rows = (
@@ -249,5 +257,5 @@ def _place_of_time(entry, read_at, size, at):
             return before
         before = offset
     if before is None:
-        raise RefusedError("no line of {} carries a time".format(entry.path))
+        raise RefusedError("no line of {} carries a time".format(entry.name))
     return before if entry.arrivals[0][0] <= at else entry.arrivals[0][1]

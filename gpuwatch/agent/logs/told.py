@@ -117,10 +117,12 @@ def crowded(path, most):
 
 def ended(status):
     # type: (int | None) -> dict[str, Any]
-    """The reader ended by itself."""
+    """The reader ended by itself, with this status; None: it stood still, stopped by somebody."""
     return {
         "code": "log_reader_ended",
         "severity": "warning",
-        "text": "The log reader ended unexpectedly (status {}) and was started again.".format(status),
+        "text": "The log reader {} and was started again.".format(
+            "was stopped by a signal" if status is None else "ended unexpectedly (status {})".format(status)
+        ),
         "remedy": "Please report it with what `gpuwatch hosts check` prints.",
     }

@@ -9,11 +9,9 @@ import select
 import time
 
 from ..requests import Requests
-from . import told
 from .catalog import SMALL_BACKLOG, Catalog
 from .crumbs import Crumbs
 from .finder import Finder
-from .gather import MAX_OPEN
 from .kernel_lines import KernelLines
 from .lifeline import die_with
 from .mounts import Mounts
@@ -22,6 +20,7 @@ from .rules import load
 from .scanner import Scanner
 from .serving import Server
 from .sieve import Sieve
+from .telling import Numbers, Teller
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,15 +33,8 @@ READ_BYTES = 256 * 1024
 TURN_S = 0.05
 """Files are read for so long before somebody else has a turn."""
 BACKLOG_TURN_S = 0.02
-BEAT_S = 0.5
-LIST_S = 2.0
-"""The list of files is sent at most this often; when only counts have changed, every `COUNTS_S`."""
-COUNTS_S = 5.0
 PATIENCE_S = 3.0
 """The backlog waits so long for the first list of processes, which says who writes what."""
-MAX_FINDING = 100000
-"""Characters of its lines; the wire takes 1 MiB, and JSON makes up to 6 bytes of a character."""
-BEHIND_BYTES = 16 << 20
 MAX_MESSAGE = 16 << 20
 _ACTIVE_S = 10.0
 
@@ -68,8 +60,8 @@ class Worker(object):
         self._outbox = outbox
         self._poll_s = float(config.get("poll_s", 0.25))
         self._crumbs = Crumbs(*config["crumbs"])
-        self._next_id = int(config.get("next_id", 1))
-        self._ruleset, self._bad_rules = load(config.get("rules"), config.get("suspended", {}))
+        self._numbers = Numbers(int(config.get("next_id", 1)))
+        self._ruleset, bad_rules = load(config.get("rules"), config.get("suspended", {}))
         self._ruleset.entered = self._enter_rule
         self._sieve = Sieve(self._ruleset)
         mounts = Mounts(str(config.get("proc", "/proc")))
@@ -78,18 +70,14 @@ class Worker(object):
         self._catalog.places = dict(config.get("places", {}))
         self._finder = Finder(config, self._catalog, self._crumbs)
         self._kernel = KernelLines(
-            self._ruleset, self._number, config.get("began", 0.0), config.get("records", 0)
+            self._ruleset, self._numbers, config.get("began", 0.0), config.get("records", 0)
         )
+        self._teller = Teller(outbox, self._catalog, self._kernel, self._numbers, self._ruleset, bad_rules)
         self._server = Server(self._catalog, self._kernel, outbox)
         self._introduced = time.monotonic() + PATIENCE_S
-        self._poll_due = self._beat_due = self._list_due = 0.0
+        self._poll_due = 0.0
         self._turn = []  # type: list[Entry]
         """Files that have not had their turn in this round."""
-        self._listed = []  # type: list[dict[str, Any]]
-        self._listed_at = 0.0
-        self._noticed = []  # type: list[dict[str, Any]]
-        self._troubles = set()  # type: set[str]
-        self._told_places = {}  # type: dict[str, list[int]]
 
     def serve(self):
         # type: () -> None
@@ -104,7 +92,7 @@ class Worker(object):
                 busy = self._follow()
                 if not busy:
                     busy = self._finder.step() or self._backlog_step()
-            self._report()
+            self._teller.report()
             self._outbox.flush()
 
     def _wait(self, seconds):
@@ -127,14 +115,14 @@ class Worker(object):
                 self._catalog.written(request["writers"], ranks)
                 self._finder.jobs(request["jobs"])
             elif wish == "kernel":
-                self._tell(self._kernel.take(request["records"], time.time()))
+                self._teller.tell(self._kernel.take(request["records"], time.time()))
             elif wish == "source":
                 self._kernel.source = request["source"]
             elif wish == "blocked":
                 self._catalog.blocked = request["files"]
             elif wish == "leave":
                 self._catalog.leave(request.get("files") or [])
-                self._list_due = 0.0
+                self._teller.list_soon()
                 if request["id"] is not None:
                     self._outbox.put("A", {"kind": "reply", "id": request["id"], "t": round(time.time(), 3)})
             else:
@@ -179,6 +167,10 @@ class Worker(object):
             return False
         if follower.finished:
             self._catalog.note_finished(follower)
+        if follower.merged:
+            self._server.forget(entry, "{} is another name of a file that is followed now".format(entry.name))
+            self._catalog.drop(entry)
+            return False
         if piece is None:
             return False
         now, arrived = time.monotonic(), time.time()
@@ -202,9 +194,10 @@ class Worker(object):
                 self._scan_backlog(entry)
         scanner = entry.scanner
         if entry.backlog is not None and scanner is not None and entry.ahead is None:
-            entry.ahead = scanner = self._scanner_of(
-                entry
-            )  # what is old is scanned by the other one meanwhile
+            past = scanner.gather
+            # what is old is scanned by the other one meanwhile; a recovery ends what either has found
+            entry.ahead = scanner = self._scanner_of(entry)
+            scanner.gather.earlier = past
         elif entry.ahead is not None:
             scanner = entry.ahead
         if scanner is None:
@@ -218,7 +211,7 @@ class Worker(object):
     def _end_of_round(self, now):
         # type: (float) -> None
         """What has waited long enough for more."""
-        self._tell(self._kernel.quiet(time.time()))
+        self._teller.tell(self._kernel.quiet(time.time()))
         for entry in self._catalog.entries.values():
             if now - entry.active_at < _ACTIVE_S or now >= entry.quiet_due:
                 entry.quiet_due = now + _ACTIVE_S / 4
@@ -253,18 +246,18 @@ class Worker(object):
         try:
             self._safely(entry, backlog.step, scanner, time.time())
         except OSError as error:
-            self._trouble("the older part of {} cannot be read".format(entry.path), str(error))
+            self._teller.trouble("the older part of {} cannot be read".format(entry.name), str(error))
             backlog.give_up()
         if not backlog.left:
             backlog.close()
             entry.backlog = None
-            self._tell_place(entry)
+            self._teller.place(entry)
             entry.active_at = time.monotonic()
             if entry.ahead is not None:
                 self._safely(entry, scanner.end)
                 entry.scanner, entry.ahead = entry.ahead, None
 
-    # ----------------------------------------------------------------- telling
+    # ----------------------------------------------------------------- small things
 
     def _safely(self, entry, scan, *arguments):
         # type: (Entry, Callable[..., list[dict[str, Any]]], Any) -> None
@@ -274,98 +267,15 @@ class Worker(object):
         except OSError:
             raise
         except Exception as error:
-            self._trouble("scanning {} failed".format(entry.path), repr(error))
+            self._teller.trouble("scanning {} failed".format(entry.name), repr(error))
             return
-        self._tell(found)
+        self._teller.tell(found)
         if found:
-            self._tell_place(entry)
-
-    def _tell(self, findings):
-        # type: (list[dict[str, Any]]) -> None
-        t = round(time.time(), 3)
-        for finding in findings:
-            lines = finding["lines"]
-            if sum(map(len, lines)) > MAX_FINDING:
-                lines = [line[: MAX_FINDING // len(lines)] for line in lines]
-            self._outbox.put("F", dict(finding, kind="finding", t=t, lines=lines))
-
-    def _tell_place(self, entry):
-        # type: (Entry) -> None
-        """Behind findings goes how far we are: a reader after us tells none of them again."""
-        place = entry.place()
-        if place and self._told_places.get(entry.path) != place:
-            self._told_places[entry.path] = place
-            self._outbox.put("P", {entry.path: place})
-
-    def _trouble(self, title, detail):
-        # type: (str, str) -> None
-        if title in self._troubles:
-            return
-        self._troubles.add(title)
-        self._outbox.put("E", {
-            "kind": "event", "t": round(time.time(), 3), "event": "agent", "severity": "warning",
-            "source": "agent", "title": "logs: " + title, "detail": detail[:500],
-        })  # fmt: skip
-
-    def _report(self):
-        # type: () -> None
-        """A beat, how far we are, what the person should know, and the list of files: each when it is due."""
-        now = time.monotonic()
-        if now >= self._beat_due and not self._outbox.full:
-            self._beat_due = now + BEAT_S
-            for entry in self._catalog.entries.values():
-                self._tell_place(entry)
-            self._outbox.put("B", {"next_id": self._next_id})
-            notices = self._notices()
-            if notices != self._noticed:
-                self._noticed = notices
-                self._outbox.put("N", notices)
-            self._catalog.retry()
-        if now >= self._list_due:
-            self._list_due = now + LIST_S
-            self._list(now)
-
-    def _list(self, now):
-        # type: (float) -> None
-        rows = [entry.row() for entry in self._catalog.entries.values()]
-        kernel = self._kernel.row()
-        rows += [kernel] if kernel is not None else []
-        if rows == self._listed:
-            return
-        only_counts = [_lasting(row) for row in rows] == [_lasting(row) for row in self._listed]
-        if only_counts and now - self._listed_at < COUNTS_S:
-            return
-        self._listed, self._listed_at = rows, now
-        frame = {"kind": "logs", "t": round(time.time(), 3), "files": rows}
-        if self._catalog.left_out:
-            frame["truncated"] = len(self._catalog.left_out)
-        self._outbox.put("G", frame)
-
-    def _notices(self):
-        # type: () -> list[dict[str, Any]]
-        slow = self._ruleset.suspended.items()
-        found = self._bad_rules + [
-            told.slow(rule, why) for rule, why in sorted(slow) if why != told.ENDLESS_RULE
-        ]
-        late = [(e.follower.behind, e.path) for e in self._catalog.entries.values() if e.follower is not None]
-        if late and max(late)[0] > BEHIND_BYTES:
-            found.append(told.behind(max(late)[1], BEHIND_BYTES))
-        for entry in self._catalog.entries.values():
-            if entry.scanner is not None and entry.scanner.left_out:
-                found.append(told.crowded(entry.path, MAX_OPEN))
-        return found
-
-    # ----------------------------------------------------------------- small things
-
-    def _number(self):
-        # type: () -> int
-        number = self._next_id
-        self._next_id += 1
-        return number
+            self._teller.place(entry)
 
     def _scanner_of(self, entry):
         # type: (Entry) -> Scanner
-        return Scanner(self._ruleset, entry.path, self._number, entry.speaker, self._sieve)
+        return Scanner(self._ruleset, entry.name, self._numbers, entry.speaker, self._sieve)
 
     def _enter_file(self, path):
         # type: (str) -> None
@@ -379,12 +289,3 @@ class Worker(object):
 def _progress(entry):
     # type: (Entry) -> float
     return 0.0 if entry.backlog is None else entry.backlog.pct()
-
-
-_COUNTS = frozenset(("size", "lines", "grown_at", "backlog_pct"))
-
-
-def _lasting(row):
-    # type: (dict[str, Any]) -> list[tuple[str, Any]]
-    """What of a row does not change with every line."""
-    return sorted((key, value) for key, value in row.items() if key not in _COUNTS)

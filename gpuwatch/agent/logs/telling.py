@@ -1,0 +1,150 @@
+"""What the log reader tells the agent: findings, how far it is, the list of files, and what goes wrong."""
+
+import time
+
+from . import told
+from .gather import MAX_OPEN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from .catalog import Catalog  # noqa: F401 - used in type comments
+    from .entry import Entry  # noqa: F401 - used in type comments
+    from .kernel_lines import KernelLines  # noqa: F401 - used in type comments
+    from .outbox import Outbox  # noqa: F401 - used in type comments
+    from .ruleset import RuleSet  # noqa: F401 - used in type comments
+
+BEAT_S = 0.5
+LIST_S = 2.0
+"""The list of files is sent at most this often; when only counts have changed, every `COUNTS_S`."""
+COUNTS_S = 5.0
+MAX_FINDING = 100000
+"""Characters of its lines; the wire takes 1 MiB, and JSON makes up to 6 bytes of a character."""
+BEHIND_BYTES = 16 << 20
+
+
+class Numbers(object):
+    """Gives each finding its id; `next` is the one that comes."""
+
+    def __init__(self, first):
+        # type: (int) -> None
+        self.next = first
+
+    def __call__(self):
+        # type: () -> int
+        """The next id."""
+        number = self.next
+        self.next += 1
+        return number
+
+
+class Teller(object):
+    """Puts messages into the outbox when they are due."""
+
+    def __init__(self, outbox, catalog, kernel, numbers, ruleset, bad_rules):
+        # type: (Outbox, Catalog, KernelLines, Numbers, RuleSet, list[dict[str, Any]]) -> None
+        self._outbox = outbox
+        self._catalog = catalog
+        self._kernel = kernel
+        self._numbers = numbers
+        self._ruleset = ruleset
+        self._bad_rules = bad_rules
+        self._beat_due = 0.0
+        self._list_due = 0.0
+        self._listed = []  # type: list[dict[str, Any]]
+        self._listed_at = 0.0
+        self._noticed = []  # type: list[dict[str, Any]]
+        self._troubles = set()  # type: set[str]
+        self._told_places = {}  # type: dict[str, list[int]]
+
+    def list_soon(self):
+        # type: () -> None
+        """Somebody waits for the list of files."""
+        self._list_due = 0.0
+
+    def tell(self, findings):
+        # type: (list[dict[str, Any]]) -> None
+        """Send findings (dicts with the keys of `wire.Finding`)."""
+        t = round(time.time(), 3)
+        for finding in findings:
+            lines = finding["lines"]
+            if sum(map(len, lines)) > MAX_FINDING:
+                lines = [line[: MAX_FINDING // len(lines)] for line in lines]
+            self._outbox.put("F", dict(finding, kind="finding", t=t, lines=lines))
+
+    def place(self, entry):
+        # type: (Entry) -> None
+        """Behind findings goes how far we are: a reader after us tells none of them again."""
+        place = entry.place()
+        if place and self._told_places.get(entry.path) != place:
+            self._told_places[entry.path] = place
+            self._outbox.put("P", {entry.path: place})
+
+    def trouble(self, title, detail):
+        # type: (str, str) -> None
+        """Something failed; the same title is told once."""
+        if title in self._troubles:
+            return
+        self._troubles.add(title)
+        self._outbox.put("E", {
+            "kind": "event", "t": round(time.time(), 3), "event": "agent", "severity": "warning",
+            "source": "agent", "title": "logs: " + title, "detail": detail[:500],
+        })  # fmt: skip
+
+    def report(self):
+        # type: () -> None
+        """A beat, how far we are, what the person should know, and the list of files: each when it is due."""
+        now = time.monotonic()
+        if now >= self._beat_due and not self._outbox.full:
+            self._beat_due = now + BEAT_S
+            for entry in self._catalog.entries.values():
+                self.place(entry)
+            self._outbox.put("B", {"next_id": self._numbers.next})
+            notices = self._notices()
+            if notices != self._noticed:
+                self._noticed = notices
+                self._outbox.put("N", notices)
+            self._catalog.retry()
+        if now >= self._list_due:
+            self._list_due = now + LIST_S
+            self._list(now)
+
+    def _list(self, now):
+        # type: (float) -> None
+        rows = [entry.row() for entry in self._catalog.entries.values()]
+        kernel = self._kernel.row()
+        rows += [kernel] if kernel is not None else []
+        if rows == self._listed:
+            return
+        only_counts = [_lasting(row) for row in rows] == [_lasting(row) for row in self._listed]
+        if only_counts and now - self._listed_at < COUNTS_S:
+            return
+        self._listed, self._listed_at = rows, now
+        frame = {"kind": "logs", "t": round(time.time(), 3), "files": rows}
+        if self._catalog.left_out:
+            frame["truncated"] = len(self._catalog.left_out)
+        self._outbox.put("G", frame)
+
+    def _notices(self):
+        # type: () -> list[dict[str, Any]]
+        slow = self._ruleset.suspended.items()
+        found = self._bad_rules + [
+            told.slow(rule, why) for rule, why in sorted(slow) if why != told.ENDLESS_RULE
+        ]
+        late = [(e.follower.behind, e.name) for e in self._catalog.entries.values() if e.follower is not None]
+        if late and max(late)[0] > BEHIND_BYTES:
+            found.append(told.behind(max(late)[1], BEHIND_BYTES))
+        for entry in self._catalog.entries.values():
+            if entry.scanner is not None and entry.scanner.left_out:
+                found.append(told.crowded(entry.name, MAX_OPEN))
+        return found
+
+
+_COUNTS = frozenset(("size", "lines", "grown_at", "backlog_pct"))
+
+
+def _lasting(row):
+    # type: (dict[str, Any]) -> list[tuple[str, Any]]
+    """What of a row does not change with every line."""
+    return sorted((key, value) for key, value in row.items() if key not in _COUNTS)
