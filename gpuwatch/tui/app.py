@@ -211,6 +211,15 @@ class GpuwatchApp(App[None]):
         else:
             self.notify("no log line of this incident tells its rank", timeout=3)
 
+    def show_next_rank(self) -> None:
+        """The same from the logs: of the incident that led there, else of the one that matters most."""
+        told = self.scene.told
+        incident = told.incident(self._turn[0]) or told.leading
+        if incident is None:
+            self.notify("there is no incident: r goes over the ranks of one", timeout=3)
+        else:
+            self.show_rank_of(incident)
+
     def show_ranks_of(self, incident: Incident, alert: Alert | None) -> None:
         """The logs of all ranks of an incident around the second of an alert."""
         at = incident.first if alert is None else alert.first
@@ -261,8 +270,9 @@ class GpuwatchApp(App[None]):
         """
         wanted = Wanted(node, file, offset, at, tuple(ranks), merged)
         if isinstance(self.screen, LogsScreen):
-            self.pop_screen()
-        self.push_screen(LogsScreen(self.desk, wanted))
+            self.screen.lead(wanted)
+        else:
+            self.push_screen(LogsScreen(self.desk, wanted))
 
     def action_logs(self) -> None:
         """The logs: as they were left, else of what failed, else of the first ranks."""

@@ -7,16 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from msgspec import structs
-
-from gpuwatch.diagnose.condition import ORDER
 from gpuwatch.tui import log_seek
+from gpuwatch.tui.incident_ways import spot_of
 from gpuwatch.tui.log_buffer import PAGE, UNKNOWN, Buffer
+from gpuwatch.tui.log_findings import Marked
 from gpuwatch.tui.log_merge import KEPT, Merge
 from gpuwatch.tui.log_ranks import failed_ranks, silent_ranks
 from gpuwatch.tui.log_search import LogSearch
 from gpuwatch.tui.log_source import (
-    ChoiceError,
     LogSource,
     all_sources,
     choose,
@@ -27,7 +25,7 @@ from gpuwatch.tui.log_source import (
 )
 from gpuwatch.tui.log_view import View
 from gpuwatch.tui.scene import Scene
-from gpuwatch.wire import LogLine, Severity
+from gpuwatch.wire import LogLine
 
 Mode: TypeAlias = Literal["panes", "merged", "everyone"]
 MODES: tuple[Mode, ...] = ("panes", "merged", "everyone")
@@ -38,6 +36,8 @@ OPENED_AT_ONCE = 16
 SETTLED_S = 0.25
 """So long the cursor must rest before other files are read at its second."""
 SLOWEST = 4
+FEW = 4
+"""Panes that are shown before anybody chose."""
 UNSURE_S = 1.0
 """A clock error over this is told."""
 
@@ -85,6 +85,8 @@ class LogDesk:
         self.mode: Mode = "panes"
         self.led = False
         """Another screen led here: what is merged next is all ranks, not the files of the one alert."""
+        self.led_to: Key | None = None
+        """The line that it led to: highlighted wherever it is shown."""
         self.views: dict[LogSource, View] = {}
         self.merged: View | None = None
         self.time: float | None = None
@@ -99,9 +101,7 @@ class LogDesk:
         self.note = ""
         """What the last gesture came to, where that must be said."""
         self.ink_version = 0
-        self._found: dict[Key, Severity] = {}
-        """What the rules say of a line; its own words only guess."""
-        self._found_version = -1
+        self.marked = Marked()
         self._buffers: dict[LogSource, Buffer] = {}
         self._to_open: list[Buffer] = []
         self._moved_at: float | None = None
@@ -139,21 +139,33 @@ class LogDesk:
         self.show(dict.fromkeys(own))
         if wanted.offset is not None and own:
             self.view_of(own[0]).go(offset=wanted.offset)
+            self.led_to = (own[0].node, own[0].file, wanted.offset)
+            if wanted.at is not None:  # the second would take it away from its line
+                self._sent_to[own[0]] = wanted.at
         if wanted.merged:
             self.set_mode("merged")
 
     def default_choice(self) -> list[LogSource]:
-        """What to show before anybody chose: the ranks that failed, else the first ones."""
-        sources = all_sources(self.scene.fleet)
-        for text in ("failed", "all"):
-            try:
-                found = choose(text, self.scene.fleet, self.special)
-            except ChoiceError:
-                continue
-            if found:
-                self.text = text
-                return found[:MOST_FILES]
-        return sources
+        """What to show before anybody chose: a few logs that can be read at once, all ranks are one key away.
+
+        The line that the incident rests on and the ranks that failed, the first one first; where none did,
+        all ranks of a small job, of a large one the first and the last.
+        """
+        fleet = self.scene.fleet
+        sources, ranks = all_sources(fleet), failed_ranks(self.scene)[:FEW]
+        chosen: list[LogSource] = []
+        incident = self.scene.told.leading
+        if incident and incident.cause and (spot := spot_of(incident.cause)):
+            chosen = [s for s in sources if (s.node, s.file) == (spot.node, spot.file)]
+        if ranks:
+            self.text = "failed"
+        elif known := known_ranks(sources):
+            ranks = known if len(known) <= FEW else [known[0], known[-1]]
+            self.text = folded(ranks) if len(known) > FEW else "all"
+        for rank in ranks:
+            chosen += rank_sources(sources, rank)
+        self.led = bool(chosen)
+        return list(dict.fromkeys(chosen))[:FEW] or sources[:MOST_FILES]
 
     def special(self, word: str) -> Sequence[int]:
         """The ranks that failed, the first one first; or those whose logs have been silent longest."""
@@ -254,7 +266,7 @@ class LogDesk:
     def pull(self) -> None:
         """Take in what came; ask for what is due."""
         frozen = self.scene.frozen
-        self._take_findings()
+        self.marked.refresh(self.scene.fleet)
         for buffer in self._to_open[:OPENED_AT_ONCE]:
             self._begin(buffer)
         del self._to_open[:OPENED_AT_ONCE]
@@ -268,20 +280,6 @@ class LogDesk:
             self.search.pull()
         if self.quest is not None and (told := self.quest.pull()) is not None:
             self.note, self.quest = told, None
-
-    def _take_findings(self) -> None:
-        fleet = self.scene.fleet
-        if fleet.findings_version != self._found_version:
-            self._found_version = fleet.findings_version
-            told = [(found.node, found.finding) for found in fleet.findings.values()]
-            told.sort(key=lambda each: -ORDER.index(each[1].severity))  # of several the worst one stands
-            self._found = {(node, each.file, each.offset): each.severity for node, each in told}
-            self.ink_version += 1
-
-    def judged(self, key: Key, line: LogLine) -> LogLine:
-        """The line, as bad as the rules say that it is."""
-        severity = self._found.get(key)
-        return line if severity is None else structs.replace(line, level=severity)
 
     def move_time(self, at: float | None, own: View | None) -> None:
         """The cursor of one pane is at another second: the others go there, too."""

@@ -13,7 +13,7 @@ from rich.style import Style
 from gpuwatch.tui.log_fold import Fold
 from gpuwatch.tui.log_source import folded
 from gpuwatch.tui.look import Look, clean, fit
-from gpuwatch.wire import LogLine
+from gpuwatch.wire import LogLine, Severity
 
 LOUD = ("warning", "error", "critical")
 GUTTER = 2
@@ -32,17 +32,24 @@ class Ink:
     patterns: tuple[re.Pattern[str], ...] = ()
     """What was searched for."""
     left: int = 0
+    severity: Severity | None = None
+    """What the line is painted as: what a rule says of it goes before the line's own words."""
 
 
-def mark(line: LogLine, look: Look, *, bookmarked: bool) -> Segment:
-    """Two cells: a bookmark, else how bad the line is."""
+def loudness(line: LogLine, found: Severity | None) -> Severity | None:
+    """How bad a line is: by the rule that matched it, else by its own level; None: nothing to tell."""
+    if found is not None:
+        return found
+    return line.level if line.level in LOUD else None
+
+
+def mark(severity: Severity | None, look: Look, *, bookmarked: bool, wanted: bool = False) -> list[Segment]:
+    """Two cells: a bookmark, else how bad the line is; then a bar where it is the line that was gone to."""
     if bookmarked:
-        return Segment("* ", look.title)
-    if line.level in LOUD:
-        return Segment(look.glyph(line.level) + " ", look.severity[line.level])
-    if line.rule is not None:
-        return Segment(look.glyphs.slope[0] + " ", look.title)
-    return Segment("  ")
+        sign = Segment("*", look.title)
+    else:
+        sign = Segment(" ") if severity is None else look.mark(severity)
+    return [sign, Segment(look.glyphs.cursor, look.title) if wanted else Segment(" ")]
 
 
 def fold_badge(row: Fold, everyone: Sequence[int], look: Look) -> list[Segment]:
@@ -71,19 +78,19 @@ def fit_list(ranks: Iterable[int]) -> str:
     return f"rank {text}" if text.isdigit() else f"ranks {text}"
 
 
-def text_style(line: LogLine, look: Look) -> Style:
+def text_style(severity: Severity | None, look: Look) -> Style:
     """Warnings and worse in their colour; the rest as it is."""
-    return look.severity[line.level] if line.level in LOUD else look.text
+    return look.severity[severity] if severity in LOUD else look.text
 
 
-def text_segments(text: str, line: LogLine, ink: Ink, width: int) -> list[Segment]:
+def text_segments(text: str, ink: Ink, width: int) -> list[Segment]:
     """Cleaned text in at most `width` cells, with what was searched for on a badge's ground."""
     text = clean(text)
     if ink.left:
         text = text[ink.left :] if text.isascii() else _without_head(text, ink.left)
     if len(text) > width or not text.isascii():
         text = fit(text, width) if cell_len(text) > width else text
-    style = text_style(line, ink.look)
+    style = text_style(ink.severity, ink.look)
     spans = _spans(text, ink.patterns) if ink.patterns else []
     if not spans:
         return [Segment(text, style)]

@@ -130,7 +130,8 @@ def test_a_search_goes_file_by_file_and_can_be_cancelled() -> None:
         frames.append(frame)
     assert frames[-1].done
     assert frames[-1].progress == 1.0
-    assert [len(frame.lines) for frame in frames] == [1] * 8 + [0, 0], "eight ranks, a launcher, a kernel"
+    found = [frame for frame in frames if frame.lines]
+    assert [len(frame.lines) for frame in found] == [1] * 8, "eight ranks; not the launcher, not the kernel"
 
     list(logs.answer(wire.Search(id=2, pattern="step +7/"), 50.0))
     logs.work()

@@ -123,3 +123,22 @@ def test_plain_terminals_are_known_by_themselves(wide: Terminal, settings: str, 
     wide.wait_for(sign)
     wide.press("q")
     assert ended(wide) == 0
+
+
+@pytest.mark.parametrize("size", [(80, 24), (140, 45)], ids=["80x24", "140x45"])
+def test_from_the_incident_to_the_line_to_all_ranks_and_back(size: tuple[int, int]) -> None:
+    with Terminal(*size) as terminal:
+        start(terminal, quoted(sys.executable, "-m", "tests.end_to_end.demo_at", "95"))
+        terminal.wait_for(r"rank 85 \(gpu-011 GPU 5\).*Xid 79 fell off the bus")
+        terminal.press("4")
+        terminal.wait_for("What to do")
+        terminal.press("Enter")
+        line = r"\N{HEAVY MULTIPLICATION X}\N{LEFT HALF BLOCK}.*NVRM: Xid \(PCI:0000:c3:00\): 79"
+        terminal.wait_for(rf"(?s)kernel log.*gpu-011.*{line}")
+        terminal.press("m")
+        terminal.wait_for(r"(?s)merged.*NVRM: Xid .*79")
+        terminal.press("r")
+        terminal.wait_for(r"(?s)rank \d+ .*gpu-0.*scrolled back")
+        terminal.press("-")
+        terminal.wait_for("What to do")
+        terminal.press("q")

@@ -100,8 +100,18 @@ async def test_three_shows_what_failed_and_minus_goes_back() -> None:
         assert not session.fleet.streams  # nobody looks: nothing is asked of any node
 
 
-async def test_without_failures_all_ranks_are_shown_as_far_as_there_is_room() -> None:
+async def test_without_failures_the_first_and_the_last_of_many_ranks_are_shown() -> None:
+    async with log_desk(story()) as desk:
+        assert len(desk.panes) == 2
+        assert "rank 0" in desk.text()
+        assert "rank 7" in desk.text()
+        await desk.press("m")
+        assert "merged ranks 0-7" in desk.text()
+
+
+async def test_many_ranks_are_shown_as_far_as_there_is_room() -> None:
     async with log_desk(story(), (80, 24)) as desk:
+        await desk.type("c", "0-7")
         assert len(desk.panes) == 2
         assert "1-2 of 8 logs" in desk.text()
         await desk.press("right_square_bracket")
@@ -291,6 +301,7 @@ async def test_no_files_says_why_and_what_to_do() -> None:
     )
     session.files["gpu-001"].clear()
     session.tell("gpu-001", wire.Logs(t=1.0, seq=3, files=[]))
+    session.poll()
     async with log_desk(session) as desk:
         await desk.frames()
         assert "logs: ['" in desk.text()
@@ -404,3 +415,24 @@ async def test_a_line_that_a_rule_matched_is_marked_by_what_the_rule_says() -> N
         (marked,) = [row for row in desk.text().splitlines() if "Xid" in row]
         assert plain.split("NVRM")[0].strip() == ""
         assert marked.split("NVRM")[0].strip() == desk.app.look.glyph("critical")
+
+
+async def test_the_line_that_was_led_to_stands_out_alone_and_merged_and_r_goes_to_the_next_rank() -> None:
+    session = story()
+    finding = with_finding(session, "gpu-002", RANK_5, "ERROR allocator", 5)
+    async with log_desk(session, (80, 24), press="") as desk:
+        desk.app.show_logs("gpu-002", RANK_5, offset=finding.offset, at=finding.at, ranks=(0,))
+        await desk.frames()
+        bar = desk.app.look.glyphs.cursor
+        (marked,) = [row for row in desk.text().splitlines() if bar in row]
+        assert marked.startswith(desk.app.look.glyph("error") + bar)
+        assert "ERROR allocator" in marked
+        await desk.press("m")
+        (marked,) = [row for row in desk.text().splitlines() if bar in row]
+        assert "ERROR allocator" in marked
+        first = desk.screen
+        desk.app.show_logs("gpu-001", "/scratch/run7/logs/rank_0.log", ranks=(0,))
+        await desk.frames()
+        assert desk.screen is first  # one screen, so one step back leads out of it
+        await desk.press("minus")
+        assert isinstance(desk.app.screen, FleetScreen)

@@ -102,6 +102,8 @@ class Pump:
         self._began: float | None = None
         self._epoch = 0.0
         self._links: list[DemoLink] = []
+        self._turn = 0
+        """Which of the nodes where a search runs is next."""
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
@@ -170,11 +172,15 @@ class Pump:
                 self._play(link, self._clock())
 
     def _search(self) -> bool:
-        """Search one file more on every node where a search runs; False when there is none."""
-        found = [(link, frame) for link in self._links if (frame := link.logs(link.next).work()) is not None]
-        for link, frame in found:
+        """Search a few lines more on one of the nodes where a search runs; False when there is none."""
+        busy = [link for link in self._links if link.logs(link.next).searching]
+        if not busy:
+            return False
+        self._turn += 1
+        link = busy[self._turn % len(busy)]
+        if (frame := link.logs(link.next).work()) is not None:
             self._put(link, self._clock(), through_the_wire(frame))
-        return bool(found)
+        return True
 
     def _play(self, link: DemoLink, at: float) -> None:
         if link.before is None:

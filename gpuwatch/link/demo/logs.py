@@ -12,12 +12,10 @@ import msgspec
 from msgspec import structs
 
 from gpuwatch import wire
-from gpuwatch.agent.logs.levels import level
-from gpuwatch.agent.logs.prefixes import Speaker, peel
+from gpuwatch.agent.logs.rows import row
 from gpuwatch.agent.logs.ruleset import RuleSet
 from gpuwatch.agent.logs.scanner import Scanner
 from gpuwatch.agent.logs.sieve import Sieve
-from gpuwatch.agent.logs.stamps import time_of
 from gpuwatch.agent.xid_lines import bus_id
 from gpuwatch.link.demo import machines, scenario, texts
 from gpuwatch.link.demo.files import Line, LogText
@@ -28,7 +26,8 @@ from gpuwatch.rules.load import load_packs
 JOB = "418207"
 MOST_LINES = 500
 """In one frame."""
-_LEVELS: dict[str, wire.Severity] = {each: each for each in ("warning", "error", "critical")}
+SLICE = 250
+"""Lines that a search looks at before others get their turn."""
 _GPU_OF = {machines.bus_id(gpu): gpu for gpu in range(GPUS_PER_NODE)}
 
 
@@ -60,6 +59,8 @@ class NodeLogs:
         self._seen = dict(self._began)
         self._numbers = itertools.count(1)
         self._scanners: dict[str, Scanner] = {}
+        self._ruled: dict[tuple[str, int], str] = {}
+        """File and offset of the lines that a rule matched -> its id."""
         self._tails: dict[int, tuple[LogText, int]] = {}
         """Request -> file and the number of the next line."""
         self._searches: dict[int, Iterator[wire.Lines]] = {}
@@ -121,6 +122,7 @@ class NodeLogs:
 
     def _finding(self, found: dict[str, Any], t: float, seq: int) -> wire.Finding:
         kernel = found["file"] == wire.KERNEL_LOG
+        self._ruled[found["file"], found["offset"]] = found["rule"]
         gpu = _GPU_OF.get(bus_id(found["lines"][found["key"]]) or "") if kernel else None
         more = {"t": self._epoch + t, "seq": seq, "timed": found["timed"] or kernel}
         finding = msgspec.convert({**found, **more}, wire.Finding)
@@ -150,13 +152,18 @@ class NodeLogs:
         return []
 
     def work(self) -> wire.Lines | None:
-        """Search one more file for whoever asked first; None: nothing to do."""
+        """Search a few lines more for whoever asked first; None: nothing to do."""
         for number, search in self._searches.items():
             frame = next(search, None)
             if frame is None or frame.done:
                 del self._searches[number]
             return frame
         return None
+
+    @property
+    def searching(self) -> bool:
+        """Whether anybody waits for a search."""
+        return bool(self._searches)
 
     def _read(self, log: LogText, request: wire.ReadLines, t: float) -> Iterator[wire.Lines]:
         written = log.count(t)
@@ -180,12 +187,16 @@ class NodeLogs:
             return
         wanted = [log for path, log in self.files.items() if not request.files or path in request.files]
         left = request.limit
-        for searched, log in enumerate(wanted, 1):
-            hits = (line for line in log.lines(0, log.count(t)) if pattern.search(line.text))
+        slices = [(log, first) for log in wanted for first in range(0, max(1, log.count(t)), SLICE)]
+        if not slices:
+            yield wire.Lines(t=self._epoch + t, seq=0, id=request.id, done=True, progress=1.0)
+        for searched, (log, first) in enumerate(slices, 1):
+            stop = min(log.count(t), first + SLICE)
+            hits = (line for line in log.lines(first, stop) if pattern.search(line.text))
             chosen = list(itertools.islice(hits, left))
             left -= len(chosen)
-            done = searched == len(wanted) or left <= 0
-            yield self._lines(request.id, log, chosen, t, done=done, progress=searched / len(wanted))
+            done = searched == len(slices) or left <= 0
+            yield self._lines(request.id, log, chosen, t, done=done, progress=searched / len(slices))
             if done:
                 return
 
@@ -209,17 +220,10 @@ class NodeLogs:
     def _row(self, log: LogText, line: Line) -> wire.LogLine:
         began = self._began[log.path]
         written = self._epoch + line.second
-        speaker = Speaker()
-        text = line.text[peel(line.text, speaker)[0] :]
-        return wire.LogLine(
-            offset=line.offset,
-            end=line.end,
-            text=line.text,
-            t=written if log.path == wire.KERNEL_LOG else time_of(line.text, written),
-            arrived=written if log.number(line.offset) >= began else None,
-            rank=speaker.rank,
-            level=_LEVELS.get(level(text) or ""),
-        )
+        arrived = written if log.number(line.offset) >= began else None
+        rule = self._ruled.get((log.path, line.offset))
+        made = msgspec.convert(row(line.offset, line.end, line.text, arrived, rule), wire.LogLine)
+        return structs.replace(made, t=written) if log.path == wire.KERNEL_LOG else made
 
     def _unknown(self, number: int, path: str, t: float) -> wire.Lines:
         return wire.Lines(t=self._epoch + t, seq=0, id=number, file=path, done=True, error="no such log file")

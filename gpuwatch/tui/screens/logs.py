@@ -52,7 +52,10 @@ def grid_for(wanted: int, width: int, height: int) -> tuple[int, int]:
 class LogsScreen(LiveScreen):
     """The log desk on the screen."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*keys.LOGS]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *keys.LOGS,
+        *(binding for binding in keys.INCIDENTS if binding.id == "incident.rank"),
+    ]
 
     def __init__(self, desk: LogDesk, wanted: Wanted | None = None) -> None:
         """Show the desk.
@@ -92,6 +95,14 @@ class LogsScreen(LiveScreen):
             self._choose_again()
         self.arrange_parts()
         self.panes[0].focus()
+
+    def lead(self, wanted: Wanted) -> None:
+        """Open something else on the same screen."""
+        self.desk.open(wanted)
+        self.zoomed = self.results.display = self.prompt.display = False
+        self._last = self.panes[0]
+        self.panes[0].focus()
+        self.pull()
 
     def on_unmount(self) -> None:
         """Nobody looks any more."""
@@ -335,6 +346,10 @@ class LogsScreen(LiveScreen):
         self.desk.set_mode(modes[(at + step) % len(modes)])
         self.panes[0].focus()
         self.pull()
+
+    def action_next_rank(self) -> None:
+        """The line of the next rank of the incident that led here, else of the one that matters most."""
+        self.cockpit.show_next_rank()
 
     def action_neighbour(self, step: int) -> None:
         """The logs before or after the ones that are shown."""

@@ -101,7 +101,7 @@ def _row(cells: Cells, width: int, look: Look) -> Row:
     ]
     text = cells.text if wide or not times else f"{times} {cells.text}"
     room = width - sum(part.cell_length for part in head)
-    return (*head, Segment(fit(text, max(0, room)), look.severity[cells.severity] if fires else look.dim))
+    return (*head, Segment(fit(text, max(0, room)), look.text if fires else look.dim))
 
 
 class NodeAlerts(NodePane):

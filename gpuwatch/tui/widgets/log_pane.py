@@ -16,7 +16,7 @@ from gpuwatch.tui import keys
 from gpuwatch.tui.log_buffer import UNKNOWN, Buffer
 from gpuwatch.tui.log_desk import Key, LogDesk
 from gpuwatch.tui.log_merge import Merge
-from gpuwatch.tui.log_paint import CLOCK, GUTTER, Ink, fold_badge, mark, on_ground, text_segments
+from gpuwatch.tui.log_paint import CLOCK, GUTTER, Ink, fold_badge, loudness, mark, on_ground, text_segments
 from gpuwatch.tui.log_source import file_of
 from gpuwatch.tui.log_time import clock_text
 from gpuwatch.tui.log_view import Spot, View
@@ -115,7 +115,9 @@ class LogPane(Lines, can_focus=True):
         here = spot.row == view.index
         place = view.feed.place(row.key)
         bookmarked = self._key(view, row.key) in self.desk.bookmarks
-        ink = (self.desk.ink_version, view.left, bookmarked, place == view.marked)
+        found = self.desk.marked.severity(view.feed, row)
+        wanted = place == view.marked or self._key(view, row.key) == self.desk.led_to
+        ink = (self.desk.ink_version, view.left, bookmarked, wanted, found)
         return row.first, row.last, row.count, spot, here, here and self.has_focus, ink
 
     def row(self, line: int, width: int) -> Row:
@@ -133,12 +135,14 @@ class LogPane(Lines, can_focus=True):
         look, feed = self.look, view.feed
         fold = view.sheet.rows[spot.row]
         place, key = feed.place(fold.key), self._key(view, fold.key)
-        text_line = self.desk.judged(key, feed.line(fold.key))
+        text_line = feed.line(fold.key)
+        wanted = place == view.marked or key == self.desk.led_to
+        severity = loudness(text_line, self.desk.marked.severity(feed, fold))
         out: list[Segment] = []
         if spot.piece:
             out.append(Segment(" " * self._before(view)))
         else:
-            out.append(mark(text_line, look, bookmarked=key in self.desk.bookmarks))
+            out += mark(severity, look, bookmarked=key in self.desk.bookmarks, wanted=wanted)
             if self.desk.clocks or view.merged:
                 out.append(self._clock(view, fold.key))
             if isinstance(feed, Merge):
@@ -148,11 +152,11 @@ class LogPane(Lines, can_focus=True):
             if not fold.fixed:
                 out += fold_badge(fold, self._everyone, look)
         room = max(0, width - sum(segment.cell_length for segment in out))
-        ink = Ink(look, self.desk.patterns, 0 if view.wrap else view.left)
-        out += text_segments(spot.text, text_line, ink, room)
-        if spot.row == view.index and (self.has_focus or place == view.marked):
-            return on_ground(tuple(out), width, look.cursor)
-        if place == view.marked:
+        ink = Ink(look, self.desk.patterns, 0 if view.wrap else view.left, severity)
+        out += text_segments(spot.text, ink, room)
+        if spot.row == view.index and (self.has_focus or wanted):
+            return on_ground(tuple(out), width, look.cursor + look.strong if wanted else look.cursor)
+        if wanted:
             return on_ground(tuple(out), width, look.strong)
         return tuple(out)
 

@@ -9,7 +9,7 @@ from rich.segment import Segment
 
 from gpuwatch.tui.log_buffer import UNKNOWN
 from gpuwatch.tui.log_desk import Bookmark, LogDesk
-from gpuwatch.tui.log_paint import Ink, mark, on_ground, text_segments
+from gpuwatch.tui.log_paint import Ink, loudness, mark, on_ground, text_segments
 from gpuwatch.tui.log_search import Hit
 from gpuwatch.tui.log_source import LogSource, file_of
 from gpuwatch.tui.log_time import clock_text
@@ -66,13 +66,14 @@ class LogResults(Picker):
             (entry.node, entry.file) if isinstance(entry, Hit) else (entry.source.node, entry.source.file)
         )
         at = None if entry.at == UNKNOWN else entry.at
+        severity = loudness(entry.line, self.desk.marked.at(node, file, entry.line.offset))
         out = [
-            mark(entry.line, look, bookmarked=isinstance(entry, Bookmark)),
+            *mark(severity, look, bookmarked=isinstance(entry, Bookmark)),
             Segment(clock_text(at) + " ", look.dim),
             Segment(fit(f"{node} {self._named(node, file)}", PLACE) + " ", look.title),
         ]
         room = max(0, width - sum(segment.cell_length for segment in out))
-        out += text_segments(entry.line.text, entry.line, Ink(look, self.desk.patterns), room)
+        out += text_segments(entry.line.text, Ink(look, self.desk.patterns, severity=severity), room)
         row = tuple(out)
         return on_ground(row, width, look.cursor) if line - 1 == self.at and self.has_focus else row
 

@@ -14,8 +14,6 @@ from gpuwatch.tui.overview import Totals
 from gpuwatch.tui.told import Told
 from gpuwatch.tui.widgets.lines import Page, Row
 
-NARROW = 110
-
 
 def _width(parts: list[Segment]) -> int:
     return sum(part.cell_length for part in parts)
@@ -85,9 +83,13 @@ def sentence(incident: Incident, look: Look, width: int) -> list[Segment]:
     """The incident in as much of its sentence as there is room for; 4 shows all of it."""
     if width < 12:
         return []
-    return [
-        Segment(fit(incident.sentence, min(width, len(incident.sentence))), look.badge[incident.severity])
-    ]
+    told = incident.sentence if len(incident.sentence) <= width else main_clause(incident)
+    return [Segment(fit(told, min(width, len(told))), look.badge[incident.severity])]
+
+
+def main_clause(incident: Incident) -> str:
+    """Rank, node, GPU and cause, without those who only follow."""
+    return incident.sentence.partition("; ")[0]
 
 
 class StatusLine(Page, can_focus=False):
@@ -124,10 +126,12 @@ class StatusLine(Page, can_focus=False):
 
     def _second(self, width: int) -> Row:
         look, totals, told = self.look, self.cockpit.totals, self.scene.told
-        left = [*node_counts(totals, look), *gpu_counts(totals, look), *alert_counts(told, look)]
+        nodes, gpus, alerts = node_counts(totals, look), gpu_counts(totals, look), alert_counts(told, look)
+        left = [*nodes, *gpus, *alerts]
         if incident := told.leading:
-            if width < NARROW:  # the sentence is what is wanted: the nodes give way
-                left = [Segment(" "), *gpu_counts(totals, look), *alert_counts(told, look)]
+            wanted = len(main_clause(incident)) + 1
+            ways = left, [Segment(" "), *gpus, *alerts], [Segment(" "), *alerts[1:]]
+            left = next((way for way in ways if _width(way) + wanted <= width), [Segment(" ")])
             return spread(left, sentence(incident, look, width - _width(left) - 1), width)
         trouble = worst(totals, look, width - _width(left) - 1)
         if not trouble and not totals.worst and totals.states["live"]:
