@@ -1,4 +1,7 @@
-"""A real torchrun job over gloo, watched over ssh: the rank that came to grief is named."""
+"""Real torchrun jobs over gloo, watched over ssh or judged from the logs that they left.
+
+All in one file, so that no two run at a time: whoever watches this machine sees every job on it.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,10 @@ import pytest
 
 from gpuwatch.diagnose.incident import Incident
 from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.report.scan import judged
+from gpuwatch.rules.load import load_packs
+from gpuwatch.runs.files import gather
+from gpuwatch.runs.scan import scan
 from gpuwatch.session import Session
 from tests.end_to_end.cluster import ROOT, all_full, fake_driver, node_server, plan_of, watch
 from tests.parts import need_module
@@ -45,8 +52,9 @@ def job(folder: Path, how: str) -> Iterator[subprocess.Popen[bytes]]:
             process.wait()
 
 
-def told(session: Session, whom: int) -> list[Incident]:
-    return [incident for incident in session.book.incidents if incident.rank == whom]
+def told(session: Session, how: str) -> list[Incident]:
+    """Of this job: others may run, and fail, on the same machine."""
+    return [incident for incident in session.book.incidents if incident.job == f"job-{how}"]
 
 
 @pytest.mark.timeout(300)
@@ -63,12 +71,12 @@ def test_the_rank_that_failed_first_is_named(tmp_path: Path, how: str) -> None:
             with job(logs, how) as launched:
 
                 def ended_and_told(_fleet: Fleet, _now: float) -> bool:
-                    return launched.poll() is not None and bool(told(session, WHOM))
+                    return launched.poll() is not None and [one.rank for one in told(session, how)] == [WHOM]
 
                 watch(session, ended_and_told, seconds=200)
             settle_until = time.monotonic() + 3 * plan.interval_s
             watch(session, lambda _fleet, now: now > settle_until)  # the launcher's last words
-            (incident,) = [one for one in session.book.incidents if one.job in (None, f"job-{how}")]
+            (incident,) = told(session, how)
     assert (incident.rank, incident.node) == (WHOM, "gpu-001")
     assert incident.code in CAUSES[how]
     assert f"rank {WHOM}" in incident.sentence
@@ -86,3 +94,38 @@ def assert_scan_says_the_same(logs: Path, how: str) -> None:
     (incident,) = json.loads(done.stdout)["incidents"]
     assert incident["rank"] == WHOM
     assert incident["class"] in CAUSES[how]
+
+
+def ended(logs: Path, how: str, **variables: str) -> list[Incident]:
+    """Run the job to its end and scan what it left."""
+    need_module("torch", "pip install torch (the CPU build is enough)")
+    argv = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(RANKS)]
+    argv += ["--log-dir", str(logs), "-r", "3", "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
+    argv += ["--rdzv-id", f"ended-{how}"]  # who watches this machine meanwhile can tell the jobs apart
+    argv += [str(JOB), how, str(WHOM), str(TIMEOUT_S)]
+    env = {**os.environ, "OMP_NUM_THREADS": "1", **variables}
+    with (logs / "launcher.log").open("wb") as words:
+        done = subprocess.run(argv, stdout=words, stderr=words, env=env, cwd=ROOT, check=False, timeout=100)
+    assert done.returncode != 0
+    packs = load_packs()
+    return list(judged(scan(gather([logs]), packs.rules, cores=1), packs, time.time(), 0.0).incidents)
+
+
+def test_a_rank_that_does_another_collective_is_named_by_the_others(tmp_path: Path) -> None:
+    (incident,) = ended(tmp_path, "mismatch", TORCH_DISTRIBUTED_DEBUG="DETAIL")
+    assert (incident.code, incident.rank) == ("c10d.collective_mismatch", WHOM)
+    assert incident.followers == RANKS - 1
+
+
+def test_all_ranks_that_raise_the_same_are_not_blamed_on_one(tmp_path: Path) -> None:
+    (incident,) = ended(tmp_path, "all")
+    assert incident.code == "rank.exit_error"
+    assert "ValueError: sample 4711 has no label, from KeyError" in incident.sentence
+    assert "3 ranks raised an exception too" in incident.sentence
+    assert incident.confidence != "high"
+
+
+def test_who_leaves_without_a_word_is_named(tmp_path: Path) -> None:
+    (incident,) = ended(tmp_path, "left")
+    assert (incident.code, incident.rank) == ("unknown", WHOM)
+    assert incident.followers == RANKS - 1
