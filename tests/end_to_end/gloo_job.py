@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 STEP_S = 0.05
-STEP_OF_GRIEF = 20
+STEP_OF_GRIEF = int(os.environ.get("STEP_OF_GRIEF", "20"))
 
 
 def main(how: str, whom: int, timeout_s: float) -> None:

@@ -41,7 +41,8 @@ def job(folder: Path, how: str) -> Iterator[subprocess.Popen[bytes]]:
     argv += ["--log-dir", str(folder), "-r", "3", "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
     argv += ["--monitor-interval", "3"]  # all ranks that give up may say so first
     argv += ["--rdzv-id", f"job-{how}", str(JOB), how, str(WHOM), str(TIMEOUT_S)]
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    # every rank lives for some seconds: so long it takes until the processes of a node were all seen
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "STEP_OF_GRIEF": "150"}
     with (folder / "launcher.log").open("wb") as words:
         process = subprocess.Popen(argv, stdout=words, stderr=words, env=env, start_new_session=True)
         try:
@@ -73,7 +74,7 @@ def test_the_rank_that_failed_first_is_named(tmp_path: Path, how: str) -> None:
                 def ended_and_told(_fleet: Fleet, _now: float) -> bool:
                     return launched.poll() is not None and [one.rank for one in told(session, how)] == [WHOM]
 
-                watch(session, ended_and_told, seconds=200)
+                watch(session, ended_and_told, seconds=60)
             settle_until = time.monotonic() + 3 * plan.interval_s
             watch(session, lambda _fleet, now: now > settle_until)  # the launcher's last words
             (incident,) = told(session, how)
