@@ -124,7 +124,7 @@ class Cluster:
         """A Python traceback with torch's rank prefix; it carries no time."""
         trace = (
             "Traceback (most recent call last):",
-            f'  File "/work/{source}", line 210, in <module>',
+            f'  File "/opt/job/{source}", line 210, in <module>',
             "    main()",
         )
         self.rank(rank, t, *(f"[rank{rank}]: {text}" for text in (*trace, error)))
