@@ -1,0 +1,185 @@
+"""What a probe has measured so far: what screens and reports paint, and what the judge reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from gpuwatch.probe.talk import GpuUser, Ground
+from gpuwatch.probe.verdict import Verdict
+from gpuwatch.probe.wish import Collective, Wish
+
+Phase: TypeAlias = Literal[
+    "connecting",  # the launchers are on their way
+    "asking",  # the ground is known, the plan made: it waits for `confirm`
+    "reaching",  # who can connect to whom
+    "starting",  # torch is imported, the ranks join
+    "collectives",
+    "pairs",
+    "retesting",
+    "gpus",
+    "done",
+    "refused",  # GPUs are busy, no torch, no common network: `reason` says it; nothing was measured
+    "failed",  # it could not go on; what was measured before stays
+    "cancelled",
+]
+ENDED: frozenset[Phase] = frozenset({"done", "refused", "failed", "cancelled"})
+
+LinkClass: TypeAlias = Literal["same_node", "same_rail", "cross_rail"]
+"""Only links of one class are compared. same_rail: equal local ranks on two nodes."""
+
+
+@dataclass(frozen=True)
+class Seat:
+    """One rank and where it sits."""
+
+    rank: int
+    node: str
+    local: int
+    device: str = "cpu"
+    """The GPU's name, or cpu."""
+    gpu: int | None = None
+    """The GPU's index on its node."""
+    nic: str | None = None
+    """The interface or RDMA device that its traffic takes, where that is known."""
+
+
+@dataclass(frozen=True)
+class CollectiveResult:
+    """One collective at one size. Rates are 10^9 bytes per second, by nccl-tests' formulas."""
+
+    op: Collective
+    bytes: int
+    p50_s: float | None = None
+    min_s: float | None = None
+    p99_s: float | None = None
+    cv: float | None = None
+    """Standard deviation over mean of the iterations, each as slow as its slowest rank."""
+    algbw_gb_per_s: float | None = None
+    busbw_gb_per_s: float | None = None
+    nic_gb_per_s: float | None = None
+    """busbw x (nodes - 1) / (ranks - 1): what one rank's NIC carried, comparable with its data sheet."""
+    correct: bool | None = None
+    least_waiting: int | None = None
+    """The rank that waited least by a clear margin: the others waited for it."""
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class PairResult:
+    """One directed link between two ranks."""
+
+    src: int
+    dst: int
+    link: LinkClass
+    ok: bool
+    bandwidth_gb_per_s: float | None = None
+    latency_us: float | None = None
+    spread: float | None = None
+    """(max - min) / median of its repeats."""
+    retested: bool = False
+    """Measured once more, alone; this is that result."""
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class GpuResult:
+    """What one GPU does by itself. FLOP/s and bytes per second."""
+
+    rank: int
+    matmul_flops: float | None = None
+    copy_bps: float | None = None
+    h2d_bps: float | None = None
+    d2h_bps: float | None = None
+
+
+@dataclass(frozen=True)
+class Unreachable:
+    """A node could not connect to another one, before anything was measured."""
+
+    src: str
+    dst: str
+    error: str
+
+
+@dataclass(frozen=True)
+class CounterChange:
+    """A counter of a node that moved during the probe, or a gauge as it was under load."""
+
+    node: str
+    name: str
+    """As `talk.Counters` names it."""
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What is going to happen, said before it does."""
+
+    nodes: int
+    ranks: int
+    backend: Literal["nccl", "gloo"]
+    seconds: float
+    traffic_bytes: int
+    """Between nodes, in all."""
+    rounds: int
+    pairs: int
+    interface: str
+    """In words: "ib0 (10.1.0.0/16)", "eth0 on 3 nodes, ens5 on 1"."""
+
+
+@dataclass(frozen=True)
+class NodeGround:
+    """What the preflight of one node came to."""
+
+    node: str
+    ground: Ground | None = None
+    problem: str | None = None
+    """Why this node cannot take part, in one sentence with the remedy."""
+
+
+@dataclass
+class Results:
+    """Everything of one probe. Written by the conductor's thread alone; lists grow or have items replaced.
+
+    `version` moves with every change: painters look at it, and copy what they need.
+    """
+
+    wish: Wish
+    started: float
+    """Unix seconds."""
+    phase: Phase = "connecting"
+    reason: str = ""
+    version: int = 0
+    nodes: list[NodeGround] = field(default_factory=list)
+    busy: dict[str, list[GpuUser]] = field(default_factory=dict)
+    """Node -> processes on its GPUs."""
+    estimate: Estimate | None = None
+    backend: str | None = None
+    torch: str | None = None
+    nccl: str | None = None
+    seats: list[Seat] = field(default_factory=list)
+    unreachable: list[Unreachable] = field(default_factory=list)
+    collectives: list[CollectiveResult] = field(default_factory=list)
+    pairs: dict[tuple[int, int], PairResult] = field(default_factory=dict)
+    gpus: dict[int, GpuResult] = field(default_factory=dict)
+    counters: list[CounterChange] = field(default_factory=list)
+    transports: dict[str, list[int]] = field(default_factory=dict)
+    """Transport -> ranks that use it."""
+    notes: list[str] = field(default_factory=list)
+    verdict: Verdict | None = None
+    """A preliminary one while it runs, the last one when it has ended."""
+    done_steps: int = 0
+    all_steps: int = 0
+    left_s: float | None = None
+    """Estimated seconds to the end."""
+    ended: float | None = None
+    """Unix seconds."""
+    testing: tuple[tuple[int, int], ...] = ()
+    """The pairs that are being measured now."""
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come (a retest excepted)."""
+        return self.phase in ENDED
