@@ -20,7 +20,7 @@ COLLECTIVES: tuple[Collective, ...] = (
 )
 MIB = 1 << 20
 SIZES = (1 * MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB)
-"""Of the whole buffer, as nccl-tests counts: a rank's share x ranks for all_gather, reduce_scatter, all_to_all."""
+"""Of the whole buffer, as nccl-tests counts: a rank's share x ranks where every rank has a share."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Wish:
     collectives: tuple[Collective, ...] = COLLECTIVES
     sizes: tuple[int, ...] = SIZES
     pairs: PairMode = "full"
-    """full: every pair of nodes and, inside a node, of ranks; quick: two rounds, which find no single link."""
+    """full: every pair of nodes and, inside a node, of ranks; quick: two rounds, which find nodes only."""
     gpu_checks: bool = True
     """Matrix multiplication, device copy and host copies of every GPU (nothing on CPU ranks)."""
     ranks_per_node: int | None = None
