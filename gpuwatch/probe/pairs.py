@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
+from typing import Literal
 
 from gpuwatch.probe.ranks import Ranks, StepOutcome
 from gpuwatch.probe.results import PairResult
 from gpuwatch.probe.run import FailedError, ProbeRun
 from gpuwatch.probe.schedule import Pair, Round, crossed_round, link_class
 from gpuwatch.probe.summary import GB, slowest_of
-from gpuwatch.probe.talk import Done, Step
+from gpuwatch.probe.talk import Step
 
 MIB = 1 << 20
 TRIAL_BYTES = 2 * MIB
@@ -232,15 +233,22 @@ class Pairs:
         self._stop_if_broken(outcome)
 
     def _step(
-        self, what: str, pairs: Sequence[Pair], size: int, iterations: int, timeout_s: float
+        self,
+        what: Literal["latency", "bandwidth"],
+        pairs: Sequence[Pair],
+        size: int,
+        iterations: int,
+        timeout_s: float,
     ) -> StepOutcome:
+        check = what == "bandwidth"
         step = Step(
             id=0,
-            what="latency" if what == "latency" else "bandwidth",
+            what=what,
             pairs=list(pairs),
             bytes=size,
-            warmup=1,
+            warmup=0 if check else 1,  # the checked message is the first
             iterations=iterations,
+            check=check,
             timeout_s=timeout_s,
         )
         return self._ranks.step(step, [rank for pair in pairs for rank in pair])
@@ -259,6 +267,8 @@ class Pairs:
             error = outcome.done[rank].error if rank in outcome.done else "it was not measured"
             if error is not None:
                 return f"{self._run.name(rank)}: {error}"
+        if outcome.done[pair[1]].correct is False:
+            return f"what arrived at {self._run.name(pair[1])} is not what was sent"
         return None
 
     def _stop_if_broken(self, outcome: StepOutcome) -> None:
@@ -296,6 +306,5 @@ class Pairs:
 
 
 def _times(outcome: StepOutcome, pair: Pair) -> list[list[float]]:
-    """The timed iterations of both ends: the sender may be through before the receiver has it."""
-    both: list[Done] = [outcome.done[rank] for rank in pair if rank in outcome.done]
-    return [done.times_s for done in both] if len(both) == 2 else []
+    """The timed iterations: of the receiver, and of the sender where it measures too."""
+    return [done.times_s for rank in pair if (done := outcome.done.get(rank)) and done.times_s]

@@ -96,13 +96,16 @@ class Ranks:
         run.company.tell(nodes, order)
         outcome = StepOutcome()
         waiting = set(ranks)
-        until = run.clock() + step.timeout_s + STEP_MARGIN_S
+        # Once for the meeting before the step, and once for the step.
+        until = run.clock() + 2 * step.timeout_s + STEP_MARGIN_S
         while waiting and (heard := run.hear(until)) is not None:
             node, said = heard
             if isinstance(said, Done) and said.step == self._steps and self._is_of(said.rank, node):
                 if said.rank in waiting:
                     waiting.discard(said.rank)
                     outcome.done[said.rank] = said
+                if said.error is not None:
+                    until = min(until, run.clock() + STEP_MARGIN_S)
             elif isinstance(said, Absent) and said.step == self._steps:
                 outcome.absent = [rank for rank in said.ranks if run.seat(rank) is not None]
                 until = min(until, run.clock() + AFTER_DEATH_S)
