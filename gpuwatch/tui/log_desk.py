@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from gpuwatch.tui import log_seek
 from gpuwatch.tui.incident_ways import spot_of
-from gpuwatch.tui.log_buffer import PAGE, UNKNOWN, Buffer
+from gpuwatch.tui.log_buffer import PAGE, Buffer
 from gpuwatch.tui.log_findings import Marked
 from gpuwatch.tui.log_merge import KEPT, Merge
 from gpuwatch.tui.log_ranks import failed_ranks, silent_ranks
@@ -24,6 +24,7 @@ from gpuwatch.tui.log_source import (
     rank_sources,
 )
 from gpuwatch.tui.log_view import View
+from gpuwatch.tui.log_window import UNKNOWN
 from gpuwatch.tui.scene import Scene
 from gpuwatch.wire import LogLine
 

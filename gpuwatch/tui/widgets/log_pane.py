@@ -13,13 +13,14 @@ from textual.binding import BindingType
 from textual.message import Message
 
 from gpuwatch.tui import keys
-from gpuwatch.tui.log_buffer import UNKNOWN, Buffer
+from gpuwatch.tui.log_buffer import Buffer
 from gpuwatch.tui.log_desk import Key, LogDesk
 from gpuwatch.tui.log_merge import Merge
 from gpuwatch.tui.log_paint import CLOCK, GUTTER, Ink, fold_badge, loudness, mark, on_ground, text_segments
 from gpuwatch.tui.log_source import file_of
 from gpuwatch.tui.log_time import clock_text
 from gpuwatch.tui.log_view import Spot, View
+from gpuwatch.tui.log_window import UNKNOWN
 from gpuwatch.tui.look import clean, fit
 from gpuwatch.tui.widgets.lines import Lines, Row, wrapped
 from gpuwatch.tui.widgets.log_header import file_words, merged_words

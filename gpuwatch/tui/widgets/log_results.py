@@ -7,12 +7,12 @@ from typing import ClassVar
 
 from rich.segment import Segment
 
-from gpuwatch.tui.log_buffer import UNKNOWN
 from gpuwatch.tui.log_desk import Bookmark, LogDesk
 from gpuwatch.tui.log_paint import Ink, loudness, mark, on_ground, text_segments
 from gpuwatch.tui.log_search import Hit
 from gpuwatch.tui.log_source import LogSource, file_of
 from gpuwatch.tui.log_time import clock_text
+from gpuwatch.tui.log_window import UNKNOWN
 from gpuwatch.tui.look import clean, fit
 from gpuwatch.tui.widgets.lines import Picker, Row, text_of
 
