@@ -19,7 +19,6 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.diagnose.incident import Incident
-from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.report.scan import judged
 from gpuwatch.rules.load import load_packs
 from gpuwatch.runs.files import gather
@@ -79,7 +78,6 @@ def test_the_rank_that_failed_first_is_named(tmp_path: Path, how: str) -> None:
         with Session(plan, client.options()) as session:
             watch(session, all_full)
             with job(logs, how) as launched:
-
                 watch(session, lambda _fleet, _now: launched.poll() is not None, seconds=90)
             wait_until_told(session, how)
             settle_until = time.monotonic() + 3 * plan.interval_s
