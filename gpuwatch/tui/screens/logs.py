@@ -52,6 +52,7 @@ def grid_for(wanted: int, width: int, height: int) -> tuple[int, int]:
 class LogsScreen(LiveScreen):
     """The log desk on the screen."""
 
+    kind = "logs"
     BINDINGS: ClassVar[list[BindingType]] = [
         *keys.LOGS,
         *(binding for binding in keys.INCIDENTS if binding.id == "incident.rank"),
@@ -316,9 +317,10 @@ class LogsScreen(LiveScreen):
         self.pull()
         return True
 
-    def open_filter(self) -> None:
+    def open_filter(self) -> bool:
         """Search in all files on the nodes."""
         self.ask("search", self.desk.search.pattern.pattern if self.desk.search else "")
+        return True
 
     def action_choose_logs(self) -> None:
         """Other ranks or nodes."""
