@@ -36,6 +36,7 @@ FRAME_LINES = 4
 class LogsScreen(LiveScreen):
     """The log desk on the screen."""
 
+    kind = "logs"
     BINDINGS: ClassVar[list[BindingType]] = [
         *keys.LOGS,
         *(binding for binding in keys.INCIDENTS if binding.id == "incident.rank"),
@@ -278,9 +279,10 @@ class LogsScreen(LiveScreen):
         self.pull()
         return True
 
-    def open_filter(self) -> None:
+    def open_filter(self) -> bool:
         """Search in all files on the nodes."""
         self.ask("search", self.desk.hunt.search.pattern.pattern if self.desk.hunt.search else "")
+        return True
 
     def action_choose_logs(self) -> None:
         """Other ranks or nodes."""
