@@ -6,12 +6,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from gpuwatch.probe.baseline import Baseline
 from gpuwatch.probe.collectives import Collectives
 from gpuwatch.probe.company import CancelledError, Company, Confirmed, RetestAsked
 from gpuwatch.probe.counting import compare, count, count_meanwhile
 from gpuwatch.probe.gpu_checks import check_gpus
+from gpuwatch.probe.judge import judge, suspects
 from gpuwatch.probe.line import Lost, NodeLine
 from gpuwatch.probe.pairs import Pairs
 from gpuwatch.probe.preflight import preflight
@@ -24,7 +26,7 @@ from gpuwatch.probe.talk import Died, Leaving, Stop
 from gpuwatch.probe.verdict import Verdict
 from gpuwatch.probe.wish import Wish
 
-Judge: TypeAlias = Callable[[Results, Any], Verdict]
+Judge: TypeAlias = Callable[[Results, Baseline | None], Verdict]
 Suspects: TypeAlias = Callable[[Results], Sequence[Pair]]
 
 ASK_S = 600.0
@@ -47,9 +49,9 @@ class Conductor:
         nodes: Sequence[NodeLine],
         wish: Wish,
         *,
-        judge: Judge,
-        suspects: Suspects,
-        baseline: Any = None,  # noqa: ANN401 - the judge knows it
+        judge: Judge = judge,
+        suspects: Suspects = suspects,
+        baseline: Baseline | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
         ended: Callable[[], None] | None = None,

@@ -57,7 +57,7 @@ class Fabric:
     """(source, destination) -> bytes per second."""
     cut: set[frozenset[str]] = field(default_factory=set)
     """Pairs of nodes that cannot connect."""
-    unlucky: Callable[[str, Step, int], Done | Died | Absent | None | bool] = lambda _node, _step, _rank: True
+    unlucky: Callable[[str, Step, int], Done | Died | Absent | bool | None] = lambda _node, _step, _rank: True
     """(node, step, rank) -> what to say instead; None: nothing; True: what it would."""
 
 

@@ -10,10 +10,9 @@ import pytest
 
 from gpuwatch.probe.conductor import Conductor
 from gpuwatch.probe.results import Phase, Results
-from gpuwatch.probe.talk import Absent, Died, Done, GpuUser, Step
 from gpuwatch.probe.verdict import Verdict
 from gpuwatch.probe.wish import MIB, Wish
-from tests.probe.scripted import Fabric, ScriptedLine, cluster, ground
+from tests.probe.scripted import Fabric, ScriptedLine, cluster
 
 SMALL = Wish(sizes=(MIB, 4 * MIB), timeout_s=1.0)
 
