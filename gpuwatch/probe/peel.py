@@ -57,7 +57,7 @@ class Peel:
         self.left: dict[Link, None] = dict.fromkeys(links)
         self._fails = fails
         self._nics = _nodes_with_nics(links)
-        self._known: dict[tuple[Seat, Way, bool], tuple[Part, ...]] = {}
+        self._known: dict[tuple[str, int, Way, bool], tuple[Part, ...]] = {}
         suspects = {part for link in links if fails(link) for part in self._parts(link)}
         self._through: defaultdict[Part, list[Link]] = defaultdict(list)
         for link in links if suspects else ():
@@ -78,7 +78,7 @@ class Peel:
 
     def _of(self, seat: Seat, way: Way, inside: bool) -> tuple[Part, ...]:
         """What a link goes through at one end."""
-        key = (seat, way, inside)
+        key = (seat.node, seat.rank, way, inside)
         if key not in self._known:
             places: list[tuple[Scope, tuple[str, ...]]] = [("gpu", (seat.node, label(seat)))]
             if not inside:
