@@ -24,7 +24,7 @@ FROM = {
     "nic:tx_dropped": 100,
 }
 """Counter -> from how many on it is told. NVLink by DCGM's limits (common/DcgmGPUHardwareLimits.h: one replay
-or recovery, 100 CRC errors), PCIe replays by its strictest limit of a minute (DcgmHealthWatch.cpp, x16 gen 3).
+or recovery, 100 CRC errors), PCIe replays by its strictest limit (DcgmHealthWatch.cpp, x16 gen 3, a minute).
 Interfaces drop a few packets of protocols that nobody listens to."""
 CONGESTION = ("np_cnp_sent", "rp_cnp_handled", "np_ecn_marked_roce_packets")
 """RoCE's congestion control at work; no error."""

@@ -41,7 +41,8 @@ def judge(results: Results, baseline: Baseline | None = None) -> Verdict:
     case = make_case(results, floors(results, baseline))
     gone, slow = told_gone(results), slow_checks(results)
     raised = alerts(results)
-    links = [_with_alerts(told(blame, case.by_ends), blame, raised) for blame in case.blamed]
+    ends = case.by_ends if case.blamed else {}
+    links = [_with_alerts(told(blame, ends), blame, raised) for blame in case.blamed]
     found = [*links, *told_gpus(slow, results)]
     if not found and not results.pairs and (waits := told_waited_for(results)):
         found.append(waits)
