@@ -60,7 +60,7 @@ class Links:
         return any(link.send(request) for link in self.all if link.node == node)
 
     def dialer(self, node: str) -> Dialer | None:
-        """What opens one more carrier to a node, with the logins and jump hosts of its link; None for the demo."""
+        """What opens one more carrier to a node, as its link does; None for the demo."""
         return None if self._dialers is None else self._dialers.of(node)
 
     def retry(self, node: str | None = None) -> None:
