@@ -64,7 +64,8 @@ class Ranks:
             run.company.tell([node], self._prepare(node))
         waiting = {seat.rank for seat in run.results.seats}
         # A rank that cannot join says so itself after the timeout of the group; the import comes before that.
-        until = run.clock() + READY_S + run.results.wish.timeout_s
+        allowed_s = READY_S + run.results.wish.timeout_s
+        until = run.clock() + allowed_s
         while waiting and (heard := run.hear(until)) is not None:
             node, said = heard
             if isinstance(said, Died):
@@ -73,9 +74,7 @@ class Ranks:
                 waiting.discard(said.rank)
                 self._greet(said)
         if waiting:
-            raise FailedError(
-                f"{self.names(waiting)} did not join within {until - run.clock() + READY_S:.0f} s"
-            )
+            raise FailedError(f"{self.names(waiting)} did not join within {allowed_s:.0f} s")
 
     def step(self, step: Step, ranks: Collection[int]) -> StepOutcome:
         """Let these ranks do one thing and wait for their answers.
