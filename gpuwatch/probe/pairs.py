@@ -227,15 +227,18 @@ class Pairs:
                 error = "the ranks returned no times"
             if latencies is not None:
                 latency_us = latencies.get((src, dst), latencies.get((dst, src)))
-            result = PairResult(src, dst, link, ok=error is None, latency_us=latency_us, error=error)
-            if error is None:
-                middle = median(times)
-                result = replace(
-                    result,
-                    bandwidth_gb_per_s=load.bytes / middle / GB,
-                    spread=(max(times) - min(times)) / middle,
-                )
-            self._run.results.pairs[src, dst] = replace(result, retested=retested)
+            middle = median(times) if error is None else None
+            self._run.results.pairs[src, dst] = PairResult(
+                src,
+                dst,
+                link,
+                ok=error is None,
+                bandwidth_gb_per_s=None if middle is None else load.bytes / middle / GB,
+                latency_us=latency_us,
+                spread=None if middle is None else (max(times) - min(times)) / middle,
+                retested=retested,
+                error=error,
+            )
         self._run.changed()
         self._stop_if_broken(outcome)
 

@@ -7,10 +7,13 @@ from collections import Counter
 
 import pytest
 
+from gpuwatch.probe.baseline import Baseline
 from gpuwatch.probe.conductor import Conductor
+from gpuwatch.probe.judge import judge
 from gpuwatch.probe.plan import make_plan
-from gpuwatch.probe.results import Seat
+from gpuwatch.probe.results import Results, Seat
 from gpuwatch.probe.schedule import circle, crossed_round, full_rounds, neighbour_round
+from gpuwatch.probe.verdict import Verdict
 from gpuwatch.probe.wish import MIB, Wish
 from tests.probe.scripted import Fabric, cluster
 
@@ -75,8 +78,13 @@ def test_a_probe_of_1024_gpus_runs_to_its_end() -> None:
     slow = {8 * 77 + 3}
     fabric = Fabric(rate=lambda src, dst: 1e9 if {src, dst} & slow and src // 8 != dst // 8 else 4e9)
     lines = cluster(128, gpus=8, fabric=fabric)
-    # The ranks answer at once: what is timed here is the conductor itself.
-    conductor = Conductor(lines, Wish(sizes=(MIB,), budget_s=600))
+
+    def judge_at_the_end(results: Results, baseline: Baseline | None) -> Verdict:
+        return judge(results, baseline) if results.over else Verdict("ok", "so far")
+
+    conductor = Conductor(
+        lines, Wish(sizes=(MIB,), budget_s=600), judge=judge_at_the_end, suspects=lambda _results: []
+    )
     conductor.start()
     deadline = time.monotonic() + 60
     while conductor.results.phase != "asking":
