@@ -51,6 +51,7 @@ Examples:
   gpuwatch once --local --json     the same as JSON
   gpuwatch dmon hosts.yaml -s pu   one line per GPU and second
   gpuwatch scan logs/              what failed first in a job that has ended
+  gpuwatch check hosts.yaml        the checklist of a job: ranks, versions, settings, GPUs
   gpuwatch hosts check hosts.yaml  what works on which node, and why not
 
 `gpuwatch COMMAND --help` tells the options of a command; `gpuwatch watch --help` those of the screen."""
