@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuwatch.diagnose.flight_groups import Crew, Problem, crews, problem_of
 from gpuwatch.diagnose.flight_p2p import p2p_problems
@@ -15,6 +15,9 @@ from gpuwatch.diagnose.flight_words import (
 )
 from gpuwatch.diagnose.testimony import Testimony
 from gpuwatch.runs.flight import Dump
+
+MAY_FOLLOW = frozenset({"missing", "p2p", "behind", "late"})
+"""Kinds of problems whose culprits may only be held up elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,8 @@ def _problems(crew: Crew) -> list[Problem]:
 def _roots(problems: list[Problem]) -> tuple[list[Problem], list[Problem]]:
     """The problems that no other explains, and the others; each in the order in which they began.
 
-    A dump that is absent says nothing about where its rank waits, and groups in which everybody is together
-    say less than any other: both come last.
+    Of the ranks that a group waits for, those that wait in another group themselves are not to blame; a group
+    that waits for such ranks only is explained, and so is one that waits for the same rank as an earlier one.
     """
     waits: dict[int, set[int]] = {}
     for number, problem in enumerate(problems):
@@ -69,13 +72,22 @@ def _roots(problems: list[Problem]) -> tuple[list[Problem], list[Problem]]:
     roots: list[Problem] = []
     explained: list[Problem] = []
     for number, problem in enumerate(problems):
-        others = [waits.get(rank, set()) - {number} for rank in problem.culprits]
-        follows = problem.kind in {"missing", "p2p", "behind", "late"} and others and all(others)
-        (explained if follows else roots).append(problem)
-    return sorted(roots, key=_order), sorted(explained, key=_order)
+        held = [rank for rank in problem.culprits if waits.get(rank, set()) - {number}]
+        if problem.kind not in MAY_FOLLOW or not held:
+            roots.append(problem)
+        elif len(held) == len(problem.culprits):
+            explained.append(problem)
+        else:
+            free = tuple(rank for rank in problem.culprits if rank not in held)
+            roots.append(replace(problem, culprits=free, held=tuple(held)))
+    roots.sort(key=_order)
+    same = [each for each in roots[1:] if each.culprits and set(each.culprits) <= set(roots[0].culprits)]
+    roots = [each for each in roots if all(each is not other for other in same)]
+    return roots, sorted([*same, *explained], key=_order)
 
 
 def _order(problem: Problem) -> tuple[int, float]:
+    """A dump that is absent says little of its rank, and a group in which all are together even less."""
     weak = {"stalled": 2, "absent": 1}.get(problem.kind, 0)
     return weak, problem.since_s if problem.since_s is not None else float("inf")
 

@@ -46,6 +46,8 @@ class Problem:
     """Of the members with a dump: how many are in agreement."""
     peer: int | None = None
     """Of a p2p problem: who waits."""
+    held: tuple[int, ...] = ()
+    """Ranks that are waited for as well, but wait in another group themselves."""
 
 
 @dataclass

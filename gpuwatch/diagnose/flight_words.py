@@ -182,6 +182,8 @@ def _proofs(problem: Problem, newest: Newest) -> list[str]:
             proofs.append(f"rank {rank}: its dump has no entry")
     if len(problem.culprits) > SHOWN:
         proofs.append(f"and {plural(len(problem.culprits) - SHOWN, 'rank')} more like them")
+    if problem.held:
+        proofs.append(f"{_ranks(problem.held)} did not come either: held up in another group")
     if crew.absent and problem.kind != "absent":
         proofs.append(f"{_ranks(crew.absent)} left no dump")
     if not crew.known:
