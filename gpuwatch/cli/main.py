@@ -32,6 +32,10 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "gpuwatch.cli.flight",
         "flight",
         "Name the rank that a hung job waited for, from its flight recorder's dumps.",
+    "check": (
+        "gpuwatch.cli.check",
+        "check",
+        "Go through the checklist: ranks, network, versions, limits, GPUs.",
     ),
     "hosts": ("gpuwatch.cli.hosts", "hosts", "Check a hosts file, or print its JSON Schema."),
     "rules": ("gpuwatch.cli.rules", "rules", "List the rules for logs, explain one, or test packs."),
@@ -51,6 +55,7 @@ Examples:
   gpuwatch once --local --json     the same as JSON
   gpuwatch dmon hosts.yaml -s pu   one line per GPU and second
   gpuwatch scan logs/              what failed first in a job that has ended
+  gpuwatch check hosts.yaml        the checklist of a job: ranks, versions, settings, GPUs
   gpuwatch hosts check hosts.yaml  what works on which node, and why not
 
 `gpuwatch COMMAND --help` tells the options of a command; `gpuwatch watch --help` those of the screen."""
