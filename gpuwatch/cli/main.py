@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "gpuwatch.cli.flight",
         "flight",
         "Name the rank that a hung job waited for, from its flight recorder's dumps.",
+    ),
     "check": (
         "gpuwatch.cli.check",
         "check",
