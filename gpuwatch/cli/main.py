@@ -28,6 +28,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "Stream a line per GPU and tick, in the columns of nvidia-smi dmon.",
     ),
     "scan": ("gpuwatch.cli.scan", "scan", "Find what failed first in the logs of a job that has ended."),
+    "flight": (
+        "gpuwatch.cli.flight",
+        "flight",
+        "Name the rank that a hung job waited for, from its flight recorder's dumps.",
+    ),
     "check": (
         "gpuwatch.cli.check",
         "check",
