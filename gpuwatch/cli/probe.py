@@ -114,15 +114,18 @@ def probe(
 def conduct(conductor: Conductor, source: Source, outputs: Outputs, *, yes: bool) -> int:
     """From the preflight to the verdict; the exit status."""
     results = conductor.results
-    demo = any(node.link == "demo" for node in source.plan.nodes)
     stopped = follow(conductor, lambda: results.phase == "asking" or results.over)
     if not stopped:
-        announce(results, outputs, asking=not yes, demo=demo)
+        announce(results, source, outputs, asking=not yes)
         if results.phase == "asking":
-            confirm(results, yes=yes)
+            try:
+                confirm(results, yes=yes)
+            except Refusal:
+                put_data(results, source, outputs)
+                raise
             conductor.confirm()
             stopped = follow(conductor, lambda: results.over)
-    finish(results, source, outputs, demo=demo)
+    finish(results, source, outputs)
     if stopped:
         click.echo("gpuwatch: interrupted; this is what was measured so far", err=True)
         return exit_codes.INTERRUPTED
@@ -160,12 +163,13 @@ def progress() -> AbstractContextManager[Tell]:
 # --------------------------------------------------------------------------- before
 
 
-def announce(results: Results, outputs: Outputs, *, asking: bool, demo: bool) -> None:
+def announce(results: Results, source: Source, outputs: Outputs, *, asking: bool) -> None:
     """What was found on the nodes and what is going to happen: in the report, and to whom is asked."""
     from gpuwatch.report.probe_ground import ground_lines, plan_lines
-    from gpuwatch.report.probe_text import demo_lines
+    from gpuwatch.report.probe_text import title_line
 
-    lines = [*demo_lines(demo=demo), *ground_lines(results), *plan_lines(results)]
+    title = title_line(results, source.plan.source, demo=is_demo(source))
+    lines = [title, *ground_lines(results), *plan_lines(results)]
     if outputs.text:
         write(lines, sys.stdout)
     if asking and not (outputs.text and sys.stdout.isatty()):
@@ -212,25 +216,36 @@ def read_baseline(path: Path) -> Baseline:
 # --------------------------------------------------------------------------- after
 
 
-def finish(results: Results, source: Source, outputs: Outputs, *, demo: bool) -> None:
+def finish(results: Results, source: Source, outputs: Outputs) -> None:
     """Write everything that was asked for, as far as it came."""
     if results.phase != "refused" and outputs.text:
         from gpuwatch.report.probe_text import print_results
 
         with writing():
             print_results(results, sys.stdout)
-    if outputs.json or outputs.csv:
-        from gpuwatch.report.facts import to_json
-        from gpuwatch.report.probe_csv import probe_csv
-        from gpuwatch.report.probe_facts import probe_facts
-
-        facts = probe_facts(results, source.plan.source, demo=demo)
-        if outputs.json:
-            put(outputs.json, f"{to_json(facts)}\n")
-        if outputs.csv:
-            put(outputs.csv, probe_csv(facts))
+    put_data(results, source, outputs)
     if outputs.baseline and results.phase == "done":
         keep(results, outputs.baseline)
+
+
+def put_data(results: Results, source: Source, outputs: Outputs) -> None:
+    """JSON and CSV, where they were asked for."""
+    if not (outputs.json or outputs.csv):
+        return
+    from gpuwatch.report.facts import to_json
+    from gpuwatch.report.probe_csv import probe_csv
+    from gpuwatch.report.probe_facts import probe_facts
+
+    facts = probe_facts(results, source.plan.source, demo=is_demo(source))
+    if outputs.json:
+        put(outputs.json, f"{to_json(facts)}\n")
+    if outputs.csv:
+        put(outputs.csv, probe_csv(facts))
+
+
+def is_demo(source: Source) -> bool:
+    """Whether the nodes are simulated."""
+    return any(node.link == "demo" for node in source.plan.nodes)
 
 
 def keep(results: Results, name: str) -> None:

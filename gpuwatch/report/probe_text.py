@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import TextIO
 
+from gpuwatch import __version__
 from gpuwatch.plain import plain
 from gpuwatch.probe.results import Results
 from gpuwatch.probe.verdict import Culprit, Verdict
@@ -39,6 +41,15 @@ def writable(text: str, encoding: str | None) -> str:
     """The text with a question mark for what this output cannot carry."""
     known = encoding or "utf-8"
     return text.encode(known, "replace").decode(known)
+
+
+def title_line(results: Results, source: str, *, demo: bool) -> Line:
+    """What was probed, when, by which version; and that a simulation is one."""
+    moment = datetime.fromtimestamp(results.started).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+    mark = "DEMO, a simulated cluster  " if demo else ""
+    return Line(
+        plain(f"{mark}{moment}  probe of {source}  gpuwatch {__version__}"), "warning" if demo else "plain"
+    )
 
 
 def print_results(results: Results, out: TextIO) -> None:
@@ -111,8 +122,3 @@ def culprit_lines(culprit: Culprit) -> Iterator[Line]:
     yield Line(plain(f"  {culprit.kind} {culprit.name}  {ratio}"), "critical")
     for evidence in culprit.evidence:
         yield Line(plain(f"    {evidence}"))
-
-
-def demo_lines(*, demo: bool) -> list[Line]:
-    """That a simulation is one."""
-    return [Line("DEMO, a simulated cluster", "warning")] if demo else []
