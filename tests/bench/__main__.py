@@ -20,6 +20,7 @@ from tests.bench import (
     log_pane,
     logs,
     matcher,
+    probe,
     scan,
     screen,
     startup,
@@ -47,6 +48,7 @@ PARTS: dict[str, Callable[[Path], Sequence[Row]]] = {
     "latency": latency.rows,
     "matcher": matcher.rows,
     "scan": scan.rows,
+    "probe": probe.rows,
 }
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpuwatch.probe.plan import Plan, make_plan
+
 from gpuwatch.probe.results import Seat
 from gpuwatch.probe.wish import Wish
 from tests.bench.cpu import Row
@@ -77,9 +78,10 @@ def send_recv_row() -> Row:
         ours.append(probed_rate())
         plain.append(raw_rate())
     ratio = statistics.median(ours) / statistics.median(plain)
+    medians = f"{statistics.median(ours):.2f} and {statistics.median(plain):.2f} GB/s"
     return Row(
         f"gloo send/recv {SIZE_MIB} MB, two ranks, {RUNS} runs each in turn",
-        f"{ratio:.2f}x a raw torch script ({statistics.median(ours):.2f} and {statistics.median(plain):.2f} GB/s)",
+        f"{ratio:.2f}x a raw torch script ({medians})",
         ">= 0.95x",
         ratio >= 0.95,
     )
@@ -87,10 +89,8 @@ def send_recv_row() -> Row:
 
 def probed_rate() -> float:
     """GB/s as the command says them."""
-    arguments = (
-        "probe --local --ranks-per-node 2 --backend gloo --collectives send_recv --no-pairs --yes --json -"
-    )
-    said = output_of([*COMMAND, *arguments.split(), "--sizes", f"{SIZE_MIB}M"])
+    arguments = f"--collectives send_recv --sizes {SIZE_MIB}M --no-pairs --ranks-per-node 2 --backend gloo"
+    said = output_of([*COMMAND, "probe", "--local", *arguments.split(), "--yes", "--json", "-"])
     (row,) = (each for each in json.loads(said)["collectives"] if each["bytes"] == SIZE_MIB << 20)
     return float(row["busbw_gb_per_s"])
 
@@ -112,7 +112,7 @@ def output_of(argv: Sequence[str]) -> str:
 
 
 def first_number_row() -> Row:
-    """From the start of the command to the first row of the table, beside `import torch` in the same minutes."""
+    """From the start of the command to the first row of the table, beside `import torch` in turn."""
     firsts, imports = [], []
     for _ in range(RUNS):
         began = time.monotonic()

@@ -1,7 +1,7 @@
 """A torch script that does one thing: two gloo ranks on loopback send each other a buffer; prints GB/s.
 
-`python raw_send_recv.py MEBIBYTES ITERATIONS`. Each iteration begins after a barrier and is as slow as its slower
-rank, as the probe counts.
+`python raw_send_recv.py MEBIBYTES ITERATIONS`. Each iteration begins after a barrier and is as slow as its
+slower rank, as the probe counts.
 """
 
 from __future__ import annotations
