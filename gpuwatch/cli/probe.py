@@ -106,9 +106,24 @@ def probe(
     outputs = Outputs(json_to, csv_to, save_baseline)
     outputs.check()
     before = None if baseline is None else read_baseline(baseline)
-    with leaving_politely(), contextlib.closing(source.session()) as session:
-        conductor = session.probe(wish, before)
+    with leaving_politely(), contextlib.closing(open_source(source, wish, before)) as conductor:
+        conductor.start()
         return conduct(conductor, source, outputs, yes=yes)
+
+
+def open_source(source: Source, wish: Wish, baseline: Baseline | None) -> Conductor:
+    """A probe of what was named, not yet started. Passphrases are asked for here.
+
+    Raises:
+        Refusal: something that was asked for cannot be used.
+    """
+    from gpuwatch.link.carrier import CarrierError
+    from gpuwatch.probe.opening import open_probe
+
+    try:
+        return open_probe(source.plan, source.options, source.ask, wish, baseline)
+    except CarrierError as error:
+        raise Refusal([str(error)]) from error
 
 
 def conduct(conductor: Conductor, source: Source, outputs: Outputs, *, yes: bool) -> int:
@@ -222,6 +237,7 @@ def finish(results: Results, source: Source, outputs: Outputs) -> None:
         from gpuwatch.report.probe_text import print_results
 
         with writing():
+            sys.stdout.write("\n")
             print_results(results, sys.stdout)
     put_data(results, source, outputs)
     if outputs.baseline and results.phase == "done":

@@ -36,7 +36,7 @@ def ground_lines(results: Results) -> list[Line]:
         rows = list(node_rows(nodes[0], alone=True)) if len(nodes) == 1 else list(alike)
         lines.append(Line(fold(node.node for node in nodes)))
         lines += [Line(f"  {label:{LABEL}}{plain(text)}", style) for label, text, style in rows]
-    return lines
+    return lines + busy_lines(results)
 
 
 def node_rows(node: NodeGround, *, alone: bool) -> Iterator[Row]:
@@ -44,7 +44,8 @@ def node_rows(node: NodeGround, *, alone: bool) -> Iterator[Row]:
     ground = node.ground
     if ground is not None:
         yield python_row(ground, alone=alone)
-        yield from why_not(ground)
+        if ground.python is None and not node.problem:
+            yield from (("tried", tried, "plain") for tried in ground.tried)
         yield "GPUs", gpus_text(ground), "plain"
         nics = [nic for nic in ground.nics if nic.name != "lo"]
         if nics:
@@ -66,13 +67,6 @@ def python_row(ground: Ground, *, alone: bool) -> Row:
     torch = f"torch {ground.torch}" if ground.torch else "torch of unknown version"
     why = f", from {because}" if because else ""
     return "python", f"{ground.python}{why}, {torch}", "plain"
-
-
-def why_not(ground: Ground) -> Iterator[Row]:
-    """Interpreters that will not do are worth a line where none did."""
-    if ground.python is None:
-        for tried in ground.tried:
-            yield "tried", tried, "plain"
 
 
 def gpus_text(ground: Ground) -> str:
@@ -124,16 +118,13 @@ def busy_lines(results: Results) -> list[Line]:
 def torch_is_missing(results: Results) -> bool:
     """Whether every node that answered lacks an interpreter with torch."""
     grounds = [node.ground for node in results.nodes if node.ground is not None]
-    return bool(grounds) and all(ground.python is None for ground in grounds)
+    return bool(grounds) and all(None in (ground.python, ground.torch) for ground in grounds)
 
 
 def refused_lines(results: Results) -> list[Line]:
     """Why nothing is measured, with what to do."""
-    lines = busy_lines(results)
-    lines.append(Line(plain(f"nothing was measured: {results.reason or 'it was refused'}"), "critical"))
-    if results.busy:
-        lines.append(Line("Wait until they have ended, or disturb them with --busy-too."))
-    elif torch_is_missing(results) and "gpuwatch-cluster[probe]" not in results.reason:
+    lines = [Line(plain(f"nothing was measured: {results.reason or 'it was refused'}"), "critical")]
+    if torch_is_missing(results):
         lines.append(Line(f"No node has a Python with torch: {INSTALL}."))
     return lines
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuwatch.cli import main
+from gpuwatch.probe import opening
 from gpuwatch.probe.results import Results
 from gpuwatch.probe.talk import GpuUser
 from gpuwatch.probe.verdict import Verdict
-from gpuwatch.session import Session
 from tests.report.probes import cluster, measured, slow_node, with_pairs
 
 LONG_S = 60.0
@@ -33,6 +33,9 @@ class Scripted:
     def confirm(self) -> None:
         """Measures at once."""
         self._after(self.results)
+
+    def close(self) -> None:
+        """Nothing runs."""
 
     def cancel(self) -> None:
         """What was measured stays."""
@@ -91,7 +94,7 @@ def scripted(story: str) -> Scripted:
     results.ended = None
     results.started = time.time()
     if story == "busy":
-        results.phase, results.reason = "refused", "processes hold GPUs of gpu-001"
+        results.phase, results.reason = "refused", "processes hold GPUs of gpu-001; --busy-too disturbs them"
         results.busy = {"gpu-001": [GpuUser(pid=4711, name="python", user="alice", memory_bytes=70 << 30)]}
     return Scripted(results, STORIES[story])
 
@@ -100,10 +103,10 @@ def run() -> None:
     """The command line with another conductor."""
     story, *arguments = sys.argv[1:]
 
-    def probe(*_: Any, **__: Any) -> Scripted:
+    def open_probe(*_: Any, **__: Any) -> Scripted:
         return scripted(story)
 
-    Session.probe = probe  # type: ignore[assignment, method-assign]
+    opening.open_probe = open_probe  # type: ignore[assignment]
     sys.argv = ["gpuwatch", "probe", "--local", *arguments]
     main.main()
 

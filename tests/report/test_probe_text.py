@@ -88,10 +88,11 @@ def test_the_question_names_nodes_and_seconds() -> None:
 
 def test_a_busy_cluster_is_refused_with_its_processes() -> None:
     results = cluster(1, 8, phase="refused")
-    results.reason = "GPUs are busy"
+    results.reason = "GPUs are busy: end it first, or use --busy-too"
     results.busy = {"gpu-001": [GpuUser(pid=4711, name="python", user="alice", memory_bytes=70 << 30)]}
     assert [line.text for line in busy_lines(results)] == ["gpu-001 is busy: 4711 python of alice 70.0GB"]
-    assert "--busy-too" in refused_lines(results)[-1].text
+    assert ground_lines(results)[-1].text == "gpu-001 is busy: 4711 python of alice 70.0GB"
+    assert [line.text for line in refused_lines(results)] == [f"nothing was measured: {results.reason}"]
 
 
 def test_no_torch_anywhere_is_a_sentence_with_the_remedy() -> None:
@@ -103,6 +104,7 @@ def test_no_torch_anywhere_is_a_sentence_with_the_remedy() -> None:
     text = "\n".join(line.text for line in refused_lines(results))
     assert "pip install 'gpuwatch-cluster[probe]'" in text
     assert "`python:` in the hosts file" in text
+    results.nodes = [replace(results.nodes[0], problem=None)]
     assert "/usr/bin/python3: no torch" in "\n".join(line.text for line in ground_lines(results))
 
 
