@@ -16,6 +16,7 @@ from gpuwatch.fleet.history import bytes_per_gpu
 from tests.bench import (
     agent_cost,
     cockpit,
+    hang,
     latency,
     log_pane,
     logs,
@@ -49,6 +50,7 @@ PARTS: dict[str, Callable[[Path], Sequence[Row]]] = {
     "matcher": matcher.rows,
     "scan": scan.rows,
     "probe": probe.rows,
+    "hang": lambda _folder: hang.rows(),
 }
 
 
