@@ -1,4 +1,4 @@
-"""The whole chain of a probe: conductor, carriers, launchers, workers and gloo ranks; nothing is simulated."""
+"""The whole chain of a probe: conductor, carriers, launchers, workers, gloo ranks; nothing is simulated."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from tests.sshd import Client, Sshd
 pytestmark = pytest.mark.timeout(180)
 WAIT_S = 90.0
 SMALL = Wish(sizes=(MIB,), ranks_per_node=4, budget_s=60.0, gpu_checks=False, backend="gloo")
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +78,7 @@ def ranks(pid: int) -> list[psutil.Process]:
 
 def await_none(processes: list[psutil.Process]) -> None:
     _, left = psutil.wait_procs(processes, timeout=10)
-    assert not [each for each in left if each.status() != psutil.STATUS_ZOMBIE]
+    assert not [each.cmdline() for each in left if each.status() != psutil.STATUS_ZOMBIE]
 
 
 def listening(processes: list[psutil.Process]) -> set[str]:
@@ -93,7 +92,7 @@ def listening(processes: list[psutil.Process]) -> set[str]:
 
 
 def test_four_ranks_on_this_machine() -> None:
-    with Session(this_machine(), LinkOptions()) as session:
+    with contextlib.closing(Session(this_machine(), LinkOptions())) as session:  # not started: no agents
         before = started_by(os.getpid())
         conductor = session.probe(SMALL)
         assert session.probes == [conductor]
@@ -212,14 +211,11 @@ def test_a_lost_node_ends_the_probe_on_the_others(tmp_path: Path) -> None:
         await_none(processes)
 
 
-def test_a_node_without_torch_is_told_apart() -> None:
-    plan = Plan((NodeSpec("bare", link="local", python=_without_torch()),))
-    conductor = open_probe(plan, LinkOptions(), None, SMALL)
-    conductor.start()
-    await_(lambda: conductor.results.over, conductor)
-    assert conductor.results.phase == "refused"
-    assert "no Python with torch" in conductor.results.reason
-
-
-def _without_torch() -> str:
-    return str(ROOT / "README.md")  # no interpreter at all
+def test_a_node_without_python_is_refused_in_words(tmp_path: Path) -> None:
+    with two_nodes(tmp_path) as (plan, options, _):
+        bare = Plan((replace(plan.nodes[0], python="/nowhere/python"),))
+        conductor = open_probe(bare, options, None, SMALL)
+        conductor.start()
+        await_(lambda: conductor.results.over, conductor)
+        assert conductor.results.phase == "refused"
+        assert "gpu-001: /nowhere/python is missing" in conductor.results.reason
