@@ -156,7 +156,7 @@ class Driven:
             self._news.notify_all()
 
 
-def one_rank(*, store_port: int = 0, store_here: bool = False, iface: str | None = None) -> Prepare:
+def one_rank(*, store_port: int = 0, store_here: bool = False) -> Prepare:
     """A group of one on this machine."""
     return Prepare(
         backend="gloo",
@@ -165,7 +165,6 @@ def one_rank(*, store_port: int = 0, store_here: bool = False, iface: str | None
         store_address="127.0.0.1",
         store_port=store_port,
         store_here=store_here,
-        iface=iface,
     )
 
 

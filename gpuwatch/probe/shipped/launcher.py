@@ -176,7 +176,7 @@ class Launcher(object):
             "deadline_s": max(0.0, self._deadline - time.monotonic()),
         }
         try:
-            self._worker = WorkerProcess(self._outlet, interpreter, config, order.get("iface"), store)
+            self._worker = WorkerProcess(self._outlet, interpreter, config, store)
         except (OSError, RuntimeError) as error:
             self._outlet.say("died", reason="the worker does not start: {}".format(error))
             return
