@@ -12,7 +12,7 @@ import time
 
 from gpuwatch.agent.procfs import clean
 from gpuwatch.probe.shipped.environment import SETTINGS, without_traces
-from gpuwatch.probe.shipped.lifeline import bound
+from gpuwatch.probe.shipped.lifeline import bound, end_others
 from gpuwatch.probe.shipped.lines import MAX_TEXT
 
 TYPE_CHECKING = False
@@ -170,6 +170,8 @@ def choose(candidates):
 def ask(one, patience_s):
     # type: (Interpreter, float) -> str | None
     """Learn its version and its torch; why it will not do, or None."""
+    if one.activate is None and shutil.which(one.python) is None:
+        return "it is not there"
     answer, answering = os.pipe()
     try:
         process = subprocess.Popen(
@@ -189,7 +191,8 @@ def ask(one, patience_s):
         try:
             words = process.communicate(timeout=patience_s)[1]
         except subprocess.TimeoutExpired:
-            process.kill()
+            end_others()  # what a shell line has started, too
+            process.wait()
             return "no answer within {:.0f} s".format(patience_s)
         os.set_blocking(pipe.fileno(), False)  # something in the background may hold the other end
         told = _told(pipe.read(1 << 16) or b"")
