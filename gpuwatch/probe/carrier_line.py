@@ -6,9 +6,9 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
+from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link import reasons
 from gpuwatch.link.bounds import Allowance, LineSplitter, StartFinder, StreamError
 from gpuwatch.link.carrier import Carrier, CarrierError, Dialer
@@ -16,57 +16,40 @@ from gpuwatch.link.slots import ConnectSlots
 from gpuwatch.plain import plain
 from gpuwatch.probe.codec import MAX_LINE_BYTES, TalkError, decode_said, encode_order
 from gpuwatch.probe.line import Hear, Lost
+from gpuwatch.probe.shipping import probe_way
 from gpuwatch.probe.talk import AnyOrder, AnySaid, Leaving
 
 READ_BYTES = 64 * 1024
-START_MARK = "GPUWATCHP"
 LINES_PER_S = 2_000.0
 LINES_BURST = 20_000.0
 """A node with 16 ranks says about 200 lines a second when every step takes 0.1 s."""
 BAD_LINES = 20
 """So many lines that are none, and the node is given up."""
 CLOSE_S = 2.0
-
-
-@dataclass(frozen=True)
-class Start:
-    """What starts the launcher on a node."""
-
-    command: str
-    """The shell line for the dialer."""
-    first: bytes
-    """What it reads from stdin before the orders."""
-    nonce: str
+BEAT_S = 5.0
+"""An empty line goes out so often, by which the launcher knows that we are still here."""
+SILENCE_S = 30.0
+"""For the launcher: it ends everything when it has heard nothing for so long (a cable was pulled)."""
 
 
 class CarrierLine:
     """Implements `line.NodeLine`: one thread reads, one writes, and nobody else ever waits for the node."""
 
-    def __init__(
-        self,
-        node: str,
-        labels: Mapping[str, str],
-        dialer: Dialer,
-        start: Callable[[], Start],
-        slots: ConnectSlots,
-        python: str | None = None,
-    ) -> None:
+    def __init__(self, spec: NodeSpec, dialer: Dialer, slots: ConnectSlots, deadline_s: float) -> None:
         """Hold what is needed; nothing is dialled before `open`.
 
         Args:
-            node: Its name in the plan.
-            labels: Of the plan.
+            spec: The node.
             dialer: Opens the carrier.
-            start: Makes the launcher's start; may raise CarrierError.
             slots: Who may log in now; shared by the lines of a probe.
-            python: The interpreter that the hosts file names, for the words of a failure.
+            deadline_s: Everything on the node is killed so long after the start, whatever happens.
         """
-        self.node = node
-        self.labels = labels
+        self.node = spec.name
+        self.labels: Mapping[str, str] = spec.labels
+        self._spec = spec
         self._dialer = dialer
-        self._start = start
         self._slots = slots
-        self._python = python
+        self._deadline_s = deadline_s
         self._orders: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._carrier: Carrier | None = None
@@ -115,8 +98,9 @@ class CarrierLine:
         if slot is None:
             return "closed"
         try:
-            start = self._start()
-            carrier = self._dialer(start.command)
+            spec = self._spec
+            way = probe_way(spec.python, spec.activate, self._deadline_s, silence_s=SILENCE_S)
+            carrier = self._dialer(way.command)
             with self._lock:
                 self._carrier = carrier
                 closing = self._closing
@@ -125,10 +109,10 @@ class CarrierLine:
                 return "closed"
             # Beside the reading: a login shell that prints a lot must not wait for us while we wait for it.
             writer = threading.Thread(
-                target=self._write, args=(carrier, start.first), name="probe orders", daemon=True
+                target=self._write, args=(carrier, way.first), name="probe orders", daemon=True
             )
             writer.start()
-            return self._read(carrier, StartFinder(start.nonce, START_MARK), slot, hear)
+            return self._read(carrier, StartFinder(way.nonce, way.mark), slot, hear)
         finally:
             self._slots.give(slot)
 
@@ -159,14 +143,17 @@ class CarrierLine:
             return "closed"
         if finder.found:
             return reasons.after_start(self._left, carrier.stderr()).reason
-        return reasons.before_start(finder.noise, carrier.stderr(), self._python).reason
+        return reasons.before_start(finder.noise, carrier.stderr(), self._spec.python).reason
 
     def _write(self, carrier: Carrier, first: bytes) -> None:
         data: bytes | None = first
         with contextlib.suppress(OSError):  # the reader hears the end of the stream and says why
             while data is not None:
                 carrier.send(data)
-                data = self._orders.get()
+                try:
+                    data = self._orders.get(timeout=BEAT_S)
+                except queue.Empty:
+                    data = b"\n"
 
 
 class _Words:

@@ -46,16 +46,17 @@ class Collectives:
         plan = run.plan
         assert plan is not None  # noqa: S101 - the preflight has made it
         run.enter("collectives")
-        until = run.clock() + run.left_s() * (SHARE if plan.rounds else 1.0)
+        share_s = run.left_s() * (SHARE if plan.rounds else 1.0)
         for op in plan.checks:
             self._check(op)
             run.step_done()
+        # The time is shared out between the operations, so that the last one is not left without any.
+        ops = dict.fromkeys(op for op, _ in plan.rows)
+        began = run.clock()
+        until = {op: began + share_s * (turn + 1) / len(ops) for turn, op in enumerate(ops)}
         for op, size in plan.rows:
             if op not in self._given_up:
-                if run.clock() >= until:
-                    run.leave_out(f"{op} of {size_text(size)}")
-                else:
-                    self._row(op, size)
+                self._row(op, size, until[op] - run.clock())
             run.step_done()
 
     def _check(self, op: Collective) -> None:
@@ -76,11 +77,11 @@ class Collectives:
             self._add(CollectiveResult(op, CHECK_BYTES, correct=False, error=f"wrong result on {wrong}"))
         self._learn(op, CHECK_BYTES, outcome)
 
-    def _row(self, op: Collective, size: int) -> None:
+    def _row(self, op: Collective, size: int, left_s: float) -> None:
         expected = self._expected(op, size)
-        if expected > SLOWEST_S:
+        if expected > SLOWEST_S or left_s <= 0:
             self._given_up.add(op)
-            self._run.leave_out(f"{op} from {size_text(size)} up (about {expected:.0f} s each)")
+            self._run.leave_out(f"{op} from {size_text(size)} up")
             return
         iterations = max(ITERATIONS_LEAST, min(ITERATIONS_MOST, int(ROW_S * 0.8 / expected)))
         warmup = 5 if iterations >= 20 else 2 if iterations > ITERATIONS_LEAST else 1

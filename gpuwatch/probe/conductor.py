@@ -36,7 +36,7 @@ IDLE_S = 60.0
 STOP_S = 2.0
 CLOSE_S = 4.0
 RETEST_BUDGET_S = 120.0
-LEFT_OUT_TOLD = 6
+LEFT_OUT_TOLD = 8
 
 
 class Conductor:

@@ -57,13 +57,19 @@ def judge(results: Results, baseline: Baseline | None = None) -> Verdict:
     if not bad and worse:
         bad = [f"slower than the baseline: {worse[0]}", *worse[1:]]
     doubtful = list(doubts(case))
+    context = [results.reason] if gone and results.phase == "failed" and results.reason else []
     status: Status = "failed" if broken else "bad" if bad else "noisy" if doubtful else "ok"
     said = [*broken, *bad] or doubtful or [fine(case, results)]
     return Verdict(
         status=status,
         sentence=_so_far(results) + _in_one(said),
         culprits=tuple(each.culprit for each in (*gone, *found)),
-        evidence=(*evidence(case), *(each.text for each in slow), *(doubtful if bad or broken else ())),
+        evidence=(
+            *context,
+            *evidence(case),
+            *(each.text for each in slow),
+            *(doubtful if bad or broken else ()),
+        ),
         alerts=(
             *tcp_instead_of_rdma(results),
             *(f"slower than the baseline: {text}" for text in worse),
