@@ -12,8 +12,7 @@ from collections import OrderedDict
 from datetime import timedelta
 from typing import Any, Callable, Dict, List, Tuple
 
-from gpuwatch.probe.work import words
-from gpuwatch.probe.work import rollcall
+from gpuwatch.probe.work import rollcall, words
 from gpuwatch.probe.work.collectives import Buffers
 from gpuwatch.probe.work.handed import Group, Store, Tensor, Torch, Work
 from gpuwatch.probe.work.orders import Step

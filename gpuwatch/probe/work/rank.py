@@ -8,7 +8,6 @@ import sys
 import time
 from typing import BinaryIO, Iterator, List, Optional
 
-from gpuwatch.probe.work import words
 from gpuwatch.probe.work import gpu_checks, words
 from gpuwatch.probe.work.clocks import GpuStuckError
 from gpuwatch.probe.work.handed import Torch
