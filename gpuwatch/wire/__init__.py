@@ -60,6 +60,7 @@ from gpuwatch.wire.processes import (
     Process,
     ProcessGpu,
 )
+from gpuwatch.wire.progress import Progress
 from gpuwatch.wire.requests import (
     AnyRequest,
     Cancel,
@@ -106,6 +107,7 @@ __all__ = [
     "Ping",
     "Process",
     "ProcessGpu",
+    "Progress",
     "RankSource",
     "Ranks",
     "ReadLines",
