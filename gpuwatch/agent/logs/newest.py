@@ -13,7 +13,7 @@ MOST = 64
 """Lines taken of one stretch of a file; the last one of each shape."""
 MANY_VOICES = 1024
 """In a file of many ranks so many lines at the end are told apart by who says them."""
-FLOOD_BYTES, FLOOD_VOICES = 128 * 1024, 128
+FLOOD_BYTES, FLOOD_VOICES = 128 * 1024, 32
 """In a flood only so many: the next stretch brings other ones."""
 KEPT = 256
 """Lines that wait to be read."""
