@@ -86,6 +86,7 @@ _ADDRESS = Text(
 _IDENTITY = Text("the path of a private key", r"[^-].*")
 _JUMP = Text("jump hosts, [user@]host[:port][,...]", rf"{_HOP}(?:,{_HOP})*")
 _PYTHON = Text("the path or name of a Python interpreter", r"[A-Za-z0-9_./~][A-Za-z0-9_./+~-]*", 512)
+_ACTIVATE = Text("a shell line such as 'module load cuda && source ~/venv/bin/activate'", r".*\S.*", 4096)
 _COMMAND = ListOf(
     Word(
         "a word of a command, whose placeholders are {name}, {address} and {command}",
@@ -111,6 +112,11 @@ SETTINGS = (
     ),
     Key("jump", _JUMP, "Jump hosts to go through, as in ssh -J."),
     Key("python", _PYTHON, "The Python interpreter on the node; without it the first python3 that is found."),
+    Key(
+        "activate",
+        _ACTIVATE,
+        "A shell line, run in a login bash, that makes the Python with torch available for `gpuwatch probe`.",
+    ),
     Key(
         "labels",
         MapOf("a mapping of labels", Text("a label's name", _NAME, 100), Text("a label's value", limit=200)),
@@ -164,6 +170,7 @@ _LIMITS = {
     "peer_clock_pct": Number(1, 100, "percent"),
     "nvlink_errors": Number(0.01, 1_000_000, "errors"),
     "idle_held_s": Number(1, 86_400, "seconds"),
+    "hang_s": Number(1, 86_400, "seconds"),
     "hold_s": Number(0, 3600, "seconds"),
     "clear_s": Number(0, 3600, "seconds"),
     "clear_margin": Number(0, 20, "degrees or percent"),
@@ -177,6 +184,7 @@ _MEANINGS = {
     "peer_temperature_c": "Warn when a GPU is this much hotter than the median of its working neighbours.",
     "peer_clock_pct": "Warn when a GPU's clock is under this share of its working neighbours' median.",
     "nvlink_errors": "Warn from so many NVLink replays or recoveries between two readings.",
+    "hang_s": "A job may hang when no rank has written a line or made a step for so long.",
     "idle_held_s": "Tell of a GPU that a process holds and nobody uses after so long.",
     "hold_s": "How long a value must be over its limit before the alert fires.",
     "clear_s": "How long a value must be fine before the alert ends.",

@@ -160,6 +160,8 @@ class Results:
     torch: str | None = None
     nccl: str | None = None
     seats: list[Seat] = field(default_factory=list)
+    gone: dict[int, str] = field(default_factory=dict)
+    """Rank -> why it takes no further part: it crashed, did not come to a barrier, its node was lost."""
     unreachable: list[Unreachable] = field(default_factory=list)
     collectives: list[CollectiveResult] = field(default_factory=list)
     pairs: dict[tuple[int, int], PairResult] = field(default_factory=dict)

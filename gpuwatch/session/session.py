@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
 from time import time as wall
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from gpuwatch.diagnose.book import AlertBook
+from gpuwatch.fleet.asked import Asked
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.log_stream import LogStream
 from gpuwatch.hosts.plan import Plan
@@ -19,7 +20,16 @@ from gpuwatch.rules.load import load_packs
 from gpuwatch.session.settings_folder import own_packs, settings_folder
 from gpuwatch.session.sharing import Sharing
 from gpuwatch.session.silence_file import SilenceFile
-from gpuwatch.wire import AnyRequest, Cancel, ReadLines, Search, Tail
+from gpuwatch.wire import AnyRequest, AskParticulars, Cancel, ReadLines, Search, Tail
+
+if TYPE_CHECKING:
+    from gpuwatch.probe.baseline import Baseline
+    from gpuwatch.probe.conductor import Conductor
+    from gpuwatch.probe.wish import Wish
+
+
+class ProbeRunsError(Exception):
+    """A probe is under way, and two at once would measure each other."""
 
 
 class Session:
@@ -41,7 +51,10 @@ class Session:
         self.fleet = Fleet(plan)
         self._asked = 0
         self._sharing = Sharing()
-        self._links = open_links(plan, self.inbox, options or LinkOptions(), ask)
+        self._options = options or LinkOptions()
+        self._links = open_links(plan, self.inbox, self._options, ask)
+        self.probes: list[Conductor] = []
+        """Of this session, the newest last."""
 
     def start(self) -> None:
         """Start every link; returns at once."""
@@ -130,10 +143,38 @@ class Session:
         self._send(stream, Search(id=stream.id, pattern=pattern, files=list(files), ignore_case=ignore_case))
         return stream
 
+    def ask_particulars(self, node: str, reach: Sequence[str] = (), ports: Sequence[int] = ()) -> Asked:
+        """The settings under which a node's ranks run (`wire.Particulars`), and whom the node reaches."""
+        asked = Asked(node, self._number())
+        self.fleet.asked[node, asked.id] = asked
+        if not self._tell(node, AskParticulars(id=asked.id, reach=list(reach), ports=list(ports))):
+            asked.error = "the node is not connected, or has no agent"
+            del self.fleet.asked[node, asked.id]
+        return asked
+
     def drop(self, stream: LogStream) -> None:
         """End a tail, a read or a search: nobody looks at it any more."""
         if self.fleet.streams.pop((stream.node, stream.id), None) is not None:
             self._tell(stream.node, Cancel(id=self._number(), of=stream.id))
+
+    def probe(self, wish: Wish, baseline: Baseline | None = None) -> Conductor:
+        """Start a probe over the ways of the links, which need not be started; it asks before it measures.
+
+        Raises:
+            ProbeRunsError: the one before has not ended.
+        """
+        if self.probes and not self.probes[-1].results.over:
+            raise ProbeRunsError("a probe is under way; wait for its end, or cancel it")
+        for earlier in self.probes:
+            earlier.cancel()  # its ranks are kept for retests no more
+        from gpuwatch.probe.conductor import Conductor  # noqa: PLC0415 - only a probe pays for it
+        from gpuwatch.probe.opening import node_lines  # noqa: PLC0415
+
+        lines = node_lines(self.plan, self._links.dialer, wish, self._options.connect_workers)
+        conductor = Conductor(lines, wish, baseline=baseline)
+        self.probes.append(conductor)
+        conductor.start()
+        return conductor
 
     def _open(self, node: str, file: str, kind: Literal["tail", "read", "search"]) -> LogStream:
         stream = LogStream(node, file, self._number(), kind=kind)
@@ -153,6 +194,10 @@ class Session:
 
     def _link_changed(self, node: str, link: LinkStatus) -> None:
         """Open requests of a lost link: tails wait for the next one, everything else has failed."""
+        if link.phase == "lost":
+            for asked in [one for one in self.fleet.asked.values() if one.node == node]:
+                asked.error = "the link was lost: " + link.reason
+                del self.fleet.asked[node, asked.id]
         for stream in [one for one in self.fleet.streams.values() if one.node == node]:
             if stream.kind != "tail":
                 if link.phase == "lost":
@@ -166,8 +211,12 @@ class Session:
         self._tell(stream.node, Tail(id=stream.id, file=stream.file, offset=offset))
 
     def close(self) -> None:
-        """Close every link, within 2 s; nothing of ours runs on any node afterwards."""
+        """End every probe and close every link; nothing of ours runs on any node afterwards."""
+        for conductor in self.probes:
+            conductor.cancel()  # they end while the links do
         self._links.close()
+        for conductor in self.probes:
+            conductor.close()
 
     def __enter__(self) -> Session:
         self.start()

@@ -3,47 +3,39 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import ClassVar
 
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.binding import BindingType
 from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
 
-from gpuwatch.diagnose.alert import Alert
-from gpuwatch.diagnose.incident import Incident
 from gpuwatch.tui import keys
 from gpuwatch.tui.driver import TerminalDriver
-from gpuwatch.tui.incident_ways import Spot, ranks_of, spot_after, spot_of
 from gpuwatch.tui.jump import JumpProvider
-from gpuwatch.tui.log_desk import LogDesk, Wanted
 from gpuwatch.tui.look import Colours, Look, clean, make_look, wants_ascii
 from gpuwatch.tui.overview import Overview, Totals
 from gpuwatch.tui.pace import FASTEST_HZ, Pace
 from gpuwatch.tui.scene import Scene, Watched
 from gpuwatch.tui.screens.fleet import FleetScreen
-from gpuwatch.tui.screens.gpu import GpuScreen
-from gpuwatch.tui.screens.help import HelpScreen
-from gpuwatch.tui.screens.incidents import IncidentsScreen
 from gpuwatch.tui.screens.live import LiveScreen
-from gpuwatch.tui.screens.logs import LogsScreen
-from gpuwatch.tui.screens.node import NodeScreen
 from gpuwatch.tui.themes import THEMES, Colourless
+from gpuwatch.tui.travel import Travel
 
 CRASHED = 70
 """Exit status after a fault of our own (EX_SOFTWARE of sysexits.h)."""
 
 
-class GpuwatchApp(App[None]):
+class GpuwatchApp(Travel):
     """The cockpit over a session. Session and clocks are given, so that a test can hold them still."""
 
     TITLE = "gpuwatch"
     CSS_PATH = "gpuwatch.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.EVERYWHERE]
-    COMMANDS: ClassVar = App.COMMANDS | {JumpProvider}
+    COMMANDS: ClassVar = Travel.COMMANDS | {JumpProvider}
 
     def __init__(
         self,
@@ -58,7 +50,6 @@ class GpuwatchApp(App[None]):
     ) -> None:
         super().__init__(driver_class=TerminalDriver)
         self.scene = Scene(session, clock, wall)
-        self.desk = LogDesk(self.scene)
         self.overview = Overview()
         self.pace = Pace(hz)
         self.asked_hz = self.pace.hz
@@ -68,12 +59,9 @@ class GpuwatchApp(App[None]):
         self.started = False
         """Whether the links were started, which is after the first paint."""
         self._timer: Timer | None = None
-        self._last_node: str | None = None
         self._bell = bell
         self._announced: set[str] = set()
         """Incidents that were told in a toast."""
-        self._turn: tuple[str, int | None] = "", None
-        """Incident and rank whose line was opened last."""
         for own in THEMES:
             self.register_theme(own)
         self.theme = THEMES[0].name
@@ -155,7 +143,7 @@ class GpuwatchApp(App[None]):
                 continue
             if self._bell:
                 self.bell()
-            if not isinstance(self.screen, IncidentsScreen):
+            if self.where != "incidents":
                 told, title = f"{clean(incident.sentence)}  (4 shows it)", f"incident {incident.number}"
                 self.notify(told, title=title, severity="error", timeout=10, markup=False)
 
@@ -171,143 +159,6 @@ class GpuwatchApp(App[None]):
             return
         self.crash = self.crash or error
         self.exit(return_code=CRASHED)
-
-    # ---- going places
-
-    def show_node(self, name: str, uuid: str | None = None) -> None:
-        """Open a node, with the cursor on a GPU."""
-        self.action_fleet()
-        self._last_node = name
-        self.push_screen(NodeScreen(name, uuid))
-
-    def show_gpu(self, name: str, uuid: str) -> None:
-        """Open a GPU, over its node."""
-        if not isinstance(self.screen, NodeScreen):
-            self.show_node(name, uuid)
-        self.push_screen(GpuScreen(name, uuid))
-
-    def show_incidents(self, ident: str | None = None) -> None:
-        """Open the incidents, with the cursor on one."""
-        self.action_fleet()
-        self.push_screen(IncidentsScreen(ident))
-
-    def show_alert(self, alert: Alert, incident: Incident | None = None) -> None:
-        """The very line that an alert rests on; where it rests on values, the GPU or the node."""
-        if spot := spot_of(alert):
-            self._turn = incident.id if incident else "", alert.rank
-            self._show_spot(spot)
-        elif node := self.scene.fleet.nodes.get(alert.node or ""):
-            gpu = next((gpu for gpu in node.gpu_list() if gpu.info.index == alert.gpu), None)
-            self.push_screen(NodeScreen(node.name) if gpu is None else GpuScreen(node.name, gpu.info.uuid))
-        else:
-            self.notify("this alert names neither a line nor a node", timeout=3)
-
-    def show_rank_of(self, incident: Incident) -> None:
-        """The line of the next rank of an incident: first of the one that failed first."""
-        shown, rank = self._turn
-        if spot := spot_after(incident, rank if shown == incident.id else None):
-            self._turn = incident.id, spot.rank
-            self._show_spot(spot)
-        else:
-            self.notify("no log line of this incident tells its rank", timeout=3)
-
-    def show_next_rank(self) -> None:
-        """The same from the logs: of the incident that led there, else of the one that matters most."""
-        told = self.scene.told
-        incident = told.incident(self._turn[0]) or told.leading
-        if incident is None:
-            self.notify("there is no incident: r goes over the ranks of one", timeout=3)
-        else:
-            self.show_rank_of(incident)
-
-    def show_ranks_of(self, incident: Incident, alert: Alert | None) -> None:
-        """The logs of all ranks of an incident around the second of an alert."""
-        at = incident.first if alert is None else alert.first
-        self.show_logs(ranks=ranks_of(incident), at=at, merged=True)
-
-    def _show_spot(self, spot: Spot) -> None:
-        ranks = () if spot.rank is None else (spot.rank,)
-        self.show_logs(spot.node, spot.file, offset=spot.offset, at=spot.at, ranks=ranks)
-
-    def action_fleet(self) -> None:
-        """The fleet screen."""
-        while len(self.screen_stack) > 1:
-            self.pop_screen()
-
-    def action_node(self) -> None:
-        """The node under the cursor, else the one seen last, else the first."""
-        if isinstance(self.screen, NodeScreen):
-            return
-        name = self.screen.node_name() if isinstance(self.screen, LiveScreen) else None
-        name = name or self._last_node or next(iter(self.scene.fleet.nodes), None)
-        if name is not None:
-            self.show_node(name)
-
-    def action_incidents(self) -> None:
-        """The incidents and alerts."""
-        if not isinstance(self.screen, IncidentsScreen):
-            self.show_incidents()
-
-    def show_logs(
-        self,
-        node: str | None = None,
-        file: str | None = None,
-        *,
-        offset: int | None = None,
-        at: float | None = None,
-        ranks: Sequence[int] = (),
-        merged: bool = False,
-    ) -> None:
-        """Open the logs, over the screen that is shown.
-
-        Args:
-            node: The node of `file`, or the node whose files are to be shown.
-            file: The file to begin with.
-            offset: The byte of the line to go to in it; it stays highlighted.
-            at: The second to go to, unix seconds on our clock.
-            ranks: Whose logs to show beside it.
-            merged: All of it merged instead of one by one.
-        """
-        wanted = Wanted(node, file, offset, at, tuple(ranks), merged)
-        if isinstance(self.screen, LogsScreen):
-            self.screen.lead(wanted)
-        else:
-            self.push_screen(LogsScreen(self.desk, wanted))
-
-    def action_logs(self) -> None:
-        """The logs: as they were left, else of what failed, else of the first ranks."""
-        if not isinstance(self.screen, LogsScreen):
-            self.push_screen(LogsScreen(self.desk))
-
-    def action_filter(self) -> None:
-        """Search in the logs where they are on the screen, else filter the fleet."""
-        if isinstance(self.screen, LogsScreen):
-            self.screen.open_filter()
-            return
-        self.action_fleet()
-        if isinstance(self.screen, FleetScreen):
-            self.screen.open_filter()
-
-    async def action_back(self) -> None:
-        """One step back: out of what is open on a screen, or out of the screen."""
-        if isinstance(self.screen, LiveScreen) and self.screen.step_back():
-            return
-        if len(self.screen_stack) > 1:
-            self.pop_screen()
-
-    async def action_back_or_quit(self) -> None:
-        """Back; at the fleet, quit."""
-        if len(self.screen_stack) > 1:
-            self.pop_screen()
-        else:
-            self.exit()
-
-    def action_help(self) -> None:
-        """The keys, and back."""
-        if isinstance(self.screen, HelpScreen):
-            self.pop_screen()
-        else:
-            self.push_screen(HelpScreen())
 
     def action_retry(self) -> None:
         """Dial the node under the cursor now instead of after its wait."""

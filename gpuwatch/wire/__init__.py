@@ -56,6 +56,7 @@ from gpuwatch.wire.part import (
     Part,
     Severity,
 )
+from gpuwatch.wire.particulars import UNLIMITED, Particulars, RankParticulars
 from gpuwatch.wire.processes import (
     Process,
     ProcessGpu,
@@ -63,6 +64,7 @@ from gpuwatch.wire.processes import (
 from gpuwatch.wire.progress import Progress
 from gpuwatch.wire.requests import (
     AnyRequest,
+    AskParticulars,
     Cancel,
     LeaveFiles,
     Ping,
@@ -76,10 +78,12 @@ from gpuwatch.wire.requests import (
 __all__ = [
     "KERNEL_LOG",
     "MAX_LINE_BYTES",
+    "UNLIMITED",
     "WIRE_VERSION",
     "AgentCost",
     "AnyFrame",
     "AnyRequest",
+    "AskParticulars",
     "Bye",
     "Cancel",
     "Disk",
@@ -104,10 +108,12 @@ __all__ = [
     "Nic",
     "Notice",
     "Part",
+    "Particulars",
     "Ping",
     "Process",
     "ProcessGpu",
     "Progress",
+    "RankParticulars",
     "RankSource",
     "Ranks",
     "ReadLines",

@@ -47,3 +47,9 @@ def test_the_screen_is_imported_without_numpy() -> None:
     code = "import sys, gpuwatch.session, gpuwatch.tui.app; print('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "False"
+
+
+def test_the_first_paint_imports_no_screen_but_the_fleets() -> None:
+    code = "import sys, gpuwatch.tui.app; print(*(n for n in sys.modules if '.tui.screens.' in n))"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert {name.rpartition(".")[2] for name in done.stdout.split()} == {"fleet", "live"}

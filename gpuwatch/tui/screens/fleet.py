@@ -39,6 +39,7 @@ LEGIBLE_SITUATION = 10
 class FleetScreen(LiveScreen):
     """The fleet."""
 
+    kind = "fleet"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.FLEET]
 
     def __init__(self) -> None:
@@ -220,10 +221,11 @@ class FleetScreen(LiveScreen):
         """Drop the filter."""
         return self.close_filter()
 
-    def open_filter(self) -> None:
+    def open_filter(self) -> bool:
         """Ask for a filter expression."""
         self.filter_bar.display = True
         self.field.focus()
+        return True
 
     def close_filter(self) -> bool:
         """Drop the filter; False when there was none."""

@@ -111,6 +111,7 @@ class GpuPlots(GpuPage):
 class GpuScreen(LiveScreen):
     """A GPU by node and UUID."""
 
+    kind = "gpu"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.GPU]
 
     def __init__(self, name: str, uuid: str) -> None:

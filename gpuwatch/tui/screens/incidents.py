@@ -34,6 +34,7 @@ LEAST_DETAIL = 8
 class IncidentsScreen(LiveScreen):
     """The incidents; the cursor of the list says which one is shown whole."""
 
+    kind = "incidents"
     BINDINGS: ClassVar[list[BindingType]] = [
         *keys.INCIDENTS,
         *(binding for binding in keys.FLEET if binding.id == "fleet.unhealthy"),

@@ -26,6 +26,8 @@ class LiveScreen(Screen[None]):
     """Pulls its visible Line-API widgets once a frame."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.PANES]
+    kind: ClassVar[str]
+    """Which screen it is, for those who do not import it."""
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide"), (160, "-vast")]  # noqa: RUF012 - textual types it so
 
     @property
@@ -54,6 +56,10 @@ class LiveScreen(Screen[None]):
     def copy_text(self) -> str:
         """What `y` copies."""
         return self.focused.copy_text() if isinstance(self.focused, Picker) else ""
+
+    def open_filter(self) -> bool:
+        """Ask what to find here; False: nothing is found on this screen."""
+        return False
 
     def step_back(self) -> bool:
         """Close what is open on this screen, one thing at a time; False: there is nothing."""

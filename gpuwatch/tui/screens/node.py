@@ -40,6 +40,7 @@ LOWER_LINES = 8
 class NodeScreen(LiveScreen):
     """A node by name, with the cursor on a GPU."""
 
+    kind = "node"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.NODE]
 
     def __init__(self, name: str, uuid: str | None = None) -> None:
