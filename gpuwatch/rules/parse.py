@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 from gpuwatch.hosts.document import compose
-from gpuwatch.hosts.errors import HostsError, Place, Problems, escaped
+from gpuwatch.hosts.errors import HostsError, Place, Problems, did_you_mean, escaped
 from gpuwatch.hosts.structures import Entry
+from gpuwatch.agent.logs.quantities import QUANTITIES
 from gpuwatch.rules.compile import literals_for
+from gpuwatch.rules.dialect import COMMON, Dialect, Example
 from gpuwatch.rules.errors import RulesError
 from gpuwatch.rules.rule import Context, Flood, Recovery, Rule
 from gpuwatch.rules.shapes import PACK, PackProblems
 
 MAX_BYTES = 4 << 20
+NO_WORD = (
+    "no word of three letters or more is sure to stand in every matching line; "
+    "put one into each alternative of match, or name them in 'literals'"
+)
 
 
-def parse_pack(text: str, source: str) -> list[tuple[Rule, Place]]:
-    """The rules of a pack's text, each with its place.
+def parse_pack(
+    text: str, source: str, known: Set[str] = frozenset({COMMON})
+) -> list[tuple[Rule | Dialect, Place]]:
+    """The rules of a pack's text, each with its place; `known` are ids of other packs.
 
     Raises:
         RulesError: with every problem, in the order of the text.
@@ -29,7 +38,8 @@ def parse_pack(text: str, source: str) -> list[tuple[Rule, Place]]:
         problems.add(Place(1, 1), "the file is empty; a pack is a list of rules")
     read = PACK.read(root, problems) if root is not None else None
     entries: list[Entry] = read.values.get("rules", []) if isinstance(read, Entry) else read or []
-    found = [(rule, entry.place) for entry in entries if (rule := _rule(entry, problems)) is not None]
+    known = known | {entry.values.get("id", "") for entry in entries}
+    found = [(rule, entry.place) for entry in entries if (rule := _any(entry, known, problems)) is not None]
     try:
         problems.raise_any()
     except HostsError as error:
@@ -37,19 +47,21 @@ def parse_pack(text: str, source: str) -> list[tuple[Rule, Place]]:
     return found
 
 
-def read_packs(files: Sequence[Path]) -> tuple[dict[str, Rule], dict[str, str]]:
-    """Rules by their ids, and the file that each is from.
+def read_packs(
+    files: Sequence[Path], known: Set[str] = frozenset({COMMON})
+) -> tuple[dict[str, Rule | Dialect], dict[str, str]]:
+    """Rules by their ids, and the file that each is from; `known` are the ids of other packs.
 
     Raises:
         RulesError: with every problem of every pack.
     """
-    by_id: dict[str, Rule] = {}
+    by_id: dict[str, Rule | Dialect] = {}
     places: dict[str, str] = {}
     packs: dict[str, str] = {}
     wrong: list[str] = []
     for file in files:
         try:
-            for rule, at in parse_pack(_text(file), str(file)):
+            for rule, at in parse_pack(_text(file), str(file), known | by_id.keys()):
                 if rule.id in by_id:
                     wrong.append(
                         f"{escaped(str(file))}:{at.line}:{at.column}: rule {rule.id}: given twice, "
@@ -77,6 +89,50 @@ def _text(file: Path) -> str:
         raise RulesError([f"{escaped(str(file))}: {error.strerror}"]) from None
     except UnicodeDecodeError:
         raise RulesError([f"{escaped(str(file))}: not UTF-8 text"]) from None
+
+
+def _any(entry: Entry, known: Set[str], problems: Problems) -> Rule | Dialect | None:
+    return _dialect(entry, known, problems) if "kind" in entry.places else _rule(entry, problems)
+
+
+def _dialect(entry: Entry, known: Set[str], problems: Problems) -> Dialect | None:
+    values = dict(entry.values)
+    if any(name not in values for name in ("kind", "id", "title", "match", "examples")):
+        return None
+    examples = [each.values for each in values["examples"] if "line" in each.values]
+    dialect = Dialect(
+        id=values["id"],
+        title=values["title"],
+        match=tuple(values["match"]),
+        examples=tuple(Example(**each) for each in examples),
+        literals=tuple(values.get("literals", ())),
+        unless=tuple(values.get("unless", ())),
+        words=values.get("words", {}),
+        like=values.get("like", COMMON),
+        plain=values.get("plain") == "true",
+        needs=tuple(values.get("needs", ())),
+        least=values.get("least", 1),
+        phases=values.get("phases"),
+        per_epoch=values.get("per_epoch") == "true",
+        fallback=values.get("fallback") == "true",
+        negatives=tuple(values.get("not", ())),
+    )
+    for at, text in _dialect_mistakes(dialect, entry, known):
+        problems.add(at, f"rule {dialect.id}: {text}")
+    return dialect
+
+
+def _dialect_mistakes(dialect: Dialect, entry: Entry, known: Set[str]) -> Iterator[tuple[Place, str]]:
+    if not literals_for(dialect):
+        yield entry.places["match"], NO_WORD
+    for pattern in dialect.match:
+        for group in re.compile(pattern).groupindex:
+            if group not in QUANTITIES:
+                hint = did_you_mean(group, QUANTITIES)
+                yield entry.places["match"], f"the group '{escaped(group)}' is no quantity{hint}"
+    if dialect.like not in known:
+        hint = did_you_mean(dialect.like, known)
+        yield entry.places["like"], f"there is no dialect '{escaped(dialect.like)}'{hint}"
 
 
 def _rule(entry: Entry, problems: Problems) -> Rule | None:
@@ -125,8 +181,4 @@ def _mistakes(rule: Rule, entry: Entry) -> Iterator[tuple[Place, str]]:
     if len(rule.do) > 3:
         yield entry.places["do"], f"{len(rule.do)} things to do; name the first three"
     if not literals_for(rule):
-        yield (
-            entry.places["match"],
-            "no word of three letters or more is sure to stand in every matching line; "
-            "put one into each alternative of match, or name them in 'literals'",
-        )
+        yield entry.places["match"], NO_WORD
