@@ -11,8 +11,8 @@ from gpuwatch.hosts.names import fold
 from gpuwatch.plain import plain
 from gpuwatch.probe.results import Estimate, NodeGround, Results
 from gpuwatch.probe.talk import Ground, GroundNic, GroundPort
+from gpuwatch.report.lines import Line
 from gpuwatch.report.probe_words import backend_text, counted, listed
-from gpuwatch.report.text import Line
 
 LABEL = 8
 BITS = 8
