@@ -164,7 +164,7 @@ def nic(seat: Seat) -> str:
     """The NIC that a seat's traffic takes; where it is not known, every GPU is taken to have its own."""
     if seat.nic is not None:
         return seat.nic
-    return "" if seat.gpu is None else f"the NIC of GPU {seat.gpu}"
+    return "" if seat.gpu is None else f"NIC of GPU {seat.gpu}"
 
 
 def label(seat: Seat) -> str:
