@@ -14,8 +14,8 @@ from gpuwatch.probe.words import digits, listed
 TCP = "NET/Socket"
 RETRANSMITS = 100.0
 RETRANSMITS_OF_OTHERS = 10.0
-"""TCP segments that a node sent again: at least so many, and so many times the median of the other nodes. Every
-full queue costs some, so that only a node that stands out is told."""
+"""TCP segments that a node sent again: at least so many, and so many times the median of the other nodes.
+Every full queue costs some, so that only a node that stands out is told."""
 FROM = {
     "nvlink:replay": 1,
     "nvlink:recovery": 1,

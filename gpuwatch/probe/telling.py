@@ -13,11 +13,12 @@ from gpuwatch.probe.verdict import Culprit, CulpritKind
 from gpuwatch.probe.words import percent, rate_of, some
 
 TWO_ENDS = frozenset(("groups", "nodes", "ranks"))
-KINDS: dict[str, CulpritKind] = {"node": "node", "nic": "nic", "gpu": "gpu"}
+KINDS: dict[str, CulpritKind] = {"node": "node", "seat": "gpu", "nic": "nic", "gpu": "gpu"}
 LOOK_AT = {
     "rail": "the switch of that rail, not the nodes",
     "node": "NIC, cable or PCIe of {0}",
     "nic": "port, cable or PCIe of {1}",
+    "seat": "the GPU, its process or PCIe of {1}",
     "gpu": "NVLink or PCIe of {1}",
     "groups": "what joins the two groups: an uplink or the spine",
     "nodes": "the switch ports or the route between the two",
@@ -73,6 +74,8 @@ def named(part: Part) -> tuple[CulpritKind, str]:
         return "direction", f"{joined} {'egress' if part.way == 'out' else 'ingress'}"
     if part.scope == "rail":
         return "nic", f"rail {joined.removeprefix('NIC ')}"
+    if part.scope in {"seat", "gpu"} and part.where[1].startswith("rank"):
+        return "node", joined  # a CPU rank
     return KINDS[part.scope], joined
 
 
