@@ -81,14 +81,16 @@ class Launcher(object):
         silence_s = self._config.get("silence_s")
         heard = time.monotonic()
         while not requests.ended:
-            if select.select([requests], [], [], _LOOK_S)[0]:
+            silent = silence_s is not None and time.monotonic() - heard > silence_s
+            # looked at last, so that a time in which we were stopped does not count when something has come
+            if select.select([requests], [], [], 0.0 if silent else _LOOK_S)[0]:
                 heard = time.monotonic()
+            elif silent:
+                self._lifeline.cut("nothing was heard for {:g} s".format(silence_s))
             for order in requests.read():
                 if isinstance(order, dict) and order.get("do") == "stop" and self._worker is None:
                     self._lifeline.leave("stopped")
                 self._orders.put(order)
-            if silence_s is not None and time.monotonic() - heard > silence_s:
-                self._lifeline.cut("nothing was heard for {:g} s".format(silence_s))
         self._lifeline.cut("the connection ended")
 
     def serve(self):

@@ -133,7 +133,7 @@ class WorkerProcess(object):
         # type: (int) -> str
         words = list(self._last_words)
         said = "; its last words: " + "\n".join(words) if words else "; it said nothing"
-        return ("the worker ended with {}".format(ending(status)) + said)[: 8 * MAX_TEXT]
+        return ("the worker ended: {}".format(ending(status)) + said)[: 8 * MAX_TEXT]
 
     def _listen(self):
         # type: () -> None
