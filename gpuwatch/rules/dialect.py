@@ -21,7 +21,7 @@ class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An entry of a pack with `kind: progress`. Patterns are Python's, searched anywhere in a normalised line."""
+    """An entry of a pack with `kind: progress`. Patterns are searched anywhere in a normalised line."""
 
     id: str
     title: str

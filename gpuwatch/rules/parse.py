@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
 from gpuwatch.hosts.document import compose
-from gpuwatch.hosts.errors import HostsError, Place, Problems, did_you_mean, escaped
+from gpuwatch.hosts.errors import HostsError, Place, Problems, escaped
 from gpuwatch.hosts.structures import Entry
-from gpuwatch.agent.logs.quantities import QUANTITIES
 from gpuwatch.rules.compile import literals_for
-from gpuwatch.rules.dialect import COMMON, Dialect, Example
-from gpuwatch.rules.errors import RulesError
+from gpuwatch.rules.dialect import COMMON, Dialect
+from gpuwatch.rules.errors import NO_WORD, RulesError
+from gpuwatch.rules.parse_dialect import dialect_of
 from gpuwatch.rules.rule import Context, Flood, Recovery, Rule
 from gpuwatch.rules.shapes import PACK, PackProblems
 
 MAX_BYTES = 4 << 20
-NO_WORD = (
-    "no word of three letters or more is sure to stand in every matching line; "
-    "put one into each alternative of match, or name them in 'literals'"
-)
 
 
 def parse_pack(
-    text: str, source: str, known: Set[str] = frozenset({COMMON})
+    text: str, source: str, known: AbstractSet[str] = frozenset({COMMON})
 ) -> list[tuple[Rule | Dialect, Place]]:
     """The rules of a pack's text, each with its place; `known` are ids of other packs.
 
@@ -48,7 +44,7 @@ def parse_pack(
 
 
 def read_packs(
-    files: Sequence[Path], known: Set[str] = frozenset({COMMON})
+    files: Sequence[Path], known: AbstractSet[str] = frozenset({COMMON})
 ) -> tuple[dict[str, Rule | Dialect], dict[str, str]]:
     """Rules by their ids, and the file that each is from; `known` are the ids of other packs.
 
@@ -91,48 +87,8 @@ def _text(file: Path) -> str:
         raise RulesError([f"{escaped(str(file))}: not UTF-8 text"]) from None
 
 
-def _any(entry: Entry, known: Set[str], problems: Problems) -> Rule | Dialect | None:
-    return _dialect(entry, known, problems) if "kind" in entry.places else _rule(entry, problems)
-
-
-def _dialect(entry: Entry, known: Set[str], problems: Problems) -> Dialect | None:
-    values = dict(entry.values)
-    if any(name not in values for name in ("kind", "id", "title", "match", "examples")):
-        return None
-    examples = [each.values for each in values["examples"] if "line" in each.values]
-    dialect = Dialect(
-        id=values["id"],
-        title=values["title"],
-        match=tuple(values["match"]),
-        examples=tuple(Example(**each) for each in examples),
-        literals=tuple(values.get("literals", ())),
-        unless=tuple(values.get("unless", ())),
-        words=values.get("words", {}),
-        like=values.get("like", COMMON),
-        plain=values.get("plain") == "true",
-        needs=tuple(values.get("needs", ())),
-        least=values.get("least", 1),
-        phases=values.get("phases"),
-        per_epoch=values.get("per_epoch") == "true",
-        fallback=values.get("fallback") == "true",
-        negatives=tuple(values.get("not", ())),
-    )
-    for at, text in _dialect_mistakes(dialect, entry, known):
-        problems.add(at, f"rule {dialect.id}: {text}")
-    return dialect
-
-
-def _dialect_mistakes(dialect: Dialect, entry: Entry, known: Set[str]) -> Iterator[tuple[Place, str]]:
-    if not literals_for(dialect):
-        yield entry.places["match"], NO_WORD
-    for pattern in dialect.match:
-        for group in re.compile(pattern).groupindex:
-            if group not in QUANTITIES:
-                hint = did_you_mean(group, QUANTITIES)
-                yield entry.places["match"], f"the group '{escaped(group)}' is no quantity{hint}"
-    if dialect.like not in known:
-        hint = did_you_mean(dialect.like, known)
-        yield entry.places["like"], f"there is no dialect '{escaped(dialect.like)}'{hint}"
+def _any(entry: Entry, known: AbstractSet[str], problems: Problems) -> Rule | Dialect | None:
+    return dialect_of(entry, known, problems) if "kind" in entry.places else _rule(entry, problems)
 
 
 def _rule(entry: Entry, problems: Problems) -> Rule | None:

@@ -125,7 +125,7 @@ def read_labelled(file: Path) -> Iterator[Labelled]:
 
 
 def read_line(ruleset: RuleSet, line: str) -> dict[str, Any]:
-    """The fields that an agent reads in a file with this line and nothing else; `phases_s` where there are any."""
+    """The fields that an agent reads in a file with this line alone; `phases_s` where there are timers."""
     scanner = Scanner(ruleset, "excerpt.log", itertools.count(1).__next__)
     scanner.feed(line.encode("utf-8", "replace") + b"\n", 0, ARRIVED)
     scanner.end()
@@ -141,7 +141,9 @@ def score_progress(ruleset: RuleSet, lines: Iterable[Labelled]) -> ProgressScore
     score = ProgressScore()
     for line in lines:
         given = read_line(ruleset, line.line)
-        counted = {name for name in FIELDS if name in given and (name not in line.ignore or name in line.absent)}
+        counted = {
+            name for name in FIELDS if name in given and (name not in line.ignore or name in line.absent)
+        }
         expected = {name for name in line.expect if name not in line.ignore}
         right = {name for name in counted & expected if same(name, given[name], line.expect[name])}
         for each in (score.total, score.dialects.setdefault(line.dialect, FieldScore())):

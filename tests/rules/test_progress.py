@@ -34,7 +34,9 @@ def wrong(example: Example, given: dict[str, Any]) -> dict[str, tuple[object, ob
         **{
             name: (given.get(name), example.gives.get(name))
             for name in names
-            if name not in given or name not in example.gives or not same(name, given[name], example.gives[name])
+            if name not in given
+            or name not in example.gives
+            or not same(name, given[name], example.gives[name])
         },
         **{
             name: (timers.get(name), example.phases_s.get(name))
@@ -44,7 +46,9 @@ def wrong(example: Example, given: dict[str, Any]) -> dict[str, tuple[object, ob
     }
 
 
-@pytest.mark.parametrize(("name", "example"), EXAMPLES, ids=[f"{name}-{i}" for i, (name, _) in enumerate(EXAMPLES)])
+@pytest.mark.parametrize(
+    ("name", "example"), EXAMPLES, ids=[f"{name}-{i}" for i, (name, _) in enumerate(EXAMPLES)]
+)
 def test_a_dialect_reads_every_field_of_its_examples_and_no_other(name: str, example: Example) -> None:
     assert wrong(example, read_line(RULES, example.line)) == {}
     assert wrong(example, read_line(alone(BY_ID[name]), example.line)) == {}
@@ -57,9 +61,15 @@ def test_what_a_dialect_must_not_read_gives_nothing(name: str) -> None:
         assert not set(given) - {"rank"}, line
 
 
-@pytest.mark.parametrize(("name", "example"), EXAMPLES, ids=[f"{name}-{i}" for i, (name, _) in enumerate(EXAMPLES)])
-def test_prefixes_and_colours_hide_nothing(name: str, example: Example) -> None:
-    for line in (f"[rank3]:{example.line}", f"\x1b[32m{example.line}\x1b[0m", f"2031-01-02T03:04:05.006Z {example.line}"):
+@pytest.mark.parametrize(
+    "example", [each for _, each in EXAMPLES], ids=[f"{name}-{i}" for i, (name, _) in enumerate(EXAMPLES)]
+)
+def test_prefixes_and_colours_hide_nothing(example: Example) -> None:
+    for line in (
+        f"[rank3]:{example.line}",
+        f"\x1b[32m{example.line}\x1b[0m",
+        f"2031-01-02T03:04:05.006Z {example.line}",
+    ):
         differs = wrong(example, read_line(RULES, line))
         differs.pop("rank", None)
         assert differs == {}, line

@@ -1,7 +1,7 @@
 """How one framework writes its progress: what tells its lines, and which field each of their words is.
 
-A dialect is plain data, made by `gpuwatch.rules.compile`: `match` (a line is of this dialect where one of them
-is found; named groups are quantities), `unless`, `words` (word -> quantity), and what is said in `Dialect`.
+A dialect is plain data, made by `gpuwatch.rules.compile`: `match` (a line is of this dialect where one of
+them is found; named groups are quantities), `unless`, `words` (word -> quantity), and the rest in `Dialect`.
 """
 
 import re
@@ -37,8 +37,8 @@ class Dialect(object):
     """One dialect with its patterns compiled."""
 
     __slots__ = (
-        "fallback", "id", "least", "like", "match", "needs", "per_epoch", "phases", "plain", "shared", "slow", "steady", "unless",
-        "words",
+        "fallback", "id", "least", "like", "match", "needs", "per_epoch", "phases", "plain", "shared", "slow",
+        "steady", "unless", "words",
     )  # fmt: skip
 
     def __init__(self, plain):

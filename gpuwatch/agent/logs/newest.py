@@ -1,4 +1,4 @@
-"""The newest lines that may tell progress: kept as bytes, so that a flood of steps costs one reading a tick."""
+"""The newest lines that may tell progress: kept as bytes, so that a flood costs one reading a tick."""
 
 import re
 from collections import OrderedDict
@@ -18,7 +18,9 @@ FLOOD_BYTES, FLOOD_VOICES = 128 * 1024, 32
 KEPT = 256
 """Lines that wait to be read."""
 
-_VOICE = re.compile(rb"^\s*(?:\[[^\]\d]{0,12}\d{1,6}\]|\d{1,6}: |\[\d+,\d+\]<)|[Rr](?:ank|ANK)[ :=]{0,3}\d{1,6}\b")
+_VOICE = re.compile(
+    rb"^\s*(?:\[[^\]\d]{0,12}\d{1,6}\]|\d{1,6}: |\[\d+,\d+\]<)|[Rr](?:ank|ANK)[ :=]{0,3}\d{1,6}\b"
+)
 _MAY_DIFFER = re.compile(rb"^\s*(?:\[[A-Za-z ]{0,12}\]|: |\[,\]<)|[Rr](?:ank|ANK)[ :=]{0,3}(?![A-Za-z])")
 
 

@@ -23,7 +23,9 @@ _PAIR = re.compile(
     r"(?:\s{0,2}(?P<rate>" + RATE + r")(?!\w| ?[:=])|\s?(?P<unit>" + UNIT + r")(?![/\w]))?",
     re.I,
 )
-_PARTING = re.compile(r"[|,;{}\[\]<>=:]|\)[\s,]|\s--?\s|\s{3,}|\((?=[^()]*$)|\s(?:INFO|DEBUG|WARNING|ERROR)\s")
+_PARTING = re.compile(
+    r"[|,;{}\[\]<>=:]|\)[\s,]|\s--?\s|\s{3,}|\((?=[^()]*$)|\s(?:INFO|DEBUG|WARNING|ERROR)\s"
+)
 _AROUND = " \t\"'`:=([{~*#_-"
 _BEFORE = " \t\"'`)%.,;*#>_-\u2022\u2514\u2500\u251c"
 _SPACES = re.compile(r"[\s_-]+")
@@ -32,7 +34,7 @@ _LONG = 120
 
 def pairs(text):
     # type: (str) -> Iterator[tuple[str, str, str]]
-    """(words, value with its unit, rate): words as `canonical` makes them, rate such as `tok/s`, else empty."""
+    """(words, value with its unit, rate): words are `canonical`; rate such as `tok/s`, else empty."""
     end = 0
     for number, found in enumerate(_PAIR.finditer(text)):
         if number >= MAX_PAIRS:

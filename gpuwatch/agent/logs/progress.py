@@ -40,7 +40,8 @@ class Progress(object):
         """
         for offset, arrived, backlog, line, shape, dialects in self.newest.drain():
             known = False
-            own = time_of(shown(line[:HEAD]), arrived)
+            # of what is live the arrival is as exact, and right whatever time zone the line is of
+            own = time_of(shown(line[:HEAD]), arrived) if backlog else None
             for text, by in messages(line, local_ranks)[0]:
                 reading = self._search.reading(dialects, text)
                 if reading is not None:

@@ -3,7 +3,7 @@
 A quantity is what a dialect says of a word or a named group: `step_time_ms` is the field `step_time_s`, told
 in milliseconds where the line writes no unit itself. Fields: step, total_steps, epoch, loss, lr, grad_norm,
 loss_scale, skipped, step_time_s, samples_per_s, tokens_per_s, tflops, mfu (0 to 1), mem_gib, eta_s, rank.
-Not-a-number and infinity are the texts "nan", "inf" and "-inf": JSON has no such numbers, and a loss may be one.
+What is not a number, or infinite, is the text "nan", "inf" or "-inf": JSON has no such numbers.
 """
 
 import re
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 CLOCK = r"(?:\d{1,4} days?, )?\d{1,4}:\d\d(?::\d\d)?(?:\.\d+)?"
-SPELLED = r"(?:\d+ ?d(?:ays?)? ?)?(?:\d+ ?h(?:ours?|rs?)? ?)?(?:\d+ ?m(?:in(?:utes?)?)? ?)?\d+(?:\.\d+)? ?s(?:ec(?:onds?)?)?\b"
+SPELLED = (
+    r"(?:\d+ ?d(?:ays?)? ?)?(?:\d+ ?h(?:ours?|rs?)? ?)?(?:\d+ ?m(?:in(?:utes?)?)? ?)?"
+    r"\d+(?:\.\d+)? ?s(?:ec(?:onds?)?)?\b"
+)
 ODD = r"nan|[-+]?inf(?:inity)?"
 
 _S, _MS, _US, _MIN, _H, _DAY = 1.0, 1e-3, 1e-6, 60.0, 3600.0, 86400.0
@@ -35,6 +38,8 @@ GIB = {
 """What frameworks print as MB and GB they have divided by powers of 1024."""
 THOUSANDS = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
 
+MOST = 1e15
+"""A larger number is none that anybody counted or measured."""
 _UNSURE = 0.0
 """A default of a quantity that is not taken without a unit of its own."""
 QUANTITIES = {
@@ -104,16 +109,14 @@ def _value(fields, text, kind, factor):
     found = _READ.match(text)
     if found is None or found.group("clock"):
         return None
-    odd, unit, of = found.group("odd"), (found.group("unit") or "").lower(), found.group("of")
+    odd, unit = found.group("odd"), (found.group("unit") or "").lower()
     if odd:
         return _odd(odd) if kind == "any" else None
     number = float(found.group("number").replace(",", ""))
+    if not abs(number) < MOST:
+        return None
     if kind in ("count", "of"):
-        if number != int(number) or number < 0 or number > 1e15:
-            return None
-        if kind == "of" and of and "step" not in fields:
-            fields.setdefault("total_steps", int(float(of.replace(",", ""))))
-        return int(number * THOUSANDS.get(unit, 1.0))
+        return _count(fields, number * THOUSANDS.get(unit, 1.0), found.group("of") if kind == "of" else None)
     if kind == "inverse":
         return factor / number if number > 0 else None
     if kind == "share":
@@ -121,9 +124,17 @@ def _value(fields, text, kind, factor):
     if kind == "size":
         factor = GIB.get(unit, factor)
         return number * factor if factor and number >= 0 else None
-    if number != number or number in (float("inf"), float("-inf")):
-        return None
     return number * factor * (THOUSANDS.get(unit, 1.0) if kind == "plain" else 1.0)
+
+
+def _count(fields, number, of):
+    # type: (Fields, float, str | None) -> int | None
+    """A whole number; what it is of (`of`) is the total, where the steps are not known from elsewhere."""
+    if number < 0 or number != int(number):
+        return None
+    if of is not None and "step" not in fields:
+        fields.setdefault("total_steps", int(float(of.replace(",", ""))))
+    return int(number)
 
 
 def _odd(text):

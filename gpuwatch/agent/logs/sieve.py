@@ -124,12 +124,14 @@ class Sieve(object):
             if searched:
                 hot[shape] = searched
             led = {each for phrase in phrases for each in phrase.dialects}
-            self._remember(shape, searched, [each for each in self._dialects if each in led] if led else _NONE)
+            self._remember(
+                shape, searched, [each for each in self._dialects if each in led] if led else _NONE
+            )
         return hot
 
     def _few(self, telling, anywhere):
         # type: (set[bytes], list[Phrase]) -> list[bytes] | None
-        """The texts of which one must stand in a shape, if they are so few that looking for them is quicker."""
+        """The texts of which one must stand in a shape, if they are so few that this is quicker to see."""
         phrases = {phrase for word in telling for phrase in self._telling[word]}
         phrases.update(anywhere)
         if len(phrases) > FEW or any(phrase.fold for phrase in phrases):

@@ -280,7 +280,7 @@ class Worker(object):
 
     def _safely(self, entry, scan, *arguments, **how):
         # type: (Entry, Callable[..., list[dict[str, Any]]], Any, Any) -> None
-        """Tell what a scan finds (`tell`: other than as findings); a fault in it is told once and ends nothing."""
+        """Tell what a scan finds, as findings or by `tell`; a fault in it is told once and ends nothing."""
         try:
             found = scan(*arguments)
         except OSError:
