@@ -117,6 +117,7 @@ class Collectives:
         if blame is None and outcome.absent:
             blame = f"{self._ranks.names(outcome.absent)} did not come to it within {timeout_s:.0f} s"
         if blame is None and outcome.missing:
+            self._run.lose(outcome.missing, f"did not answer within {timeout_s:.0f} s")
             blame = f"{self._ranks.names(outcome.missing)} did not answer within {timeout_s:.0f} s"
         if blame is not None:
             self._add(CollectiveResult(op, size, error=blame))

@@ -32,6 +32,7 @@ def test_a_crashed_rank_is_the_culprit_and_explains_its_links() -> None:
     results = Fabric(4).dead(through("host-2"), "Connection closed by peer").results()
     results.phase, results.reason = "failed", "all_reduce of 1 MiB: rank 2 (host-2) died: killed by SIGKILL"
     results.gone = {2: "died: killed by SIGKILL"}
+    results.collectives = [row("all_reduce", p50_s=None, correct=None, error="rank 2 (host-2) died: ...")]
     verdict = judge(results)
 
     assert (verdict.status, names(results)) == ("failed", [("node", "host-2")])
