@@ -54,7 +54,7 @@ def test_a_lost_node_is_one_culprit() -> None:
     results.gone = dict.fromkeys(range(8, 16), "host-1 was lost: the connection broke")
 
     assert names(results) == [("node", "host-1")]
-    assert judge(results).sentence.startswith("all 8 ranks of host-1 took no further part: host-1 was lost")
+    assert judge(results).sentence == "host-1 was lost: the connection broke"
 
 
 def test_a_node_that_was_left_out_is_told_once() -> None:
