@@ -11,7 +11,7 @@ import time
 
 from .background import Rounds
 from .procfs import clean, names, read_bytes, read_text
-from .pyspy import MAX_FRAMES, python_stacks
+from .pyspy import python_stacks
 from .syscalls import SYSCALLS
 
 TYPE_CHECKING = False
@@ -29,7 +29,7 @@ ONE_S = 4.0
 """Given to py-spy for one process."""
 ALL_S = 12.0
 """Given to all of them."""
-MAX_TOLD_FRAMES = 6000
+MAX_FRAMES_BYTES = 600 * 1024
 """Of all processes: beyond, only the innermost frames of main threads are told; a reply has 1 MiB."""
 
 
@@ -135,14 +135,26 @@ def _waits(folder, row):
 def _shorten(rows):
     # type: (list[dict[str, Any]]) -> None
     """Keep the reply within what the cockpit takes."""
-    frames = sum(len(each["frames"]) for row in rows for each in row["python"])
-    if frames <= MAX_TOLD_FRAMES:
+    frames = [frame for row in rows for each in row["python"] for frame in each["frames"]]
+    if sum(map(_bytes, frames)) <= MAX_FRAMES_BYTES:
         return
-    most = max(8, min(MAX_FRAMES, MAX_TOLD_FRAMES // max(1, len(rows))))
     for row in rows:
         row["python"] = [each for each in row["python"] if each["main"]][:1]
+        left = MAX_FRAMES_BYTES // len(rows)
         for each in row["python"]:
-            del each["frames"][most:]
+            kept = []
+            for frame in each["frames"]:
+                left -= _bytes(frame)
+                if left < 0:
+                    break
+                kept.append(frame)
+            each["frames"] = kept
+
+
+def _bytes(frame):
+    # type: (dict[str, Any]) -> int
+    """What a frame takes as JSON, at most: a character may become four bytes."""
+    return 4 * (len(frame["function"]) + len(frame["file"])) + 50
 
 
 # --------------------------------------------------------------------------- which py-spy

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpuwatch.session.inquiry import Inquiry
 
 POLL_S = 0.05
-CONNECT_S = 15.0
+WAIT_S = 15.0
 """A node that has not listed its processes by then is left out, and said so."""
 
 
@@ -41,8 +41,22 @@ CONNECT_S = 15.0
 )
 @click.option("--no-py-spy", is_flag=True, help="Only what the kernel tells of the processes.")
 @click.option("--no-ras", is_flag=True, help="Do not ask NCCL's RAS.")
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(0, 3600),
+    default=WAIT_S,
+    show_default=True,
+    help="Seconds for a node to connect and list its processes, and as many again to answer (20 at least).",
+)
 def stacks(
-    source: Source, as_json: bool, nodes: tuple[str, ...], py_spy: str, no_py_spy: bool, no_ras: bool
+    source: Source,
+    as_json: bool,
+    nodes: tuple[str, ...],
+    py_spy: str,
+    no_py_spy: bool,
+    no_ras: bool,
+    wait_s: float,
 ) -> int:
     """Say whom the ranks of a hung job wait for.
 
@@ -56,13 +70,19 @@ def stacks(
     if unknown:
         raise Refusal([f"--node {name}: not among the nodes of the source" for name in unknown])
     from gpuwatch.report.stacks import print_stacks, stacks_json
-    from gpuwatch.session.inquiry import Inquiry
+    from gpuwatch.session.inquiry import LONGEST_S, Inquiry
 
     chosen = set(nodes) or {spec.name for spec in source.plan.nodes}
     with leaving_politely(), source.session() as session:
         with telling() as tell:
-            unasked = wait_for_processes(session, chosen, tell)
-            inquiry = Inquiry(session, nodes=chosen, py_spy=None if no_py_spy else py_spy, ras=not no_ras)
+            unasked = wait_for_processes(session, chosen, wait_s, tell)
+            inquiry = Inquiry(
+                session,
+                nodes=chosen,
+                py_spy=None if no_py_spy else py_spy,
+                ras=not no_ras,
+                longest_s=max(LONGEST_S, wait_s),
+            )
             follow(session, inquiry, tell)
         heard = inquiry.hearing(session.fleet)
     if len(unasked) == len(chosen):
@@ -76,9 +96,11 @@ def stacks(
     return exit_codes.UNHEALTHY if wrong else exit_codes.HEALTHY
 
 
-def wait_for_processes(session: Session, chosen: set[str], tell: Callable[[str], None]) -> dict[str, str]:
+def wait_for_processes(
+    session: Session, chosen: set[str], longest_s: float, tell: Callable[[str], None]
+) -> dict[str, str]:
     """Until every node has listed its processes; the nodes that have not, and why."""
-    deadline = time.monotonic() + CONNECT_S
+    deadline = time.monotonic() + longest_s
     nodes = [node for node in session.fleet.nodes.values() if node.name in chosen]
     while True:
         session.poll()
@@ -89,7 +111,7 @@ def wait_for_processes(session: Session, chosen: set[str], tell: Callable[[str],
             break
         tell(f"waiting for {len(open_ones)} of {len(nodes)} nodes")
         time.sleep(POLL_S)
-    return {node.name: node.link.reason or f"not heard of in {CONNECT_S:.0f} s" for node in missing}
+    return {node.name: node.link.reason or f"not heard of in {longest_s:.0f} s" for node in missing}
 
 
 def follow(session: Session, inquiry: Inquiry, tell: Callable[[str], None]) -> None:

@@ -12,6 +12,7 @@ from gpuwatch.diagnose.wording import plural, ranges
 
 Locate: TypeAlias = Callable[[str | None, int | None], int | None]
 """Host and pid -> global rank, where that is known."""
+REMOTE = "remote process error"
 LAUNCHES = "RAS counts launches, not ends: the flight recorder's dumps tell in which collective they stand"
 
 
@@ -73,7 +74,10 @@ def _charges(each: Communicator) -> list[_Charge]:
     charge(0, each.dead, "is dead to the others: its process cannot be reached", "high")
     charge(1, each.silent, "does not answer: its process is stopped, or its node is out of reach", "medium")
     for words in dict.fromkeys(words for _, words in each.failed):
-        charge(2, [peer for peer, said in each.failed if said == words], f"reports: {words}", "medium")
+        noticed = words == REMOTE  # its own process is well: it met somebody else's end
+        weight = 5 if noticed else 2
+        confidence: Confidence = "low" if noticed else "medium"
+        charge(weight, [peer for peer, said in each.failed if said == words], f"reports: {words}", confidence)
     charge(3, each.left, "has left the communicator in which the others are", "medium")
     for words in dict.fromkeys(words for _, words in each.ending):
         charge(
@@ -88,7 +92,7 @@ def _charges(each: Communicator) -> list[_Charge]:
         if not fewest.peers:
             continue
         most = max(buckets, key=lambda bucket: bucket.size)
-        confidence: Confidence = "medium" if many and fewest.size < most.size else "low"
+        confidence = "medium" if many and fewest.size < most.size else "low"
         if many and fewest.size <= 0.25 * size and _stands_apart(buckets):
             confidence = "high"
         said = "nothing" if fewest.count == 0 else str(fewest.count)
