@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "stacks",
         "Say whom the ranks of a hung job wait for, by their stacks and NCCL's counts.",
     ),
+    "probe": ("gpuwatch.cli.probe", "probe", "Measure the links between GPUs; name the slow node or link."),
     "flight": (
         "gpuwatch.cli.flight",
         "flight",
@@ -61,6 +62,7 @@ Examples:
   gpuwatch once --local --json     the same as JSON
   gpuwatch dmon hosts.yaml -s pu   one line per GPU and second
   gpuwatch scan logs/              what failed first in a job that has ended
+  gpuwatch probe hosts.yaml        which node, NIC or link is slow
   gpuwatch check hosts.yaml        the checklist of a job: ranks, versions, settings, GPUs
   gpuwatch hosts check hosts.yaml  what works on which node, and why not
 

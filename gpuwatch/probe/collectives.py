@@ -6,10 +6,10 @@ from gpuwatch.probe.plan import ITERATIONS_MOST, ROW_S
 from gpuwatch.probe.ranks import Ranks, StepOutcome
 from gpuwatch.probe.results import CollectiveResult
 from gpuwatch.probe.run import FailedError, ProbeRun
-from gpuwatch.probe.sizes import size_text
 from gpuwatch.probe.summary import collective_row, nearest_rank, slowest_of
 from gpuwatch.probe.talk import Step
 from gpuwatch.probe.wish import Collective
+from gpuwatch.probe.words import size_text
 
 CHECK_BYTES = 64 * 1024
 CHECK_ITERATIONS = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gpuwatch.probe.choice import NoNetworkError, choose
+from gpuwatch.probe.choice import Choice, NoNetworkError, choose
 from gpuwatch.probe.line import Lost
 from gpuwatch.probe.plan import estimate, make_plan
 from gpuwatch.probe.results import NodeGround
@@ -43,24 +43,19 @@ def preflight(run: ProbeRun) -> None:
 def _plan(run: ProbeRun) -> None:
     results, wish = run.results, run.results.wish
     _need_nodes(run)
-    try:
-        choice = choose(run.grounds, wish.iface)
-    except NoNetworkError as error:
-        raise RefusedError(str(error)) from error
-    _leave_out(run, choice.without)
+    choice = run.choice = run.choice or _chosen(run)
     seating = seat_ranks(run.grounds, wish, choice)
-    if choice.note:
-        run.note(choice.note)
     for note in (*seating.notes, *_torch_notes(run.grounds)):
         run.note(note)
     _leave_out(run, seating.without)
     _need_nodes(run)
-    run.choice = choice
     results.seats = list(seating.seats)
     results.backend = seating.backend
     run.plan = make_plan(seating.seats, wish, seating.backend, choice.slowest_bps)
     results.estimate = estimate(run.plan, seating.seats, wish, choice.words)
     results.all_steps = run.plan.step_count
+    if len(seating.seats) == 1:
+        run.note("one rank has no links: only what it does by itself is measured")
     if run.plan.seconds > wish.budget_s:
         run.note(
             f"everything would take about {run.plan.seconds:.0f} s; "
@@ -69,8 +64,19 @@ def _plan(run: ProbeRun) -> None:
     run.changed()
 
 
+def _chosen(run: ProbeRun) -> Choice:
+    try:
+        choice = choose(run.grounds, run.results.wish.iface)
+    except NoNetworkError as error:
+        raise RefusedError(str(error)) from error
+    _leave_out(run, choice.without)
+    if choice.note:
+        run.note(choice.note)
+    return choice
+
+
 def replan(run: ProbeRun, without: Mapping[str, str]) -> None:
-    """Leave nodes out after all, and seat and plan the others anew."""
+    """Leave nodes out after all, and seat and plan the others anew; they keep their addresses."""
     _leave_out(run, without)
     _plan(run)
 

@@ -168,15 +168,19 @@ class Session:
         """
         if self.probes and not self.probes[-1].results.over:
             raise ProbeRunsError("a probe is under way; wait for its end, or cancel it")
-        for earlier in self.probes:
-            earlier.cancel()  # its ranks are kept for retests no more
         from gpuwatch.probe.conductor import Conductor  # noqa: PLC0415 - only a probe pays for it
         from gpuwatch.probe.opening import node_lines  # noqa: PLC0415
 
         lines = node_lines(self.plan, self._links.dialer, wish, self._options.connect_workers)
+        earlier = self.probes[-1:]
+
+        def give_way() -> None:
+            for each in earlier:
+                each.close()  # its ranks are kept for retests no more: they would look like somebody's job
+
         conductor = Conductor(lines, wish, baseline=baseline)
         self.probes.append(conductor)
-        conductor.start()
+        conductor.start(give_way)
         return conductor
 
     def _ask(self, node: str, request: AskParticulars | AskStacks | AskRas) -> Asked:

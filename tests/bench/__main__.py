@@ -21,6 +21,7 @@ from tests.bench import (
     log_pane,
     logs,
     matcher,
+    probe,
     scan,
     screen,
     startup,
@@ -48,6 +49,7 @@ PARTS: dict[str, Callable[[Path], Sequence[Row]]] = {
     "latency": latency.rows,
     "matcher": matcher.rows,
     "scan": scan.rows,
+    "probe": probe.rows,
     "hang": lambda _folder: hang.rows(),
 }
 

@@ -9,7 +9,6 @@ import zlib
 from collections import deque
 
 from gpuwatch.agent.procfs import clean
-from gpuwatch.probe.shipped.environment import settings
 from gpuwatch.probe.shipped.interpreters import ending
 from gpuwatch.probe.shipped.lifeline import end_others
 from gpuwatch.probe.shipped.lines import MAX_LINE, MAX_TEXT
@@ -38,15 +37,14 @@ _LOADER = (
 class WorkerProcess(object):
     """Started by the launcher's main thread: the kernel ends it together with that."""
 
-    def __init__(self, outlet, interpreter, config, iface, store):
-        # type: (Outlet, Interpreter, dict[str, Any], str | None, Any) -> None
+    def __init__(self, outlet, interpreter, config, store):
+        # type: (Outlet, Interpreter, dict[str, Any], Any) -> None
         """Start it.
 
         Args:
             outlet: Where its lines go.
             interpreter: What runs it.
             config: Its config, to which `store_fd` is added.
-            iface: The only network interface for the ranks; None: their choice.
             store: The listening socket for the store, or None; it is closed here.
 
         Raises:
@@ -55,16 +53,16 @@ class WorkerProcess(object):
         """
         self._outlet = outlet
         self.told_to_stop = False
-        passed = [] if store is None else [store.fileno()]
-        first = _program() + json.dumps(dict(config, store_fd=(passed + [None])[0])).encode("ascii") + b"\n"
-        wanted = settings(iface)
+        store_fd = None if store is None else store.fileno()
+        first = _program() + json.dumps(dict(config, store_fd=store_fd)).encode("ascii") + b"\n"
+        passed = [] if store_fd is None else [store_fd]
         inside_in, outside_in = os.pipe()
         outside_out, inside_out = os.pipe()
         shell = interpreter.activate is not None
         try:
             self.process = subprocess.Popen(
-                interpreter.argv(_LOADER, wanted, (inside_in, inside_out)),
-                env=interpreter.environ(wanted),
+                interpreter.argv(_LOADER, (inside_in, inside_out)),
+                env=interpreter.environ(),
                 stdin=subprocess.DEVNULL if shell else inside_in,
                 stdout=subprocess.DEVNULL if shell else inside_out,
                 stderr=subprocess.PIPE,
@@ -95,10 +93,9 @@ class WorkerProcess(object):
         self._orders.put(json.dumps(order).encode("ascii") + b"\n")
 
     def wait(self, seconds):
-        # type: (float) -> bool
-        """Whether it has ended, and all that it said was passed on."""
+        # type: (float) -> None
+        """Wait until it has ended, and all that it said was passed on."""
         self._end.join(seconds)
-        return not self._end.is_alive()
 
     def _feed(self, descriptor):
         # type: (int) -> None
@@ -136,7 +133,7 @@ class WorkerProcess(object):
         # type: (int) -> str
         words = list(self._last_words)
         said = "; its last words: " + "\n".join(words) if words else "; it said nothing"
-        return ("the worker ended with {}".format(ending(status)) + said)[: 8 * MAX_TEXT]
+        return ("the worker ended: {}".format(ending(status)) + said)[: 8 * MAX_TEXT]
 
     def _listen(self):
         # type: () -> None
