@@ -13,11 +13,11 @@ from gpuwatch.diagnose.testimony import Testimony
 from gpuwatch.diagnose.waiting import Hearing
 from gpuwatch.diagnose.wording import plural, ranges
 from gpuwatch.plain import plain
+from gpuwatch.report.console import console_on, show
 from gpuwatch.report.facts import Facts
 from gpuwatch.report.incident_text import INDENT
-from gpuwatch.report.terminal import console_on, show
+from gpuwatch.report.lines import Line
 from gpuwatch.report.testimony import testimony_facts, testimony_lines
-from gpuwatch.report.text import Line
 
 
 def print_stacks(heard: Hearing, unasked: Mapping[str, str], out: TextIO) -> None:
