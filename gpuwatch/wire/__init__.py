@@ -61,6 +61,7 @@ from gpuwatch.wire.processes import (
     Process,
     ProcessGpu,
 )
+from gpuwatch.wire.progress import Progress
 from gpuwatch.wire.requests import (
     AnyRequest,
     AskParticulars,
@@ -126,6 +127,7 @@ __all__ = [
     "Process",
     "ProcessGpu",
     "ProcessStack",
+    "Progress",
     "PythonThread",
     "RankParticulars",
     "RankSource",
