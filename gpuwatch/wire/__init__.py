@@ -61,6 +61,7 @@ from gpuwatch.wire.processes import (
     Process,
     ProcessGpu,
 )
+from gpuwatch.wire.progress import Progress
 from gpuwatch.wire.requests import (
     AnyRequest,
     AskParticulars,
@@ -111,6 +112,7 @@ __all__ = [
     "Ping",
     "Process",
     "ProcessGpu",
+    "Progress",
     "RankParticulars",
     "RankSource",
     "Ranks",
