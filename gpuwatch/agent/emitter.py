@@ -11,6 +11,7 @@ from collections import deque
 
 from .composer import Composer
 from .driver import Driver
+from .errands import Errands
 from .logs.reader import LogReader
 from .node import Node
 from .pulse import KEPT_EVENTS, Pulse
@@ -58,6 +59,7 @@ class Emitter(object):
         self._node = Node(self._pulse, self._events, settings)
         self._driver = Driver(self._pulse, self._events, settings, self.leave)
         self._logs = LogReader(self.wake, settings.logs)
+        self._errands = Errands(settings, self.wake)
         self._composer = Composer(self._driver, self._node, self._logs, self._events, settings.stuck_s)
 
     def wake(self):
@@ -125,11 +127,20 @@ class Emitter(object):
         )
         if self._wake_end in ready:
             os.read(self._wake_end, 4096)
+            self._bring()
         if writable:
             self._outlet.flush()
         if self._requests.fileno() in ready:
             self._answer()
         elif self._logs.waiting and self._said_hello:
+            self._send([])
+
+    def _bring(self):
+        # type: () -> None
+        replies = self._errands.take()
+        for reply in replies:
+            self._put(reply)
+        if replies and self._said_hello:
             self._send([])
 
     def _answer(self):
@@ -146,7 +157,7 @@ class Emitter(object):
 
     def _reply(self, request):
         # type: (Any) -> dict[str, Any] | None
-        """None for what the log reader answers."""
+        """None for what is answered later, by the log reader or when an errand is done."""
         reply = {"kind": "reply", "id": 0}
         if isinstance(request, ValueError):
             reply["error"] = str(request)
@@ -163,6 +174,11 @@ class Emitter(object):
         elif wish in FOR_LOGS and reply["id"] == number:
             self._logs.ask(request)
             return None
+        elif wish in self._errands.DOES and reply["id"] == number:
+            refused = self._errands.begin(wish, request, number)
+            if refused is None:
+                return None
+            reply["error"] = refused
         elif wish != "ping":
             reply["error"] = "this agent does not know how to do {}".format(str(wish)[:80])
         return reply

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
+from gpuwatch.fleet.asked import Asked
 from gpuwatch.fleet.log_stream import LogStream
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.fleet.shared_findings import SharedFindings
@@ -53,6 +54,8 @@ class Fleet:
         """Moves when a node listed its log files anew, or came or went."""
         self.streams: dict[tuple[str, int], LogStream] = {}
         """Open requests for lines, by node and request id; the session adds and removes them."""
+        self.asked: dict[tuple[str, int], Asked] = {}
+        """Questions that are not answered yet; the session adds and removes them."""
         self.version = 0
 
     def apply(self, arrival: Arrival) -> None:
@@ -112,6 +115,9 @@ class Fleet:
     def _take_answer(self, node: str, what: Lines | Reply) -> None:
         stream = self.streams.get((node, what.id))
         if stream is None:
+            asked = self.asked.pop((node, what.id), None)
+            if asked is not None and isinstance(what, Reply):
+                asked.error, asked.data = what.error, None if what.error else what.data or {}
             return
         if isinstance(what, Lines):
             stream.take(what)

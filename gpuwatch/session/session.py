@@ -9,6 +9,7 @@ from time import time as wall
 from typing import Literal
 
 from gpuwatch.diagnose.book import AlertBook
+from gpuwatch.fleet.asked import Asked
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.log_stream import LogStream
 from gpuwatch.hosts.plan import Plan
@@ -19,7 +20,7 @@ from gpuwatch.rules.load import load_packs
 from gpuwatch.session.settings_folder import own_packs, settings_folder
 from gpuwatch.session.sharing import Sharing
 from gpuwatch.session.silence_file import SilenceFile
-from gpuwatch.wire import AnyRequest, Cancel, ReadLines, Search, Tail
+from gpuwatch.wire import AnyRequest, AskParticulars, Cancel, ReadLines, Search, Tail
 
 
 class Session:
@@ -130,6 +131,15 @@ class Session:
         self._send(stream, Search(id=stream.id, pattern=pattern, files=list(files), ignore_case=ignore_case))
         return stream
 
+    def ask_particulars(self, node: str, reach: Sequence[str] = (), ports: Sequence[int] = ()) -> Asked:
+        """The settings under which a node's ranks run (`wire.Particulars`), and whom the node reaches."""
+        asked = Asked(node, self._number())
+        self.fleet.asked[node, asked.id] = asked
+        if not self._tell(node, AskParticulars(id=asked.id, reach=list(reach), ports=list(ports))):
+            asked.error = "the node is not connected, or has no agent"
+            del self.fleet.asked[node, asked.id]
+        return asked
+
     def drop(self, stream: LogStream) -> None:
         """End a tail, a read or a search: nobody looks at it any more."""
         if self.fleet.streams.pop((stream.node, stream.id), None) is not None:
@@ -153,6 +163,10 @@ class Session:
 
     def _link_changed(self, node: str, link: LinkStatus) -> None:
         """Open requests of a lost link: tails wait for the next one, everything else has failed."""
+        if link.phase == "lost":
+            for asked in [one for one in self.fleet.asked.values() if one.node == node]:
+                asked.error = "the link was lost: " + link.reason
+                del self.fleet.asked[node, asked.id]
         for stream in [one for one in self.fleet.streams.values() if one.node == node]:
             if stream.kind != "tail":
                 if link.phase == "lost":

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable
 from itertools import islice
 from typing import Protocol
 
 from gpuwatch.fleet.log_stream import KEPT_LINES, LogStream
 from gpuwatch.tui.log_source import LogSource
-from gpuwatch.wire import LogLine
+from gpuwatch.tui.log_window import Window
 
 PAGE = 500
 """Lines that are read at once; fewer where many files are."""
-SLACK = 2_000
-"""The oldest lines go so many at a time: shifting a list costs its whole length."""
-AHEAD_S = 60.0
-"""A line's own time that is so far after its arrival is not believed."""
-UNKNOWN = float("-inf")
-"""The time of lines before the first one that tells any."""
 RATE_S = 5.0
 
 
@@ -48,14 +40,6 @@ class Asker(Protocol):
         ...
 
 
-def line_time(line: LogLine, before: float) -> float:
-    """When, on the node's clock: own time, else arrival, else the line's before; never earlier than that."""
-    own = line.t
-    if own is not None and (line.arrived is None or own <= line.arrived + AHEAD_S):
-        return max(before, own)
-    return before if line.arrived is None else max(before, line.arrived)
-
-
 class _Read:
     """A page that was asked for."""
 
@@ -68,37 +52,19 @@ class _Read:
         self.offset = offset
 
 
-class Buffer:
-    """Lines that follow each other in one file, counted by numbers that stay theirs.
-
-    `base` is the number of the first one loaded. `epoch` moves when other lines took their place.
-    """
+class Buffer(Window):
+    """A window that asks the node for what is to be in it."""
 
     def __init__(self, source: LogSource, asker: Asker, *, kept: int = KEPT_LINES, page: int = PAGE) -> None:
+        super().__init__(kept)
         self.source = source
-        self.lines: list[LogLine] = []
-        self.times: list[float] = []
-        """On the node's clock, never falling."""
-        self.base = 0
-        self.epoch = 0
-        self.touched = (0, 0)
-        """How often loaded lines changed in place, and from which number on the last time."""
-        self.live = False
-        """Whether the file's end is loaded and grows."""
-        self.at_start = False
-        self.at_end = False
         self.held = False
         """The person has scrolled back: the oldest lines may not go."""
-        self.offset_s = 0.0
-        """The node's clock minus ours."""
-        self.seams: dict[int, str] = {}
-        """Number of the first line after it -> what happened."""
         self.error = ""
         self.target: int | None = None
         """Number of the line that was gone to, once it is loaded."""
         self.size: int | None = None
         self._asker = asker
-        self._kept = kept
         self._page = page
         self._tail: LogStream | None = None
         self._taken = 0
@@ -106,14 +72,6 @@ class Buffer:
         self._seams_taken = 0
         self._read: _Read | None = None
         self._pace: deque[tuple[float, int]] = deque()
-
-    def __len__(self) -> int:
-        return len(self.lines)
-
-    @property
-    def end(self) -> int:
-        """The number after the last line."""
-        return self.base + len(self.lines)
 
     @property
     def reading(self) -> str:
@@ -125,17 +83,9 @@ class Buffer:
         """Lines that came at the file's end and are not loaded here."""
         return self._tail.came - self._taken if self._tail else 0
 
-    def line(self, number: int) -> LogLine:
-        """A loaded line."""
-        return self.lines[number - self.base]
-
     def source_of(self, number: int) -> LogSource:  # noqa: ARG002 - a merged view has several
         """Whose line it is."""
         return self.source
-
-    def time(self, number: int) -> float:
-        """When, on our clock; `UNKNOWN` where nothing tells."""
-        return self.times[number - self.base] - self.offset_s
 
     def place(self, number: int) -> tuple[LogSource, int]:
         """What tells a line from all others."""
@@ -144,26 +94,6 @@ class Buffer:
     def find(self, place: tuple[LogSource, int]) -> int | None:
         """The number of a line that `place` told."""
         return place[1] if self.base <= place[1] < self.end else None
-
-    def at_time(self, at: float) -> int:
-        """The number of the first loaded line that is not older than a time of our clock."""
-        return min(self.base + bisect_left(self.times, at + self.offset_s), max(self.base, self.end - 1))
-
-    def at_offset(self, offset: int) -> int | None:
-        """The number of the loaded line that holds a byte, the newest one where a file began anew."""
-        if not self.lines or offset < self.lines[0].offset:
-            return None
-        index = bisect_left(self.lines, offset + 1, key=lambda line: line.offset) - 1
-        return self.base + index if offset < self.lines[index].end else None
-
-    def covers(self, at: float) -> bool:
-        """Whether that time of our clock lies within what is loaded."""
-        if not self.lines:
-            return False
-        wanted = at + self.offset_s
-        return (self.at_start or self.times[0] < wanted) and (
-            self.live or self.at_end or wanted <= self.times[-1]
-        )
 
     def rate(self, now: float) -> float | None:
         """Lines a second of late; None: too soon to tell."""
@@ -186,7 +116,7 @@ class Buffer:
             self._taken = self._seams_taken = 0
             self.live = True
         elif not self.live:
-            self._replace([])
+            self.replace([])
             self._taken = self._tail.came - len(self._tail.lines)
             self._seams_taken = len(self._tail.seams)
             self.live = True
@@ -194,7 +124,7 @@ class Buffer:
 
     def earlier(self) -> None:
         """Read the page before what is loaded, unless one is on its way or there is none."""
-        if self._read or self.at_start or not self.lines or self._torn():
+        if self._read or self.at_start or not self.lines or self.torn:
             return
         first = self.lines[0].offset
         if first == 0:
@@ -210,7 +140,7 @@ class Buffer:
     def go(self, *, offset: int | None = None, at: float | None = None) -> None:
         """Load what is around a byte, or a time of our clock; `target` tells the line once it is here."""
         self._forget_read()  # a page that is still on its way would take the place of what is gone to
-        if offset is not None and (found := self.at_offset(offset)) is not None and not self._torn():
+        if offset is not None and (found := self.at_offset(offset)) is not None and not self.torn:
             self.target = found
         elif at is not None and self.covers(at):
             self.target = self.at_time(at)
@@ -256,7 +186,7 @@ class Buffer:
             if self.held:
                 self.live = False
                 return
-            self._replace([])
+            self.replace([])
             self.live = True
         new = min(new, len(stream.lines))
         self._renew_last(stream, new)
@@ -268,14 +198,14 @@ class Buffer:
         self._seams_taken = len(stream.seams)
         self._taken = stream.came
         if self.lines and lines and lines[0].offset == self.lines[-1].offset and self.end not in self.seams:
-            self._drop_last()  # it had no line end yet
-        self._append(lines)
+            self.drop_last()  # it had no line end yet
+        self.append(lines)
         self.at_start = self.at_start or (bool(self.lines) and self.lines[0].offset == 0)
-        if len(self.lines) > self._kept + SLACK:
+        if self.overfull:
             if self.held:
                 self.live = False
             else:
-                self._let_go(len(self.lines) - self._kept)
+                self.let_go(len(self.lines) - self._kept)
 
     def _renew_last(self, stream: LogStream, new: int) -> None:
         """The last line that was taken before the new ones may have grown."""
@@ -285,40 +215,8 @@ class Buffer:
         if self.lines and len(stream.lines) > new:
             line = stream.lines[-new - 1]
             if line.offset == self.lines[-1].offset and line != self.lines[-1]:
-                self._drop_last()
-                self._append([line])
-
-    def _drop_last(self) -> None:
-        self.lines.pop()
-        self.times.pop()
-        self.touched = (self.touched[0] + 1, self.end)
-
-    def _append(self, lines: Iterable[LogLine]) -> None:
-        last = self.times[-1] if self.times else UNKNOWN
-        for line in lines:
-            last = line_time(line, last)
-            self.lines.append(line)
-            self.times.append(last)
-
-    def _let_go(self, count: int) -> None:
-        del self.lines[:count]
-        del self.times[:count]
-        self.base += count
-        self.at_start = False
-        for number in [number for number in self.seams if number < self.base]:
-            del self.seams[number]
-
-    def _replace(self, lines: list[LogLine]) -> None:
-        self.base = self.end
-        self.epoch += 1
-        self.lines, self.times = [], []
-        self.seams.clear()
-        self.at_start = self.at_end = self.live = False
-        self._append(lines)
-
-    def _torn(self) -> bool:
-        """What is above a seam is in no file any more, so pages cannot be counted from its offsets."""
-        return bool(self.seams)
+                self.drop_last()
+                self.append([line])
 
     def _ask(
         self,
@@ -349,14 +247,14 @@ class Buffer:
             self.at_start = self.at_start or read.where == "earlier"
             self.at_end = self.at_end or read.where == "later"
         elif read.where == "earlier":
-            self._put_before(lines)
+            self.put_before(lines, self._page)
         elif read.where == "later":
-            self._append(lines)
+            self.append(lines)
             self._meet_tail(reached_end=len(lines) < self._page)
-            if len(self.lines) > self._kept + SLACK:
-                self._let_go(len(self.lines) - self._kept)
+            if self.overfull:
+                self.let_go(len(self.lines) - self._kept)
         else:
-            self._replace(lines)
+            self.replace(lines)
             self.at_start = not lines or lines[0].offset == 0
             self._meet_tail(reached_end=bool(lines) and stream.size == lines[-1].end)
             self._aim(read)
@@ -370,25 +268,6 @@ class Buffer:
         elif read.time is not None:
             self.target = self.at_time(read.time - self.offset_s)
 
-    def _put_before(self, lines: list[LogLine]) -> None:
-        first = self.lines[0].offset if self.lines else None
-        lines = [line for line in lines if first is None or line.offset < first]
-        self.at_start = len(lines) < self._page or lines[0].offset == 0
-        last, times = UNKNOWN, []
-        for line in lines:
-            last = line_time(line, last)
-            times.append(last)
-        ceiling = self.times[0] if self.times else UNKNOWN
-        if ceiling != UNKNOWN:
-            times = [min(time, ceiling) for time in times]
-        self.lines[:0], self.times[:0] = lines, times
-        self.base -= len(lines)
-        if len(self.lines) > self._kept + SLACK:  # the far end goes
-            del self.lines[self._kept :]
-            del self.times[self._kept :]
-            self.live = self.at_end = False
-            self.touched = (self.touched[0] + 1, self.end)
-
     def _meet_tail(self, *, reached_end: bool) -> None:
         """Where the pages have come to the lines that the tail holds, the buffer grows with it again."""
         stream, here = self._tail, self.lines[-1].end if self.lines else None
@@ -397,5 +276,5 @@ class Buffer:
             return
         newer = [index for index, line in enumerate(stream.lines) if line.offset >= here]
         if stream.lines[0].offset <= here or (newer and newer[0] > 0):
-            self._append(islice(stream.lines, newer[0] if newer else len(stream.lines), None))
+            self.append(islice(stream.lines, newer[0] if newer else len(stream.lines), None))
             self._taken, self._seams_taken, self.live = stream.came, len(stream.seams), True

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from gpuwatch.tui import log_seek
-from gpuwatch.tui.incident_ways import spot_of
-from gpuwatch.tui.log_buffer import PAGE, UNKNOWN, Buffer
+from gpuwatch.tui.log_buffer import PAGE, Buffer
 from gpuwatch.tui.log_findings import Marked
+from gpuwatch.tui.log_hunt import LogHunt
+from gpuwatch.tui.log_marks import Bookmarks, Key
 from gpuwatch.tui.log_merge import KEPT, Merge
-from gpuwatch.tui.log_ranks import failed_ranks, silent_ranks
-from gpuwatch.tui.log_search import LogSearch
+from gpuwatch.tui.log_ranks import failed_ranks, first_choice, silent_ranks
 from gpuwatch.tui.log_source import (
     LogSource,
     all_sources,
@@ -25,7 +24,6 @@ from gpuwatch.tui.log_source import (
 )
 from gpuwatch.tui.log_view import View
 from gpuwatch.tui.scene import Scene
-from gpuwatch.wire import LogLine
 
 Mode: TypeAlias = Literal["panes", "merged", "everyone"]
 MODES: tuple[Mode, ...] = ("panes", "merged", "everyone")
@@ -36,27 +34,8 @@ OPENED_AT_ONCE = 16
 SETTLED_S = 0.25
 """So long the cursor must rest before other files are read at its second."""
 SLOWEST = 4
-FEW = 4
-"""Panes that are shown before anybody chose."""
 UNSURE_S = 1.0
 """A clock error over this is told."""
-
-Key: TypeAlias = "tuple[str, str, int]"
-"""Node, file and byte: what stays a line's own however often it is read."""
-
-
-@dataclass(frozen=True)
-class Bookmark:
-    """A line that the person wants to come back to."""
-
-    source: LogSource
-    line: LogLine
-    at: float
-
-    @property
-    def key(self) -> Key:
-        """What it is known by."""
-        return self.source.node, self.source.file, self.line.offset
 
 
 @dataclass(frozen=True)
@@ -91,16 +70,12 @@ class LogDesk:
         self.merged: View | None = None
         self.time: float | None = None
         """Where all panes are, on our clock; None: at the end."""
-        self.bookmarks: dict[Key, Bookmark] = {}
-        self.search: LogSearch | None = None
-        self.quest: log_seek.Quest | None = None
+        self.bookmarks = Bookmarks()
+        self.hunt = LogHunt(scene, self.offset)
         self.filter_text = ""
         self.clocks = False
         self.wrap = False
         self.folding = True
-        self.note = ""
-        """What the last gesture came to, where that must be said."""
-        self.ink_version = 0
         self.marked = Marked()
         self._buffers: dict[LogSource, Buffer] = {}
         self._to_open: list[Buffer] = []
@@ -145,27 +120,11 @@ class LogDesk:
         if wanted.merged:
             self.set_mode("merged")
 
-    def default_choice(self) -> list[LogSource]:
-        """What to show before anybody chose: a few logs that can be read at once, all ranks are one key away.
-
-        The line that the incident rests on and the ranks that failed, the first one first; where none did,
-        all ranks of a small job, of a large one the first and the last.
-        """
-        fleet = self.scene.fleet
-        sources, ranks = all_sources(fleet), failed_ranks(self.scene)[:FEW]
-        chosen: list[LogSource] = []
-        incident = self.scene.told.leading
-        if incident and incident.cause and (spot := spot_of(incident.cause)):
-            chosen = [s for s in sources if (s.node, s.file) == (spot.node, spot.file)]
-        if ranks:
-            self.text = "failed"
-        elif known := known_ranks(sources):
-            ranks = known if len(known) <= FEW else [known[0], known[-1]]
-            self.text = folded(ranks) if len(known) > FEW else "all"
-        for rank in ranks:
-            chosen += rank_sources(sources, rank)
-        self.led = bool(chosen)
-        return list(dict.fromkeys(chosen))[:FEW] or sources[:MOST_FILES]
+    def choose_for_them(self) -> None:
+        """Show what matters most, as nobody has chosen yet."""
+        self.text, found, self.led = first_choice(self.scene)
+        if found:
+            self.show(found)
 
     def special(self, word: str) -> Sequence[int]:
         """The ranks that failed, the first one first; or those whose logs have been silent longest."""
@@ -195,6 +154,11 @@ class LogDesk:
             self._begin(view.buffers[0])
             view.following = self.time is None
         return view
+
+    @property
+    def ink(self) -> tuple[int, int, bool]:
+        """Moves when every line must be painted anew."""
+        return self.hunt.version, self.bookmarks.version, self.clocks
 
     def everyone(self, view: View) -> list[int]:
         """The ranks whose lines a view holds: who of them is missing is worth a word."""
@@ -251,10 +215,6 @@ class LogDesk:
         known = self.scene.fleet.nodes.get(node)
         return known.clock.offset_s if known and known.clock else 0.0
 
-    def offsets(self) -> dict[str, float]:
-        """Of all nodes."""
-        return {name: self.offset(name) for name in self.scene.fleet.nodes}
-
     def unsure_clocks(self, view: View) -> list[str]:
         """The nodes in a view whose clock is not known to a second."""
         names = dict.fromkeys(buffer.source.node for buffer in view.buffers)
@@ -276,10 +236,7 @@ class LogDesk:
         if self._moved_at is not None and (frozen or self.scene.now - self._moved_at >= SETTLED_S):
             self._moved_at = None
             self._send_all()
-        if self.search is not None:
-            self.search.pull()
-        if self.quest is not None and (told := self.quest.pull()) is not None:
-            self.note, self.quest = told, None
+        self.hunt.pull()
 
     def move_time(self, at: float | None, own: View | None) -> None:
         """The cursor of one pane is at another second: the others go there, too."""
@@ -326,12 +283,7 @@ class LogDesk:
         for view in self.all_views():
             view.go(at=at, mark=False, lead=False)
 
-    # ---- filter, search, bookmarks
-
-    @property
-    def patterns(self) -> tuple[re.Pattern[str], ...]:
-        """What is painted on a badge's ground wherever it stands."""
-        return (self.search.pattern,) if self.search else ()
+    # ---- filter, folding, wrapping
 
     def set_filter(self, text: str) -> None:
         """Keep only lines in which a pattern is found, or with `!` in front those in which it is not.
@@ -366,78 +318,19 @@ class LogDesk:
         for view in self.all_views():
             view.wrap, view.left = on, 0
 
-    def start_search(self, pattern: str) -> None:
-        """Look in every file that is followed on every node that is connected.
-
-        Raises:
-            re.error: Not a regular expression.
-        """
-        re.compile(pattern)
-        self.end_search()
-        nodes: dict[str, Sequence[str]] = {
-            node.name: () for node in self.scene.fleet.nodes.values() if node.link.phase == "live"
-        }
-        self.search = LogSearch(self.scene.session, pattern, nodes, self.offsets())
-        self.ink_version += 1
-
-    def end_search(self) -> None:
-        """Forget the pattern and what it found."""
-        if self.search is not None:
-            self.search.cancel()
-            self.search = None
-            self.ink_version += 1
-
-    def bookmark(self, view: View) -> None:
-        """Set a bookmark on the cursor's line, or take it away."""
-        line = view.line()
-        if line is None:
-            return
-        source = view.feed.place(view.cursor)[0]
-        mark = Bookmark(source, line, UNKNOWN if view.time is None else view.time)
-        if self.bookmarks.pop(mark.key, None) is None:
-            self.bookmarks[mark.key] = mark
-        self.ink_version += 1
-
-    def bookmarked(self) -> list[Bookmark]:
-        """All of them, in the order of time."""
-        return sorted(self.bookmarks.values(), key=lambda mark: (mark.at, mark.key))
-
     def seek_bad(self, view: View, step: int, *, warnings: bool) -> None:
-        """To the next (1) or previous (-1) error or warning."""
-        self.end_quest()
-        offset_s = self.offset(view.buffers[0].source.node)
-        self._sought(
-            log_seek.to_bad(
-                view, step, self.scene.fleet, self.scene.session, warnings=warnings, offset_s=offset_s
-            ),
-            view,
-        )
+        """To the next (1) or previous (-1) error or warning; the other panes go along."""
+        if self.hunt.to_bad(view, step, warnings=warnings):
+            self._go_along(view)
 
     def seek_hit(self, view: View, step: int) -> None:
         """To the next or previous line that the search found, in this pane."""
-        if self.search is None:
-            self.note = "nothing was searched for: / does"
-        else:
-            self._sought(log_seek.to_hit(view, step, self.search), view)
+        if self.hunt.to_hit(view, step):
+            self._go_along(view)
 
-    def _sought(self, told: log_seek.Quest | str | bool, view: View) -> None:
-        if isinstance(told, log_seek.Quest):
-            self.quest = told
-        elif isinstance(told, str):
-            self.note = told
-        elif told:
-            self._landed(view)
-
-    def _landed(self, view: View) -> None:
-        self.note = ""
+    def _go_along(self, view: View) -> None:
         if view.time is not None:
             self.move_time(view.time, view)
-
-    def end_quest(self) -> None:
-        """Stop looking for the next error."""
-        if self.quest is not None:
-            self.quest.cancel()
-            self.quest = None
 
     def add(self, source: LogSource) -> LogSource:
         """Give one more file a pane, as its node knows it."""
@@ -475,8 +368,8 @@ class LogDesk:
 
     def leave(self) -> None:
         """Nobody looks any more: every request on every node ends."""
-        self.end_search()
-        self.end_quest()
+        self.hunt.end_search()
+        self.hunt.end_quest()
         for buffer in self._buffers.values():
             buffer.close()
         self._buffers.clear()

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import TypeAlias
 
-from gpuwatch.tui.log_buffer import SLACK, UNKNOWN, Buffer
+from gpuwatch.tui.log_buffer import Buffer
 from gpuwatch.tui.log_source import LogSource
+from gpuwatch.tui.log_window import SLACK, UNKNOWN
 from gpuwatch.wire import LogLine
 
 KEPT = 40_000

@@ -1,8 +1,13 @@
-"""Which ranks the words `failed` and `slowest` mean now."""
+"""Whose logs to show: what `failed` and `slowest` mean now, and what is shown before anybody chose."""
 
 from __future__ import annotations
 
+from gpuwatch.tui.incident_ways import spot_of
+from gpuwatch.tui.log_source import LogSource, all_sources, folded, known_ranks, rank_sources
 from gpuwatch.tui.scene import Scene
+
+FEW = 4
+"""Logs that are shown before anybody chose."""
 
 
 def failed_ranks(scene: Scene) -> list[int]:
@@ -36,3 +41,27 @@ def silent_ranks(scene: Scene) -> list[int]:
                 rank, at = file.ranks[0], file.grown_at - offset
                 grown[rank] = max(grown.get(rank, at), at)
     return sorted(grown, key=lambda rank: grown[rank])
+
+
+def first_choice(scene: Scene) -> tuple[str, list[LogSource], bool]:
+    """What to show before anybody chose: a few logs that can be read at once, all ranks are one key away.
+
+    The line that the incident rests on and the ranks that failed, the first one first; where none did,
+    all ranks of a small job, of a large one the first and the last.
+
+    Returns:
+        The choice as a person would type it, the logs, and whether what happened led to them.
+    """
+    sources, ranks, text = all_sources(scene.fleet), failed_ranks(scene)[:FEW], ""
+    chosen: list[LogSource] = []
+    incident = scene.told.leading
+    if incident and incident.cause and (spot := spot_of(incident.cause)):
+        chosen = [s for s in sources if (s.node, s.file) == (spot.node, spot.file)]
+    if ranks:
+        text = "failed"
+    elif known := known_ranks(sources):
+        ranks = known if len(known) <= FEW else [known[0], known[-1]]
+        text = folded(ranks) if len(known) > FEW else "all"
+    for rank in ranks:
+        chosen += rank_sources(sources, rank)
+    return text, list(dict.fromkeys(chosen))[:FEW] or sources, bool(chosen)

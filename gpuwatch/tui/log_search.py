@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Protocol
 
 from gpuwatch.fleet.log_stream import LogStream
-from gpuwatch.tui.log_buffer import UNKNOWN
+from gpuwatch.tui.log_window import UNKNOWN
 from gpuwatch.wire import LogLine
 
 MOST_HITS = 20_000

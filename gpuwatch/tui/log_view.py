@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from rich.cells import chop_cells
 
-from gpuwatch.tui.log_buffer import UNKNOWN, Buffer
+from gpuwatch.tui.log_buffer import Buffer
 from gpuwatch.tui.log_merge import Merge
 from gpuwatch.tui.log_sheet import Sheet
 from gpuwatch.tui.log_source import LogSource
+from gpuwatch.tui.log_window import UNKNOWN
 from gpuwatch.tui.look import clean
 from gpuwatch.wire import LogLine
 

@@ -56,12 +56,14 @@ from gpuwatch.wire.part import (
     Part,
     Severity,
 )
+from gpuwatch.wire.particulars import UNLIMITED, Particulars, RankParticulars
 from gpuwatch.wire.processes import (
     Process,
     ProcessGpu,
 )
 from gpuwatch.wire.requests import (
     AnyRequest,
+    AskParticulars,
     Cancel,
     LeaveFiles,
     Ping,
@@ -75,10 +77,12 @@ from gpuwatch.wire.requests import (
 __all__ = [
     "KERNEL_LOG",
     "MAX_LINE_BYTES",
+    "UNLIMITED",
     "WIRE_VERSION",
     "AgentCost",
     "AnyFrame",
     "AnyRequest",
+    "AskParticulars",
     "Bye",
     "Cancel",
     "Disk",
@@ -103,9 +107,11 @@ __all__ = [
     "Nic",
     "Notice",
     "Part",
+    "Particulars",
     "Ping",
     "Process",
     "ProcessGpu",
+    "RankParticulars",
     "RankSource",
     "Ranks",
     "ReadLines",

@@ -69,4 +69,13 @@ class LeaveFiles(Request, tag="leave", frozen=True):
     files: list[str]
 
 
-AnyRequest: TypeAlias = Ping | SetInterval | Tail | ReadLines | Search | Cancel | LeaveFiles
+class AskParticulars(Request, tag="particulars", frozen=True):
+    """What `wire.Particulars` holds, in the data of the reply, which may take some seconds."""
+
+    reach: list[str] = []
+    """`host:port` of rendezvous addresses to connect to."""
+    ports: list[int] = []
+    """Ports that may be listened on here."""
+
+
+AnyRequest: TypeAlias = Ping | SetInterval | Tail | ReadLines | Search | Cancel | LeaveFiles | AskParticulars

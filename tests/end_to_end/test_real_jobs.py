@@ -19,7 +19,6 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.diagnose.incident import Incident
-from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.report.scan import judged
 from gpuwatch.rules.load import load_packs
 from gpuwatch.runs.files import gather
@@ -58,6 +57,15 @@ def told(session: Session, how: str) -> list[Incident]:
     return [incident for incident in session.book.incidents if incident.job == f"job-{how}"]
 
 
+def wait_until_told(session: Session, how: str) -> None:
+    """Until the incident of this job names the rank; if it never does, tell what was told instead."""
+    try:
+        watch(session, lambda _fleet, _now: WHOM in [one.rank for one in told(session, how)], seconds=30)
+    except AssertionError as error:
+        instead = [f"{one.job}: {one.sentence}" for one in session.book.incidents]
+        raise AssertionError(f"{error}; incidents: {instead}; alerts: {session.book.alerts}") from error
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("how", ["killed", "exception", "hung"])
 def test_the_rank_that_failed_first_is_named(tmp_path: Path, how: str) -> None:
@@ -70,11 +78,8 @@ def test_the_rank_that_failed_first_is_named(tmp_path: Path, how: str) -> None:
         with Session(plan, client.options()) as session:
             watch(session, all_full)
             with job(logs, how) as launched:
-
-                def ended_and_told(_fleet: Fleet, _now: float) -> bool:
-                    return launched.poll() is not None and [one.rank for one in told(session, how)] == [WHOM]
-
-                watch(session, ended_and_told, seconds=60)
+                watch(session, lambda _fleet, _now: launched.poll() is not None, seconds=90)
+            wait_until_told(session, how)
             settle_until = time.monotonic() + 3 * plan.interval_s
             watch(session, lambda _fleet, now: now > settle_until)  # the launcher's last words
             (incident,) = told(session, how)

@@ -15,8 +15,9 @@ from gpuwatch import wire
 from gpuwatch.link.demo.links import EPOCH
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.screens.fleet import FleetScreen
-from gpuwatch.tui.screens.logs import LogsScreen, grid_for
+from gpuwatch.tui.screens.logs import LogsScreen
 from gpuwatch.tui.widgets.lines import Lines
+from gpuwatch.tui.widgets.log_grid import grid_for
 from gpuwatch.tui.widgets.log_pane import LogPane
 from tests.tui.counting import on_terminal, painted
 from tests.tui.hostile import POISON
@@ -40,7 +41,7 @@ class Desk:
 
     @property
     def panes(self) -> list[LogPane]:
-        return [pane for pane in self.screen.panes if pane.display]
+        return [pane for pane in self.screen.grid.panes if pane.display]
 
     async def frames(self, count: int = 3) -> None:
         for _ in range(count):

@@ -13,6 +13,7 @@ from gpuwatch.tui.log_desk import LogDesk
 from gpuwatch.tui.log_fold import normal
 from gpuwatch.tui.log_merge import Merge
 from gpuwatch.tui.log_pager import page, pager_command
+from gpuwatch.tui.log_ranks import first_choice
 from gpuwatch.tui.log_search import LogSearch
 from gpuwatch.tui.log_sheet import Sheet
 from gpuwatch.tui.log_source import ChoiceError, LogSource, choose, folded
@@ -362,7 +363,7 @@ def test_failed_ranks_come_in_the_order_of_their_first_error() -> None:
     with_finding(session, "gpu-002", "/scratch/run7/logs/rank_5.log", "ERROR allocator", 5)
     desk = LogDesk(Scene(session, lambda: 10.0, lambda: NOON))
     assert list(desk.special("failed")) == [5, 1]
-    assert [source.rank for source in desk.default_choice()] == [5, 1]
+    assert [source.rank for source in first_choice(desk.scene)[1]] == [5, 1]
 
 
 def test_numbers_are_folded() -> None:

@@ -10,11 +10,10 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult, SuspendNotSupported
 from textual.binding import BindingType
-from textual.containers import Grid
 from textual.widgets import Footer, Input
 
 from gpuwatch.tui import keys
-from gpuwatch.tui.log_desk import MODES, MOST_PANES, LogDesk, Wanted
+from gpuwatch.tui.log_desk import MODES, LogDesk, Wanted
 from gpuwatch.tui.log_empty import why_empty
 from gpuwatch.tui.log_pager import page, pager_command
 from gpuwatch.tui.log_source import ChoiceError, LogSource, choose
@@ -24,6 +23,7 @@ from gpuwatch.tui.look import clean
 from gpuwatch.tui.screens.live import LiveScreen
 from gpuwatch.tui.widgets.lines import Picker
 from gpuwatch.tui.widgets.log_bar import LogBar
+from gpuwatch.tui.widgets.log_grid import LogGrid
 from gpuwatch.tui.widgets.log_pane import LogPane
 from gpuwatch.tui.widgets.log_prompt import LogPrompt, Purpose
 from gpuwatch.tui.widgets.log_results import LogResults
@@ -31,22 +31,6 @@ from gpuwatch.tui.widgets.status_line import StatusLine
 
 FRAME_LINES = 4
 """Status (2), the line about the choice, footer."""
-LEAST_WIDTH, LEAST_HEIGHT = 48, 7
-"""Of a pane, where there is more than one."""
-
-
-def grid_for(wanted: int, width: int, height: int) -> tuple[int, int]:
-    """Columns and rows for so many panes, as far as each keeps its least size; wide rather than high."""
-    most_columns, most_rows = max(1, width // LEAST_WIDTH), max(1, height // LEAST_HEIGHT)
-    wanted = max(1, min(wanted, most_columns * most_rows, MOST_PANES))
-    return min(
-        ((c, -(-wanted // c)) for c in range(1, most_columns + 1) if -(-wanted // c) <= most_rows),
-        key=lambda shape: (
-            shape[0] * shape[1] - wanted,
-            abs(width / shape[0] - 5 * height / shape[1]),
-            shape[0],
-        ),
-    )
 
 
 class LogsScreen(LiveScreen):
@@ -68,13 +52,11 @@ class LogsScreen(LiveScreen):
         super().__init__()
         self.desk = desk
         self.bar = LogBar(desk)
-        self.panes = [LogPane(desk, id=f"log-{n}") for n in range(MOST_PANES)]
+        self.grid = LogGrid(desk)
         self.results = LogResults(desk)
-        self.grid = Grid(*self.panes, id="log-grid")
         self.prompt = LogPrompt()
-        self.zoomed = False
         self._wanted = wanted
-        self._last = self.panes[0]
+        self._last = self.grid.panes[0]
 
     def compose(self) -> ComposeResult:
         """Status, choice, prompt, panes, results, footer."""
@@ -88,21 +70,21 @@ class LogsScreen(LiveScreen):
     def on_mount(self) -> None:
         """Open what was asked for, else what was chosen last, else what failed."""
         self.prompt.display = self.results.display = False
-        for pane in self.panes:
+        for pane in self.grid.panes:
             pane.empty = self._why_empty
         if self._wanted is not None:
             self.desk.open(self._wanted)
         elif self.desk.text:
             self._choose_again()
         self.arrange_parts()
-        self.panes[0].focus()
+        self.grid.panes[0].focus()
 
     def lead(self, wanted: Wanted) -> None:
         """Open something else on the same screen."""
         self.desk.open(wanted)
-        self.zoomed = self.results.display = self.prompt.display = False
-        self._last = self.panes[0]
-        self.panes[0].focus()
+        self.grid.zoomed = self.results.display = self.prompt.display = False
+        self._last = self.grid.panes[0]
+        self.grid.panes[0].focus()
         self.pull()
 
     def on_unmount(self) -> None:
@@ -124,45 +106,24 @@ class LogsScreen(LiveScreen):
         """Take in what came, and give every pane its view."""
         desk = self.desk
         desk.pull()
-        if not desk.sources and (found := desk.default_choice()):
-            desk.show(found)
+        if not desk.sources:
+            desk.choose_for_them()
         if desk.mode == "panes":
-            self._one_by_one()
+            height = self.size.height - FRAME_LINES - bool(self.prompt.display)
+            height -= self.size.height // 3 if self.results.display else 0
+            self.grid.one_by_one(self.size.width, height, self.focused)
+            self.bar.shown = self.grid.shown
         else:
-            self.panes[0].view = desk.merged
-            self._lay_out(1, 1, 1)
+            self.grid.merged()
         if self.focused is not None and not self.focused.display:
-            self.panes[0].focus()
-
-    def _one_by_one(self) -> None:
-        height = self.size.height - FRAME_LINES - bool(self.prompt.display)
-        height -= self.size.height // 3 if self.results.display else 0
-        columns, rows = grid_for(len(self.desk.sources), self.size.width, height)
-        shown = self.desk.panes(columns * rows)
-        self.bar.shown = len(shown)
-        for pane, source in zip(self.panes, shown, strict=False):
-            pane.view = self.desk.view_of(source)
-        if not shown:
-            self.panes[0].view = None
-        self._lay_out(max(1, len(shown)), columns, rows)
-
-    def _lay_out(self, count: int, columns: int, rows: int) -> None:
-        large = self.focused if self.zoomed and self.focused in self.panes[:count] else None
-        if large is not None:
-            columns = rows = 1
-        for number, pane in enumerate(self.panes):
-            wanted = number < count and (large is None or pane is large)
-            if pane.display != wanted:
-                pane.display = wanted
-        if (self.grid.styles.grid_size_columns, self.grid.styles.grid_size_rows) != (columns, rows):
-            self.grid.styles.grid_size_columns, self.grid.styles.grid_size_rows = columns, rows
+            self.grid.panes[0].focus()
 
     @property
     def pane(self) -> LogPane:
         """The pane that has the keys, or had them last."""
         if isinstance(self.focused, LogPane):
             self._last = self.focused
-        return self._last if self._last.display else self.panes[0]
+        return self._last if self._last.display else self.grid.panes[0]
 
     @property
     def view(self) -> View | None:
@@ -238,10 +199,10 @@ class LogsScreen(LiveScreen):
 
     def _search(self, text: str) -> None:
         if text:
-            self.desk.start_search(text)
+            self.desk.hunt.start_search(text)
             self._list(of_bookmarks=False)
         else:
-            self.desk.end_search()
+            self.desk.hunt.end_search()
 
     # ---- lists
 
@@ -270,7 +231,9 @@ class LogsScreen(LiveScreen):
         view = desk.view_of(known)
         view.go(offset=offset)
         self.arrange_parts()
-        pane = next((pane for pane in self.panes if pane.display and pane.view is view), self.panes[0])
+        pane = next(
+            (pane for pane in self.grid.panes if pane.display and pane.view is view), self.grid.panes[0]
+        )
         self._last = pane
         if self.focused is not self.results:
             pane.focus()
@@ -281,7 +244,7 @@ class LogsScreen(LiveScreen):
     @on(LogPane.Moved)
     def _moved(self, event: LogPane.Moved) -> None:
         view = event.pane.view
-        self.desk.note = ""
+        self.desk.hunt.note = ""
         if view is not None:
             self.desk.move_time(None if view.following else view.time, view)
             self.pull()
@@ -292,8 +255,7 @@ class LogsScreen(LiveScreen):
         if view is None or not view.feed.base <= view.cursor < view.feed.end:
             return
         if view.merged:
-            source, number = view.feed.place(view.cursor)
-            del number
+            source = view.feed.place(view.cursor)[0]
             self.show_line(source, view.feed.line(view.cursor).offset)
         else:
             self.action_zoom()
@@ -303,15 +265,15 @@ class LogsScreen(LiveScreen):
         desk = self.desk
         if self.prompt.display:
             self._close_prompt()
-        elif desk.search is not None and desk.search.running:
-            desk.search.cancel()
-        elif desk.quest is not None:
-            desk.end_quest()
+        elif desk.hunt.search is not None and desk.hunt.search.running:
+            desk.hunt.search.cancel()
+        elif desk.hunt.quest is not None:
+            desk.hunt.end_quest()
         elif self.results.display:
             self.results.display = False
             self.pane.focus()
-        elif self.zoomed:
-            self.zoomed = False
+        elif self.grid.zoomed:
+            self.grid.zoomed = False
         else:
             return False
         self.pull()
@@ -319,7 +281,7 @@ class LogsScreen(LiveScreen):
 
     def open_filter(self) -> bool:
         """Search in all files on the nodes."""
-        self.ask("search", self.desk.search.pattern.pattern if self.desk.search else "")
+        self.ask("search", self.desk.hunt.search.pattern.pattern if self.desk.hunt.search else "")
         return True
 
     def action_choose_logs(self) -> None:
@@ -346,7 +308,7 @@ class LogsScreen(LiveScreen):
         modes = [mode for mode in MODES if mode != "merged" or some]
         at = modes.index(self.desk.mode) if self.desk.mode in modes else 0
         self.desk.set_mode(modes[(at + step) % len(modes)])
-        self.panes[0].focus()
+        self.grid.panes[0].focus()
         self.pull()
 
     def action_next_rank(self) -> None:
@@ -360,7 +322,7 @@ class LogsScreen(LiveScreen):
 
     def action_zoom(self) -> None:
         """This pane alone, or all of them."""
-        self.zoomed = not self.zoomed
+        self.grid.zoomed = not self.grid.zoomed
         self.pull()
 
     def action_bad(self, step: int, warnings: int) -> None:
@@ -380,17 +342,14 @@ class LogsScreen(LiveScreen):
     def action_bookmark(self) -> None:
         """Set or take away a bookmark."""
         if self.view is not None:
-            self.desk.bookmark(self.view)
+            self.desk.bookmarks.toggle(self.view)
             self.pull()
 
     def action_next_bookmark(self, step: int) -> None:
         """To the next or previous bookmark, by time."""
-        marks = self.desk.bookmarked()
         at = self.view.time if self.view and self.view.time is not None else self.cockpit.scene.wall()
-        beyond = [mark for mark in marks if (mark.at > at if step > 0 else mark.at < at)]
-        if marks:
-            chosen = (beyond or marks)[0 if step > 0 else -1]
-            self.show_line(chosen.source, chosen.line.offset)
+        if mark := self.desk.bookmarks.beside(at, step):
+            self.show_line(mark.source, mark.line.offset)
 
     def action_bookmarks(self) -> None:
         """All of them."""
@@ -416,7 +375,6 @@ class LogsScreen(LiveScreen):
     def action_clocks(self) -> None:
         """The time before each line, on our clock."""
         self.desk.clocks = not self.desk.clocks
-        self.desk.ink_version += 1
         self.pull()
 
     def action_pager(self) -> None:
@@ -425,7 +383,7 @@ class LogsScreen(LiveScreen):
         if view is None or not view.feed.end > view.feed.base:
             return
         if not command:
-            self.desk.note = "no pager found: set PAGER"
+            self.desk.hunt.note = "no pager found: set PAGER"
             return
         base, at = view.feed.base, view.cursor
         texts = (clean(view.feed.line(number).text) for number in range(base, view.feed.end))
@@ -433,9 +391,9 @@ class LogsScreen(LiveScreen):
             with self.app.suspend():
                 page(texts, at - base + 1, command)
         except SuspendNotSupported:
-            self.desk.note = "this terminal cannot be handed to a pager"
+            self.desk.hunt.note = "this terminal cannot be handed to a pager"
         except OSError as error:
-            self.desk.note = f"{command[0]}: {error.strerror}"
+            self.desk.hunt.note = f"{command[0]}: {error.strerror}"
 
 
 def files_word(found: Sequence[LogSource]) -> str:

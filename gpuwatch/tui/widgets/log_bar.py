@@ -40,13 +40,13 @@ class LogBar(Page, can_focus=False):
         return [tuple(out)]
 
     def _parts(self) -> list[tuple[str, Style]]:
-        desk, look = self.desk, self.look
+        desk, look, hunt = self.desk, self.look, self.desk.hunt
         parts: list[tuple[str, Style]] = []
-        if desk.note:
-            parts.append((f"{clean(desk.note)}", look.severity["warning"]))
-        if desk.quest is not None:
+        if hunt.note:
+            parts.append((f"{clean(hunt.note)}", look.severity["warning"]))
+        if hunt.quest is not None:
             words = (
-                f"looking for the next {desk.quest.what} on the node {desk.quest.progress:.0%}, esc cancels"
+                f"looking for the next {hunt.quest.what} on the node {hunt.quest.progress:.0%}, esc cancels"
             )
             parts.append((words, look.severity["warning"]))
         parts.append((clean(desk.text or "chosen for you"), look.strong))
@@ -57,10 +57,13 @@ class LogBar(Page, can_focus=False):
             without = desk.filter_text.startswith("!")
             words = f"without {desk.filter_text[1:]}" if without else f"only {desk.filter_text}"
             parts.append((clean(words), look.severity["warning"]))
-        if desk.search is not None:
-            done = f" {desk.search.progress:.0%}" if desk.search.running else ""
+        if hunt.search is not None:
+            done = f" {hunt.search.progress:.0%}" if hunt.search.running else ""
             parts.append(
-                (f"/{clean(desk.search.pattern.pattern)} {len(desk.search.hits):,}{done}", look.title)
+                (
+                    f"/{clean(hunt.search.pattern.pattern)} {len(hunt.search.hits):,}{done}",
+                    look.title,
+                )
             )
         if not desk.folding:
             parts.append(("nothing folded", look.dim))

@@ -13,13 +13,15 @@ from textual.binding import BindingType
 from textual.message import Message
 
 from gpuwatch.tui import keys
-from gpuwatch.tui.log_buffer import UNKNOWN, Buffer
-from gpuwatch.tui.log_desk import Key, LogDesk
+from gpuwatch.tui.log_buffer import Buffer
+from gpuwatch.tui.log_desk import LogDesk
+from gpuwatch.tui.log_marks import Key
 from gpuwatch.tui.log_merge import Merge
 from gpuwatch.tui.log_paint import CLOCK, GUTTER, Ink, fold_badge, loudness, mark, on_ground, text_segments
 from gpuwatch.tui.log_source import file_of
 from gpuwatch.tui.log_time import clock_text
 from gpuwatch.tui.log_view import Spot, View
+from gpuwatch.tui.log_window import UNKNOWN
 from gpuwatch.tui.look import clean, fit
 from gpuwatch.tui.widgets.lines import Lines, Row, wrapped
 from gpuwatch.tui.widgets.log_header import file_words, merged_words
@@ -117,7 +119,7 @@ class LogPane(Lines, can_focus=True):
         bookmarked = self._key(view, row.key) in self.desk.bookmarks
         found = self.desk.marked.severity(view.feed, row)
         wanted = place == view.marked or self._key(view, row.key) == self.desk.led_to
-        ink = (self.desk.ink_version, view.left, bookmarked, wanted, found)
+        ink = (self.desk.ink, view.left, bookmarked, wanted, found)
         return row.first, row.last, row.count, spot, here, here and self.has_focus, ink
 
     def row(self, line: int, width: int) -> Row:
@@ -152,7 +154,7 @@ class LogPane(Lines, can_focus=True):
             if not fold.fixed:
                 out += fold_badge(fold, self._everyone, look)
         room = max(0, width - sum(segment.cell_length for segment in out))
-        ink = Ink(look, self.desk.patterns, 0 if view.wrap else view.left, severity)
+        ink = Ink(look, self.desk.hunt.patterns, 0 if view.wrap else view.left, severity)
         out += text_segments(spot.text, ink, room)
         if spot.row == view.index and (self.has_focus or wanted):
             return on_ground(tuple(out), width, look.cursor + look.strong if wanted else look.cursor)

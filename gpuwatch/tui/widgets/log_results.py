@@ -7,12 +7,13 @@ from typing import ClassVar
 
 from rich.segment import Segment
 
-from gpuwatch.tui.log_buffer import UNKNOWN
-from gpuwatch.tui.log_desk import Bookmark, LogDesk
+from gpuwatch.tui.log_desk import LogDesk
+from gpuwatch.tui.log_marks import Bookmark
 from gpuwatch.tui.log_paint import Ink, loudness, mark, on_ground, text_segments
 from gpuwatch.tui.log_search import Hit
 from gpuwatch.tui.log_source import LogSource, file_of
 from gpuwatch.tui.log_time import clock_text
+from gpuwatch.tui.log_window import UNKNOWN
 from gpuwatch.tui.look import clean, fit
 from gpuwatch.tui.widgets.lines import Picker, Row, text_of
 
@@ -34,14 +35,14 @@ class LogResults(Picker):
     def entries(self) -> Sequence[Hit | Bookmark]:
         """What is listed."""
         if self.of_bookmarks:
-            return self.desk.bookmarked()
-        return self.desk.search.hits if self.desk.search else ()
+            return self.desk.bookmarks.in_order()
+        return self.desk.hunt.search.hits if self.desk.hunt.search else ()
 
     def prepare(self) -> None:
         """The cursor stays on its hit while others come in before it."""
         entries = self.entries()
-        if self._on is not None and not self.of_bookmarks and self.desk.search:
-            hits = self.desk.search.hits
+        if self._on is not None and not self.of_bookmarks and self.desk.hunt.search:
+            hits = self.desk.hunt.search.hits
             if not (self.at < len(hits) and hits[self.at] == self._on) and self._on in hits:
                 self.at = hits.index(self._on)
         self.at = max(0, min(self.at, len(entries) - 1))
@@ -73,7 +74,7 @@ class LogResults(Picker):
             Segment(fit(f"{node} {self._named(node, file)}", PLACE) + " ", look.title),
         ]
         room = max(0, width - sum(segment.cell_length for segment in out))
-        out += text_segments(entry.line.text, Ink(look, self.desk.patterns, severity=severity), room)
+        out += text_segments(entry.line.text, Ink(look, self.desk.hunt.patterns, severity=severity), room)
         row = tuple(out)
         return on_ground(row, width, look.cursor) if line - 1 == self.at and self.has_focus else row
 
@@ -85,7 +86,7 @@ class LogResults(Picker):
     def _title(self) -> str:
         if self.of_bookmarks:
             return f" {len(self.desk.bookmarks)} bookmarks; enter goes there, esc closes"
-        search = self.desk.search
+        search = self.desk.hunt.search
         if search is None:
             return ""
         state = (

@@ -1,0 +1,98 @@
+"""The verdict over what a probe has measured: pure, and cheap enough to be asked after every round.
+
+Order: who dropped out, wrong results, links, GPUs, what holds for a whole class, the baseline, doubts.
+Symptoms are told once: a part explains its links, and no collective is blamed for being slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain, zip_longest
+
+from gpuwatch.probe.alerts import alerts, tcp_instead_of_rdma
+from gpuwatch.probe.baseline import Baseline, changes, floors
+from gpuwatch.probe.case import make_case
+from gpuwatch.probe.collective_signs import told_waited_for, wrong
+from gpuwatch.probe.gone import told_gone
+from gpuwatch.probe.gpu_peers import slow_checks, told_gpus
+from gpuwatch.probe.links import Link
+from gpuwatch.probe.overall import all_bad, doubts, evidence, failed_collectives, fine
+from gpuwatch.probe.peel import Blame
+from gpuwatch.probe.results import Results
+from gpuwatch.probe.telling import told
+from gpuwatch.probe.verdict import Status, Verdict
+
+SAMPLES = 4
+"""Links of one culprit that are measured again alone: they stand for the others."""
+MOST_SUSPECTS = 64
+TOLD = 2
+"""Statements that the sentence takes in; the others are counted."""
+
+
+def judge(results: Results, baseline: Baseline | None = None) -> Verdict:
+    """What all of it comes to; preliminary while the probe runs, and its sentence says so.
+
+    Args:
+        results: Everything measured so far; it is only read.
+        baseline: What a healthy run of the same shape reached.
+    """
+    case = make_case(results, floors(results, baseline))
+    gone, slow = told_gone(results), slow_checks(results)
+    found = [*(told(blame, case.by_ends) for blame in case.blamed), *told_gpus(slow, results)]
+    if not found and not results.pairs and (waits := told_waited_for(results)):
+        found.append(waits)
+    worse = [change.text for change in (changes(results, baseline) if baseline else ()) if change.regressed]
+
+    broken = [each.sentence for each in gone]
+    if results.phase in {"failed", "refused"} and not broken:
+        broken = [results.reason or "the probe could not go on"]
+    bad = [*wrong(results), *tcp_instead_of_rdma(results), *(each.sentence for each in found), *all_bad(case)]
+    if not bad:
+        bad += failed_collectives(results)
+    if not bad and worse:
+        bad = [f"slower than the baseline: {worse[0]}", *worse[1:]]
+    doubtful = list(doubts(case))
+    status: Status = "failed" if broken else "bad" if bad else "noisy" if doubtful else "ok"
+    said = [*broken, *bad] or doubtful or [fine(case, results)]
+    return Verdict(
+        status=status,
+        sentence=_so_far(results) + _in_one(said),
+        culprits=tuple(each.culprit for each in (*gone, *found)),
+        evidence=(*evidence(case), *(each.text for each in slow), *(doubtful if bad or broken else ())),
+        alerts=(*alerts(results), *(f"slower than the baseline: {text}" for text in worse)),
+        advice=(),
+    )
+
+
+def suspects(results: Results) -> list[tuple[int, int]]:
+    """The links to measure again alone, most telling first; those that have been are not among them.
+
+    Of a culprit with many links a few stand for all. Rounds of many pairs can be slow by congestion alone.
+    """
+    case = make_case(results)
+    each = [_samples(blame) for blame in case.blamed]
+    samples = (link for links in zip_longest(*each) for link in links if link is not None)
+    found = dict.fromkeys(link.key for link in chain(samples, case.noisy) if not link.retested)
+    return [key for key in found if min(key) >= 0][:MOST_SUSPECTS]
+
+
+def _samples(blame: Blame) -> list[Link]:
+    """Some bad links of a part, both ways and of different neighbours."""
+    ways: dict[bool, list[Link]] = {True: [], False: []}
+    for link in blame.bad:
+        ways[link.src.node == blame.part.where[0]].append(link)
+    mixed = [
+        link for pair in zip_longest(ways[True], reversed(ways[False])) for link in pair if link is not None
+    ]
+    return mixed[:SAMPLES]
+
+
+def _in_one(said: Sequence[str]) -> str:
+    more = len(said) - TOLD
+    return "; and ".join(said[:TOLD]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _so_far(results: Results) -> str:
+    if results.phase == "cancelled":
+        return "cancelled, so far: "
+    return "" if results.over else "so far: "

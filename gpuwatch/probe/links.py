@@ -1,0 +1,147 @@
+"""Every measured link beside the best of its class: what part of that it reaches, and what to call this."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from gpuwatch.probe.results import LinkClass, PairResult, Results, Seat
+
+Grade: TypeAlias = Literal["ok", "low", "bad", "noisy", "dead"]
+
+OK = 0.9
+"""From this part of the reference a link is ok: nccl-tests fails a run under 0.9 of NCCL_TESTS_MIN_BW."""
+BAD = 0.7
+"""Under this it is bad: NVRx flags a rank under 0.75 (0.7 in its Lightning callback)."""
+NOISY = 0.2
+"""A link whose repeats lie further apart than this part of their median proves nothing by one median."""
+BEST_TENTH = 0.9
+ENOUGH_NODES = 3
+"""From so many nodes on, a link inside a node is compared with the same link of the other nodes."""
+NOBODY = -1
+"""The rank of a node that has no seat."""
+
+Peers: TypeAlias = tuple[LinkClass, frozenset[int]]
+"""What a link is compared with: its class, and inside of many nodes the two local ranks."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Link:
+    """One directed link and what it is worth. Hashed by identity: a large job has 100,000 of them."""
+
+    src: Seat
+    dst: Seat
+    link: LinkClass
+    grade: Grade
+    ratio: float | None
+    """Of the reference; None where nothing came through."""
+    rate: float | None = None
+    """10^9 bytes per second, as `reference` is."""
+    reference: float | None = None
+    retested: bool = False
+    spread: float | None = None
+    error: str | None = None
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """As `Results.pairs` has it."""
+        return self.src.rank, self.dst.rank
+
+    @property
+    def fails(self) -> bool:
+        """Bad or dead."""
+        return self.grade in {"bad", "dead"}
+
+
+def best_tenth(values: Iterable[float]) -> float:
+    """The 90th percentile by nearest rank: a rate that one of the links really has.
+
+    Half of all links touch one bad node of four, so a median would call the bad ones normal.
+    """
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(BEST_TENTH * len(ordered)) - 1)]
+
+
+def graded(results: Results, floors: Mapping[LinkClass, float] | None = None) -> list[Link]:
+    """Every directed link that was measured, or could not be because its nodes do not reach each other.
+
+    Args:
+        results: What was measured.
+        floors: Class -> 10^9 bytes per second that its reference is at least (a baseline).
+    """
+    seats = {seat.rank: seat for seat in results.seats}
+    pairs = [pair for pair in results.pairs.values() if pair.src in seats and pair.dst in seats]
+    inside = _alike_inside(pairs, seats)
+    rates: defaultdict[Peers, list[float]] = defaultdict(list)
+    for pair in pairs:
+        if pair.ok and pair.bandwidth_gb_per_s is not None:
+            rates[_peers(pair, seats, inside)].append(pair.bandwidth_gb_per_s)
+    floor = floors or {}
+    references = {peers: max(best_tenth(each), floor.get(peers[0], 0.0)) for peers, each in rates.items()}
+    links = [
+        _link(pair, seats[pair.src], seats[pair.dst], references.get(_peers(pair, seats, inside)))
+        for pair in pairs
+    ]
+    return [*links, *_unreached(results)]
+
+
+def _alike_inside(pairs: Iterable[PairResult], seats: Mapping[int, Seat]) -> bool:
+    nodes = {seats[pair.src].node for pair in pairs if pair.link == "same_node"}
+    return len(nodes) >= ENOUGH_NODES
+
+
+def _peers(pair: PairResult, seats: Mapping[int, Seat], inside: bool) -> Peers:
+    if pair.link != "same_node" or not inside:
+        return pair.link, frozenset()
+    return pair.link, frozenset((seats[pair.src].local, seats[pair.dst].local))
+
+
+def _link(pair: PairResult, src: Seat, dst: Seat, reference: float | None) -> Link:
+    rate, spread = pair.bandwidth_gb_per_s, pair.spread
+    link = Link(src, dst, pair.link, "ok", None, rate, reference, pair.retested, spread, pair.error)
+    if not pair.ok:
+        return replace(link, grade="dead", rate=None)
+    if rate is None or not reference:
+        return link  # only its latency is known
+    ratio = rate / reference
+    grade = grade_of(ratio, spread)
+    if grade == "bad" and pair.link == "same_node" and src.device == "cpu":
+        grade = "noisy"  # ranks of one machine share its cores: no cable could be at fault
+    return replace(link, grade=grade, ratio=ratio)
+
+
+def grade_of(ratio: float, spread: float | None) -> Grade:
+    """What a ratio to the reference is called, given how far the link's own repeats lie apart.
+
+    A link that is under the line even by its best repeat is bad however much it varies: that repeat took
+    (1 - spread) of the median time or more.
+    """
+    if ratio >= OK:
+        return "ok"
+    if spread is not None and spread > NOISY and (spread >= 1.0 or ratio / (1.0 - spread) >= BAD):
+        return "noisy"
+    return "low" if ratio >= BAD else "bad"
+
+
+def _unreached(results: Results) -> list[Link]:
+    """A dead link for every two nodes that could not connect, where no pair result says the same."""
+    first: dict[str, Seat] = {}
+    for seat in results.seats:
+        first.setdefault(seat.node, seat)
+    nodes = {seat.rank: seat.node for seat in results.seats}
+    measured = {(nodes.get(src), nodes.get(dst)) for src, dst in results.pairs}
+    return [
+        Link(
+            first.get(each.src, Seat(NOBODY, each.src, 0)),
+            first.get(each.dst, Seat(NOBODY, each.dst, 0)),
+            "same_rail",
+            "dead",
+            None,
+            error=each.error,
+        )
+        for each in results.unreachable
+        if (each.src, each.dst) not in measured
+    ]
