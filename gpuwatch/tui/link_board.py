@@ -1,7 +1,7 @@
 """The pairs of a probe as arrays: what each link is worth, and the worst one between any two nodes.
 
-A job of 1,024 GPUs has 137,000 links, and they change eight times a second while they are measured; so what is
-new is read once, and everything that depends on all of them is arithmetic over whole arrays.
+A job of 1,024 GPUs has 137,000 links, and some change in every frame while they are measured; so what is new
+is read once, and everything that depends on all of them is arithmetic over whole arrays.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class LinkBoard:
         self._rate[index] = rate if pair.ok and rate is not None else float("nan")
 
     def _group_of(self, pair: PairResult) -> int:
-        """Which links it is compared with: its class; inside of nodes the same two local ranks of other nodes."""
+        """What it is compared with: its class; inside of nodes the same two local ranks of other nodes."""
         key: object = pair.link
         if pair.link == "same_node" and len(self.nodes) >= ENOUGH_NODES:
             ends = (self._place.get(pair.src), self._place.get(pair.dst))
@@ -158,7 +158,7 @@ class LinkBoard:
         return grade
 
     def cells(self, view: View) -> NDArray[np.int32]:
-        """For every two nodes or ranks (source, destination) the place in `pairs` of the worst link, or NOTHING."""
+        """For every (source, destination) the place in `pairs` of the worst link, NOTHING, or UNREACHED."""
         found = self._cells.get(view)
         if found is None:
             found = self._cells[view] = self._worst(view)
@@ -166,16 +166,17 @@ class LinkBoard:
 
     def _worst(self, view: View) -> NDArray[np.int32]:
         size = self.size(view)
-        cells = np.full(size * size, NOTHING, np.int32)
+        flat = np.full(size * size, NOTHING, np.int32)
         src, dst = np.frombuffer(self._src, np.int32), np.frombuffer(self._dst, np.int32)
         known = np.nonzero((src >= 0) & (dst >= 0))[0]
         src, dst = src[known], dst[known]
         if view == "nodes" and len(known):
             src, dst = self._node_of[src], self._node_of[dst]
-        gravity = self._codes[known] * 10.0 - np.nan_to_num(self._ratios[known], nan=9.0)
-        order = np.argsort(gravity, kind="stable")  # where two meet in one cell, the one assigned last stays
-        cells[(src * size + dst)[order]] = known[order]
-        cells = cells.reshape(size, size)
+        order = np.argsort(
+            self._gravity()[known], kind="stable"
+        )  # where two meet in one cell, the one assigned last stays
+        flat[(src * size + dst)[order]] = known[order]
+        cells: NDArray[np.int32] = flat.reshape(size, size)
         if view == "nodes":
             for a, b in self.unreached:
                 if cells[a, b] == NOTHING:
@@ -189,7 +190,7 @@ class LinkBoard:
         return len(self.nodes) if view == "nodes" else len(self.seats)
 
     def row(self, view: View, number: int, columns: slice) -> tuple[list[int], list[int], list[float]]:
-        """Part of a row: places in `pairs`, codes of grades, and ratios; the latter two mean nothing under 0."""
+        """Part of a row: places in `pairs`, codes of grades, ratios; without a place they mean nothing."""
         places = self.cells(view)[number, columns]
         safe = np.maximum(places, 0)
         if not len(self._codes):
@@ -216,6 +217,26 @@ class LinkBoard:
             src, dst = self._node_of[src], self._node_of[dst]
         found: list[int] = np.nonzero(known & (src == source) & (dst == target))[0].tolist()
         return sorted((self.peers(place) for place in found), key=lambda each: (each.pair.src, each.pair.dst))
+
+    def worst(self) -> Peers | None:
+        """The link that wants to be looked at first."""
+        return None if not self.pairs else self.peers(int(np.argmax(self._gravity())))
+
+    def worst_of(self, name: str) -> Peers | None:
+        """The worst link with an end on a node that is named at the start of `name`."""
+        nodes = [node for node in self.nodes if name == node or name.startswith(f"{node} ")]
+        if not nodes or not self.pairs:
+            return None
+        node = self.nodes.index(max(nodes, key=len))
+        src, dst = np.frombuffer(self._src, np.int32), np.frombuffer(self._dst, np.int32)
+        touches = (self._node_of[src] == node) | (self._node_of[dst] == node)
+        return (
+            self.peers(int(np.argmax(np.where(touches, self._gravity(), -np.inf)))) if touches.any() else None
+        )
+
+    def _gravity(self) -> NDArray[np.float64]:
+        """By grade, and within a grade by ratio: the larger, the worse."""
+        return np.asarray(self._codes * 10.0 - np.nan_to_num(self._ratios, nan=9.0), np.float64)
 
     def counts(self) -> dict[Grade, int]:
         """How many links of each grade there are."""

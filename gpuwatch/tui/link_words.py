@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from gpuwatch.fleet.quantities import UNKNOWN
 from gpuwatch.probe.results import ENDED, Phase, Results, Seat
-from gpuwatch.probe.verdict import Culprit, Status, Verdict
+from gpuwatch.probe.verdict import Status, Verdict
+from gpuwatch.probe.words import listed
 from gpuwatch.tui.look import Severity
 
 DOING: dict[Phase, str] = {
@@ -23,6 +22,7 @@ DOING: dict[Phase, str] = {
     "failed": "failed",
     "cancelled": "cancelled",
 }
+NOT_THE_FABRIC = "CPU ranks over TCP, not the training fabric"
 SEVERITY: dict[Status, Severity] = {"ok": "ok", "noisy": "warning", "bad": "critical", "failed": "error"}
 WORD: dict[Status, str] = {"ok": "OK", "noisy": "NOISY", "bad": "BAD", "failed": "FAILED"}
 
@@ -31,9 +31,9 @@ def rate_text(gb_per_s: float | None) -> str:
     """10^9 bytes per second in three digits: `392`, `48.7`, `4.87`."""
     if gb_per_s is None:
         return UNKNOWN
-    for limit, digits in ((9.995, 2), (99.95, 1)):
+    for limit, places in ((9.995, 2), (99.95, 1)):
         if gb_per_s < limit:
-            return f"{gb_per_s:.{digits}f}"
+            return f"{gb_per_s:.{places}f}"
     return f"{gb_per_s:.0f}"
 
 
@@ -94,7 +94,7 @@ def backend_text(results: Results) -> str:
     if backend is None:
         return ""
     if backend == "gloo":
-        return "gloo, CPU ranks: not the training fabric"
+        return f"gloo, {NOT_THE_FABRIC}"
     return f"NCCL {results.nccl}" if results.nccl else "NCCL"
 
 
@@ -124,20 +124,14 @@ def sentence_of(results: Results) -> str:
     return results.reason
 
 
-def names(culprits: Sequence[Culprit], most: int = 2) -> str:
-    """`gpu-005, gpu-009 and 3 more`."""
-    found = [culprit.name for culprit in culprits[:most]]
-    rest = len(culprits) - most
-    return ", ".join(found) + (f" and {rest} more" if rest > 0 else "")
-
-
 def culprit_text(verdict: Verdict) -> str:
     """`node gpu-005 slow`."""
     if not verdict.culprits:
         return verdict.sentence
     first = verdict.culprits[0]
     kind = "" if first.name.startswith(first.kind) or first.kind == "direction" else f"{first.kind} "
-    return f"{kind}{names(verdict.culprits)} {'dead' if first.ratio is None else 'slow'}"
+    named = listed([each.name for each in verdict.culprits], 2)
+    return f"{kind}{named} {'dead' if first.ratio is None else 'slow'}"
 
 
 def hint(results: Results) -> tuple[Severity, str] | None:

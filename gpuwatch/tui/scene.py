@@ -28,6 +28,11 @@ class Probing(Protocol):
         """Everything measured so far; the conductor's thread writes it."""
         ...
 
+    @property
+    def keeps_ranks(self) -> bool:
+        """Whether the ranks are still there, so that a link can be measured again."""
+        ...
+
     def confirm(self) -> None:
         """Go on from the phase "asking"."""
         ...

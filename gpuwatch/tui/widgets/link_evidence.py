@@ -86,7 +86,9 @@ class LinkEvidence(ThingsPage):
             yield Thing(("gone", reason), rows, text=clean(reason))
 
     def _counters(self, results: Results, width: int) -> Iterator[Row | Thing]:
-        moved = [each for each in results.counters if not each.name.startswith("=") and each.after > each.before]
+        moved = [
+            each for each in results.counters if not each.name.startswith("=") and each.after > each.before
+        ]
         if not moved:
             return
         yield heading("Counters that moved", width, self.look, f"{len(moved)}" if len(moved) > 1 else "")

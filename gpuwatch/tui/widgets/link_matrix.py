@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -22,6 +21,7 @@ LEGIBLE = 3
 """A cell of so many columns holds a number; smaller ones are taken only where scrolling would hide most."""
 LONGEST_LABEL = 18
 MOST_HEADER = 5
+LEAST = 8
 TALLEST = 2
 
 
@@ -59,7 +59,7 @@ def shape_of(size: int, labels: list[str], shorts: list[str], width: int, height
 class LinkMatrix(Picker):
     """Two pinned parts, title and column names, over the rows; the cursor walks over links."""
 
-    DEFAULT_CSS: ClassVar[str] = "LinkMatrix { width: 1fr; height: 1fr; }"
+    DEFAULT_CSS: ClassVar[str] = "LinkMatrix { height: 8; }"
 
     def __init__(self, view: LinkView) -> None:
         super().__init__(id="matrix")
@@ -67,6 +67,8 @@ class LinkMatrix(Picker):
         self.measure: Measure = MEASURES[0]
         self.place = (0, 0)
         """(source, destination) of the cursor, as numbers of nodes or ranks."""
+        self.room = LEAST
+        """Lines that it may take; the screen sets it."""
         self.left = 0
         """The first column in sight."""
         self.shape = Shape(0, 1, 1, 4, 1, 1)
@@ -83,12 +85,12 @@ class LinkMatrix(Picker):
         """Work out geometry and cells again, where what they depend on moved."""
         view = self.view
         board, axis = view.board, view.view
-        shaped_for = (id(board), axis, board.seats, self.columns, self.size.height)
+        shaped_for = (id(board), axis, board.seats, self.columns, self.room)
         if shaped_for != self._shaped_for:
             self._shaped_for = shaped_for
             self.labels, self.shorts = axis_names(view)
             self.shape = shape_of(
-                board.size(axis), self.labels, self.shorts, self.columns, self.size.height
+                board.size(axis), self.labels, self.shorts, self.columns or self.app.size.width, self.room
             )
             self.pinned = 1 + self.shape.header
             self._clamp()
@@ -165,7 +167,12 @@ class LinkMatrix(Picker):
             if shape.header == 1:
                 text = fit(name, shape.cell - 1, ">").ljust(shape.cell) if shape.cell > 1 else name[-1:]
             else:
-                text = name[-shape.header :].rjust(shape.header)[line].rjust(max(1, shape.cell - 1)).ljust(shape.cell)
+                text = (
+                    name[-shape.header :]
+                    .rjust(shape.header)[line]
+                    .rjust(max(1, shape.cell - 1))
+                    .ljust(shape.cell)
+                )
             out.append(Segment(text, self.look.strong if column == self.place[1] else self.look.dim))
         return tuple(out)
 
@@ -181,7 +188,10 @@ class LinkMatrix(Picker):
         for grade in reversed(GRADES[1:]):
             if counts[grade]:
                 style = look.severity["critical" if CODES[grade] >= CODES["bad"] else "warning"]
-                signs += [Segment(f" {sign(grade, look)} {counts[grade]}", style), Segment(f" {grade} ", look.dim)]
+                signs += [
+                    Segment(f" {sign(grade, look)} {counts[grade]}", style),
+                    Segment(f" {grade} ", look.dim),
+                ]
         if self._testing:
             signs += [Segment(f" {look.glyphs.testing} ", look.brand), Segment(" now ", look.dim)]
         hidden = self.shape.size - self.shape.across
@@ -202,7 +212,9 @@ class LinkMatrix(Picker):
         self.place = (max(0, min(self.place[0], last)), max(0, min(self.place[1], last)))
         self.left = max(0, min(self.left, self.shape.size - self.shape.across))
         if not self.left <= self.place[1] < self.left + self.shape.across:
-            self.left = max(0, min(self.place[1] - self.shape.across // 2, self.shape.size - self.shape.across))
+            self.left = max(
+                0, min(self.place[1] - self.shape.across // 2, self.shape.size - self.shape.across)
+            )
 
     def put(self, source: int, target: int) -> None:
         """Put the cursor on a link, and show it."""
@@ -296,5 +308,7 @@ def axis_names(view: LinkView) -> tuple[list[str], list[str]]:
         labels = [f"{seat.node} {seat.local}" for seat in board.seats]
         return [clean(label) for label in labels], [str(seat.rank) for seat in board.seats]
     names = [clean(node) for node in board.nodes]
-    shared = os.path.commonprefix(names) if len(names) > 1 else ""
-    return names, [name[len(shared) :] or name[-1:] for name in names]
+    same = 0
+    while len(names) > 1 and len({name[: same + 1] for name in names}) == 1 and same < len(names[0]):
+        same += 1
+    return names, [name[same:] or name[-1:] for name in names]

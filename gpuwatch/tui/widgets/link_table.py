@@ -50,7 +50,7 @@ class LinkTable(ThingsPage):
         if results.gpus:
             yield heading("Each GPU by itself", width, self.look, "least, median, most")
             for title, unit, scale, read in CHECKS:
-                yield from self._check(results, title, unit, scale, read, width)
+                yield from self._check(results, title, unit, scale, read)
 
     def _collectives(self, results: Results, width: int) -> Iterator[Row | Thing]:
         look = self.look
@@ -115,7 +115,6 @@ class LinkTable(ThingsPage):
         unit: str,
         scale: float,
         read: Callable[[GpuResult], float | None],
-        width: int,
     ) -> Iterator[Thing]:
         look = self.look
         values = sorted(
