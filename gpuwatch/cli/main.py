@@ -28,6 +28,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "Stream a line per GPU and tick, in the columns of nvidia-smi dmon.",
     ),
     "scan": ("gpuwatch.cli.scan", "scan", "Find what failed first in the logs of a job that has ended."),
+    "check": (
+        "gpuwatch.cli.check",
+        "check",
+        "Go through the checklist: ranks, network, versions, limits, GPUs.",
+    ),
     "hosts": ("gpuwatch.cli.hosts", "hosts", "Check a hosts file, or print its JSON Schema."),
     "rules": ("gpuwatch.cli.rules", "rules", "List the rules for logs, explain one, or test packs."),
 }
@@ -46,6 +51,7 @@ Examples:
   gpuwatch once --local --json     the same as JSON
   gpuwatch dmon hosts.yaml -s pu   one line per GPU and second
   gpuwatch scan logs/              what failed first in a job that has ended
+  gpuwatch check hosts.yaml        the checklist of a job: ranks, versions, settings, GPUs
   gpuwatch hosts check hosts.yaml  what works on which node, and why not
 
 `gpuwatch COMMAND --help` tells the options of a command; `gpuwatch watch --help` those of the screen."""

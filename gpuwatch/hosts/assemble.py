@@ -169,6 +169,7 @@ def _spec(name: str, layers: Sequence[Settings]) -> NodeSpec:
         jump=merged.get("jump"),
         command=tuple(word.replace("{name}", name) for word in command),
         python=merged.get("python"),
+        activate=merged.get("activate"),
         labels=labels,
         slots=merged.get("slots"),
     )

@@ -86,6 +86,7 @@ _ADDRESS = Text(
 _IDENTITY = Text("the path of a private key", r"[^-].*")
 _JUMP = Text("jump hosts, [user@]host[:port][,...]", rf"{_HOP}(?:,{_HOP})*")
 _PYTHON = Text("the path or name of a Python interpreter", r"[A-Za-z0-9_./~][A-Za-z0-9_./+~-]*", 512)
+_ACTIVATE = Text("a shell line such as 'module load cuda && source ~/venv/bin/activate'", r".*\S.*", 4096)
 _COMMAND = ListOf(
     Word(
         "a word of a command, whose placeholders are {name}, {address} and {command}",
@@ -111,6 +112,11 @@ SETTINGS = (
     ),
     Key("jump", _JUMP, "Jump hosts to go through, as in ssh -J."),
     Key("python", _PYTHON, "The Python interpreter on the node; without it the first python3 that is found."),
+    Key(
+        "activate",
+        _ACTIVATE,
+        "A shell line, run in a login bash, that makes the Python with torch available for `gpuwatch probe`.",
+    ),
     Key(
         "labels",
         MapOf("a mapping of labels", Text("a label's name", _NAME, 100), Text("a label's value", limit=200)),

@@ -24,6 +24,8 @@ class NodeSpec:
     """The argv of a `command` link; `link.command.command_argv` says where the remote command goes in it."""
     python: str | None = None
     """The interpreter on the node; None: the first that is found."""
+    activate: str | None = None
+    """A shell line that makes the interpreter with torch available; only the probe runs it."""
     labels: dict[str, str] = field(default_factory=dict)
     slots: int | None = None
     """GPUs that this node should have, where the source says so (`slots=8`)."""

@@ -2,6 +2,7 @@
 
 The loader is the one shell command of a link. The bundle follows on stdin: a decimal length line, that many
 zlib bytes (`node_start.py` and the source texts of the agent and pynvml), and the config as one JSON line.
+The probe's launcher goes the same way with other sources and another entry (`probe.shipping`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 from gpuwatch.link.node_start import ITSELF, PACKAGE
 
 START_MARK = "GPUWATCH1"
+AGENT_ENTRY = PACKAGE + ".main"
 NO_PYTHON = "GPUWATCH0 nopython"
 NO_SMI = "GPUWATCH0 nosmi"
 
@@ -74,30 +76,41 @@ def bundle(config: Mapping[str, Any], modules: Mapping[str, str] | None = None) 
         config: What `gpuwatch_agent.main.run` is given: nonce, interval_s, ping_deadline_s, version.
         modules: Module name -> source text, shipped instead of the agent and pynvml (tests).
     """
-    body = _installed_body() if modules is None else _compressed(modules)
+    return framed(_installed_body() if modules is None else packed(modules, AGENT_ENTRY), config)
+
+
+def framed(body: bytes, config: Mapping[str, Any]) -> bytes:
+    """What stands on stdin: the length of the body, the body, and the config as one line."""
     return b"%d\n" % len(body) + body + json.dumps(dict(config)).encode() + b"\n"
+
+
+def packed(modules: Mapping[str, str], entry: str) -> bytes:
+    """The body of a bundle: module name -> source text, and the module whose `run` is called."""
+    start = _START.read_text("utf-8")
+    return zlib.compress(f"{start}\n\nstart({ {**modules, ITSELF: start}!a}, {entry!a})\n".encode(), 9)
 
 
 @cache
 def _installed_body() -> bytes:
-    return _compressed({**_agent_sources(), "pynvml": _pynvml_source()})
+    return packed({**sources(_AGENT, PACKAGE), "pynvml": pynvml_source()}, AGENT_ENTRY)
 
 
-def _compressed(modules: Mapping[str, str]) -> bytes:
-    start = _START.read_text("utf-8")
-    return zlib.compress(f"{start}\n\nstart({ {**modules, ITSELF: start}!a})\n".encode(), 9)
-
-
-def _agent_sources() -> dict[str, str]:
-    sources = {}
-    for file in sorted(_AGENT.rglob("*.py")):
-        inside = file.relative_to(_AGENT).with_suffix("").parts
+def sources(folder: Path, package: str) -> dict[str, str]:
+    """Module name -> source text of all modules below a folder, under the name of a package."""
+    found = {}
+    for file in sorted(folder.rglob("*.py")):
+        inside = file.relative_to(folder).with_suffix("").parts
         parts = inside[:-1] if inside[-1] == "__init__" else inside
-        sources[".".join((PACKAGE, *parts))] = file.read_text("utf-8")
-    return sources
+        found[".".join((package, *parts))] = file.read_text("utf-8")
+    return found
 
 
-def _pynvml_source() -> str:
+def pynvml_source() -> str:
+    """The source text of the installed NVML binding.
+
+    Raises:
+        RuntimeError: it is not installed.
+    """
     spec = find_spec("pynvml")
     if spec is None or spec.origin is None:
         raise RuntimeError("pynvml.py is missing here; reinstall gpuwatch with its dependency nvidia-ml-py")

@@ -17,9 +17,9 @@ class StreamError(Exception):
 class StartFinder:
     """Looks for the start marker; all before it is the login shell's noise."""
 
-    def __init__(self, nonce: str) -> None:
+    def __init__(self, nonce: str, mark: str = START_MARK) -> None:
         self.found = False
-        self._mark = f"\n{START_MARK} {nonce}\n".encode()
+        self._mark = f"\n{mark} {nonce}\n".encode()
         self._noise = bytearray()
 
     @property

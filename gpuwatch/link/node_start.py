@@ -1,7 +1,7 @@
 """RUNS ON THE NODE (Python 3.6 and later): the first code of the bundle, shipped as text.
 
-It makes the shipped sources importable without a file, hands the agent its streams, and leaves with the
-agent's status. Annotations stand in quotes: 3.6 to 3.8 cannot evaluate them.
+It makes the shipped sources importable without a file, hands the entry module (the agent, or the probe's) its
+streams, and leaves with its status. Annotations stand in quotes: 3.6 to 3.8 cannot evaluate them.
 """
 
 import json
@@ -48,9 +48,10 @@ class ShippedSources:
         """Give the source text that starts another of our modules in an interpreter of its own.
 
         `entry` is the module whose `run` is called. Only the modules whose names begin with one of the
-        prefixes go along, and the package itself.
+        prefixes go along, and the packages that they are in.
         """
-        part = {n: text for n, text in self._sources.items() if n == PACKAGE or n.startswith(prefixes)}
+        above = tuple(prefix[:end] for prefix in prefixes for end, sign in enumerate(prefix) if sign == ".")
+        part = {n: text for n, text in self._sources.items() if n in above or n.startswith(prefixes)}
         return f"{self._sources[ITSELF]}\n\nstart({part!a}, {entry!a})\n"
 
     def _is_package(self, name: str) -> bool:
@@ -60,8 +61,8 @@ class ShippedSources:
         return name.replace(".", "/") + ("/__init__.py" if self._is_package(name) else ".py")
 
 
-def start(sources: "dict[str, str]", entry: str = PACKAGE + ".main") -> None:
-    """Read the config line, run the agent, and leave at once with its status, whatever threads still hang."""
+def start(sources: "dict[str, str]", entry: str) -> None:
+    """Read the config line, run the entry, and leave at once with its status, whatever threads still hang."""
 
     def show(kind: "type[BaseException]", error: BaseException, trace: "TracebackType | None") -> None:
         import traceback  # noqa: PLC0415 - only a failure needs it

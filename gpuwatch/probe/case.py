@@ -70,8 +70,10 @@ def make_case(results: Results, floors: Mapping[LinkClass, float] | None = None)
 
 
 def _of_the_gone(link: Link, results: Results) -> bool:
-    """Whether a link failed because a rank was not there any more."""
-    return link.grade == "dead" and (link.src.rank in results.gone or link.dst.rank in results.gone)
+    """Whether a link failed because one of its ends took no part any more, which is told by itself."""
+    out = {each.node for each in results.nodes if each.problem is not None}
+    ends = (link.src, link.dst)
+    return link.grade == "dead" and any(seat.rank in results.gone or seat.node in out for seat in ends)
 
 
 def _all_bad(links: list[Link]) -> dict[LinkClass, tuple[Link, ...]]:

@@ -7,19 +7,21 @@ Symptoms are told once: a part explains its links, and no collective is blamed f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain, zip_longest
 
-from gpuwatch.probe.alerts import alerts, tcp_instead_of_rdma
+from gpuwatch.probe.alerts import Alert, alerts, tcp_instead_of_rdma
 from gpuwatch.probe.baseline import Baseline, changes, floors
 from gpuwatch.probe.case import make_case
 from gpuwatch.probe.collective_signs import told_waited_for, wrong
+from gpuwatch.probe.expected import advice
 from gpuwatch.probe.gone import told_gone
 from gpuwatch.probe.gpu_peers import slow_checks, told_gpus
 from gpuwatch.probe.links import Link
 from gpuwatch.probe.overall import all_bad, doubts, evidence, failed_collectives, fine
 from gpuwatch.probe.peel import Blame
 from gpuwatch.probe.results import Results
-from gpuwatch.probe.telling import told
+from gpuwatch.probe.telling import Told, told
 from gpuwatch.probe.verdict import Status, Verdict
 
 SAMPLES = 4
@@ -38,7 +40,10 @@ def judge(results: Results, baseline: Baseline | None = None) -> Verdict:
     """
     case = make_case(results, floors(results, baseline))
     gone, slow = told_gone(results), slow_checks(results)
-    found = [*(told(blame, case.by_ends) for blame in case.blamed), *told_gpus(slow, results)]
+    raised = alerts(results)
+    ends = case.by_ends if case.blamed else {}
+    links = [_with_alerts(told(blame, ends), blame, raised) for blame in case.blamed]
+    found = [*links, *told_gpus(slow, results)]
     if not found and not results.pairs and (waits := told_waited_for(results)):
         found.append(waits)
     worse = [change.text for change in (changes(results, baseline) if baseline else ()) if change.regressed]
@@ -59,9 +64,24 @@ def judge(results: Results, baseline: Baseline | None = None) -> Verdict:
         sentence=_so_far(results) + _in_one(said),
         culprits=tuple(each.culprit for each in (*gone, *found)),
         evidence=(*evidence(case), *(each.text for each in slow), *(doubtful if bad or broken else ())),
-        alerts=(*alerts(results), *(f"slower than the baseline: {text}" for text in worse)),
-        advice=(),
+        alerts=(
+            *tcp_instead_of_rdma(results),
+            *(f"slower than the baseline: {text}" for text in worse),
+            *(alert.text for alert in raised),
+        ),
+        advice=tuple(advice(results, case.links)),
     )
+
+
+def _with_alerts(one: Told, blame: Blame, raised: Sequence[Alert]) -> Told:
+    """The counters of the culprit's own nodes are evidence against it."""
+    if blame.part.scope in {"rail", "groups"}:
+        return one
+    nodes = {blame.part.where[0]}
+    if blame.part.scope in {"nodes", "ranks"}:
+        nodes = {seat.node for link in blame.bad for seat in (link.src, link.dst)}
+    more = tuple(alert.text for alert in raised if alert.node in nodes)
+    return replace(one, culprit=replace(one.culprit, evidence=(*one.culprit.evidence, *more)))
 
 
 def suspects(results: Results) -> list[tuple[int, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from gpuwatch.probe.results import LinkClass, PairResult, Results, Seat
@@ -100,17 +100,14 @@ def _peers(pair: PairResult, seats: Mapping[int, Seat], inside: bool) -> Peers:
 
 
 def _link(pair: PairResult, src: Seat, dst: Seat, reference: float | None) -> Link:
-    rate, spread = pair.bandwidth_gb_per_s, pair.spread
-    link = Link(src, dst, pair.link, "ok", None, rate, reference, pair.retested, spread, pair.error)
-    if not pair.ok:
-        return replace(link, grade="dead", rate=None)
-    if rate is None or not reference:
-        return link  # only its latency is known
-    ratio = rate / reference
-    grade = grade_of(ratio, spread)
+    rate = pair.bandwidth_gb_per_s if pair.ok else None
+    ratio = rate / reference if rate is not None and reference else None
+    grade: Grade = "ok" if pair.ok else "dead"
+    if ratio is not None:
+        grade = grade_of(ratio, pair.spread)
     if grade == "bad" and pair.link == "same_node" and src.device == "cpu":
         grade = "noisy"  # ranks of one machine share its cores: no cable could be at fault
-    return replace(link, grade=grade, ratio=ratio)
+    return Link(src, dst, pair.link, grade, ratio, rate, reference, pair.retested, pair.spread, pair.error)
 
 
 def grade_of(ratio: float, spread: float | None) -> Grade:

@@ -55,19 +55,26 @@ class Peel:
         self.blamed: list[Blame] = []
         self.crowded: list[Link] = []
         self.left: dict[Link, None] = dict.fromkeys(links)
-        self._fails = fails
+        self._failing = dict.fromkeys(link for link in links if fails(link))
+        if not self._failing:
+            return
         self._nics = _nodes_with_nics(links)
-        self._known: dict[tuple[Seat, Way, bool], tuple[Part, ...]] = {}
-        suspects = {part for link in links if fails(link) for part in self._parts(link)}
+        self._known: dict[tuple[str, int, Way, bool], tuple[Part, ...]] = {}
+        self._bad = Counter(part for link in self._failing for part in self._parts(link))
         self._through: defaultdict[Part, list[Link]] = defaultdict(list)
-        for link in links if suspects else ():
+        for link in links:
             for part in self._parts(link):
-                if part in suspects:
+                if part in self._bad:
                     self._through[part].append(link)
-        self._all = Counter({part: len(through) for part, through in self._through.items()})
-        self._bad = Counter({part: sum(map(fails, through)) for part, through in self._through.items()})
+        self._all = Counter(
+            {part: sum(map(self._counts, through)) for part, through in self._through.items()}
+        )
         while found := self._best():
             self._take(found)
+
+    def _counts(self, link: Link) -> bool:
+        """Links that were bad among others and are fine alone speak neither for a part nor against it yet."""
+        return link in self._failing or not link.retested
 
     def _parts(self, link: Link) -> tuple[Part, ...]:
         inside = link.link == "same_node"
@@ -78,7 +85,7 @@ class Peel:
 
     def _of(self, seat: Seat, way: Way, inside: bool) -> tuple[Part, ...]:
         """What a link goes through at one end."""
-        key = (seat, way, inside)
+        key = (seat.node, seat.rank, way, inside)
         if key not in self._known:
             places: list[tuple[Scope, tuple[str, ...]]] = [("gpu", (seat.node, label(seat)))]
             if not inside:
@@ -114,9 +121,9 @@ class Peel:
         gone: dict[Link, None] = {}
         for part in found:
             through = self._through[part]
-            bad = [link for link in through if self._fails(link)]
-            alone = [link for link in through if link.retested]
-            if sum(map(self._fails, alone)) * 2 < len(alone):
+            bad = [link for link in through if link in self._failing]
+            alone = [link in self._failing for link in through if link.retested]
+            if sum(alone) * 2 < len(alone):
                 self.crowded += [link for link in bad if link in self.left and not link.retested]
             else:
                 self.blamed.append(Blame(part, tuple(through), tuple(bad)))
@@ -125,8 +132,8 @@ class Peel:
             del self.left[link]
             for part in self._parts(link):
                 if part in self._all:
-                    self._all[part] -= 1
-                    self._bad[part] -= self._fails(link)
+                    self._all[part] -= self._counts(link)
+                    self._bad[part] -= link in self._failing
 
 
 def _others(part: Part, links: Iterable[Link]) -> set[str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
 from time import time as wall
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from gpuwatch.diagnose.book import AlertBook
 from gpuwatch.fleet.asked import Asked
@@ -21,6 +21,15 @@ from gpuwatch.session.settings_folder import own_packs, settings_folder
 from gpuwatch.session.sharing import Sharing
 from gpuwatch.session.silence_file import SilenceFile
 from gpuwatch.wire import AnyRequest, AskParticulars, Cancel, ReadLines, Search, Tail
+
+if TYPE_CHECKING:
+    from gpuwatch.probe.baseline import Baseline
+    from gpuwatch.probe.conductor import Conductor
+    from gpuwatch.probe.wish import Wish
+
+
+class ProbeRunsError(Exception):
+    """A probe is under way, and two at once would measure each other."""
 
 
 class Session:
@@ -42,7 +51,10 @@ class Session:
         self.fleet = Fleet(plan)
         self._asked = 0
         self._sharing = Sharing()
-        self._links = open_links(plan, self.inbox, options or LinkOptions(), ask)
+        self._options = options or LinkOptions()
+        self._links = open_links(plan, self.inbox, self._options, ask)
+        self.probes: list[Conductor] = []
+        """Of this session, the newest last."""
 
     def start(self) -> None:
         """Start every link; returns at once."""
@@ -145,6 +157,25 @@ class Session:
         if self.fleet.streams.pop((stream.node, stream.id), None) is not None:
             self._tell(stream.node, Cancel(id=self._number(), of=stream.id))
 
+    def probe(self, wish: Wish, baseline: Baseline | None = None) -> Conductor:
+        """Start a probe over the ways of the links, which need not be started; it asks before it measures.
+
+        Raises:
+            ProbeRunsError: the one before has not ended.
+        """
+        if self.probes and not self.probes[-1].results.over:
+            raise ProbeRunsError("a probe is under way; wait for its end, or cancel it")
+        for earlier in self.probes:
+            earlier.cancel()  # its ranks are kept for retests no more
+        from gpuwatch.probe.conductor import Conductor  # noqa: PLC0415 - only a probe pays for it
+        from gpuwatch.probe.opening import node_lines  # noqa: PLC0415
+
+        lines = node_lines(self.plan, self._links.dialer, wish, self._options.connect_workers)
+        conductor = Conductor(lines, wish, baseline=baseline)
+        self.probes.append(conductor)
+        conductor.start()
+        return conductor
+
     def _open(self, node: str, file: str, kind: Literal["tail", "read", "search"]) -> LogStream:
         stream = LogStream(node, file, self._number(), kind=kind)
         self.fleet.streams[node, stream.id] = stream
@@ -180,8 +211,12 @@ class Session:
         self._tell(stream.node, Tail(id=stream.id, file=stream.file, offset=offset))
 
     def close(self) -> None:
-        """Close every link, within 2 s; nothing of ours runs on any node afterwards."""
+        """End every probe and close every link; nothing of ours runs on any node afterwards."""
+        for conductor in self.probes:
+            conductor.cancel()  # they end while the links do
         self._links.close()
+        for conductor in self.probes:
+            conductor.close()
 
     def __enter__(self) -> Session:
         self.start()

@@ -33,19 +33,20 @@ def decode(line: bytes) -> AnyFrame:
     try:
         if MAY_STEER.search(line) is None:
             return _decoder.decode(line)
-        frame: AnyFrame = msgspec.convert(_harmless(msgspec.json.decode(line)), AnyFrame)
+        frame: AnyFrame = msgspec.convert(harmless(msgspec.json.decode(line)), AnyFrame)
         return frame
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FrameError(plain(str(error))) from error
 
 
-def _harmless(value: Any) -> Any:  # noqa: ANN401 - JSON is what it is
+def harmless(value: Any) -> Any:  # noqa: ANN401 - JSON is what it is
+    """A decoded JSON value with every string in it made harmless, keys included."""
     if isinstance(value, str):
         return plain(value)
     if isinstance(value, list):
-        return [_harmless(item) for item in value]
+        return [harmless(item) for item in value]
     if isinstance(value, dict):
-        return {plain(key): _harmless(item) for key, item in value.items()}
+        return {plain(key): harmless(item) for key, item in value.items()}
     return value
 
 

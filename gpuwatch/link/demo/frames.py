@@ -37,7 +37,7 @@ class NodeScript:
             frames.append(machines.hello(self.number, self.name, self.epoch + t, seq, greet))
         frames.append(self._sample(seq + 1, t, before))
         if due(RANKS_S, t, before, self.number):
-            processes = list(self._processes(t))
+            processes = list(self.processes(t))
             frames.append(wire.Ranks(t=self.epoch + t, seq=seq + 2, processes=processes))
         frames += self._events(seq + 3, t, before)
         return frames
@@ -91,7 +91,8 @@ class NodeScript:
             disks=_disks(self.number) if due(DISKS_S, t, before, 0) else None,
         )
 
-    def _processes(self, t: float) -> Iterator[wire.Process]:
+    def processes(self, t: float) -> Iterator[wire.Process]:
+        """The ranks that run at a second of the scenario."""
         for gpu in range(GPUS_PER_NODE):
             if t < scenario.ends_at(self.seed, self.number, gpu):
                 yield self._rank_process(gpu, scenario.reading(self.seed, self.number, gpu, t))

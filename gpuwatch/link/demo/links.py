@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from gpuwatch import wire
 from gpuwatch.hosts.plan import Plan
+from gpuwatch.link.demo import particulars
 from gpuwatch.link.demo.frames import FRAMES_PER_TICK, LOGS_S, NodeScript, due
 from gpuwatch.link.demo.logs import NodeLogs
 from gpuwatch.link.inbox import Arrival, ClockReading, Content, Inbox, LinkStatus
@@ -150,6 +151,12 @@ class Pump:
                 link.change_interval(request.seconds)
             if isinstance(request, wire.Ping | wire.SetInterval | wire.LeaveFiles):
                 self._put(link, self._clock(), wire.Reply(t=self._epoch + now, seq=0, id=request.id))
+            if isinstance(request, wire.AskParticulars):
+                script = link.script
+                told = particulars.reply(
+                    request, script.number, list(script.processes(now)), self._epoch + now
+                )
+                self._put(link, self._clock(), through_the_wire(told))
             for frame in link.logs(now).answer(request, now):
                 self._put(link, self._clock(), through_the_wire(frame))
             self._changed.notify()

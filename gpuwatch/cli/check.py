@@ -1,0 +1,54 @@
+"""`gpuwatch check`: the checklist before a job starts, or when it does not do what it should."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import sys
+import time
+
+import click
+
+from gpuwatch.cli import exit_codes
+from gpuwatch.cli.ending import leaving_politely
+from gpuwatch.cli.once import default_wait_s, waiting_line
+from gpuwatch.cli.output import writing
+from gpuwatch.cli.source import Source, source_options
+
+
+@click.command()
+@source_options
+@click.option("--json", "as_json", is_flag=True, help="As JSON; docs/json.md tells every key.")
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(0, 3600),
+    show_default="8 and two intervals",
+    help="Seconds to wait at most until every node has told what it knows.",
+)
+def check(source: Source, as_json: bool, wait_s: float | None) -> int:
+    """Go through the checklist: ranks, network, versions, limits, settings, GPUs.
+
+    Every check says PASS, WARN, FAIL or SKIP, why, and what to do. Nothing is changed on the nodes.
+
+    Exit status: 0 nothing failed (warnings and skipped checks included), 1 something did, 2 wrong usage.
+    """
+    from gpuwatch.diagnose.checkup.checklist import checklist
+    from gpuwatch.report.checkup import print_checklist, to_json
+    from gpuwatch.report.waiting import wait_for_first_report
+    from gpuwatch.session.particulars import ask_all
+
+    wait_s = default_wait_s(source.plan.interval_s) + 5.0 if wait_s is None else wait_s
+    with leaving_politely(), source.session() as session:
+        with waiting_line() as progress:
+            wait_for_first_report(session, wait_s, progress)
+        told = ask_all(session)
+        book = session.book
+        checks = checklist(session.fleet, told, book.alerts.values(), book.incidents, time.monotonic())
+    with writing():
+        if as_json:
+            click.echo(to_json(checks))
+        else:
+            print_checklist(checks, sys.stdout)
+    failed = any(one.status == "FAIL" for one in checks)
+    return exit_codes.UNHEALTHY if failed else exit_codes.HEALTHY

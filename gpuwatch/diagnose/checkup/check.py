@@ -1,0 +1,131 @@
+"""One line of the checklist, and what all of them look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from gpuwatch.diagnose.alert import Alert
+from gpuwatch.diagnose.condition import Condition
+from gpuwatch.diagnose.incident import Incident
+from gpuwatch.fleet.node import Node
+from gpuwatch.hosts.names import fold
+from gpuwatch.wire import Particulars, Process, RankParticulars
+
+Status: TypeAlias = Literal["PASS", "WARN", "FAIL", "SKIP"]
+MOST_SHOWN = 6
+"""Different values that are told one by one."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One answered question. A SKIP says in `detail` what is missing for an answer."""
+
+    id: str
+    """Stable, for scripts: `gpu.ecc`, `versions.driver`."""
+    status: Status
+    detail: str
+    nodes: tuple[str, ...] = ()
+    """Those that are not as they should be."""
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Rank:
+    """A rank's process, where it runs, and what was asked about it."""
+
+    node: str
+    number: int
+    process: Process
+    told: RankParticulars | None
+
+    @property
+    def name(self) -> str:
+        """`rank 3`."""
+        return f"rank {self.number}"
+
+    @property
+    def job(self) -> str:
+        """Only ranks of one job are compared with each other."""
+        return self.process.job or self.process.master or "the job"
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is known at one moment."""
+
+    nodes: Sequence[Node]
+    """Those that answer."""
+    silent: Mapping[str, str]
+    """Nodes that do not -> why."""
+    told: Mapping[str, Particulars]
+    """By node; missing where the node could not be asked."""
+    conditions: Sequence[tuple[str, Condition]]
+    """(node, what is not well), GPUs' own among them."""
+    ranks: Sequence[Rank]
+    alerts: Sequence[Alert]
+    incidents: Sequence[Incident]
+    now: float
+
+
+def by_job(ranks: Iterable[Rank]) -> dict[str, list[Rank]]:
+    """The ranks of every job."""
+    jobs: dict[str, list[Rank]] = {}
+    for rank in ranks:
+        jobs.setdefault(rank.job, []).append(rank)
+    return jobs
+
+
+def passed(id_: str, detail: str) -> Check:
+    """All is as it should be."""
+    return Check(id_, "PASS", detail)
+
+
+def skipped(id_: str, why: str) -> Check:
+    """Nobody can tell."""
+    return Check(id_, "SKIP", why)
+
+
+def differing(values: Mapping[str, str]) -> str:
+    """Names by value, the most common value first: `gpu-[001-063] 580.82, gpu-064 580.65`."""
+    groups: dict[str, list[str]] = {}
+    for name, value in values.items():
+        groups.setdefault(value, []).append(name)
+    ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[1]))
+    told = [f"{fold(names)} {value}" for value, names in ordered[:MOST_SHOWN]]
+    more = len(ordered) - MOST_SHOWN
+    return ", ".join(told) + (f", {more} more values" if more > 0 else "")
+
+
+def odd_ones(values: Mapping[str, str]) -> tuple[str, ...]:
+    """Whose value is not the most common one."""
+    counts: dict[str, int] = {}
+    for value in values.values():
+        counts[value] = counts.get(value, 0) + 1
+    usual = max(counts, key=lambda value: counts[value], default="")
+    return tuple(name for name, value in values.items() if value != usual)
+
+
+def same(id_: str, what: str, values: Mapping[str, str | None], remedy: str, *, fail: bool = True) -> Check:
+    """Whether all nodes have one value; those whose value is not known prove nothing."""
+    known = {name: value for name, value in values.items() if value}
+    if not known:
+        return skipped(id_, f"{what} is not known on any node")
+    if len(set(known.values())) == 1:
+        unknown = f", not known on {len(values) - len(known)}" if len(known) < len(values) else ""
+        return passed(id_, f"{what} {next(iter(known.values()))} on {count(len(known), 'node')}{unknown}")
+    status: Status = "FAIL" if fail else "WARN"
+    return Check(id_, status, f"{what}: {differing(known)}", odd_ones(known), remedy)
+
+
+def count(number: int, what: str) -> str:
+    """`1 node`, `8 nodes`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """A few names, and how many more."""
+    told = list(names)
+    more = len(told) - MOST_SHOWN
+    return "; ".join(told[:MOST_SHOWN]) + (f"; {more} more" if more > 0 else "")

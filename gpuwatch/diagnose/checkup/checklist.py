@@ -1,0 +1,73 @@
+"""The whole list over what is known now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gpuwatch.diagnose.alert import Alert
+from gpuwatch.diagnose.checkup.check import Case, Check, Rank
+from gpuwatch.diagnose.checkup.hardware import hardware
+from gpuwatch.diagnose.checkup.job import job
+from gpuwatch.diagnose.checkup.software import software
+from gpuwatch.diagnose.health import gpu_conditions, node_conditions
+from gpuwatch.diagnose.incident import Incident
+from gpuwatch.diagnose.peers import peer_conditions
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.node import Node
+from gpuwatch.wire import Particulars
+
+
+def checklist(
+    fleet: Fleet,
+    told: Mapping[str, Particulars],
+    alerts: Iterable[Alert],
+    incidents: Iterable[Incident],
+    now: float,
+) -> list[Check]:
+    """Every check, the job's first.
+
+    Args:
+        fleet: What is known.
+        told: By node: what it answered when it was asked for its particulars.
+        alerts: Of the session.
+        incidents: Of the session.
+        now: Monotonic seconds, the fleet's own clock.
+    """
+    case = case_of(fleet, told, alerts, incidents, now)
+    return [*job(case), *software(case), *hardware(case)]
+
+
+def case_of(
+    fleet: Fleet,
+    told: Mapping[str, Particulars],
+    alerts: Iterable[Alert],
+    incidents: Iterable[Incident],
+    now: float,
+) -> Case:
+    """What the checks look at; arguments as for `checklist`."""
+    live = [node for node in fleet.nodes.values() if node.state(now) == "live"]
+    silent = {node.name: why(node) for node in fleet.nodes.values() if node.state(now) != "live"}
+    conditions = []
+    for node in live:
+        found = node_conditions(node, fleet.plan.thresholds, now)
+        found += [c for gpu in node.gpu_list() for c in gpu_conditions(gpu, node, fleet.plan.thresholds, now)]
+        found += peer_conditions(node, fleet.plan.thresholds, now)
+        conditions += [(node.name, condition) for condition in found]
+    ranks = [rank for node in live for rank in ranks_of(node, told.get(node.name))]
+    return Case(live, silent, told, conditions, ranks, tuple(alerts), tuple(incidents), now)
+
+
+def why(node: Node) -> str:
+    """Why a node does not answer."""
+    return node.link.reason or node.bye or "no answer yet"
+
+
+def ranks_of(node: Node, told: Particulars | None) -> list[Rank]:
+    """The ranks on a node, each once: its oldest process (data loaders inherit its environment)."""
+    by_pid = {} if told is None else {one.pid: one for one in told.ranks}
+    found: dict[tuple[str, int], Rank] = {}
+    for process in sorted(node.processes, key=lambda process: process.pid):
+        if process.rank is not None:
+            rank = Rank(node.name, process.rank, process, by_pid.get(process.pid))
+            found.setdefault((rank.job, rank.number), rank)
+    return list(found.values())

@@ -1,0 +1,50 @@
+"""How each node of a plan is reached: the one place that knows which kind of link a node wants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuwatch.hosts.plan import Plan
+from gpuwatch.link.carrier import Dialer
+from gpuwatch.link.command import CommandDialer
+from gpuwatch.link.descriptors import make_room
+from gpuwatch.link.local import dial_local
+from gpuwatch.link.options import Ask, LinkOptions
+
+if TYPE_CHECKING:
+    from gpuwatch.link.ssh.dialing import SshDialing
+
+
+class Dialers:
+    """A dialer for every real node of a plan; the simulated ones have none."""
+
+    def __init__(self, plan: Plan, options: LinkOptions, ask: Ask | None = None) -> None:
+        """Prepare the ways. Whatever must be asked of the person is asked here.
+
+        Raises:
+            CarrierError: something that was asked for cannot be used.
+        """
+        real = [spec for spec in plan.nodes if spec.link != "demo"]
+        make_room(len(real))
+        self._ssh: SshDialing | None = None
+        self._of: dict[str, Dialer] = {}
+        over_ssh = [spec for spec in real if spec.link == "ssh"]
+        if over_ssh:
+            from gpuwatch.link.ssh.dialing import SshDialing  # noqa: PLC0415 - paramiko is 100 ms
+
+            self._ssh = SshDialing(over_ssh, options, ask)
+            self._of = {spec.name: self._ssh.dialer(spec) for spec in over_ssh}
+        for spec in real:
+            if spec.link == "command":
+                self._of[spec.name] = CommandDialer(spec)
+            elif spec.link == "local":
+                self._of[spec.name] = dial_local
+
+    def of(self, node: str) -> Dialer | None:
+        """What opens a carrier to this node; None for a simulated node and one that is not in the plan."""
+        return self._of.get(node)
+
+    def close(self) -> None:
+        """End what is still connecting."""
+        if self._ssh is not None:
+            self._ssh.close()

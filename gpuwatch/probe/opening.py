@@ -1,0 +1,53 @@
+"""From a plan to a probe over it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpuwatch.hosts.plan import Plan
+from gpuwatch.link.carrier import Dialer
+from gpuwatch.link.dialers import Dialers
+from gpuwatch.link.options import Ask, LinkOptions
+from gpuwatch.link.slots import ConnectSlots
+from gpuwatch.probe.baseline import Baseline
+from gpuwatch.probe.carrier_line import CarrierLine
+from gpuwatch.probe.conductor import ASK_S, IDLE_S, Conductor
+from gpuwatch.probe.line import NodeLine
+from gpuwatch.probe.wish import Wish
+
+SPARE_S = 300.0
+"""Beside the person's thinking and the budget: connecting, importing torch, retests."""
+
+
+def open_probe(
+    plan: Plan, options: LinkOptions, ask: Ask | None, wish: Wish, baseline: Baseline | None = None
+) -> Conductor:
+    """A probe over a plan without its agents, not yet started. Questions to the person come here.
+
+    Raises:
+        CarrierError: something that was asked for cannot be used.
+    """
+    dialers = Dialers(plan, options, ask)
+    lines = node_lines(plan, dialers.of, wish, options.connect_workers)
+    return Conductor(lines, wish, baseline=baseline, ended=dialers.close)
+
+
+def node_lines(
+    plan: Plan, dialer: Callable[[str], Dialer | None], wish: Wish, connect_workers: int
+) -> list[NodeLine]:
+    """The ways to the nodes of a plan, in its order.
+
+    Args:
+        plan: The nodes.
+        dialer: What opens a carrier to one of them; None for a simulated one.
+        wish: For how long it may take.
+        connect_workers: Logins under way at once.
+    """
+    slots = ConnectSlots(connect_workers)
+    deadline_s = ASK_S + wish.budget_s + IDLE_S + SPARE_S
+    lines: list[NodeLine] = []
+    for spec in plan.nodes:
+        way = dialer(spec.name)
+        if way is not None:
+            lines.append(CarrierLine(spec, way, slots, deadline_s))
+    return lines

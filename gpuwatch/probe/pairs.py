@@ -1,0 +1,310 @@
+"""The stage that fills the matrix: rounds of disjoint pairs, and suspects once more, alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Literal
+
+from gpuwatch.probe.ranks import Ranks, StepOutcome
+from gpuwatch.probe.results import PairResult
+from gpuwatch.probe.run import FailedError, ProbeRun
+from gpuwatch.probe.schedule import Pair, Round, crossed_round, link_class
+from gpuwatch.probe.summary import GB, slowest_of
+from gpuwatch.probe.talk import Step
+
+MIB = 1 << 20
+TRIAL_BYTES = 2 * MIB
+"""Eight times the burst of the usual token bucket (256 kb): a smaller message fits into it and looks fast."""
+LARGEST_BYTES = {"gloo": 32 * MIB, "nccl": 256 * MIB}
+MESSAGE_S = 0.06
+"""What one message should take at the rate of the trial."""
+WAY_S = (0.08, 0.25)
+"""The least and the most that one direction of a round should take, without connecting."""
+ITERATIONS = (3, 12)
+LATENCY_BYTES = 8
+LATENCY_ITERATIONS = 20
+CONTACT_S = 15.0
+"""The first contact of a pair carries 8 bytes: longer than this is dead."""
+DEAD_PEERS = 3
+"""A node that reached none of so many others, and nobody ever, is not waited for again."""
+RESERVE_S = 6.0
+"""Kept of the budget for suspects and GPU checks."""
+JUDGE_EVERY_S = 3.0
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a pair of one class sends: the same for all, so that their rates can be compared."""
+
+    bytes: int
+    iterations: int
+
+
+class Pairs:
+    """All pairs of one probe."""
+
+    def __init__(self, run: ProbeRun, ranks: Ranks, judge: Callable[[], None]) -> None:
+        """Prepare.
+
+        Args:
+            run: The probe.
+            ranks: Its ranks.
+            judge: Makes a preliminary verdict of what there is.
+        """
+        self._run = run
+        self._ranks = ranks
+        self._judge = judge
+        self._judged_at = run.clock()
+        self._loads: dict[bool, Load] = {}
+        """By whether it is inside a node."""
+        self._met: dict[str, set[str]] = {}
+        """Node -> nodes that it exchanged something with."""
+
+    def measure(self) -> None:
+        """Fill `results.pairs`.
+
+        Raises:
+            FailedError: a rank died, or the ranks cannot go on.
+            CancelledError: the person has cancelled.
+        """
+        run = self._run
+        plan = run.plan
+        assert plan is not None  # noqa: S101 - the preflight has made it
+        run.enter("pairs")
+        rounds = list(plan.rounds)
+        for at, each in enumerate(rounds):
+            left_s = run.left_s() - RESERVE_S
+            if left_s <= 0:
+                run.leave_out(f"{len(rounds) - at} of {plan.round_count} rounds of pairs")
+                break
+            self._round(each, way_s=left_s / (len(rounds) - at) / 3)
+            run.step_done()
+        else:
+            if plan.quick:
+                results = run.results.pairs
+                rates = {pair: results[pair].bandwidth_gb_per_s for pair in results}
+                self._round(crossed_round(run.results.seats, rates), way_s=WAY_S[1])
+                run.step_done()
+        self._testing(())
+
+    def retest(self, suspects: Sequence[Pair]) -> None:
+        """Measure these again, one at a time, with nothing else under way.
+
+        Raises:
+            FailedError: a rank died, or the ranks cannot go on.
+            CancelledError: the person has cancelled.
+        """
+        run = self._run
+        for pair in suspects:
+            if run.left_s() <= 0:
+                run.leave_out(f"retests of {len(suspects) - suspects.index(pair)} suspected links")
+                break
+            self._retest_one(pair)
+        self._testing(())
+
+    def _retest_one(self, pair: Pair) -> None:
+        if not self._measurable([pair]):
+            return
+        inside = self._inside(pair)
+        before = self._run.results.pairs.get(pair)
+        load = self._loads.get(inside) or self._calibrate([pair], inside, WAY_S[1])
+        alone = replace(load, iterations=min(2 * load.iterations, ITERATIONS[1]))
+        self._one_way([pair], alone, before.latency_us if before else None, retested=True)
+
+    def _round(self, each: Round, way_s: float) -> None:
+        pairs = self._measurable(each.pairs)
+        if not pairs:
+            return
+        self._testing(pairs)
+        latencies = self._meet(pairs)
+        pairs = [pair for pair in pairs if pair in latencies]
+        if pairs:
+            inside = each.link == "same_node"
+            load = self._loads.get(inside) or self._calibrate(pairs, inside, way_s)
+            for way in (pairs, [(dst, src) for src, dst in pairs]):
+                self._testing(way)
+                self._one_way(way, load, None, latencies=latencies)
+        now = self._run.clock()
+        if now - self._judged_at > JUDGE_EVERY_S:
+            self._judge()
+            self._judged_at = self._run.clock()
+
+    def _measurable(self, pairs: Sequence[Pair]) -> list[Pair]:
+        """Those that can talk; the others are told, not waited for."""
+        fit = []
+        for src, dst in pairs:
+            error = self._dead_error(src, dst)
+            if error is None:
+                fit.append((src, dst))
+            else:
+                self._record_dead((src, dst), error)
+        return fit
+
+    def _dead_error(self, src: int, dst: int) -> str | None:
+        run = self._run
+        for rank in (src, dst):
+            if rank in run.stuck:
+                return f"not measured: {run.stuck[rank]}"
+        here, there = run.results.seats[src].node, run.results.seats[dst].node
+        for pair in ((here, there), (there, here)):
+            if pair in run.dead:
+                return f"{pair[0]} cannot connect to {pair[1]}: {run.dead[pair]}"
+        for node in (here, there):
+            tried = {one if other == node else other for one, other in run.dead if node in {one, other}}
+            if len(tried) >= DEAD_PEERS and not self._met.get(node):
+                return f"not measured: {node} reached none of {len(tried)} other nodes"
+        return None
+
+    def _record_dead(self, pair: Pair, error: str) -> None:
+        for src, dst in (pair, pair[::-1]):
+            link = link_class(self._run.results.seats[src], self._run.results.seats[dst])
+            self._run.results.pairs[src, dst] = PairResult(src, dst, link, ok=False, error=error)
+        self._run.changed()
+
+    def _meet(self, pairs: Sequence[Pair]) -> dict[Pair, float | None]:
+        """First contact, a few bytes back and forth: pair -> microseconds one way; dead ones are missing."""
+        outcome = self._step("latency", pairs, LATENCY_BYTES, LATENCY_ITERATIONS, self._contact_s())
+        met: dict[Pair, float | None] = {}
+        for pair in pairs:
+            error = self._error(pair, outcome)
+            if error is None:
+                times = slowest_of([outcome.done[pair[0]].times_s])
+                met[pair] = median(times) * 1e6 if times else None
+                self._shake_hands(pair)
+            else:
+                self._record_dead(pair, error)
+                self._bury(pair, error)
+        self._stop_if_broken(outcome)
+        return met
+
+    def _calibrate(self, pairs: Sequence[Pair], inside: bool, way_s: float) -> Load:
+        """Find a message that takes long enough to be measured, and not longer than the budget allows."""
+        outcome = self._step("bandwidth", pairs, TRIAL_BYTES, 2, self._run.results.wish.timeout_s)
+        self._stop_if_broken(outcome)
+        rates = [
+            TRIAL_BYTES / median(times)
+            for src, dst in pairs
+            if (times := slowest_of(_times(outcome, (src, dst))))
+        ]
+        rate = median(rates) if rates else TRIAL_BYTES / MESSAGE_S
+        message = TRIAL_BYTES
+        largest = LARGEST_BYTES[self._run.plan.backend if self._run.plan else "gloo"]
+        while message < largest and message * 1.5 / rate < MESSAGE_S:
+            message *= 2
+        way_s = min(max(way_s, WAY_S[0]), WAY_S[1])
+        iterations = round(way_s * rate / message)
+        load = Load(message, max(ITERATIONS[0], min(ITERATIONS[1], iterations)))
+        self._loads[inside] = load
+        return load
+
+    def _one_way(
+        self,
+        pairs: Sequence[Pair],
+        load: Load,
+        latency_us: float | None,
+        *,
+        latencies: dict[Pair, float | None] | None = None,
+        retested: bool = False,
+    ) -> None:
+        self._testing(pairs)
+        timeout_s = self._run.results.wish.timeout_s
+        outcome = self._step("bandwidth", pairs, load.bytes, load.iterations, timeout_s)
+        seats = self._run.results.seats
+        for src, dst in pairs:
+            link = link_class(seats[src], seats[dst])
+            error = self._error((src, dst), outcome)
+            times = slowest_of(_times(outcome, (src, dst)))
+            if error is None and not times:
+                error = "the ranks returned no times"
+            if latencies is not None:
+                latency_us = latencies.get((src, dst), latencies.get((dst, src)))
+            result = PairResult(src, dst, link, ok=error is None, latency_us=latency_us, error=error)
+            if error is None:
+                middle = median(times)
+                result = replace(
+                    result,
+                    bandwidth_gb_per_s=load.bytes / middle / GB,
+                    spread=(max(times) - min(times)) / middle,
+                )
+            self._run.results.pairs[src, dst] = replace(result, retested=retested)
+        self._run.changed()
+        self._stop_if_broken(outcome)
+
+    def _step(
+        self,
+        what: Literal["latency", "bandwidth"],
+        pairs: Sequence[Pair],
+        size: int,
+        iterations: int,
+        timeout_s: float,
+    ) -> StepOutcome:
+        check = what == "bandwidth"
+        step = Step(
+            id=0,
+            what=what,
+            pairs=list(pairs),
+            bytes=size,
+            warmup=0 if check else 1,  # the checked message is the first
+            iterations=iterations,
+            check=check,
+            timeout_s=timeout_s,
+        )
+        return self._ranks.step(step, [rank for pair in pairs for rank in pair])
+
+    def _error(self, pair: Pair, outcome: StepOutcome) -> str | None:
+        """Why nothing came through, in the words of the end that knows more."""
+        for rank in pair:
+            if rank in outcome.died:
+                return outcome.died[rank]
+        for rank in pair:
+            if rank in outcome.missing:
+                words = f"{self._run.name(rank)} did not answer"
+                self._run.stuck.setdefault(rank, words)
+                return words
+        for rank in reversed(pair):
+            error = outcome.done[rank].error if rank in outcome.done else "it was not measured"
+            if error is not None:
+                return f"{self._run.name(rank)}: {error}"
+        if outcome.done[pair[1]].correct is False:
+            return f"what arrived at {self._run.name(pair[1])} is not what was sent"
+        return None
+
+    def _stop_if_broken(self, outcome: StepOutcome) -> None:
+        """End when a rank died; with NCCL one hang is the end as well, because all pairs share a group."""
+        if outcome.blame is not None:
+            raise FailedError(outcome.blame)
+        plan = self._run.plan
+        if outcome.missing and plan is not None and plan.backend == "nccl":
+            raise FailedError(
+                f"{self._ranks.names(outcome.missing)} did not answer, and NCCL cannot go on without"
+            )
+
+    def _shake_hands(self, pair: Pair) -> None:
+        one, other = (self._run.results.seats[rank].node for rank in pair)
+        if one != other:
+            self._met.setdefault(one, set()).add(other)
+            self._met.setdefault(other, set()).add(one)
+
+    def _bury(self, pair: Pair, error: str) -> None:
+        """Two nodes that could not talk over one pair of ranks will not be asked again."""
+        one, other = (self._run.results.seats[rank].node for rank in pair)
+        if one != other and other not in self._met.get(one, ()):
+            self._run.dead[one, other] = error
+
+    def _inside(self, pair: Pair) -> bool:
+        seats = self._run.results.seats
+        return seats[pair[0]].node == seats[pair[1]].node
+
+    def _contact_s(self) -> float:
+        return min(CONTACT_S, self._run.results.wish.timeout_s)
+
+    def _testing(self, pairs: Sequence[Pair]) -> None:
+        self._run.results.testing = tuple(pairs)
+        self._run.changed()
+
+
+def _times(outcome: StepOutcome, pair: Pair) -> list[list[float]]:
+    """The timed iterations: of the receiver, and of the sender where it measures too."""
+    return [done.times_s for rank in pair if (done := outcome.done.get(rank)) and done.times_s]

@@ -1,0 +1,154 @@
+"""Who is measured with whom, and when: rounds of disjoint pairs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TypeAlias
+
+from gpuwatch.probe.results import LinkClass, Seat
+
+Pair: TypeAlias = tuple[int, int]
+Unit: TypeAlias = int | str
+"""What the quick mode compares: ranks of one node, else nodes."""
+
+FULL_RANK_ROUNDS = 64
+"""All pairs of ranks are measured while that takes no more rounds; beyond it nodes are paired by rails."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """Pairs that are measured at the same time, first one way, then the other; no rank is in two of them."""
+
+    link: LinkClass
+    pairs: tuple[Pair, ...]
+
+
+def circle(count: int) -> list[list[Pair]]:
+    """A round-robin tournament of 0..count-1 by the circle method: every pair once.
+
+    It has count-1 rounds (count, if odd). Who stands first in a pair alternates with the rounds.
+    """
+    players: list[int | None] = list(range(count))
+    if count % 2:
+        players.append(None)
+    size = len(players)
+    rounds = []
+    for turn in range(size - 1):
+        pairs = []
+        for at in range(size // 2):
+            one, other = players[at], players[size - 1 - at]
+            if one is not None and other is not None:
+                pairs.append((one, other) if turn % 2 else (other, one))
+        rounds.append(pairs)
+        players.insert(1, players.pop())
+    return rounds
+
+
+def link_class(one: Seat, other: Seat) -> LinkClass:
+    """Which links may be compared with this one."""
+    if one.node == other.node:
+        return "same_node"
+    return "same_rail" if one.local == other.local else "cross_rail"
+
+
+def full_rounds(seats: Sequence[Seat]) -> list[Round]:
+    """Inside all nodes at once, then between nodes: rail by rail, and across rails as far as time allows.
+
+    Up to `FULL_RANK_ROUNDS` rounds between nodes every pair of ranks is measured; beyond, every pair of nodes
+    over all rails, and every distance of rails between one set of neighbours.
+    """
+    by_node = ranks_by_node(seats)
+    nodes = list(by_node)
+    rails = max((len(ranks) for ranks in by_node.values()), default=0)
+    tournament = [[(nodes[a], nodes[b]) for a, b in pairs] for pairs in circle(len(nodes))]
+    rounds = _inside(by_node)
+    rounds += [_between(by_node, pairs, 0) for pairs in tournament]
+    shifts = range(1, rails)
+    if len(tournament) * rails <= FULL_RANK_ROUNDS:
+        rounds += [_between(by_node, pairs, shift) for shift in shifts for pairs in tournament]
+    elif tournament:
+        rounds += [_between(by_node, tournament[shift % len(tournament)], shift) for shift in shifts]
+    return [each for each in rounds if each.pairs]
+
+
+def neighbour_round(seats: Sequence[Seat]) -> Round:
+    """The first of two rounds: each node with its neighbour over all rails, or each rank with its own."""
+    by_node = ranks_by_node(seats)
+    nodes = list(by_node)
+    if len(nodes) == 1:
+        ranks = by_node[nodes[0]]
+        return Round("same_node", tuple(zip(ranks[::2], ranks[1::2], strict=False)))
+    return _between(by_node, _neighbours(nodes), 0)
+
+
+def crossed_round(seats: Sequence[Seat], rates: Mapping[Pair, float | None]) -> Round:
+    """The second: the fastest of the first round with the slowest; whom the first left over is slowest.
+
+    What was slow with both partners is slow by itself; it finds nodes, never a single link.
+    """
+    by_node = ranks_by_node(seats)
+    one_node = len(by_node) == 1
+    units: dict[Unit, list[float]] = {
+        unit: [] for unit in (next(iter(by_node.values()), []) if one_node else by_node)
+    }
+    where = {seat.rank: seat.rank if one_node else seat.node for seat in seats}
+    for (src, dst), rate in rates.items():
+        for rank in (src, dst):
+            units[where[rank]].append(rate or 0.0)
+    order = sorted(units, key=lambda unit: min(units[unit], default=-1.0))
+    met = {frozenset((where[src], where[dst])) for src, dst in rates}
+    pairs = _fast_with_slow(order, met)
+    if one_node:
+        ranks = [(a, b) for a, b in pairs if isinstance(a, int) and isinstance(b, int)]
+        return Round("same_node", tuple(ranks))
+    return _between(by_node, [(str(a), str(b)) for a, b in pairs], 0)
+
+
+def ranks_by_node(seats: Sequence[Seat]) -> dict[str, list[int]]:
+    """Node -> its ranks, in order."""
+    found: dict[str, list[int]] = {}
+    for seat in seats:
+        found.setdefault(seat.node, []).append(seat.rank)
+    return found
+
+
+def _fast_with_slow(order: Sequence[Unit], met: set[frozenset[Unit]]) -> list[tuple[Unit, Unit]]:
+    """From both ends inwards; a partner of the first round is passed over while there is another."""
+    left = list(order)
+    pairs = []
+    while len(left) > 1:
+        slow = left.pop(0)
+        fresh = [unit for unit in left if frozenset((slow, unit)) not in met]
+        fast = (fresh or left)[-1]
+        left.remove(fast)
+        pairs.append((slow, fast))
+    return pairs
+
+
+def _neighbours(nodes: Sequence[str]) -> list[tuple[str, str]]:
+    return list(zip(nodes[::2], nodes[1::2], strict=False))
+
+
+def _inside(by_node: Mapping[str, Sequence[int]]) -> list[Round]:
+    """Every node plays its own tournament; the rounds of all nodes run side by side."""
+    tournaments = [
+        [[(ranks[a], ranks[b]) for a, b in pairs] for pairs in circle(len(ranks))]
+        for ranks in by_node.values()
+    ]
+    return [
+        Round("same_node", tuple(pair for pairs in side_by_side for pair in pairs))
+        for side_by_side in zip_longest(*tournaments, fillvalue=())
+    ]
+
+
+def _between(by_node: Mapping[str, Sequence[int]], nodes: Sequence[tuple[str, str]], shift: int) -> Round:
+    """Pair rank i of one node with rank i + shift of the other, around the smaller node's ranks."""
+    pairs = []
+    for one, other in nodes:
+        mine, theirs = by_node[one], by_node[other]
+        count = min(len(mine), len(theirs))
+        if shift < count:
+            pairs += [(mine[at], theirs[(at + shift) % count]) for at in range(count)]
+    return Round("cross_rail" if shift else "same_rail", tuple(pairs))

@@ -1,0 +1,114 @@
+"""The preflight: what this node has, before anything is started on it."""
+
+import os
+import socket
+import time
+
+from gpuwatch.agent.background import Background
+from gpuwatch.agent.infiniband import PortReader
+from gpuwatch.agent.processes import ProcessReader
+from gpuwatch.agent.procfs import clean
+from gpuwatch.probe.shipped import interpreters, nics, trainers
+from gpuwatch.probe.shipped.lines import MAX_TEXT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Iterator  # noqa: F401 - used in type comments
+
+    from gpuwatch.probe.shipped.gpus import Gpus  # noqa: F401 - used in type comments
+    from gpuwatch.probe.shipped.interpreters import Interpreter  # noqa: F401 - used in type comments
+
+NVML_S = 6.0
+"""For NVML and all GPUs together; they are asked at the same time."""
+PORTS_S = 3.0
+MAX_NOTES = 32
+_PORT = ("device", "port", "state", "link_layer", "rate_gbps")
+
+
+class Survey(object):
+    """Looks once; afterwards `interpreter` is what runs the ranks, or None."""
+
+    def __init__(self, gpus, python, activate):
+        # type: (Gpus, str | None, str | None) -> None
+        self._gpus = gpus
+        self._python = python
+        self._activate = activate
+        self.interpreter = None  # type: Interpreter | None
+
+    def look(self):
+        # type: () -> dict[str, Any]
+        """A dict with the keys of `talk.Ground`."""
+        now = time.monotonic()
+        ports = Background(lambda: PortReader().read(), "infiniband")
+        ports.start()
+        gpus, notes = self._gpus.ground(now + NVML_S)
+        rows = _processes(gpus)
+        _name_users(gpus, rows)
+        refused = []  # type: list[str]
+        self.interpreter, tried = interpreters.choose(self._candidates(rows, refused))
+        if not ports.wait(now + PORTS_S):
+            notes.append("the InfiniBand ports do not answer: /sys/class/infiniband hangs")
+        found = ports.answer()
+        chosen = self.interpreter
+        return {
+            "host": clean(socket.gethostname(), MAX_TEXT),
+            "pid": os.getpid(),
+            "python": None if chosen is None else clean(chosen.real or chosen.python, MAX_TEXT),
+            "python_from": None if chosen is None else chosen.why,
+            "torch": None if chosen is None else clean(chosen.torch or "", 64),
+            "tried": refused + tried,
+            "cpus": _cpus(),
+            "gpus": gpus,
+            "nics": nics.read(),
+            "ports": _ports(found),
+            "notes": notes[:MAX_NOTES],
+        }
+
+    def _candidates(self, rows, refused):
+        # type: (list[dict[str, Any]], list[str]) -> Iterator[Interpreter]
+        """In the order of preference; where the hosts file says how to activate, nothing else is right."""
+        for one in interpreters.configured(self._python, self._activate):
+            yield one
+        if self._activate:
+            return
+        for one in trainers.interpreters(rows, refused):
+            yield one
+        for one in interpreters.installed():
+            yield one
+
+
+def _processes(gpus):
+    # type: (list[dict[str, Any]]) -> list[dict[str, Any]]
+    """The processes on GPUs and the ranks without one, with the keys of `wire.Process`."""
+    held = {}  # type: dict[int, list[dict[str, object]]]
+    for gpu in gpus:
+        for user in gpu["users"]:
+            held.setdefault(user["pid"], []).append({"uuid": gpu["uuid"]})
+    return ProcessReader().read(held)[0]
+
+
+def _name_users(gpus, rows):
+    # type: (list[dict[str, Any]], list[dict[str, Any]]) -> None
+    """Say who the users of the GPUs are, as far as they can be seen from here."""
+    by_pid = {row["pid"]: row for row in rows}
+    for gpu in gpus:
+        for user in gpu["users"]:
+            row = by_pid.get(user["pid"], {})
+            if row.get("name", "?") != "?":
+                user["name"] = trainers.script("/proc", user["pid"])
+                if row.get("user"):
+                    user["user"] = row["user"]
+
+
+def _ports(found):
+    # type: (Any) -> list[dict[str, Any]]
+    return [{key: port[key] for key in _PORT if key in port} for port in found or ()]
+
+
+def _cpus():
+    # type: () -> int | None
+    """Those that we may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):
+        return os.cpu_count()

@@ -1,0 +1,198 @@
+"""What runs on each node of a probe: it looks, listens, knocks, and starts and ends the worker.
+
+Standard library and pynvml only, Python 3.6 and later; torch is the worker's. One JSON line each way
+(`probe.talk`). The main thread starts the worker, because the kernel ends that together with the thread
+that started it; whatever waits for something has a thread of its own.
+"""
+
+import queue
+import select
+import threading
+import time
+
+from gpuwatch.agent.requests import Requests
+from gpuwatch.probe.shipped.counters import Counters
+from gpuwatch.probe.shipped.gpus import Gpus
+from gpuwatch.probe.shipped.ground import Survey
+from gpuwatch.probe.shipped.lifeline import Lifeline
+from gpuwatch.probe.shipped.lines import MAX_LINE, Outlet
+from gpuwatch.probe.shipped.listening import Listener
+from gpuwatch.probe.shipped.reaching import reach_all
+from gpuwatch.probe.shipped.worker_process import WorkerProcess
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, BinaryIO, NoReturn  # noqa: F401 - used in type comments
+
+DEADLINE_S = 3600.0
+"""Where the config does not say."""
+STOP_S = 4.0
+"""For the ranks to end in order; then they are killed."""
+_LOOK_S = 0.5
+
+
+def run(config, stdin, stdout):
+    # type: (dict[str, Any], BinaryIO, BinaryIO) -> NoReturn
+    """Serve one conductor.
+
+    Args:
+        config: nonce, version, python, activate, deadline_s, and silence_s: leave when nothing, not even an
+            empty line, has come for so long.
+        stdin: Where orders come from; its end ends everything.
+        stdout: Where lines go.
+    """
+    outlet = Outlet(stdout.fileno())
+    lifeline = Lifeline(outlet)
+    lifeline.take_group()
+    deadline = time.monotonic() + float(config.get("deadline_s") or DEADLINE_S)
+    lifeline.end_at(deadline)
+    launcher = Launcher(config, outlet, lifeline, deadline)
+    intake = threading.Thread(target=launcher.take_in, args=(Requests(stdin, MAX_LINE),), name="orders")
+    intake.daemon = True
+    intake.start()
+    try:
+        launcher.serve()
+    except OSError:
+        lifeline.cut("nobody listens any more")
+
+
+class Launcher(object):
+    """One node's part of a probe."""
+
+    def __init__(self, config, outlet, lifeline, deadline):
+        # type: (dict[str, Any], Outlet, Lifeline, float) -> None
+        self._config = config
+        self._outlet = outlet
+        self._lifeline = lifeline
+        self._deadline = deadline
+        self._orders = queue.Queue()  # type: queue.Queue[dict[str, Any] | ValueError]
+        self._gpus = Gpus()
+        self._survey = Survey(self._gpus, config.get("python"), config.get("activate"))
+        self._counters = Counters(self._gpus)
+        self._counting = threading.Lock()
+        self._listener = None  # type: Listener | None
+        self._worker = None  # type: WorkerProcess | None
+
+    def take_in(self, requests):
+        # type: (Requests) -> NoReturn
+        """Queue what comes; end everything at the end of stdin, or when it is silent for too long."""
+        silence_s = self._config.get("silence_s")
+        heard = time.monotonic()
+        while not requests.ended:
+            if select.select([requests], [], [], _LOOK_S)[0]:
+                heard = time.monotonic()
+            for order in requests.read():
+                if isinstance(order, dict) and order.get("do") == "stop" and self._worker is None:
+                    self._lifeline.leave("stopped")
+                self._orders.put(order)
+            if silence_s is not None and time.monotonic() - heard > silence_s:
+                self._lifeline.cut("nothing was heard for {:g} s".format(silence_s))
+        self._lifeline.cut("the connection ended")
+
+    def serve(self):
+        # type: () -> NoReturn
+        """Look, then do as told.
+
+        Raises:
+            OSError: nobody listens any more.
+        """
+        self._outlet.begin(str(self._config["nonce"]))
+        self._outlet.say("ground", **self._survey.look())
+        while True:
+            order = self._orders.get()
+            if isinstance(order, ValueError):
+                self._outlet.note("an order was not understood: {}".format(order))
+                continue
+            try:
+                self._do(order)
+            except (KeyError, TypeError, ValueError) as error:
+                self._outlet.note("the order {} was not understood: {!r}".format(order.get("do"), error))
+
+    def _do(self, order):
+        # type: (dict[str, Any]) -> None
+        wish = order.get("do")
+        if wish == "listen":
+            self._listen(str(order["address"]))
+        elif wish == "reach":
+            targets = [dict(one, port=int(one["port"])) for one in order["targets"]]
+            source = str(self._listener.address if self._listener is not None else "")
+            _start(self._reach, source, targets, float(order.get("timeout_s", 5.0)))
+        elif wish == "count":
+            _start(self._count)
+        elif wish == "prepare":
+            self._prepare(order)
+        elif wish == "step":
+            if self._worker is None:
+                self._outlet.note("a step was asked for before the ranks were prepared")
+            else:
+                self._worker.tell(order)
+        elif wish == "stop":
+            self._stop(order)
+        else:
+            self._outlet.note("an unknown order: {}".format(wish))
+
+    def _listen(self, address):
+        # type: (str) -> None
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        try:
+            self._listener = Listener(address)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            error_text = "cannot listen on {}: {}".format(address, why)
+            self._outlet.say("listening", address=address, port=0, error=error_text)
+            return
+        self._outlet.say("listening", address=address, port=self._listener.port)
+
+    def _reach(self, source, targets, timeout_s):
+        # type: (str, list[dict[str, Any]], float) -> None
+        self._outlet.say("reached", tries=reach_all(source, targets, timeout_s))
+
+    def _count(self):
+        # type: () -> None
+        with self._counting:
+            self._outlet.say("counters", values=self._counters.read())
+
+    def _prepare(self, order):
+        # type: (dict[str, Any]) -> None
+        if self._worker is not None:
+            self._outlet.note("the ranks were prepared already")
+            return
+        store = None
+        if self._listener is not None:
+            if order.get("store_here"):
+                store = self._listener.take()
+            else:
+                self._listener.close()
+            self._listener = None
+        interpreter = self._survey.interpreter
+        if interpreter is None:
+            self._outlet.say("died", reason="no interpreter with torch was found on this node")
+            return
+        config = {
+            "nonce": self._config["nonce"],
+            "version": self._config.get("version"),
+            "deadline_s": max(0.0, self._deadline - time.monotonic()),
+        }
+        try:
+            self._worker = WorkerProcess(self._outlet, interpreter, config, order.get("iface"), store)
+        except (OSError, RuntimeError) as error:
+            self._outlet.say("died", reason="the worker does not start: {}".format(error))
+            return
+        self._worker.tell(order)
+
+    def _stop(self, order):
+        # type: (dict[str, Any]) -> NoReturn
+        if self._worker is not None:
+            self._worker.told_to_stop = True
+            self._worker.tell(order)
+            self._worker.wait(STOP_S)
+        self._lifeline.leave("stopped")
+
+
+def _start(work, *args):
+    # type: (Any, *Any) -> None
+    thread = threading.Thread(target=work, args=args, name="order")
+    thread.daemon = True
+    thread.start()

@@ -1,0 +1,84 @@
+"""The socket that the others are to reach, on one address and never on all."""
+
+import os
+import select
+import socket
+import threading
+
+_BACKLOG = 4096
+"""All nodes knock at once; the kernel cuts this to its own limit."""
+_PAUSE_S = 0.05
+
+
+class Listener(object):
+    """Listens, and answers every try to reach it by closing it, until the socket is given away."""
+
+    def __init__(self, address):
+        # type: (str) -> None
+        """Bind to this address and a port of the kernel's choice.
+
+        Raises:
+            OSError: it is no address of this node, or cannot be bound.
+        """
+        family = family_of(address)
+        self.address = address
+        self.socket = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            self.socket.bind((address, 0))
+            self.socket.listen(_BACKLOG)
+        except BaseException:
+            self.socket.close()
+            raise
+        self.port = self.socket.getsockname()[1]  # type: int
+        self.socket.setblocking(False)
+        self._stopped, self._stop_signal = os.pipe()
+        self._thread = threading.Thread(target=self._answer, name="listening")
+        self._thread.daemon = True
+        self._thread.start()
+
+    def take(self):
+        # type: () -> socket.socket
+        """The socket, still listening, with nobody's try left in its queue; the caller closes it."""
+        self._stop()
+        while self._accept():
+            pass
+        self.socket.setblocking(True)
+        return self.socket
+
+    def close(self):
+        # type: () -> None
+        """Listen no more."""
+        self._stop()
+        self.socket.close()
+
+    def _stop(self):
+        # type: () -> None
+        os.close(self._stop_signal)
+        self._thread.join()
+        os.close(self._stopped)
+
+    def _answer(self):
+        # type: () -> None
+        while True:
+            ready = select.select([self.socket.fileno(), self._stopped], [], [])[0]
+            if self._stopped in ready:
+                return
+            if not self._accept():
+                select.select([self._stopped], [], [], _PAUSE_S)  # no descriptor is left, for instance
+
+    def _accept(self):
+        # type: () -> bool
+        """Whether there was somebody."""
+        try:
+            self.socket.accept()[0].close()
+        except ConnectionError:
+            return True  # withdrawn already
+        except OSError:
+            return False
+        return True
+
+
+def family_of(address):
+    # type: (str) -> int
+    """AF_INET6 for an address with colons."""
+    return socket.AF_INET6 if ":" in address else socket.AF_INET

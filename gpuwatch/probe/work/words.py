@@ -1,0 +1,76 @@
+"""Failures in words: an exception's first line, how a process ended, what NCCL says of its transports."""
+
+from __future__ import annotations
+
+import re
+import signal
+from typing import Iterable, List, Optional
+
+LONGEST = 300
+_UNSEEN = re.compile(r"[^\x20-\x7e\u00a1-\ufffd]+")
+_WHERE = re.compile(r"^\[(?:/|\.\.)[^\]]*\]\s*|^\[enforce fail at [^\]]*\]\s*")
+"""gloo begins its messages with the file and line of its own source."""
+_TRANSPORT = re.compile(r"NCCL INFO .* via ([A-Z][A-Za-z]+)(?:/([\w ]+))?(/\S*)?")
+_NOISE = ("hostname of the client socket cannot be retrieved", "NCCL INFO")
+_SIZES_DIFFER = "preamble.length <= "
+
+
+def plain(text: str) -> str:
+    """One line, without control characters, at most `LONGEST` long."""
+    return _UNSEEN.sub(" ", text).strip()[:LONGEST]
+
+
+def first_line(error: BaseException) -> str:
+    """What an exception says in its first line; its kind where it says nothing."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return plain(_WHERE.sub("", lines[0])) if lines else type(error).__name__
+
+
+def ending(status: int) -> str:
+    """The status of `os.waitpid` in words."""
+    if os_signal(status) is None:
+        return f"exit code {status >> 8}"
+    number = os_signal(status) or 0
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
+    return f"killed by {name}"
+
+
+def os_signal(status: int) -> Optional[int]:
+    """The signal that ended a process, from the status of `os.waitpid`."""
+    return status & 0x7F or None
+
+
+def last_words(lines: Iterable[str]) -> str:
+    """The end of a rank's stderr in one line, after what it means where that is known."""
+    told = [words for words in (plain(_WHERE.sub("", line)) for line in lines if not is_noise(line)) if words]
+    text = " | ".join(told[-4:])
+    if _SIZES_DIFFER in text:
+        text = f"it was sent more bytes than it expected: the ranks do not agree on the size | {text}"
+    return text[: 2 * LONGEST]
+
+
+def is_noise(line: str) -> bool:
+    """Whether a line of stderr says nothing about an end."""
+    return any(noise in line for noise in _NOISE)
+
+
+def transport(line: str) -> Optional[str]:
+    """The transport that a line of NCCL_DEBUG=INFO tells: "NET/IB", "NET/IB/GDRDMA", "P2P/CUMEM", ..."""
+    found = _TRANSPORT.search(line)
+    if found is None:
+        return None
+    parts = [part for part in found.group(1, 2) if part and not part.isdigit()]
+    return "/".join(parts) + ("/GDRDMA" if "GDRDMA" in (found.group(3) or "") else "")
+
+
+def ranks(numbers: List[int]) -> str:
+    """Say "rank 3" or "ranks 3, 5 and 9", at most eight of them."""
+    shown = [str(number) for number in numbers[:8]]
+    if len(numbers) > 8:
+        return f"ranks {', '.join(shown)} and {len(numbers) - 8} more"
+    if len(shown) < 2:
+        return f"rank {''.join(shown)}"
+    return f"ranks {', '.join(shown[:-1])} and {shown[-1]}"

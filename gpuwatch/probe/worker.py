@@ -1,0 +1,85 @@
+"""RUNS ON THE NODES (Python 3.8 and later): imports torch once, forks a rank a seat, and passes lines on.
+
+The only file that imports torch. The launcher gives it the `Prepare`, `Step` and `Stop` lines; it answers
+with the lines of its ranks. It leaves when it is told to, or when its stdin ends; the ranks never outlive it.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import time
+from functools import partial
+from typing import Any, BinaryIO, Dict, List, Optional
+
+from gpuwatch.probe.work import words
+from gpuwatch.probe.work.crew import Crew
+from gpuwatch.probe.work.joining import host_store
+from gpuwatch.probe.work.orders import Prepare, Raw, read
+from gpuwatch.probe.work.rank import enter
+from gpuwatch.probe.work.surroundings import settle
+
+_STOP_WITHIN_S = 1.5
+"""A rank that is stuck on its GPU does not end by itself."""
+
+
+def run(config: Dict[str, Any], stdin: BinaryIO, stdout: BinaryIO) -> int:
+    """Conduct the ranks of this node until `Stop` or the end of stdin.
+
+    Args:
+        config: `store_fd`, the listening socket for the store or None; `deadline_s`, after which this process
+            ends whatever happens, its ranks with it.
+        stdin: Orders, a JSON object a line.
+        stdout: Where the lines go; see `talk`.
+
+    Returns:
+        0 after `Stop`, 1 where torch could not be had or the cockpit is gone.
+    """
+    if config.get("deadline_s"):
+        signal.alarm(max(1, int(config["deadline_s"])))
+    line = stdin.readline()
+    if not line or json.loads(line)["do"] != "prepare":
+        return 0
+    prepare = read(Prepare, json.loads(line))
+    settle(os.environ, prepare.iface)
+    fd = config.get("store_fd")
+    crew = Crew(stdout, _foreign(stdin, stdout, fd))
+    start = time.perf_counter()
+    try:
+        import torch  # noqa: PLC0415 - the environment had to be there before
+        import torch.distributed  # noqa: PLC0415
+    except Exception as error:  # a broken installation fails in many ways
+        crew.say({"kind": "died", "reason": f"torch cannot be imported: {words.first_line(error)}"})
+        return 1
+    import_s = time.perf_counter() - start
+    fd = config.get("store_fd")
+    gc.freeze()  # a collection in a rank would copy every page of the import
+    for seat in prepare.places():
+        crew.fork(seat, partial(enter, torch, prepare, seat, import_s=import_s))
+    crew.listen()
+    try:
+        # Held here and not in a rank: a rank that dies must not take the meeting place of the others with it.
+        store = host_store(torch, prepare, fd) if prepare.store_here and fd is not None else None
+    except RuntimeError as error:
+        crew.say({"kind": "died", "reason": f"the store cannot be started: {words.first_line(error)}"})
+        crew.leave(0.0)
+        return 1
+    status = _follow(crew, stdin)
+    crew.leave(_STOP_WITHIN_S if status == 0 else 0.0)
+    del store
+    return status
+
+
+def _follow(crew: Crew, stdin: BinaryIO) -> int:
+    for line in stdin:
+        order: Raw = json.loads(line)
+        crew.tell(order)
+        if order["do"] == "stop":
+            return 0
+    return 1
+
+
+def _foreign(stdin: BinaryIO, stdout: BinaryIO, store_fd: Optional[int]) -> List[int]:
+    return [fd for fd in (stdin.fileno(), stdout.fileno(), store_fd) if fd is not None and fd > 2]

@@ -1,0 +1,47 @@
+"""Asking all nodes at once under which settings their ranks run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from gpuwatch.fleet.asked import Asked
+from gpuwatch.session.session import Session
+from gpuwatch.wire import Particulars
+
+ANSWER_S = 15.0
+POLL_S = 0.05
+USUAL_PORT = 29500
+
+
+def ask_all(
+    session: Session,
+    longest_s: float = ANSWER_S,
+    tell: Callable[[int, int], None] = lambda _done, _all: None,
+) -> dict[str, Particulars]:
+    """What every live node answers within a time; nodes that cannot are left out.
+
+    Args:
+        session: Started, its first reports are there.
+        longest_s: To wait at most.
+        tell: Called with how many have answered, of how many.
+    """
+    fleet = session.fleet
+    masters = sorted({p.master for node in fleet.nodes.values() for p in node.processes if p.master})
+    live = [node.name for node in fleet.nodes.values() if node.state(time.monotonic()) == "live"]
+    asked = [session.ask_particulars(name, masters, [USUAL_PORT]) for name in live]
+    deadline = time.monotonic() + longest_s
+    while time.monotonic() < deadline and not all(one.done for one in asked):
+        session.poll()
+        tell(sum(one.done for one in asked), len(asked))
+        time.sleep(POLL_S)
+    return {one.node: told for one in asked if (told := _read(one)) is not None}
+
+
+def _read(asked: Asked) -> Particulars | None:
+    try:
+        return None if asked.data is None else msgspec.convert(asked.data, Particulars)
+    except msgspec.ValidationError:
+        return None

@@ -1,0 +1,86 @@
+"""`gpuwatch check`: what it says of the demo, and of real processes that look like ranks of a job."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.cli.running import gpuwatch
+
+CODE = "import sys; print('ready', flush=True); print(file=sys.stderr); sys.stdin.read()"
+
+
+def checks_of(*argv: str, status: int) -> dict[str, dict[str, Any]]:
+    done = gpuwatch("check", *argv, "--json")
+    assert done.returncode == status, done.stdout + done.stderr
+    told = json.loads(done.stdout)
+    assert sum(told["counts"].values()) == len(told["checks"])
+    return {one["id"]: one for one in told["checks"]}
+
+
+@contextmanager
+def rank(number: int, log: Path, **variables: str) -> Iterator[int]:
+    """A process of a job of four; its stderr is a log file."""
+    own = {
+        "RANK": str(number),
+        "LOCAL_RANK": str(number),
+        "WORLD_SIZE": "4",
+        "TORCHELASTIC_RUN_ID": "check-4",
+    }
+    with log.open("ab") as words:
+        process = subprocess.Popen(
+            [sys.executable, "-c", CODE],
+            env={**os.environ, **own, **variables},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=words,
+        )
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield process.pid
+        finally:
+            process.communicate()
+
+
+def test_the_demo_has_one_node_that_forgot_a_variable() -> None:
+    told = checks_of("--demo", status=1)
+    assert told["env.equal"]["status"] == "FAIL"
+    assert told["env.equal"]["nodes"] == ["gpu-014"]
+    assert "NCCL_IB_TIMEOUT gpu-[001-013,015-016] 22, gpu-014 (not set)" in told["env.equal"]["detail"]
+    assert [one["id"] for one in told.values() if one["status"] in ("FAIL", "WARN")] == ["env.equal"]
+    assert told["ranks.initialised"]["detail"] == "all 128 ranks of 418207 run"
+
+
+def test_what_is_wrong_with_a_real_job_is_told(tmp_path: Path) -> None:
+    logs = [tmp_path / f"rank_{number}.log" for number in (0, 1, 1)]
+    devices = ("0", "1", "1")
+    with ExitStack() as stack:
+        for number, (log, device) in enumerate(zip(logs, devices, strict=True)):
+            extra = {"NCCL_ALGO": "Ring"} if number == 2 else {}
+            extra |= {"CUDA_VISIBLE_DEVICES": device, "NCCL_P2P_DISABLE": "1"}
+            stack.enter_context(rank(number, log, **extra))
+        told = checks_of("--local", "--wait", "20", status=1)
+    assert told["ranks.initialised"]["status"] == "FAIL"
+    assert "check-4: 3 of 4 ranks, missing 3" in told["ranks.initialised"]["detail"]
+    assert "check-4: NCCL_ALGO rank-[0-1] (not set), rank-2 Ring" in told["env.equal"]["detail"]
+    assert "rank 1, rank 2 all have GPU 1" in told["env.visible_devices"]["detail"]
+    assert told["logs.own"]["status"] == "WARN"
+    assert str(logs[1]) in told["logs.own"]["detail"]
+    assert "over NVLink" in told["env.sane"]["detail"]
+    assert told["gpu.ecc"]["status"] in ("PASS", "SKIP")  # never a PASS that nobody measured
+    assert all(one["remedy"] for one in told.values() if one["status"] in ("FAIL", "WARN"))
+
+
+def test_a_node_that_does_not_answer_fails_the_check(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts.yaml"
+    hosts.write_text("hosts:\n  - name: gone\n    command: ['false']\n")
+    told = checks_of(str(hosts), "--wait", "3", status=1)
+    assert told["net.reachable"]["status"] == "FAIL"
+    assert told["net.reachable"]["nodes"] == ["gone"]

@@ -1,0 +1,343 @@
+"""The conductor from the first word to the last, over nodes that follow a script."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from gpuwatch.probe.conductor import Conductor
+from gpuwatch.probe.results import Phase, Results
+from gpuwatch.probe.talk import Absent, Died, Done, GpuUser, Step
+from gpuwatch.probe.verdict import Verdict
+from gpuwatch.probe.wish import MIB, Wish
+from tests.probe.scripted import Fabric, ScriptedLine, cluster, ground
+
+SMALL = Wish(sizes=(MIB, 4 * MIB), timeout_s=1.0)
+
+
+def judge(results: Results, _baseline: Any) -> Verdict:
+    return Verdict("ok", results.phase)
+
+
+def probe(
+    lines: Sequence[ScriptedLine],
+    wish: Wish = SMALL,
+    suspects: Callable[[Results], list[tuple[int, int]]] = lambda _results: [],
+) -> Conductor:
+    conductor = Conductor(lines, wish, judge=judge, suspects=suspects)
+    conductor.start()
+    return conductor
+
+
+def await_phase(conductor: Conductor, *phases: Phase) -> None:
+    deadline = time.monotonic() + 20
+    while conductor.results.phase not in phases:
+        assert time.monotonic() < deadline, conductor.results
+        time.sleep(0.002)
+
+
+def run_through(
+    lines: Sequence[ScriptedLine],
+    wish: Wish = SMALL,
+    suspects: Callable[[Results], list[tuple[int, int]]] = lambda _results: [],
+) -> Results:
+    conductor = probe(lines, wish, suspects)
+    await_phase(conductor, "asking", "refused")
+    conductor.confirm()
+    assert conductor.wait(30)
+    conductor.close()
+    return conductor.results
+
+
+def test_a_whole_probe() -> None:
+    lines = cluster(3, fabric=Fabric(rate=lambda src, dst: 1e9 if (src, dst) == (0, 4) else 2e9))
+    results = run_through(lines)
+    assert (results.phase, results.reason) == ("done", "")
+    assert [seat.node for seat in results.seats] == [
+        "gpu-000",
+        "gpu-000",
+        "gpu-001",
+        "gpu-001",
+        "gpu-002",
+        "gpu-002",
+    ]
+    assert len(results.collectives) == 6 * 2
+    assert all(row.correct and row.busbw_gb_per_s for row in results.collectives)
+    assert set(results.pairs) == {(a, b) for a in range(6) for b in range(6) if a != b}
+    assert results.pairs[0, 4].bandwidth_gb_per_s == pytest.approx(1.0)
+    assert results.pairs[4, 0].bandwidth_gb_per_s == pytest.approx(2.0)
+    assert results.pairs[0, 4].latency_us == pytest.approx(20.0)
+    assert {change.name for change in results.counters} == {"nic:eth0:rx_errors"}
+    assert results.done_steps == results.all_steps
+    assert results.verdict == Verdict("ok", "done")
+    assert all(line.closed for line in lines)
+
+
+def test_it_waits_for_a_person_and_says_what_it_will_do() -> None:
+    lines = cluster(4, gpus=8)
+    conductor = probe(lines)
+    await_phase(conductor, "asking")
+    estimate = conductor.results.estimate
+    assert estimate is not None
+    assert (estimate.nodes, estimate.ranks, estimate.backend) == (4, 32, "nccl")
+    assert estimate.interface == "eth0 (10.1.0.0/16)"
+    assert 0 < estimate.seconds <= conductor.results.wish.budget_s
+    assert not any(line.told for line in lines)
+    conductor.close()
+    assert conductor.results.phase == "cancelled"
+
+
+def test_busy_gpus_are_refused_by_name() -> None:
+    lines = cluster(2, gpus=2)
+    busy = ground("gpu-001", 1, 2)
+    busy.gpus[1].users.append(GpuUser(pid=4711, name="train.py", user="alice"))
+    lines[1] = ScriptedLine("gpu-001", busy, Fabric())
+    results = run_through(lines)
+    assert results.phase == "refused"
+    for word in ("gpu-001", "train.py", "4711", "alice", "GPU 1", "--busy-too"):
+        assert word in results.reason
+    assert [user.pid for user in results.busy["gpu-001"]] == [4711]
+    assert not any(line.told for line in lines)
+    assert run_through(cluster_with(busy), Wish(sizes=(MIB,), busy_too=True)).phase == "done"
+
+
+def cluster_with(busy: Any) -> list[ScriptedLine]:
+    return [*cluster(1, gpus=2), ScriptedLine("gpu-001", busy, Fabric())]
+
+
+def test_a_gpu_that_an_unseen_process_works_on_is_busy() -> None:
+    quiet = ground("gpu-000", 0, 1)
+    working = msgspec.structs.replace(quiet, gpus=[msgspec.structs.replace(quiet.gpus[0], util_pct=98.0)])
+    results = run_through([ScriptedLine("gpu-000", working, Fabric())])
+    assert results.phase == "refused"
+    assert "cannot be seen" in results.reason
+
+
+def test_without_torch_anywhere_it_says_what_was_tried() -> None:
+    bare = msgspec.structs.replace(
+        ground("a", 0), python=None, torch=None, tried=["/usr/bin/python3: no torch"]
+    )
+    results = run_through([ScriptedLine("a", bare, Fabric())])
+    assert results.phase == "refused"
+    assert "/usr/bin/python3: no torch" in results.reason
+    assert "`python:`" in results.reason
+
+
+def test_nodes_that_cannot_take_part_are_named_and_the_others_go_on() -> None:
+    lines = [*cluster(2), ScriptedLine("down", None, Fabric())]
+    results = run_through(lines)
+    assert results.phase == "done"
+    assert {seat.node for seat in results.seats} == {"gpu-000", "gpu-001"}
+    assert next(each.problem for each in results.nodes if each.node == "down") == "connection refused"
+    assert any("down does not take part" in note for note in results.notes)
+
+
+def test_a_dead_pair_is_told_and_not_waited_for() -> None:
+    cut = frozenset(("gpu-001", "gpu-003"))
+    lines = cluster(4, fabric=Fabric(cut={cut}))
+    results = run_through(lines)
+    assert results.phase == "done"
+    assert {(each.src, each.dst) for each in results.unreachable} == {
+        ("gpu-001", "gpu-003"),
+        ("gpu-003", "gpu-001"),
+    }
+    assert results.collectives == []
+    assert any("no collectives" in note for note in results.notes)
+    dead = {pair for pair, result in results.pairs.items() if not result.ok}
+    assert {frozenset(results.seats[rank].node for rank in pair) for pair in dead} == {cut}
+    assert all("no answer within 5 s" in (results.pairs[pair].error or "") for pair in dead)
+    assert len(results.pairs) == 8 * 7
+    told = {frozenset(pair) for line in lines for step in line.steps("latency") for pair in step.pairs}
+    assert not told & {frozenset(pair) for pair in dead}
+
+
+def test_a_node_that_nobody_reaches_is_left_out() -> None:
+    others = ("gpu-000", "gpu-001", "gpu-003")
+    lines = cluster(4, fabric=Fabric(cut={frozenset((other, "gpu-002")) for other in others}))
+    results = run_through(lines)
+    assert results.phase == "done"
+    assert sorted({seat.node for seat in results.seats}) == list(others)
+    assert results.collectives
+    problem = next(each.problem for each in results.nodes if each.node == "gpu-002")
+    assert "no other node can connect to it" in (problem or "")
+
+
+def test_a_node_lost_midway_ends_all_and_keeps_what_there_is() -> None:
+    lines = cluster(3)
+
+    def unlucky(node: str, step: Step, _rank: int) -> bool:
+        if node == "gpu-001" and step.what == "bandwidth":
+            lines[1].lose("the connection was closed")
+        return True
+
+    lines[0]._fabric.unlucky = unlucky
+    results = run_through(lines)
+    assert results.phase == "failed"
+    assert results.reason == "gpu-001 was lost: the connection was closed"
+    assert len(results.collectives) == 12
+    assert results.verdict is not None
+    assert all(line.closed for line in lines)
+
+
+def test_a_rank_that_dies_is_named_and_the_probe_ends_in_order() -> None:
+    def unlucky(_node: str, step: Step, rank: int) -> Done | Died | bool:
+        if step.collective != "all_gather" or step.bytes < 4 * MIB:
+            return True
+        if rank == 3:
+            return Died(rank=3, reason="killed by signal 9")
+        return Done(step=step.id, rank=rank, error="Connection closed by peer")
+
+    lines = cluster(2, gpus=2, fabric=Fabric(unlucky=unlucky))
+    results = run_through(lines)
+    assert results.phase == "failed"
+    assert "rank 3 (gpu-001 GPU 1) died: killed by signal 9" in results.reason
+    rows = {(row.op, row.bytes): row for row in results.collectives}
+    assert rows["all_reduce", 4 * MIB].error is None
+    assert "rank 3 (gpu-001 GPU 1)" in (rows["all_gather", 4 * MIB].error or "")
+    assert all(line.closed for line in lines)
+
+
+def test_a_hang_is_attributed() -> None:
+    def unlucky(_node: str, step: Step, rank: int) -> Done | Absent | bool | None:
+        if step.collective != "broadcast":
+            return True
+        if rank == 0:
+            return Absent(step=step.id, ranks=[2])
+        return None if rank == 2 else Done(step=step.id, rank=rank, error="rank 2 did not come")
+
+    results = run_through(cluster(2, fabric=Fabric(unlucky=unlucky)))
+    assert results.phase == "failed"
+    assert "rank 2 (gpu-001) did not come" in results.reason
+
+
+def test_ranks_that_say_nothing_at_all_are_named() -> None:
+    def unlucky(_node: str, step: Step, rank: int) -> bool | None:
+        return None if step.collective == "all_to_all" and rank in {1, 2} else True
+
+    wish = Wish(sizes=(MIB,), timeout_s=-2.0)  # so that the margin is all that is waited for
+    results = run_through(cluster(2, fabric=Fabric(unlucky=unlucky)), wish)
+    assert results.phase == "failed"
+    assert "rank 1 (gpu-000), rank 2 (gpu-001) did not answer" in results.reason
+
+
+def test_a_collective_that_torch_cannot_do_leaves_the_others() -> None:
+    def unlucky(_node: str, step: Step, rank: int) -> Done | bool:
+        wrong = step.collective == "reduce_scatter"
+        return Done(step=step.id, rank=rank, error="not implemented") if wrong else True
+
+    results = run_through(cluster(2, fabric=Fabric(unlucky=unlucky)))
+    assert results.phase == "done"
+    failed = [row for row in results.collectives if row.error]
+    assert [row.op for row in failed] == ["reduce_scatter"]
+    assert "not implemented" in (failed[0].error or "")
+
+
+def test_wrong_results_are_told() -> None:
+    def unlucky(_node: str, step: Step, rank: int) -> Done | bool:
+        wrong = step.collective == "all_reduce" and rank == 1
+        return Done(step=step.id, rank=rank, times_s=[0.01], correct=False) if wrong else True
+
+    results = run_through(cluster(2, fabric=Fabric(unlucky=unlucky)))
+    assert {row.correct for row in results.collectives if row.op == "all_reduce"} == {False}
+    assert {row.correct for row in results.collectives if row.op != "all_reduce"} == {True}
+
+
+def test_cancel_ends_everything_and_keeps_what_there_is() -> None:
+    lines = cluster(
+        3, fabric=Fabric(unlucky=lambda _node, step, _rank: None if step.what == "bandwidth" else True)
+    )
+    conductor = probe(lines)
+    await_phase(conductor, "asking")
+    conductor.confirm()
+    await_phase(conductor, "pairs")
+    conductor.cancel()
+    assert conductor.wait(10)
+    assert conductor.results.phase == "cancelled"
+    assert len(conductor.results.collectives) == 12
+    assert all(line.closed for line in lines)
+
+
+def test_suspects_are_measured_again_alone() -> None:
+    lines = cluster(3)
+    results = run_through(
+        lines, suspects=lambda results: [] if results.pairs[0, 4].retested else [(0, 4), (2, 0)]
+    )
+    assert [pair for pair, result in results.pairs.items() if result.retested] == [(0, 4), (2, 0)]
+    assert [step.pairs for step in lines[0].steps("bandwidth")][-2:] == [[(0, 4)], [(2, 0)]]
+    assert results.pairs[0, 4].latency_us == pytest.approx(20.0)
+
+
+def test_a_person_retests_while_the_ranks_are_kept() -> None:
+    lines = cluster(2)
+    conductor = probe(lines)
+    await_phase(conductor, "asking")
+    conductor.confirm()
+    assert conductor.wait(20)
+    assert conductor.keeps_ranks
+    conductor.retest([(1, 3), (1, 99)])
+    deadline = time.monotonic() + 10
+    while not conductor.results.pairs[1, 3].retested:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    await_phase(conductor, "done")
+    conductor.close()
+    assert conductor.results.phase == "done"
+    assert not conductor.keeps_ranks
+    assert all(line.closed for line in lines)
+
+
+def test_the_budget_ends_it_and_says_what_was_left_out() -> None:
+    clock = [0.0]
+
+    def unlucky(_node: str, _step: Step, _rank: int) -> bool:
+        clock[0] += 0.05
+        return True
+
+    lines = cluster(4, fabric=Fabric(unlucky=unlucky))
+    conductor = Conductor(
+        lines, Wish(budget_s=20.0), judge=judge, suspects=lambda _results: [], clock=lambda: clock[0]
+    )
+    conductor.start()
+    await_phase(conductor, "asking")
+    conductor.confirm()
+    assert conductor.wait(30)
+    conductor.close()
+    results = conductor.results
+    assert results.phase == "done"
+    assert clock[0] < 30
+    assert 0 < len(results.collectives) < 30
+    assert results.pairs
+    left_out = next(note for note in results.notes if note.startswith("not measured for want of time"))
+    assert "rounds of pairs" in left_out
+
+
+def test_quick_mode_finds_a_slow_node_in_two_rounds() -> None:
+    slow = {4, 5}  # node 2
+    rate = lambda src, dst: 2e8 if {src, dst} & slow else 2e9  # noqa: E731
+    lines = cluster(6, fabric=Fabric(rate=rate))
+    results = run_through(lines, Wish(sizes=(MIB,), pairs="quick"))
+    met = {frozenset(results.seats[rank].node for rank in pair) for pair in results.pairs}
+    assert len(met) == 5
+    slow_pairs = [
+        {results.seats[rank].node for rank in pair}
+        for pair, each in results.pairs.items()
+        if (each.bandwidth_gb_per_s or 0) < 1
+    ]
+    assert set.intersection(*slow_pairs) == {"gpu-002"}
+
+
+def test_a_node_may_not_speak_for_others() -> None:
+    def unlucky(node: str, step: Step, rank: int) -> Done | bool:
+        if node == "gpu-000" and step.what == "collective" and rank == 0:
+            lines[0]._hear(node, Done(step=step.id, rank=2, error="a lie"))
+            lines[0]._hear(node, Died(rank=3, reason="a lie"))
+        return True
+
+    lines = cluster(2)
+    lines[0]._fabric.unlucky = unlucky
+    lines[1]._fabric.unlucky = unlucky
+    assert run_through(lines).phase == "done"

@@ -1,0 +1,1 @@
+"""The launcher of a probe, run for real on this machine."""
