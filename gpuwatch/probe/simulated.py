@@ -1,8 +1,8 @@
-"""DEMO: simulated nodes that answer a probe as a cluster of H100 with NDR InfiniBand would, in compressed time.
+"""DEMO: simulated nodes that answer a probe as a cluster of H100 with NDR InfiniBand would, only sooner.
 
-One node's port for one GPU runs at a quarter of its rate and counts symbol errors: a cable that wants to be seated
-anew. Everything follows from names and numbers, so two probes of one plan come alike. What the nodes *take* to
-answer is compressed; the times that they *tell* are those of the model.
+One node's port for one GPU runs at a quarter of its rate and counts symbol errors: a cable that wants to be
+seated anew. Everything follows from names and numbers, so two probes of one plan come alike. What the nodes
+*take* to answer is compressed; the times that they *tell* are those of the model.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from gpuwatch.link.demo.machines import uuid
-from gpuwatch.link.demo.scenario import noise
+from gpuwatch.link.demo.scenario import GPUS_PER_NODE, noise
 from gpuwatch.probe.line import Hear, Heard, Lost
 from gpuwatch.probe.talk import (
     AnyOrder,
@@ -32,9 +32,9 @@ from gpuwatch.probe.talk import (
     Listen,
     Listening,
     Prepare,
+    RankSeat,
     Reach,
     Reached,
-    RankSeat,
     Ready,
     Step,
     Stop,
@@ -44,7 +44,6 @@ from gpuwatch.probe.talk import (
 from gpuwatch.probe.wish import Collective
 
 SEED = 4
-GPUS = 8
 GPU_NAME = "DEMO H100 80GB"
 BAD_GPU = 3
 """The local rank whose InfiniBand port is bad, on the node three quarters down the plan."""
@@ -272,16 +271,20 @@ class SimulatedLine:
             torch="2.13.0+cu130",
             cpus=224,
             gpus=[
-                GroundGpu(index=gpu, uuid=uuid(self.number, gpu), name=GPU_NAME, memory_total_bytes=81_559 << 20)
-                for gpu in range(GPUS)
+                GroundGpu(
+                    index=gpu, uuid=uuid(self.number, gpu), name=GPU_NAME, memory_total_bytes=81_559 << 20
+                )
+                for gpu in range(GPUS_PER_NODE)
             ],
             nics=[
                 GroundNic(name="lo", address="127.0.0.1", prefix=8),
                 GroundNic(name="bond0", address=f"10.79.{a}.{b + 1}", prefix=16, speed_bps=12.5e9),
             ],
             ports=[
-                GroundPort(device=f"mlx5_{gpu}", port=1, state="ACTIVE", link_layer="InfiniBand", rate_gbps=400.0)
-                for gpu in range(GPUS)
+                GroundPort(
+                    device=f"mlx5_{gpu}", port=1, state="ACTIVE", link_layer="InfiniBand", rate_gbps=400.0
+                )
+                for gpu in range(GPUS_PER_NODE)
             ],
             notes=["DEMO: simulated, as if no job ran; on a real node a running job would be refused"],
         )
@@ -290,7 +293,7 @@ class SimulatedLine:
         """Totals since boot; the bad port's grow from reading to reading."""
         self._counted += 1
         found = {}
-        for gpu in range(GPUS):
+        for gpu in range(GPUS_PER_NODE):
             found[f"ib:mlx5_{gpu}/1:symbol_error"] = 2.0
             found[f"ib:mlx5_{gpu}/1:link_error_recovery"] = 0.0
         if self.number == self._simulation.bad:

@@ -385,6 +385,17 @@ INCIDENTS = [
     ),
 ]
 
+LINK = [
+    Binding(
+        "enter",
+        "choose",
+        "Measure again",
+        id="links.again",
+        key_display="enter",
+        tooltip="on a link: measure it again, alone",
+    )
+]
+
 LINKS = [
     Binding(
         "ctrl+n",
@@ -449,7 +460,7 @@ SECTIONS: list[tuple[str, list[Binding]]] = [
     ("GPU", GPU),
     ("Logs", LOGS),
     ("Incidents", INCIDENTS),
-    ("Links", LINKS),
+    ("Links", [*LINK, *LINKS]),
 ]
 """For people: in this order on the help screen and in docs/keys.md."""
 

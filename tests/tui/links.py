@@ -93,7 +93,8 @@ def refused(nodes: int = 16) -> Results:
     results.phase, results.estimate, results.seats = "refused", None, []
     results.reason = "GPUs are busy: a probe would disturb what runs there; end it first"
     users = [
-        GpuUser(pid=40_000 + gpu, name="python train.py", user="ana", memory_bytes=72 << 30) for gpu in range(8)
+        GpuUser(pid=40_000 + gpu, name="python train.py", user="ana", memory_bytes=72 << 30)
+        for gpu in range(8)
     ]
     results.busy = {f"gpu-{number:03}": list(users) for number in range(1, 4)}
     bare = "no Python with torch (/usr/bin/python3: none); name one with `python:` in the hosts file"

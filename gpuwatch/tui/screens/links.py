@@ -57,6 +57,8 @@ class LinksScreen(LiveScreen):
         self.pane: Pane | None = None
         """What was asked to be seen beside or beneath the matrix; None: the first that there is."""
         self._stage: Stage | None = None
+        self._can: object = None
+        """What the footer's keys were made for."""
         self._led: int | None = None
         """The probe whose culprit the cursor was put on."""
         self.head = LinkHead(view)
@@ -131,6 +133,9 @@ class LinksScreen(LiveScreen):
         if stage != self._stage:
             self._stage = stage
             self.call_after_refresh(self._focus_main)
+        if (can := (self.running(), len(self.view.board.nodes))) != self._can:
+            self._can = can
+            self.refresh_bindings()
         self._lead()
 
     def _has_links(self) -> bool:
@@ -163,9 +168,10 @@ class LinksScreen(LiveScreen):
         self.matrix.prepare()
         height = min(self.matrix.room, self.matrix.count())
         set_height(self.matrix, height)
-        set_height(self.cell, max(1, min(room - height - below, CELL_LINES + 3)))
+        cell = room - height - below if cell else 0
+        set_height(self.cell, max(1, cell))
         if not beside:
-            set_height(self.left, min(room, height + (self.cell.styles.height.value if cell else 0)))  # type: ignore[union-attr, arg-type]
+            set_height(self.left, height + cell)
 
     def _arrange_probes(self, *, shown: bool, room: int) -> None:
         self.probes.display = shown
@@ -199,6 +205,14 @@ class LinksScreen(LiveScreen):
         self.view.show(None)
         self.pull()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Nothing can be ended where nothing runs."""
+        if action == "cancel_probe":
+            return self.running() is not None
+        if action == "zoom":
+            return len(self.view.board.nodes) > 1
+        return super().check_action(action, parameters)
+
     def running(self) -> int | None:
         """The place of a probe that has not ended."""
         probes = self.cockpit.scene.session.probes
@@ -218,7 +232,6 @@ class LinksScreen(LiveScreen):
         """End the probe that runs, on all nodes."""
         running = self.running()
         if running is None:
-            self.cockpit.notify("no probe is running", timeout=3)
             return
         self.cockpit.scene.session.probes[running].cancel()
         self.cockpit.notify("the probe is ended on every node; what was measured stays", timeout=4)

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator
 from typing import ClassVar
 
 from rich.segment import Segment
+from rich.style import Style
 
 from gpuwatch.probe.results import Results
 from gpuwatch.tui.link_board import CODES, NOTHING, UNREACHED, Peers
@@ -17,6 +18,7 @@ from gpuwatch.tui.widgets.link_cells import sign
 from gpuwatch.tui.widgets.link_matrix import LinkMatrix
 
 CLASS = {"same_node": "inside the node", "same_rail": "same rail", "cross_rail": "across rails"}
+LABEL, RAIL = 10, 5
 BARE = 60
 """Under this width numbers stand without the words around them."""
 
@@ -61,16 +63,18 @@ class LinkCell(Page, can_focus=False):
         inside = a == b
         title = f"inside {names[a]}" if inside else f"{names[a]} {self.look.glyphs.slope} {names[b]}"
         there, back = self.links(), [] if inside else self.links(back=True)
-        note = "enter measures it again, alone" if there and width >= BARE else ""
+        note = CLASS[there[0].pair.link] if len(there) == 1 and width >= BARE else ""
         yield heading(title, width, self.look, note)
         if not there and not back:
             yield from self._nothing(width)
             return
-        yield self._direction(title if width >= BARE else "there", there, width)
+        yield self._direction("" if inside else "there", there, width)
         if not inside:
-            yield self._direction("and back", back, width)
-        if len(there) > 1:
-            yield from self._each(there, back, width)
+            yield self._direction("back", back, width)
+        if not inside:
+            yield from self._rails(there, back, width)
+        elif len(there) > 1:
+            yield self._summary(f"all {len(there)} pairs", there)
         yield from self._errors(there + back, width)
         yield from self._ends(results, width)
 
@@ -88,7 +92,7 @@ class LinkCell(Page, can_focus=False):
     def _direction(self, name: str, links: list[Peers], width: int) -> Row:
         """The worst of the links one way, with everything that is known of it."""
         look = self.look
-        left = [Segment(fit(f" {name}", 22 if width >= BARE else 10), look.text)]
+        left = [Segment(fit(f" {name}", LABEL), look.text)]
         if not links:
             return (*left, Segment("not measured", look.dim))
         worst = max(links, key=lambda each: CODES[each.grade] * 10 - (each.ratio or 0.0))
@@ -105,11 +109,10 @@ class LinkCell(Page, can_focus=False):
             Segment(f"{mark:<8}", look.severity[severity]),
         ]
         facts = [
+            f"worst of {len(links)}" if len(links) > 1 else "",
             f"{pair.latency_us:.1f} us" if pair.latency_us is not None else "",
             f"spread {share_text(pair.spread)}" if pair.spread is not None else "",
             "measured again, alone" if pair.retested else "",
-            CLASS[pair.link] if pair.link != "same_node" else "",
-            f"worst of {len(links)}" if len(links) > 1 else "",
         ]
         used = sum(part.cell_length for part in row)
         for fact in facts:
@@ -118,28 +121,45 @@ class LinkCell(Page, can_focus=False):
                 used += len(fact) + 2
         return tuple(row)
 
-    def _each(self, there: list[Peers], back: list[Peers], width: int) -> Iterator[Row]:
-        """Every rail's share, so that one bad NIC is told from a bad node."""
-        look, board = self.look, self.view.board
-        local = {seat.rank: seat.local for seat in board.seats}
-        inside = self.matrix.place[0] == self.matrix.place[1]
-        cell = 5
-        if inside:
-            return
-        room = max(1, (width - 12) // cell)
-        names = "".join(f"{local.get(each.pair.src, 0):>{cell - 1}} " for each in there[:room])
-        yield (Segment(fit(" GPU", 10), look.dim), Segment(names, look.dim))
-        for name, links in ((" there %", there), (" back %", back)):
-            if not links:
-                continue
-            row = [Segment(fit(name, 10), look.dim)]
-            for each in links[:room]:
-                text = look.glyphs.lost if each.ratio is None else f"{each.ratio * 100:.0f}"
-                style = look.text if each.grade == "ok" else look.badge["critical"]
-                if each.grade in ("low", "noisy"):
-                    style = look.severity["warning"]
-                row += [Segment(" " * max(0, cell - 1 - len(text))), Segment(text, style), Segment(" ")]
-            yield tuple(row)
+    def _rails(self, there: list[Peers], back: list[Peers], width: int) -> Iterator[Row]:
+        """Every rail's share, so that one bad NIC is told from a bad node; the others in one line."""
+        look = self.look
+        local = {seat.rank: seat.local for seat in self.view.board.seats}
+        rails = [[each for each in links if each.pair.link == "same_rail"] for links in (there, back)]
+        if len(rails[0]) > 1:
+            room = max(1, (width - LABEL) // RAIL)
+            names = "".join(f"{local[each.pair.src]:>{RAIL}}" for each in rails[0][:room])
+            yield (Segment(fit(" rail", LABEL), look.dim), Segment(names, look.dim))
+            for name, links in zip((" there %", " back %"), rails, strict=True):
+                row = [Segment(fit(name, LABEL), look.dim)]
+                for each in links[:room]:
+                    row += self._share(each, RAIL)
+                yield tuple(row)
+        across = [each for each in (*there, *back) if each.pair.link == "cross_rail"]
+        if len(there) > 1 and across:
+            yield self._summary(f"across {len(across)}", across)
+
+    def _share(self, each: Peers, width: int) -> list[Segment]:
+        look = self.look
+        text = look.glyphs.lost if each.ratio is None else f"{each.ratio * 100:.0f}"
+        return [Segment(" " * max(0, width - len(text))), Segment(text, self._style(each))]
+
+    def _style(self, each: Peers) -> Style:
+        look = self.look
+        if each.grade == "ok":
+            return look.text
+        return look.severity["warning"] if each.grade in ("low", "noisy") else look.badge["critical"]
+
+    def _summary(self, name: str, links: list[Peers]) -> Row:
+        """Many links in one line: how many are bad, the worst and the best."""
+        look = self.look
+        ratios = sorted(each.ratio for each in links if each.ratio is not None)
+        bad = sum(each.grade in ("bad", "dead") for each in links)
+        said = f"{share_text(ratios[0])} to {share_text(ratios[-1])}" if ratios else "nothing comes through"
+        row = [Segment(fit(f" {name}", max(LABEL, len(name) + 2)), look.dim), Segment(said, look.text)]
+        if bad:
+            row.append(Segment(f"  {sign('bad', look)} {bad} bad", look.severity["critical"]))
+        return tuple(row)
 
     def _errors(self, links: list[Peers], width: int) -> Iterator[Row]:
         errors = list(dict.fromkeys(each.pair.error for each in links if each.pair.error))

@@ -17,8 +17,10 @@ Measure: TypeAlias = Literal["share", "rate", "latency"]
 MEASURES: tuple[Measure, ...] = ("share", "rate", "latency")
 TITLES: dict[Measure, str] = {"share": "% of peers", "rate": "GB/s", "latency": "latency us"}
 Cell = tuple[str, Style]
-BRIGHTEST = 6
-"""The ramp's step of a link that is as good as its peers: calm, so that trouble stands out."""
+CALM = 5
+"""The ramp's step of a link that is as good as its peers: trouble stands out."""
+EVEN = 0.95
+"""Under this an ok link is a little darker."""
 MOST_KINDS = 4096
 
 
@@ -91,5 +93,4 @@ class LinkCells:
             return look.badge["warning"]
         if grade == "noisy":
             return look.severity["warning"]
-        step = BRIGHTEST if math.isnan(ratio) else round((ratio - 0.9) * 20) + BRIGHTEST - 2
-        return look.ramp[max(3, min(8, step))]
+        return look.ramp[CALM if math.isnan(ratio) or ratio >= EVEN else CALM - 2]

@@ -18,7 +18,7 @@ from gpuwatch.tui.look import clean, fit
 from gpuwatch.tui.widgets.lines import Row, heading, wrapped
 from gpuwatch.tui.widgets.things import Thing, ThingsPage, hanging
 
-LABEL = 12
+LABEL = 14
 MOST_USERS = 8
 
 

@@ -12,6 +12,7 @@ from gpuwatch.probe.results import Results
 from gpuwatch.tui.link_view import LinkView
 from gpuwatch.tui.link_words import (
     DOING,
+    SEVERITY,
     backend_text,
     counted,
     lasting,
@@ -105,10 +106,8 @@ class LinkHead(ThingsPage):
         if not told:
             return
         severity, _ = standing_of(results)
-        early = "so far: " if not results.over and results.verdict is not None else ""
-        verdict = results.verdict
-        if early and verdict is not None and verdict.status == "bad":
-            severity = "critical"
+        if not results.over and results.verdict is not None:
+            severity = SEVERITY[results.verdict.status]
         style = look.severity[severity] + look.strong if severity != "unknown" else look.strong
-        rows = hanging((Segment(" "), look.mark(severity), Segment(" ")), early + told, width, style)
+        rows = hanging((Segment(" "), look.mark(severity), Segment(" ")), told, width, style)
         yield from rows[: MOST_LINES - 1]

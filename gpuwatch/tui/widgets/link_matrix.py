@@ -8,7 +8,9 @@ from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
+from textual.binding import BindingType
 
+from gpuwatch.tui import keys
 from gpuwatch.tui.link_board import CODES, GRADES, View
 from gpuwatch.tui.link_view import LinkView
 from gpuwatch.tui.look import clean, fit
@@ -59,6 +61,7 @@ def shape_of(size: int, labels: list[str], shorts: list[str], width: int, height
 class LinkMatrix(Picker):
     """Two pinned parts, title and column names, over the rows; the cursor walks over links."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.LINK]
     DEFAULT_CSS: ClassVar[str] = "LinkMatrix { height: 8; }"
 
     def __init__(self, view: LinkView) -> None:
@@ -161,7 +164,7 @@ class LinkMatrix(Picker):
     def _header(self, line: int) -> Row:
         """Column names: in one line where they fit, else a letter a line."""
         shape, columns = self.shape, range(self.left, min(self.shape.size, self.left + self.shape.across))
-        out = [Segment(" " * (shape.label - 1), self.look.dim)]
+        out = [Segment(" " * shape.label, self.look.dim)]
         for column in columns:
             name = self.shorts[column]
             if shape.header == 1:
@@ -178,11 +181,7 @@ class LinkMatrix(Picker):
 
     def _title(self, width: int) -> Row:
         look = self.look
-        what = "links between nodes, each the worst" if self.view.view == "nodes" else "links between ranks"
-        left = [
-            Segment(f" {TITLES[self.measure]} ", look.brand),
-            Segment(f" {what}; from row to column ", look.dim),
-        ]
+        left = [Segment(f" {TITLES[self.measure]} ", look.brand), Segment(" from row to column ", look.dim)]
         signs: list[Segment] = []
         counts = self.view.board.counts()
         for grade in reversed(GRADES[1:]):
@@ -195,11 +194,14 @@ class LinkMatrix(Picker):
         if self._testing:
             signs += [Segment(f" {look.glyphs.testing} ", look.brand), Segment(" now ", look.dim)]
         hidden = self.shape.size - self.shape.across
-        more = [Segment(f" {hidden} columns beside ", look.dim)] if hidden > 0 else []
-        for tail in ([*signs, *more], signs, []):
-            if sum(part.cell_length for part in (*left, *tail)) <= width:
-                return (*left, *tail)
-        return (left[0], *signs)
+        more = f" {hidden} columns beside" if hidden > 0 else ""
+        worst = " each cell the worst of all links there" if self.view.view == "nodes" else ""
+        row = [*left, *signs]
+        for text in (more, worst):
+            if sum(part.cell_length for part in row) + len(text) <= width:
+                row.append(Segment(text, look.dim))
+        fits = sum(part.cell_length for part in row) <= width
+        return tuple(row) if fits else (left[0], *signs)
 
     # ---- the cursor
 
@@ -253,10 +255,10 @@ class LinkMatrix(Picker):
 
     def click(self, line: int, x: int, *, twice: bool) -> None:
         """Put the cursor on a cell; choose it on the second click."""
-        if line < self.pinned or x < self.shape.label - 1:
+        if line < self.pinned or x < self.shape.label:
             return
         row = (line - self.pinned) // self.shape.tall
-        column = self.left + (x - self.shape.label + 1) // self.shape.cell
+        column = self.left + (x - self.shape.label) // self.shape.cell
         if not (row < self.shape.size and column < self.shape.size):
             return
         if (row, column) == self.place and twice:

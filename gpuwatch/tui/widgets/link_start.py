@@ -6,13 +6,16 @@ from collections.abc import Hashable, Iterator
 from typing import ClassVar
 
 from rich.segment import Segment
+from rich.style import Style
 
 from gpuwatch.diagnose.wording import clock
+from gpuwatch.probe.links import BAD, OK
 from gpuwatch.probe.wish import Wish
 from gpuwatch.tui.link_view import LinkView
 from gpuwatch.tui.link_words import counted, sentence_of, standing_of
-from gpuwatch.tui.look import fit
+from gpuwatch.tui.look import Look, fit
 from gpuwatch.tui.widgets.lines import Row, heading, wrapped
+from gpuwatch.tui.widgets.link_cells import CALM, sign
 from gpuwatch.tui.widgets.things import Thing, ThingsPage, hanging
 
 WISHES: tuple[tuple[str, str, str, Wish], ...] = (
@@ -65,11 +68,36 @@ class LinkStart(ThingsPage):
             head = (Segment(fit(f" {name}", 14), look.title),)
             yield Thing(key, hanging(head, note, width, look.text), text=name)
         yield ()
+        yield heading("How to read it", width, look)
+        yield from legend(width, look)
 
     def wish(self) -> Wish:
         """What the cursor is on."""
         thing = self.chosen()
         return next((wish for key, _, _, wish in WISHES if thing and key == thing.key), WISHES[0][3])
+
+
+def legend(width: int, look: Look) -> Iterator[Row]:
+    """What the cells of the matrix mean: a link is measured by the best tenth of its own kind."""
+    cells: tuple[tuple[str, Style, str], ...] = (
+        (
+            " 98 ",
+            look.ramp[CALM],
+            f"ok: at least {OK:.0%} of the best tenth of links of its kind, in the same run",
+        ),
+        (f" 81{sign('low', look)}", look.badge["warning"], f"low: {BAD:.0%} to {OK:.0%} of that"),
+        (f" 26{sign('bad', look)}", look.badge["critical"], f"bad: under {BAD:.0%}; measured again, alone"),
+        (
+            f" 63{sign('noisy', look)}",
+            look.severity["warning"],
+            "noisy: its own repeats differ too much",
+        ),
+        (f"  {look.glyphs.lost} ", look.badge["critical"], "dead: nothing came through, and why is told"),
+        (f"  {look.glyphs.testing} ", look.brand, "being measured now"),
+        (f"  {look.glyphs.missing} ", look.track, "not measured"),
+    )
+    for text, style, meaning in cells:
+        yield (Segment(" "), Segment(text, style), Segment(f"  {fit(meaning, max(1, width - 8))}", look.text))
 
 
 class LinkProbes(ThingsPage):
