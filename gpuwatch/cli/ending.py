@@ -1,4 +1,4 @@
-"""Being told to leave: TERM and a closed terminal end a command as politely as Ctrl-C does."""
+"""Being told to leave: Ctrl-C, and TERM and a closed terminal, which end a command as politely."""
 
 from __future__ import annotations
 
@@ -22,3 +22,30 @@ def leaving_politely() -> Iterator[None]:
 def leave(number: int, _frame: FrameType | None) -> None:
     """End, from wherever the main thread is."""
     raise SystemExit(128 + number)
+
+
+class Stop:
+    """Whether the person has had enough."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def __call__(self) -> bool:
+        """For whoever works."""
+        return self.asked
+
+
+@contextlib.contextmanager
+def ctrl_c_stops(stop: Stop) -> Iterator[None]:
+    """The first Ctrl-C ends the work, what came of it is still printed; the second one ends everything."""
+
+    def on_interrupt(_number: int, _frame: FrameType | None) -> None:
+        if stop.asked:
+            raise KeyboardInterrupt
+        stop.asked = True
+
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -28,6 +28,12 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "Stream a line per GPU and tick, in the columns of nvidia-smi dmon.",
     ),
     "scan": ("gpuwatch.cli.scan", "scan", "Find what failed first in the logs of a job that has ended."),
+    "probe": ("gpuwatch.cli.probe", "probe", "Measure the links between GPUs; name the slow node or link."),
+    "flight": (
+        "gpuwatch.cli.flight",
+        "flight",
+        "Name the rank that a hung job waited for, from its flight recorder's dumps.",
+    ),
     "check": (
         "gpuwatch.cli.check",
         "check",
@@ -51,6 +57,7 @@ Examples:
   gpuwatch once --local --json     the same as JSON
   gpuwatch dmon hosts.yaml -s pu   one line per GPU and second
   gpuwatch scan logs/              what failed first in a job that has ended
+  gpuwatch probe hosts.yaml        which node, NIC or link is slow
   gpuwatch check hosts.yaml        the checklist of a job: ranks, versions, settings, GPUs
   gpuwatch hosts check hosts.yaml  what works on which node, and why not
 

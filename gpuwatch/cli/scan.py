@@ -5,18 +5,15 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import sys
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
 
 from gpuwatch.cli import exit_codes
-from gpuwatch.cli.ending import leaving_politely
+from gpuwatch.cli.ending import Stop, ctrl_c_stops, leaving_politely
 from gpuwatch.cli.output import writing
 from gpuwatch.cli.source import Refusal
 
@@ -117,33 +114,6 @@ def scan_and_print(found: Gathered, packs: Packs, engine: Engine | None, *, as_j
         click.echo("gpuwatch: interrupted; this is what was found so far", err=True)
         return exit_codes.INTERRUPTED
     return exit_codes.UNHEALTHY if report.found else exit_codes.HEALTHY
-
-
-class Stop:
-    """Whether the person has had enough."""
-
-    def __init__(self) -> None:
-        self.asked = False
-
-    def __call__(self) -> bool:
-        """For who reads."""
-        return self.asked
-
-
-@contextlib.contextmanager
-def ctrl_c_stops(stop: Stop) -> Iterator[None]:
-    """The first Ctrl-C ends the reading, what was found is still printed; the second one ends everything."""
-
-    def on_interrupt(_number: int, _frame: FrameType | None) -> None:
-        if stop.asked:
-            raise KeyboardInterrupt
-        stop.asked = True
-
-    before = signal.signal(signal.SIGINT, on_interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def progress(total: int, files: int, stop: Stop) -> AbstractContextManager[Watch]:

@@ -53,6 +53,8 @@ class Thresholds:
     health check fails at one replay or recovery, and at 100 CRC errors a second)."""
     idle_held_s: float = 600.0
     """Tell of a GPU that a process holds and nobody uses after so long."""
+    hang_s: float = 60.0
+    """A job may hang when no rank has written a line or made a step for so long (and for 5 usual gaps)."""
     hold_s: float = 30.0
     """A value must be over its limit for so long before the alert fires; facts (a lost GPU) fire at once."""
     clear_s: float = 60.0

@@ -41,13 +41,8 @@ class Alert:
 def tcp_instead_of_rdma(results: Results) -> list[str]:
     """One sentence when ranks talk over TCP on nodes with an active RDMA port."""
     ranks = set(results.transports.get(TCP, ()))
-    nodes = {seat.node for seat in results.seats if seat.rank in ranks}
-    ports = {
-        each.node: port
-        for each in results.nodes
-        if each.node in nodes
-        for port in _active(each.node, results)
-    }
+    nodes = dict.fromkeys(seat.node for seat in results.seats if seat.rank in ranks)
+    ports = {node: active[0] for node in nodes if (active := _active(node, results))}
     if not ports:
         return []
     port = next(iter(ports.values()))
@@ -62,10 +57,9 @@ def alerts(results: Results) -> list[Alert]:
     return [*_ports(results), *_counters(results), *_pcie(results)]
 
 
-def _active(node: str, results: Results) -> Iterator[GroundPort]:
-    for each in results.nodes:
-        if each.node == node and each.ground is not None:
-            yield from (port for port in each.ground.ports if _is_active(port))
+def _active(node: str, results: Results) -> list[GroundPort]:
+    grounds = (each.ground for each in results.nodes if each.node == node and each.ground is not None)
+    return [port for ground in grounds for port in ground.ports if _is_active(port)]
 
 
 def _is_active(port: GroundPort) -> bool:

@@ -47,12 +47,17 @@ def _of_node(
         first = lost[0].rank
         who = f"rank {first} on {node}" if len(lost) == 1 else f"all {plural(len(lost), 'rank')} of {node}"
         evidence = tuple(dict.fromkeys(f"rank {seat.rank}: {reasons[seat.rank]}" for seat in lost))
-        return [Told(Culprit("node", node, None, evidence), f"{who} dropped out: {reasons[first]}")]
+        return [Told(Culprit("node", node, None, evidence), f"{who} {_what(reasons[first])}")]
     found = []
     for seat in lost:
         name = f"{node} {label(seat)}"
         evidence = (f"rank {seat.rank}: {reasons[seat.rank]}",)
         culprit = Culprit("node" if seat.gpu is None else "gpu", name, None, evidence)
         place = node if seat.gpu is None else name
-        found.append(Told(culprit, f"rank {seat.rank} on {place} dropped out: {reasons[seat.rank]}"))
+        found.append(Told(culprit, f"rank {seat.rank} on {place} {_what(reasons[seat.rank])}"))
     return found
+
+
+def _what(reason: str) -> str:
+    """`died: killed by SIGKILL` goes on a sentence; the rest is put after a colon."""
+    return reason if reason.startswith(("died", "did not ")) else f"took no further part: {reason}"

@@ -68,14 +68,16 @@ class Ranks:
         while waiting and (heard := run.hear(until)) is not None:
             node, said = heard
             if isinstance(said, Died):
+                lost = run.ranks_of(node) if said.rank is None else [said.rank]
+                run.lose(lost, f"did not start: {said.reason}")
                 raise FailedError(f"{self._who(node, said.rank)} did not start: {said.reason}")
             if isinstance(said, Ready) and self._is_of(said.rank, node) and said.rank in waiting:
                 waiting.discard(said.rank)
                 self._greet(said)
         if waiting:
-            raise FailedError(
-                f"{self.names(waiting)} did not join within {until - run.clock() + READY_S:.0f} s"
-            )
+            late = f"did not join within {READY_S + run.results.wish.timeout_s:.0f} s"
+            run.lose(sorted(waiting), late)
+            raise FailedError(f"{self.names(waiting)} {late}")
 
     def step(self, step: Step, ranks: Collection[int]) -> StepOutcome:
         """Let these ranks do one thing and wait for their answers.
@@ -108,12 +110,17 @@ class Ranks:
                     until = min(until, run.clock() + STEP_MARGIN_S)
             elif isinstance(said, Absent) and said.step == self._steps:
                 outcome.absent = [rank for rank in said.ranks if run.seat(rank) is not None]
+                run.lose(outcome.absent, f"did not come to it within {step.timeout_s:.0f} s")
                 until = min(until, run.clock() + AFTER_DEATH_S)
             elif isinstance(said, Died) and (said.rank is None or self._is_of(said.rank, node)):
                 outcome.died[said.rank] = f"{self._who(node, said.rank)} died: {said.reason}"
-                waiting.difference_update(run.ranks_of(node) if said.rank is None else [said.rank])
+                lost = run.ranks_of(node) if said.rank is None else [said.rank]
+                run.lose(lost, f"died: {said.reason}")
+                waiting.difference_update(lost)
                 until = min(until, run.clock() + AFTER_DEATH_S)
         outcome.missing = sorted(waiting)
+        if not (outcome.died or outcome.absent or any(done.error for done in outcome.done.values())):
+            run.lose(outcome.missing, f"did not answer within {step.timeout_s:.0f} s")
         return outcome
 
     def names(self, ranks: Collection[int]) -> str:

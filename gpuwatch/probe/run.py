@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from gpuwatch.probe.choice import Choice
@@ -94,8 +94,10 @@ class ProbeRun:
         if heard is not None:
             node, said = heard
             if isinstance(said, Lost):
+                self.lose(self.ranks_of(node), f"{node} was lost: {said.reason}")
                 raise FailedError(f"{node} was lost: {said.reason}")
             if isinstance(said, Died):
+                self.lose(self.ranks_of(node) if said.rank is None else [said.rank], f"died: {said.reason}")
                 who = self.name(said.rank) if said.rank is not None else f"the worker on {node}"
                 raise FailedError(f"{who} died: {said.reason}")
             self._keep(node, said)
@@ -111,10 +113,17 @@ class ProbeRun:
         while (heard := self.company.hear(until)) is not None:
             node, said = heard
             if isinstance(said, Lost):
+                self.lose(self.ranks_of(node), f"{node} was lost: {said.reason}")
                 raise FailedError(f"{node} was lost: {said.reason}")
             if not self._keep(node, said):
                 return node, said
         return None
+
+    def lose(self, ranks: Iterable[int], why: str) -> None:
+        """These ranks take no further part, which is the verdict's business; the first reason stays."""
+        for rank in ranks:
+            self.results.gone.setdefault(rank, why)
+        self.changed()
 
     def seat(self, rank: int) -> Seat | None:
         """Where a rank sits; None when there is no such rank."""

@@ -48,8 +48,8 @@ def told(blame: Blame, links: Mapping[tuple[int, int], Link]) -> Told:
     evidence = (*numbers(blame), *([back] if back else []), *_retests(blame))
     subject = f"{kind} {name}" if kind in {"node", "link"} else name
     if ratio is None:
-        look = LOOK_AT["gpu"].format("", name) if part.scope == "gpu" else DEAD
-        sentence = f"nothing comes through {subject}: {_count(blame)} failed{_why(blame.bad)}; {look}"
+        why = _why(blame.bad) or f"; {DEAD}"
+        sentence = f"nothing comes through {subject}: {_count(blame)} failed{why}"
     else:
         verb, peers = ("reaches", "its") if len(blame.bad) == 1 else ("reach", "their")
         back = f", {back}" if back else ""

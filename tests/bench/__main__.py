@@ -16,10 +16,12 @@ from gpuwatch.fleet.history import bytes_per_gpu
 from tests.bench import (
     agent_cost,
     cockpit,
+    hang,
     latency,
     log_pane,
     logs,
     matcher,
+    probe,
     scan,
     screen,
     startup,
@@ -47,6 +49,8 @@ PARTS: dict[str, Callable[[Path], Sequence[Row]]] = {
     "latency": latency.rows,
     "matcher": matcher.rows,
     "scan": scan.rows,
+    "probe": probe.rows,
+    "hang": lambda _folder: hang.rows(),
 }
 
 

@@ -10,13 +10,14 @@ import contextlib
 import itertools
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from tests.parts import missing, need
 
 GOOD_MBIT = 200
-BAD_MBIT = 50
+BAD_MBIT = 90
 BURST = "64kb"
 """Small against the 2 MiB and more that a probe sends: what fits into it looks faster than the link."""
 _numbers = itertools.count()
@@ -73,7 +74,12 @@ class Lab:
         """The hosts as nodes that a command reaches."""
         return Plan(
             tuple(
-                NodeSpec(f"host-{host}", link="command", command=("ip", "netns", "exec", self.space(host)))
+                NodeSpec(
+                    f"host-{host}",
+                    link="command",
+                    command=("ip", "netns", "exec", self.space(host)),
+                    python=sys.executable,
+                )
                 for host in range(self.count)
             ),
             source="a lab of network namespaces",

@@ -26,7 +26,7 @@ print(time.perf_counter() - began)
 """
 _SEND = """
 import socket, sys
-with socket.create_connection((sys.argv[1], int(sys.argv[2])), 5) as out:
+with socket.create_connection((sys.argv[1], int(sys.argv[2])), 2) as out:
     out.sendall(bytes(int(sys.argv[3])))
     out.shutdown(socket.SHUT_WR)
     out.recv(1)

@@ -16,7 +16,7 @@ import msgspec
 from gpuwatch.link.bounds import LineSplitter, StartFinder
 from gpuwatch.link.carrier import Carrier, Dialer
 from gpuwatch.link.child import ChildCarrier
-from gpuwatch.probe.shipping import ProbeWay, probe_way
+from gpuwatch.probe.shipping import ProbeWay, probe_bundle, probe_way
 from gpuwatch.probe.talk import AnyOrder, AnySaid, Ground, Prepare, RankSeat
 
 PATIENCE_S = 60.0
@@ -74,6 +74,13 @@ def dial(environ: Mapping[str, str] | None = None, argv: Sequence[str] = ("/bin/
     return open_carrier
 
 
+def config_of(way: ProbeWay) -> dict[str, object]:
+    """The config at the end of what is shipped."""
+    length, _, rest = way.first.partition(b"\n")
+    config: dict[str, object] = msgspec.json.decode(rest[int(length) :])
+    return config
+
+
 class Driven:
     """One launcher and what it has said so far."""
 
@@ -86,8 +93,21 @@ class Driven:
         deadline_s: float = 100.0,
         silence_s: float | None = None,
         modules: Mapping[str, str] | None = STUB,
+        proc: str = "/nowhere",
     ) -> None:
+        """Start it.
+
+        Args:
+            dialer: None: a shell on this machine.
+            python: As in a hosts file.
+            activate: As in a hosts file.
+            deadline_s: As `probe_way`.
+            silence_s: As `probe_way`.
+            modules: Shipped beside or instead of the installed ones; None: the real worker.
+            proc: Where it looks for training processes.
+        """
         self.way: ProbeWay = probe_way(python, activate, deadline_s, silence_s=silence_s, modules=modules)
+        first = probe_bundle({**config_of(self.way), "proc": proc}, modules)
         self.carrier = (dialer or dial())(self.way.command)
         self.said: list[AnySaid] = []
         self.ended = False
@@ -95,7 +115,7 @@ class Driven:
         self._news = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self.carrier.send(self.way.first)
+        self.carrier.send(first)
 
     def tell(self, *orders: AnyOrder) -> None:
         """Give orders."""
@@ -156,7 +176,7 @@ class Driven:
             self._news.notify_all()
 
 
-def one_rank(*, store_port: int = 0, store_here: bool = False, iface: str | None = None) -> Prepare:
+def one_rank(*, store_port: int = 0, store_here: bool = False) -> Prepare:
     """A group of one on this machine."""
     return Prepare(
         backend="gloo",
@@ -165,7 +185,6 @@ def one_rank(*, store_port: int = 0, store_here: bool = False, iface: str | None
         store_address="127.0.0.1",
         store_port=store_port,
         store_here=store_here,
-        iface=iface,
     )
 
 

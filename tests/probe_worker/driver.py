@@ -31,6 +31,14 @@ _START = (
 S = TypeVar("S", bound=AnySaid)
 
 
+def wait_until(true: Callable[[], bool]) -> None:
+    """Poll a condition that nothing tells of."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 class Worker:
     """One worker process, as on one node.
 

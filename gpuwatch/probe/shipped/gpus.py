@@ -9,7 +9,7 @@ from gpuwatch.agent import gpu_processes, inventory, notices, returns
 from gpuwatch.agent.background import Background
 from gpuwatch.agent.machine import nvidia_devices_on_bus
 from gpuwatch.agent.nvml import Asker, CallSlot, Nvml, number, text
-from gpuwatch.agent.tiers import SlowTier
+from gpuwatch.agent.tiers import FastTier, SlowTier
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,13 +28,14 @@ class Card(object):
         self.handle = None  # type: Any
         self.info = {}  # type: dict[str, Any]
         """Keys of `wire.GpuInfo`; `uuid` is among them once the GPU has answered."""
+        self.health = None  # type: SlowTier | None
         self.lost = None  # type: str | None
         self.busy = None  # type: Background | None
         """The last question, which may never be answered."""
 
     def ask(self, question):
-        # type: (Callable[[Card], dict[str, Any]]) -> None
-        """Begin a question in a thread of its own, unless the one before still hangs."""
+        # type: (Callable[[Card], dict[str, Any]]) -> bool
+        """Begin a question in a thread of its own; False while the one before still hangs."""
 
         def answer():
             # type: () -> object
@@ -45,9 +46,9 @@ class Card(object):
                 return None
 
         if self.busy is not None and not self.busy.wait(0.0):
-            return
+            return False
         self.busy = Background(answer, "GPU {}".format(self.index))
-        self.busy.start()
+        return self.busy.start()
 
     def answer(self, deadline):
         # type: (float) -> dict[str, Any] | None
@@ -95,10 +96,8 @@ class Gpus(object):
 
     def _all(self, question, deadline, notes):
         # type: (Callable[[Card], dict[str, Any]], float, list[str]) -> list[dict[str, Any]]
-        for card in self.cards:
-            card.ask(question)
         found = []
-        for card in self.cards:
+        for card in [each for each in self.cards if each.ask(question)]:
             told = card.answer(deadline)
             trouble = card.trouble() if told is None else None
             if told is not None:
@@ -140,11 +139,12 @@ class Gpus(object):
         if "uuid" not in info:
             raise returns.GpuLost(returns.UNKNOWN, "nvmlDeviceGetUUID")
         card.info = info
-        memory = asker.ask("memory_used_bytes", "nvmlDeviceGetMemoryInfo", card.handle)
-        load = asker.ask("utilization_pct", "nvmlDeviceGetUtilizationRates", card.handle)
+        card.health = SlowTier(asker, card.handle, dict(info, mig_enabled=False))
+        card.health.read()  # the first time only finds out in which of several ways this GPU counts
+        now = FastTier(asker, card.handle, info).read(False)
         facts = {key: info.get(key) for key in ("index", "uuid", "name", "bus_id", "memory_total_bytes")}
-        facts["memory_used_bytes"] = None if memory is None else number(memory.used)
-        facts["util_pct"] = None if load is None else number(load.gpu)
+        facts["memory_used_bytes"] = now.get("memory_used_bytes")
+        facts["util_pct"] = now.get("utilization_pct")
         facts = {key: value for key, value in facts.items() if value is not None}
         held = gpu_processes.GpuProcesses(asker, card.handle, self._driver).read()
         facts["users"] = [
@@ -156,10 +156,10 @@ class Gpus(object):
 
 def _counters(card):
     # type: (Card) -> dict[str, float]
-    if "uuid" not in card.info:
+    if card.health is None:
         return {}
     uuid, handle, asker = card.info["uuid"], card.handle, card.asker
-    slow = SlowTier(asker, handle, dict(card.info, mig_enabled=False)).read()
+    slow = card.health.read()
     values = {
         "nvlink:{}:{}".format(uuid, name): float(count)
         for name, count in (slow.get("nvlink_errors") or {}).items()

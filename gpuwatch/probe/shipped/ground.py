@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from gpuwatch.probe.shipped.gpus import Gpus  # noqa: F401 - used in type comments
     from gpuwatch.probe.shipped.interpreters import Interpreter  # noqa: F401 - used in type comments
 
-NVML_S = 6.0
-"""For NVML and all GPUs together; they are asked at the same time."""
+NVML_S = 12.0
+"""For NVML and all GPUs together; without persistence mode the driver wakes each of them first."""
 PORTS_S = 3.0
 MAX_NOTES = 32
 _PORT = ("device", "port", "state", "link_layer", "rate_gbps")
@@ -28,11 +28,12 @@ _PORT = ("device", "port", "state", "link_layer", "rate_gbps")
 class Survey(object):
     """Looks once; afterwards `interpreter` is what runs the ranks, or None."""
 
-    def __init__(self, gpus, python, activate):
-        # type: (Gpus, str | None, str | None) -> None
+    def __init__(self, gpus, python, activate, proc="/proc"):
+        # type: (Gpus, str | None, str | None, str) -> None
         self._gpus = gpus
         self._python = python
         self._activate = activate
+        self._proc = proc
         self.interpreter = None  # type: Interpreter | None
 
     def look(self):
@@ -42,8 +43,8 @@ class Survey(object):
         ports = Background(lambda: PortReader().read(), "infiniband")
         ports.start()
         gpus, notes = self._gpus.ground(now + NVML_S)
-        rows = _processes(gpus)
-        _name_users(gpus, rows)
+        rows = _processes(gpus, self._proc)
+        _name_users(gpus, rows, self._proc)
         refused = []  # type: list[str]
         self.interpreter, tried = interpreters.choose(self._candidates(rows, refused))
         if not ports.wait(now + PORTS_S):
@@ -71,31 +72,31 @@ class Survey(object):
             yield one
         if self._activate:
             return
-        for one in trainers.interpreters(rows, refused):
+        for one in trainers.interpreters(self._proc, rows, refused):
             yield one
         for one in interpreters.installed():
             yield one
 
 
-def _processes(gpus):
-    # type: (list[dict[str, Any]]) -> list[dict[str, Any]]
+def _processes(gpus, proc):
+    # type: (list[dict[str, Any]], str) -> list[dict[str, Any]]
     """The processes on GPUs and the ranks without one, with the keys of `wire.Process`."""
     held = {}  # type: dict[int, list[dict[str, object]]]
     for gpu in gpus:
         for user in gpu["users"]:
             held.setdefault(user["pid"], []).append({"uuid": gpu["uuid"]})
-    return ProcessReader().read(held)[0]
+    return ProcessReader(proc=proc).read(held)[0]
 
 
-def _name_users(gpus, rows):
-    # type: (list[dict[str, Any]], list[dict[str, Any]]) -> None
+def _name_users(gpus, rows, proc):
+    # type: (list[dict[str, Any]], list[dict[str, Any]], str) -> None
     """Say who the users of the GPUs are, as far as they can be seen from here."""
     by_pid = {row["pid"]: row for row in rows}
     for gpu in gpus:
         for user in gpu["users"]:
             row = by_pid.get(user["pid"], {})
             if row.get("name", "?") != "?":
-                user["name"] = trainers.script("/proc", user["pid"])
+                user["name"] = trainers.script(proc, user["pid"])
                 if row.get("user"):
                     user["user"] = row["user"]
 

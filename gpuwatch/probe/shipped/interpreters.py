@@ -11,8 +11,8 @@ import sys
 import time
 
 from gpuwatch.agent.procfs import clean
-from gpuwatch.probe.shipped.environment import settings, without_traces
-from gpuwatch.probe.shipped.lifeline import bound
+from gpuwatch.probe.shipped.environment import SETTINGS, without_traces
+from gpuwatch.probe.shipped.lifeline import bound, end_others
 from gpuwatch.probe.shipped.lines import MAX_TEXT
 
 TYPE_CHECKING = False
@@ -78,14 +78,13 @@ class Interpreter(object):
         """For a person."""
         return "{} ({})".format(clean(self.python, MAX_TEXT), self.why)
 
-    def environ(self, wanted):
-        # type: (dict[str, str]) -> dict[str, str]
+    def environ(self):
+        # type: () -> dict[str, str]
         """The environment to start it with."""
-        own = dict(os.environ) if self._environ is None else self._environ
-        return dict(without_traces(own), **wanted)
+        return without_traces(dict(os.environ) if self._environ is None else self._environ)
 
-    def argv(self, code, wanted, streams):
-        # type: (str, dict[str, str], tuple[int, int]) -> list[str]
+    def argv(self, code, streams):
+        # type: (str, tuple[int, int]) -> list[str]
         """What runs a Python text with `streams` (inherited descriptors) as its stdin and stdout.
 
         What the shell line prints goes to the shell's own stdout, and it reads the shell's own stdin. The
@@ -94,10 +93,12 @@ class Interpreter(object):
         if self.activate is None:
             return bound([self.python, "-u", "-c", code])
         exports = "".join(
-            "export {}={}\n".format(key, shlex.quote(value)) for key, value in sorted(wanted.items())
+            "export {}={}\n".format(key, shlex.quote(value)) for key, value in sorted(SETTINGS.items())
         )
+        # the shell's own copies of the descriptors go on into the interpreter
+        closing = "import os;" + "".join("os.close({});".format(each) for each in streams if each > 2)
         script = "{}\n[ $? -eq 0 ] || exit 1\n{}exec {} -u -c {} </dev/fd/{} >/dev/fd/{}\n".format(
-            self.activate, exports, shlex.quote(self.python), shlex.quote(code), *streams
+            self.activate, exports, shlex.quote(self.python), shlex.quote(closing + code), *streams
         )
         shell = shutil.which("bash")
         # a login shell, because it defines `module`
@@ -169,12 +170,13 @@ def choose(candidates):
 def ask(one, patience_s):
     # type: (Interpreter, float) -> str | None
     """Learn its version and its torch; why it will not do, or None."""
-    wanted = settings(None)
+    if one.activate is None and shutil.which(one.python) is None:
+        return "it is not there"
     answer, answering = os.pipe()
     try:
         process = subprocess.Popen(
-            one.argv(_ASK, wanted, (0, answering)),
-            env=one.environ(wanted),
+            one.argv(_ASK, (0, answering)),
+            env=one.environ(),
             stdin=subprocess.DEVNULL,
             stdout=answering if one.activate is None else subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -189,7 +191,8 @@ def ask(one, patience_s):
         try:
             words = process.communicate(timeout=patience_s)[1]
         except subprocess.TimeoutExpired:
-            process.kill()
+            end_others()  # what a shell line has started, too
+            process.wait()
             return "no answer within {:.0f} s".format(patience_s)
         os.set_blocking(pipe.fileno(), False)  # something in the background may hold the other end
         told = _told(pipe.read(1 << 16) or b"")

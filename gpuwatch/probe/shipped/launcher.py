@@ -37,7 +37,7 @@ def run(config, stdin, stdout):
 
     Args:
         config: nonce, version, python, activate, deadline_s, and silence_s: leave when nothing, not even an
-            empty line, has come for so long.
+            empty line, has come for so long. For tests `proc`, where processes are looked for.
         stdin: Where orders come from; its end ends everything.
         stdout: Where lines go.
     """
@@ -67,7 +67,9 @@ class Launcher(object):
         self._deadline = deadline
         self._orders = queue.Queue()  # type: queue.Queue[dict[str, Any] | ValueError]
         self._gpus = Gpus()
-        self._survey = Survey(self._gpus, config.get("python"), config.get("activate"))
+        self._survey = Survey(
+            self._gpus, config.get("python"), config.get("activate"), config.get("proc", "/proc")
+        )
         self._counters = Counters(self._gpus)
         self._counting = threading.Lock()
         self._listener = None  # type: Listener | None
@@ -176,7 +178,7 @@ class Launcher(object):
             "deadline_s": max(0.0, self._deadline - time.monotonic()),
         }
         try:
-            self._worker = WorkerProcess(self._outlet, interpreter, config, order.get("iface"), store)
+            self._worker = WorkerProcess(self._outlet, interpreter, config, store)
         except (OSError, RuntimeError) as error:
             self._outlet.say("died", reason="the worker does not start: {}".format(error))
             return

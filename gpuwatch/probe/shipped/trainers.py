@@ -20,18 +20,19 @@ _MAX_MAPS = 1 << 22
 _MAX_ENVIRON = 1 << 20
 
 
-def interpreters(rows, tried):
-    # type: (list[dict[str, Any]], list[str]) -> Iterator[Interpreter]
+def interpreters(proc, rows, tried):
+    # type: (str, list[dict[str, Any]], list[str]) -> Iterator[Interpreter]
     """Of the processes on a GPU, then of other ranks, then of whatever has libtorch mapped.
 
     Args:
+        proc: Where processes are looked for, /proc.
         rows: Processes with the keys of `wire.Process`, those on a GPU first.
         tried: Gets the reason of each process whose interpreter cannot be used.
     """
     known = [row["pid"] for row in rows if row.get("name") != "?"]
     found = set()  # type: set[tuple[object, ...]]
-    for pid in known + [pid for pid in _with_torch() if pid not in known]:
-        one = _looked_into(pid, tried)
+    for pid in known + [pid for pid in _with_torch(proc) if pid not in known]:
+        one = _looked_into(proc, pid, tried)
         if one is not None and one.same() not in found:
             found.add(one.same())
             yield one
@@ -51,9 +52,9 @@ def script(proc, pid):
     return found.name if found is not None else "?"
 
 
-def _looked_into(pid, tried):
-    # type: (int, list[str]) -> Interpreter | None
-    looked = Rounds(_PATIENCE_S).ask({pid: lambda: _Process(pid)}).get(pid)
+def _looked_into(proc, pid, tried):
+    # type: (str, int, list[str]) -> Interpreter | None
+    looked = Rounds(_PATIENCE_S).ask({pid: lambda: _Process(proc, pid)}).get(pid)
     if not isinstance(looked, _Process):
         return None
     why = "process {} ({})".format(pid, looked.script)
@@ -70,10 +71,10 @@ def _looked_into(pid, tried):
 class _Process(object):
     """What one process says of its interpreter. Reading it may block."""
 
-    def __init__(self, pid):
-        # type: (int) -> None
-        folder = "/proc/{}".format(pid)
-        self.script = script("/proc", pid)
+    def __init__(self, proc, pid):
+        # type: (str, int) -> None
+        folder = os.path.join(proc, str(pid))
+        self.script = script(proc, pid)
         self.ours = _owner(folder) == os.geteuid()
         self.exe = read_link(folder + "/exe")
         self.is_python = "python" in os.path.basename(self.exe or "")
@@ -117,18 +118,18 @@ def _same_file(one, other):
         return False
 
 
-def _with_torch():
-    # type: () -> list[int]
+def _with_torch(proc):
+    # type: (str) -> list[int]
     """Python processes that have libtorch mapped, as far as they let us look."""
-    names = {pid: read_stat("/proc", pid) for pid in pids("/proc") if pid != os.getpid()}
+    names = {pid: read_stat(proc, pid) for pid in pids(proc) if pid != os.getpid()}
     asked = {
-        pid: _maps_of(pid)
+        pid: _maps_of(proc, pid)
         for pid, found in names.items()
         if found is not None and found.name.startswith(("python", "pt_"))
     }
     return sorted(pid for pid, answer in Rounds(_PATIENCE_S).ask(asked).items() if answer)
 
 
-def _maps_of(pid):
-    # type: (int) -> Callable[[], object]
-    return lambda: b"/libtorch" in (read_bytes("/proc/{}/maps".format(pid), _MAX_MAPS) or b"")
+def _maps_of(proc, pid):
+    # type: (str, int) -> Callable[[], object]
+    return lambda: b"/libtorch" in (read_bytes(os.path.join(proc, str(pid), "maps"), _MAX_MAPS) or b"")

@@ -9,7 +9,6 @@ import zlib
 from collections import deque
 
 from gpuwatch.agent.procfs import clean
-from gpuwatch.probe.shipped.environment import settings
 from gpuwatch.probe.shipped.interpreters import ending
 from gpuwatch.probe.shipped.lifeline import end_others
 from gpuwatch.probe.shipped.lines import MAX_LINE, MAX_TEXT
@@ -38,15 +37,14 @@ _LOADER = (
 class WorkerProcess(object):
     """Started by the launcher's main thread: the kernel ends it together with that."""
 
-    def __init__(self, outlet, interpreter, config, iface, store):
-        # type: (Outlet, Interpreter, dict[str, Any], str | None, Any) -> None
+    def __init__(self, outlet, interpreter, config, store):
+        # type: (Outlet, Interpreter, dict[str, Any], Any) -> None
         """Start it.
 
         Args:
             outlet: Where its lines go.
             interpreter: What runs it.
             config: Its config, to which `store_fd` is added.
-            iface: The only network interface for the ranks; None: their choice.
             store: The listening socket for the store, or None; it is closed here.
 
         Raises:
@@ -57,14 +55,13 @@ class WorkerProcess(object):
         self.told_to_stop = False
         passed = [] if store is None else [store.fileno()]
         first = _program() + json.dumps(dict(config, store_fd=(passed + [None])[0])).encode("ascii") + b"\n"
-        wanted = settings(iface)
         inside_in, outside_in = os.pipe()
         outside_out, inside_out = os.pipe()
         shell = interpreter.activate is not None
         try:
             self.process = subprocess.Popen(
-                interpreter.argv(_LOADER, wanted, (inside_in, inside_out)),
-                env=interpreter.environ(wanted),
+                interpreter.argv(_LOADER, (inside_in, inside_out)),
+                env=interpreter.environ(),
                 stdin=subprocess.DEVNULL if shell else inside_in,
                 stdout=subprocess.DEVNULL if shell else inside_out,
                 stderr=subprocess.PIPE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Callable, List, Protocol
 
+from gpuwatch.probe.work import words
 from gpuwatch.probe.work.handed import Event, Torch
 
 _POLL_S = 0.0005
@@ -90,5 +91,5 @@ class CudaClock:
         deadline = time.monotonic() + timeout_s
         while not event.query():
             if time.monotonic() > deadline:
-                raise GpuStuckError(f"the GPU did not finish it within {timeout_s:.0f} s")
+                raise GpuStuckError(f"the GPU did not finish it within {words.seconds(timeout_s)}")
             time.sleep(_POLL_S)

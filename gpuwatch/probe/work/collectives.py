@@ -22,7 +22,7 @@ _CANNOT = re.compile(
 )
 """What torch says where a backend lacks an operation; anything else is a fault of this run."""
 
-_CALLS: Dict[str, Tuple[str, ...]] = {
+CALLS: Dict[str, Tuple[str, ...]] = {
     "all_reduce": ("all_reduce",),
     "all_gather": ("all_gather_single", "all_gather_into_tensor", "all_gather"),
     "reduce_scatter": ("reduce_scatter_single", "reduce_scatter_tensor", "reduce_scatter"),
@@ -54,7 +54,7 @@ class Buffers:
     """Two flat float32 tensors, grown to the largest size asked for and used by all steps."""
 
     def __init__(self, torch: Torch, device: Device) -> None:
-        self._torch, self._device = torch, device
+        self._torch, self.device = torch, device
         self._flat = [torch.zeros(0, device=device), torch.zeros(0, device=device)]
 
     def shares(self, give: int, take: int) -> Shares:
@@ -62,8 +62,8 @@ class Buffers:
         counts = (give, take)
         for i in range(2):
             if self._flat[i].numel() < counts[i]:
-                self._flat[i] = self._torch.zeros(0, device=self._device)  # the old one goes first
-                self._flat[i] = self._torch.empty(counts[i], device=self._device).zero_()
+                self._flat[i] = self._torch.zeros(0, device=self.device)  # the old one goes first
+                self._flat[i] = self._torch.empty(counts[i], device=self.device).zero_()
         return Shares(self._flat[0][:give], self._flat[1][:take])
 
 
@@ -72,20 +72,17 @@ class Collectives:
 
     Args:
         torch: The module, `torch.distributed` initialized.
-        device: Where the buffers live.
         buffers: Shared with the pairs.
         clock: See `clocks`.
         rank: Of this process.
         world_size: Number of ranks in the group.
     """
 
-    def __init__(
-        self, torch: Torch, device: Device, buffers: Buffers, clock: Clock, rank: int, world_size: int
-    ) -> None:
+    def __init__(self, torch: Torch, buffers: Buffers, clock: Clock, rank: int, world_size: int) -> None:
         self._dist = torch.distributed
         self._buffers, self._clock = buffers, clock
         self._rank, self._world = rank, world_size
-        self._pattern = Pattern(torch, device)
+        self._pattern = Pattern(torch, buffers.device)
         self._names: Dict[str, str] = {}
         self.lacks: List[str] = []
 
@@ -96,7 +93,7 @@ class Collectives:
             RuntimeError: one failed for another reason than that it is not there.
         """
         self._names, self.lacks = {}, []
-        for op, names in _CALLS.items():
+        for op, names in CALLS.items():
             if self._world == 1 and op == "send_recv":
                 self.lacks.append(op)
                 continue

@@ -5,19 +5,24 @@ from __future__ import annotations
 import os
 import time
 from datetime import timedelta
-from typing import Any, Dict, List, NamedTuple, Optional, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
 
 from gpuwatch.probe.work import words
 from gpuwatch.probe.work.clocks import CpuClock, CudaClock
-from gpuwatch.probe.work.collectives import Buffers, Collectives
+from gpuwatch.probe.work.collectives import CALLS, Buffers, Collectives
 from gpuwatch.probe.work.handed import Store, Torch
 from gpuwatch.probe.work.orders import Prepare, Seat
 from gpuwatch.probe.work.pairs import GlooPairs
 from gpuwatch.probe.work.pairs_nccl import NcclPairs
+from gpuwatch.probe.work.patience import within
 from gpuwatch.probe.work.rollcall import StoreLostError, roll_call
 
 _WATCHDOG_S = 15.0
 """Later than our own time limits: NCCL's watchdog ends the process, which is the last resort."""
+
+
+_GRACE_S = 5.0
+"""Longer than torch's own limit, whose message says more than ours."""
 
 
 class CannotJoinError(RuntimeError):
@@ -68,58 +73,106 @@ def join(torch: Torch, prepare: Prepare, seat: Seat) -> Member:
     Raises:
         CannotJoinError: with the reason, the absent ranks by number.
     """
-    dist = torch.distributed
-    within = timedelta(seconds=prepare.timeout_s)
-    where = f"{prepare.store_address}:{prepare.store_port}"
-    try:
-        store = dist.TCPStore(
-            prepare.store_address, prepare.store_port, is_master=False, wait_for_workers=False, timeout=within
+    address, port, limit = prepare.store_address, prepare.store_port, timedelta(seconds=prepare.timeout_s)
+
+    def new_store() -> Store:
+        return torch.distributed.TCPStore(
+            address, port, is_master=False, wait_for_workers=False, timeout=limit
         )
+
+    try:
+        store = new_store()
     except RuntimeError as error:
-        raise CannotJoinError(f"cannot reach the store at {where}: {words.first_line(error)}") from error
+        raise CannotJoinError(
+            f"cannot reach the store at {address}:{port}: {words.first_line(error)}"
+        ) from error
     try:
         absent = roll_call(store, "join", seat.rank, prepare.world_size, prepare.timeout_s)
     except StoreLostError as error:
         raise CannotJoinError(str(error)) from error
     if absent:
-        late = f"{words.ranks(absent)} did not join within {prepare.timeout_s:.0f} s"
+        late = f"{words.ranks(absent)} did not join within {words.seconds(prepare.timeout_s)}"
         raise CannotJoinError(late if seat.rank not in absent else f"too late: {late}")
+    if prepare.backend == "nccl":
+        return _nccl_member(torch, prepare, seat, store, new_store)
+    return _gloo_member(torch, prepare, seat, store, new_store)
+
+
+def _nccl_member(
+    torch: Torch, prepare: Prepare, seat: Seat, store: Store, new_store: Callable[[], Store]
+) -> Member:
     try:
-        return _member(torch, prepare, seat, store)
-    except RuntimeError as error:
-        raise CannotJoinError(f"cannot build the group of all: {words.first_line(error)}") from error
-
-
-def _member(torch: Torch, prepare: Prepare, seat: Seat, store: Store) -> Member:
-    nccl = prepare.backend == "nccl"
-    device = torch.device("cuda", 0) if nccl else torch.device("cpu")
-    if nccl:
-        torch.cuda.set_device(0)
-    buffers = Buffers(torch, device)
-    pairs: Union[GlooPairs, NcclPairs] = (
-        NcclPairs(torch, store, seat.rank, buffers, device, alone=prepare.pairs_only)
-        if nccl
-        else GlooPairs(torch, store, seat.rank, buffers)
-    )
+        buffers = Buffers(torch, torch.device("cuda", 0))
+        pairs = NcclPairs(torch, new_store(), seat.rank, buffers, prepare.pairs_only)
+    except (RuntimeError, AssertionError) as error:  # a torch without CUDA asserts
+        raise CannotJoinError(f"its GPU cannot be used: {words.first_line(error)}") from error
+    member = Member(seat.rank, prepare.world_size, store, pairs, None, [])
     if prepare.pairs_only:
-        return Member(seat.rank, prepare.world_size, store, pairs, None, [])
-    dist = torch.distributed
-    # No `device_id`: eager set-up has hung on some versions and puts pairs into one line.
-    dist.init_process_group(
-        prepare.backend,
-        store=dist.PrefixStore("all", store),
-        rank=seat.rank,
-        world_size=prepare.world_size,
-        timeout=timedelta(seconds=prepare.timeout_s + (_WATCHDOG_S if nccl else 0.0)),
-    )
-    clock = CudaClock(torch) if nccl else CpuClock(dist.barrier)
-    collectives = Collectives(torch, device, buffers, clock, seat.rank, prepare.world_size)
-    notes = []
+        return member
     try:
-        collectives.learn(prepare.timeout_s)
+        _build_group(torch, prepare, seat, new_store)
+    except (RuntimeError, TimeoutError) as error:
+        raise CannotJoinError(f"cannot build the group of all: {words.first_line(error)}") from error
+    return _able(
+        member, Collectives(torch, buffers, CudaClock(torch), seat.rank, prepare.world_size), prepare
+    )
+
+
+def _gloo_member(
+    torch: Torch, prepare: Prepare, seat: Seat, store: Store, new_store: Callable[[], Store]
+) -> Member:
+    """Where the group of all cannot be built, pairs still can: their matrix shows which link it is."""
+    buffers = Buffers(torch, torch.device("cpu"))
+    pairs = GlooPairs(torch, new_store, seat.rank, buffers)
+    member = Member(seat.rank, prepare.world_size, store, pairs, None, [])
+    if prepare.pairs_only:
+        return member
+    try:
+        _build_group(torch, prepare, seat, new_store)
+    except (RuntimeError, TimeoutError) as error:
+        member.notes.append(f"no group of all ranks, only pairs: {words.first_line(error)}")
+        return member
+    without = roll_call(store, "built", seat.rank, prepare.world_size, prepare.timeout_s + _GRACE_S)
+    if without:
+        member.notes.append(
+            f"no group of all ranks, only pairs: {words.ranks(without)} cannot connect to all"
+        )
+        return member
+    clock = CpuClock(torch.distributed.barrier)
+    return _able(member, Collectives(torch, buffers, clock, seat.rank, prepare.world_size), prepare)
+
+
+def _build_group(torch: Torch, prepare: Prepare, seat: Seat, new_store: Callable[[], Store]) -> None:
+    """The group of all. No `device_id`: eager set-up has hung on some versions and puts pairs into one line.
+
+    Raises:
+        RuntimeError, TimeoutError: it could not be built.
+    """
+    last_resort = _WATCHDOG_S if prepare.backend == "nccl" else 0.0
+
+    def build() -> None:
+        torch.distributed.init_process_group(
+            prepare.backend,
+            store=torch.distributed.PrefixStore("all", new_store()),
+            rank=seat.rank,
+            world_size=prepare.world_size,
+            timeout=timedelta(seconds=prepare.timeout_s + last_resort),
+        )
+
+    limit = prepare.timeout_s + _GRACE_S
+    try:
+        within(limit, build)
+    except TimeoutError as error:
+        raise TimeoutError(f"not all ranks could be connected within {words.seconds(limit)}") from error
+
+
+def _able(member: Member, collectives: Collectives, prepare: Prepare) -> Member:
+    """The same member, with the collectives that its group can do."""
+    try:
+        within(prepare.timeout_s + _GRACE_S, lambda: collectives.learn(prepare.timeout_s))
     except (RuntimeError, TimeoutError) as error:  # the pairs will tell which link it was
-        notes.append(f"a first small collective failed: {words.first_line(error)}")
-    return Member(seat.rank, prepare.world_size, store, pairs, collectives, notes)
+        member.notes.append(f"a first small collective failed: {words.first_line(error)}")
+    return member._replace(collectives=collectives)
 
 
 def ready(
@@ -143,7 +196,7 @@ def ready(
         "torch": str(torch.__version__),
         "import_s": import_s,
         "init_s": time.perf_counter() - began,
-        "lacks": member.collectives.lacks if member.collectives else [],
+        "lacks": member.collectives.lacks if member.collectives else list(CALLS),
     }
     if prepare.backend == "nccl":
         said["nccl"] = ".".join(str(part) for part in torch.cuda.nccl.version())

@@ -10,12 +10,13 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from datetime import timedelta
-from typing import Any, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Tuple
 
-from gpuwatch.probe.work import rollcall
+from gpuwatch.probe.work import rollcall, words
 from gpuwatch.probe.work.collectives import Buffers
 from gpuwatch.probe.work.handed import Group, Store, Tensor, Torch, Work
 from gpuwatch.probe.work.orders import Step
+from gpuwatch.probe.work.patience import within
 from gpuwatch.probe.work.pattern import Pattern
 
 Answer = Dict[str, Any]
@@ -51,13 +52,14 @@ class GlooPairs:
 
     Args:
         torch: The module; `torch.distributed` need not be initialized.
-        store: Where the ranks meet.
+        new_store: Makes a client of the store where the ranks meet.
         rank: Of this process.
         buffers: Shared with the collectives.
     """
 
-    def __init__(self, torch: Torch, store: Store, rank: int, buffers: Buffers) -> None:
-        self._torch, self._store, self._rank = torch, store, rank
+    def __init__(self, torch: Torch, new_store: Callable[[], Store], rank: int, buffers: Buffers) -> None:
+        self._torch, self._new_store, self._rank = torch, new_store, rank
+        self._store = new_store()
         self._buffers = buffers
         self._pattern = Pattern(torch, "cpu")
         self._groups: OrderedDict[int, Tuple[str, Any]] = OrderedDict()
@@ -100,12 +102,18 @@ class GlooPairs:
         dist = self._torch.distributed
         while len(self._groups) >= KEPT:
             self._groups.popitem(last=False)
-        group = dist.ProcessGroupGloo(
-            dist.PrefixStore(name, self._store),
-            0 if self._rank < peer else 1,
-            2,
-            timeout=min(deadline.left(), timedelta(seconds=CONNECT_S)),
-        )
+        limit = min(deadline.left(), timedelta(seconds=CONNECT_S))
+
+        def build() -> Group:
+            # A store of its own: while gloo waits in it, nobody else can use it.
+            store = dist.PrefixStore(name, self._new_store())
+            return dist.ProcessGroupGloo(store, 0 if self._rank < peer else 1, 2, timeout=limit)
+
+        seconds = limit.total_seconds()
+        try:
+            group = within(seconds, build)  # where packets are dropped, gloo tries for half a minute
+        except TimeoutError as error:
+            raise TimeoutError(f"no connection with rank {peer} within {words.seconds(seconds)}") from error
         self._groups[peer] = (name, group)
 
     def _send(self, step: Step, end: "End", deadline: Deadline) -> Answer:

@@ -13,7 +13,7 @@ from typing import Any, Dict, Optional
 from gpuwatch.probe.work import rollcall
 from gpuwatch.probe.work.clocks import CudaClock
 from gpuwatch.probe.work.collectives import Buffers
-from gpuwatch.probe.work.handed import Device, Store, Torch
+from gpuwatch.probe.work.handed import Store, Torch
 from gpuwatch.probe.work.orders import Step
 from gpuwatch.probe.work.pattern import Pattern
 
@@ -29,16 +29,13 @@ class NcclPairs:
         store: Where the ranks meet.
         rank: Of this process.
         buffers: On the GPU, shared with the collectives.
-        device: The GPU.
         alone: There is no group of all.
     """
 
-    def __init__(
-        self, torch: Torch, store: Store, rank: int, buffers: Buffers, device: Device, alone: bool
-    ) -> None:
+    def __init__(self, torch: Torch, store: Store, rank: int, buffers: Buffers, alone: bool) -> None:
         self._torch, self._dist, self._store, self._rank = torch, torch.distributed, store, rank
         self._buffers, self._alone = buffers, alone
-        self._pattern = Pattern(torch, device)
+        self._pattern = Pattern(torch, buffers.device)
         self._clock = CudaClock(torch)
         self._with: Optional[int] = None
         """The peer in the world of two."""

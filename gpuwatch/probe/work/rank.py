@@ -89,12 +89,12 @@ class Rank:
 
     @staticmethod
     def _collective(member: Member, step: Step) -> Raw:
-        if member.collectives is None:
-            return {"error": "there is no group of all ranks: some nodes cannot reach each other"}
         absent = roll_call(member.store, f"step/{step.id}", member.rank, member.world_size, step.timeout_s)
         if absent:
-            error = f"{words.ranks(absent)} did not come within {step.timeout_s:.0f} s"
+            error = f"{words.ranks(absent)} did not come within {words.seconds(step.timeout_s)}"
             return {"absent": absent, "error": error}
+        if member.collectives is None:
+            return {"error": "there is no group of all ranks: some cannot connect to each other"}
         return member.collectives.measure(step)
 
     def _say(self, said: Raw) -> None:

@@ -67,7 +67,7 @@ def meet(store: Store, name: str, me: int, other: int, note: str, timeout_s: flo
             return got.decode()
     except RuntimeError as error:
         raise StoreLostError(f"the store of the probe does not answer: {words.first_line(error)}") from error
-    raise TimeoutError(f"rank {other} did not come within {timeout_s:.0f} s")
+    raise TimeoutError(f"rank {other} did not come within {words.seconds(timeout_s)}")
 
 
 def _waited(store: Store, key: str, timeout_s: float) -> bool:

@@ -8,10 +8,15 @@ from typing import Iterable, List, Optional
 
 LONGEST = 300
 _UNSEEN = re.compile(r"[^\x20-\x7e\u00a1-\ufffd]+")
-_WHERE = re.compile(r"^\[(?:/|\.\.)[^\]]*\]\s*|^\[enforce fail at [^\]]*\]\s*")
+_WHERE = re.compile(r"^(?:what\(\):\s*)?\[(?:/|\.\.|enforce fail at )[^\]]*\]\s*")
 """gloo begins its messages with the file and line of its own source."""
-_TRANSPORT = re.compile(r"NCCL INFO .* via ([A-Z][A-Za-z]+)(?:/([\w ]+))?(/\S*)?")
-_NOISE = ("hostname of the client socket cannot be retrieved", "NCCL INFO")
+_ADVICE = re.compile(r"\. (?:This is typically caused by|Is there a distributed collective mismatch).*")
+_TRANSPORT = re.compile(r"NCCL INFO .* via ([A-Z][A-Za-z0-9]+)(?:/([\w ]+))?(/\S*)?")
+_NOISE = (
+    "hostname of the client socket cannot be retrieved",
+    "NCCL INFO",
+    "terminate called after throwing an instance of",
+)
 _SIZES_DIFFER = "preamble.length <= "
 
 
@@ -23,7 +28,7 @@ def plain(text: str) -> str:
 def first_line(error: BaseException) -> str:
     """What an exception says in its first line; its kind where it says nothing."""
     lines = [line for line in str(error).splitlines() if line.strip()]
-    return plain(_WHERE.sub("", lines[0])) if lines else type(error).__name__
+    return _said(lines[0]) if lines else type(error).__name__
 
 
 def ending(status: int) -> str:
@@ -45,11 +50,15 @@ def os_signal(status: int) -> Optional[int]:
 
 def last_words(lines: Iterable[str]) -> str:
     """The end of a rank's stderr in one line, after what it means where that is known."""
-    told = [words for words in (plain(_WHERE.sub("", line)) for line in lines if not is_noise(line)) if words]
+    told = [_said(line) for line in lines if line.strip() and not is_noise(line)]
     text = " | ".join(told[-4:])
     if _SIZES_DIFFER in text:
         text = f"it was sent more bytes than it expected: the ranks do not agree on the size | {text}"
     return text[: 2 * LONGEST]
+
+
+def _said(line: str) -> str:
+    return _ADVICE.sub("", _WHERE.sub("", plain(line)))
 
 
 def is_noise(line: str) -> bool:
@@ -64,6 +73,11 @@ def transport(line: str) -> Optional[str]:
         return None
     parts = [part for part in found.group(1, 2) if part and not part.isdigit()]
     return "/".join(parts) + ("/GDRDMA" if "GDRDMA" in (found.group(3) or "") else "")
+
+
+def seconds(count: float) -> str:
+    """Say "30 s" or "0.5 s"."""
+    return f"{count:.3g} s"
 
 
 def ranks(numbers: List[int]) -> str:

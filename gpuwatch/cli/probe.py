@@ -1,0 +1,312 @@
+"""`gpuwatch probe`: what the ranks of a job would get from each other, and which node or link is slow."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from gpuwatch.cli import exit_codes
+from gpuwatch.cli.ending import Stop, ctrl_c_stops, leaving_politely
+from gpuwatch.cli.output import OutputError, writing
+from gpuwatch.cli.probe_options import wish_options
+from gpuwatch.cli.source import Refusal, Source, source_options
+
+if TYPE_CHECKING:
+    from gpuwatch.probe.baseline import Baseline
+    from gpuwatch.probe.conductor import Conductor
+    from gpuwatch.probe.results import Results
+    from gpuwatch.probe.wish import Wish
+    from gpuwatch.report.probe_progress import Tell
+    from gpuwatch.report.text import Line
+
+POLL_S = 0.05
+ENDING_S = 3.0
+"""After Ctrl-C everything on the nodes ends within 2 s; nobody is waited for longer than this."""
+STDOUT = "-"
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where the outcome goes besides, or instead of, text on stdout."""
+
+    json: str | None
+    csv: str | None
+    baseline: str | None
+
+    @property
+    def text(self) -> bool:
+        """Whether stdout is for people."""
+        return STDOUT not in (self.json, self.csv)
+
+    def check(self) -> None:
+        """Refuse what could not be written, before minutes have been spent.
+
+        Raises:
+            click.UsageError: two outputs want stdout.
+            Refusal: a folder is not there or not writable, or the baseline to add to is none.
+        """
+        if self.json == self.csv == STDOUT:
+            raise click.UsageError("--json - and --csv - both want stdout; name a file for one of them.")
+        for name in (self.json, self.csv, self.baseline):
+            if name in (None, STDOUT):
+                continue
+            path = Path(str(name))
+            if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+                raise Refusal([f"{name}: cannot be written there"])
+        if self.baseline is not None and Path(self.baseline).exists():
+            read_baseline(Path(self.baseline))
+
+
+@click.command()
+@source_options
+@wish_options
+@click.option(
+    "--save-baseline", metavar="FILE", help="Keep what was measured, to compare later probes with it."
+)
+@click.option(
+    "--baseline",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Compare with this; what got slower is an alert.",
+)
+@click.option(
+    "--json", "json_to", metavar="FILE", help="Write JSON (- is stdout); docs/json.md tells every key."
+)
+@click.option("--csv", "csv_to", metavar="FILE", help="Write CSV (- is stdout), one row a measurement.")
+@click.option("--yes", is_flag=True, help="Run it without asking.")
+def probe(
+    source: Source,
+    wish: Wish,
+    save_baseline: str | None,
+    baseline: Path | None,
+    json_to: str | None,
+    csv_to: str | None,
+    yes: bool,
+) -> int:
+    """Measure the links between GPUs, and name the slow node, NIC, direction or link.
+
+    Collectives and pairs of ranks run over NCCL on the GPUs (over gloo, CPU ranks and TCP where there are
+    none: not the training fabric). Nothing is installed on the nodes; they need a Python with torch. It says
+    first how long it will take the GPUs, refuses when they are busy, and asks before it starts.
+
+    Exit status: 0 nothing is proven slow, 1 a bad node, NIC, link or GPU, or it failed, 2 wrong usage,
+    refused or not confirmed (nothing was measured), 130 Ctrl-C (what was measured by then is printed).
+    """
+    outputs = Outputs(json_to, csv_to, save_baseline)
+    outputs.check()
+    before = None if baseline is None else read_baseline(baseline)
+    with leaving_politely(), contextlib.closing(open_source(source, wish, before)) as conductor:
+        conductor.start()
+        return conduct(conductor, source, outputs, yes=yes)
+
+
+def open_source(source: Source, wish: Wish, baseline: Baseline | None) -> Conductor:
+    """A probe of what was named, not yet started. Passphrases are asked for here.
+
+    Raises:
+        Refusal: something that was asked for cannot be used.
+    """
+    from gpuwatch.link.carrier import CarrierError
+    from gpuwatch.probe.opening import open_probe
+
+    try:
+        return open_probe(source.plan, source.options, source.ask, wish, baseline)
+    except CarrierError as error:
+        raise Refusal([str(error)]) from error
+
+
+def conduct(conductor: Conductor, source: Source, outputs: Outputs, *, yes: bool) -> int:
+    """From the preflight to the verdict; the exit status."""
+    results = conductor.results
+    stopped = follow(conductor, lambda: results.phase == "asking" or results.over)
+    if not stopped:
+        announce(results, source, outputs, asking=not yes)
+        if results.phase == "asking":
+            try:
+                confirm(results, yes=yes)
+            except Refusal:
+                put_data(results, source, outputs)
+                raise
+            conductor.confirm()
+            stopped = follow(conductor, lambda: results.over)
+    finish(results, source, outputs)
+    if stopped:
+        click.echo("gpuwatch: interrupted; this is what was measured so far", err=True)
+        return exit_codes.INTERRUPTED
+    if results.phase == "refused":
+        raise Refusal(refusal(results))
+    return exit_status(results)
+
+
+def follow(conductor: Conductor, reached: Callable[[], bool]) -> bool:
+    """Show how far it is until it has come so far; whether Ctrl-C ended it."""
+    stop, cancelled = Stop(), False
+    deadline = float("inf")
+    with ctrl_c_stops(stop), progress() as tell:
+        seen = -1
+        while not (conductor.results.over if cancelled else reached()) and time.monotonic() < deadline:
+            if stop.asked and not cancelled:
+                cancelled, deadline = True, time.monotonic() + ENDING_S
+                conductor.cancel()
+            if conductor.results.version != seen:
+                seen = conductor.results.version
+                tell(conductor.results)
+            time.sleep(POLL_S)
+    return stop.asked
+
+
+def progress() -> AbstractContextManager[Tell]:
+    """Bars on stderr, and only where that is a terminal."""
+    if not sys.stderr.isatty():
+        return contextlib.nullcontext(lambda _results: None)
+    from gpuwatch.report.probe_progress import progress_bars
+
+    return progress_bars()
+
+
+# --------------------------------------------------------------------------- before
+
+
+def announce(results: Results, source: Source, outputs: Outputs, *, asking: bool) -> None:
+    """What was found on the nodes and what is going to happen: in the report, and to whom is asked."""
+    from gpuwatch.report.probe_ground import ground_lines, plan_lines
+    from gpuwatch.report.probe_text import title_line
+
+    title = title_line(results, source.plan.source, demo=is_demo(source))
+    lines = [title, *ground_lines(results), *plan_lines(results)]
+    if outputs.text:
+        write(lines, sys.stdout)
+    if asking and not (outputs.text and sys.stdout.isatty()):
+        write(lines, sys.stderr)
+
+
+def confirm(results: Results, *, yes: bool) -> None:
+    """Ask on the terminal.
+
+    Raises:
+        Refusal: there is no terminal to ask on, or the answer is no.
+    """
+    from gpuwatch.report.probe_ground import question
+
+    if yes:
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise Refusal([f"{question(results)} There is no terminal to ask on; --yes runs it."])
+    if not click.confirm(question(results), err=True):
+        raise Refusal(["nothing was measured"])
+
+
+def refusal(results: Results) -> list[str]:
+    """Why nothing was measured, with the remedy."""
+    from gpuwatch.report.probe_ground import refused_lines
+
+    return [line.text for line in refused_lines(results)]
+
+
+def read_baseline(path: Path) -> Baseline:
+    """An earlier probe to compare with.
+
+    Raises:
+        Refusal: it is none.
+    """
+    from gpuwatch.probe.baseline import BaselineError, load
+
+    try:
+        return load(path)
+    except BaselineError as error:
+        raise Refusal([str(error)]) from error
+
+
+# --------------------------------------------------------------------------- after
+
+
+def finish(results: Results, source: Source, outputs: Outputs) -> None:
+    """Write everything that was asked for, as far as it came."""
+    if results.phase != "refused" and outputs.text:
+        from gpuwatch.report.probe_text import print_results
+
+        with writing():
+            sys.stdout.write("\n")
+            print_results(results, sys.stdout)
+    put_data(results, source, outputs)
+    if outputs.baseline and results.phase == "done":
+        keep(results, outputs.baseline)
+
+
+def put_data(results: Results, source: Source, outputs: Outputs) -> None:
+    """JSON and CSV, where they were asked for."""
+    if not (outputs.json or outputs.csv):
+        return
+    from gpuwatch.report.facts import to_json
+    from gpuwatch.report.probe_csv import probe_csv
+    from gpuwatch.report.probe_facts import probe_facts
+
+    facts = probe_facts(results, source.plan.source, demo=is_demo(source))
+    if outputs.json:
+        put(outputs.json, f"{to_json(facts)}\n")
+    if outputs.csv:
+        put(outputs.csv, probe_csv(facts))
+
+
+def is_demo(source: Source) -> bool:
+    """Whether the nodes are simulated."""
+    return any(node.link == "demo" for node in source.plan.nodes)
+
+
+def keep(results: Results, name: str) -> None:
+    """Save what was measured as a baseline; that it was not healthy is said.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    from gpuwatch.probe.baseline import BaselineError, save
+
+    try:
+        save(name, results)
+    except BaselineError as error:
+        raise OutputError(str(error)) from error
+    if results.verdict is None or results.verdict.status != "ok":
+        click.echo(f"gpuwatch: {name} now holds a run that was not ok", err=True)
+
+
+def put(name: str, text: str) -> None:
+    """Write to stdout or a file.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    if name == STDOUT:
+        with writing():
+            sys.stdout.write(text)
+        return
+    try:
+        Path(name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"{name} cannot be written: {error.strerror}") from error
+
+
+def write(lines: list[Line], out: TextIO) -> None:
+    """Lines for people."""
+    from gpuwatch.report.probe_text import print_lines
+
+    with writing():
+        print_lines(lines, out)
+
+
+def exit_status(results: Results) -> int:
+    """Noise proves nothing: only what is bad or failed is."""
+    verdict = results.verdict
+    if results.phase != "done" or (verdict is not None and verdict.status in ("bad", "failed")):
+        return exit_codes.UNHEALTHY
+    return exit_codes.HEALTHY

@@ -1,0 +1,157 @@
+"""The options of `gpuwatch probe` that say what to measure: one decorator, which makes a `Wish` of them."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from gpuwatch.probe.wish import COLLECTIVES, MIB, SIZES, Collective, Wish
+
+UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+FACTOR = 4
+"""Between two sizes of a range, as in the default table."""
+LARGEST = 64 << 30
+MOST_SIZES = 32
+SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([BKMG]?)I?B?", re.IGNORECASE)
+SIZES_HELP = (
+    "Sizes of the whole buffer, in M (2^20 bytes) where no B, K, M or G stands: 1,4,16 or 64K,1G; "
+    "1M..1G goes in steps of 4."
+)
+
+
+def wish_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the options of a probe; it receives them as one parameter `wish: Wish`."""
+
+    @functools.wraps(command)
+    def with_wish(*args: object, **given: Any) -> int:  # noqa: ANN401  what click parsed, of any type
+        names = (
+            "collectives",
+            "sizes",
+            "pairs",
+            "ranks_per_node",
+            "iface",
+            "backend",
+            "budget_s",
+            "busy_too",
+            "gpu_checks",
+        )
+        return command(*args, wish=Wish(**{name: given.pop(name) for name in names}), **given)
+
+    decorators = (
+        click.option(
+            "--collectives",
+            default=",".join(COLLECTIVES),
+            show_default="all of them",
+            callback=lambda _ctx, _param, text: read_collectives(text),
+            help=f"Which: {', '.join(COLLECTIVES)}; or none.",
+        ),
+        click.option(
+            "--sizes",
+            default=",".join(str(size // MIB) for size in SIZES),
+            show_default=True,
+            callback=lambda _ctx, _param, text: read_sizes(text),
+            help=SIZES_HELP,
+        ),
+        click.option(
+            "--pairs",
+            "pairs",
+            flag_value="full",
+            default="full",
+            help="Measure every pair of nodes and, inside nodes, of ranks (the default).",
+        ),
+        click.option(
+            "--quick",
+            "pairs",
+            flag_value="quick",
+            help="Two rounds of pairs, however many nodes: finds a slow node, never a slow link.",
+        ),
+        click.option("--no-pairs", "pairs", flag_value="none", help="Collectives only."),
+        click.option("--gpu-checks/--no-gpu-checks", default=True, help="Also what each GPU does by itself."),
+        click.option(
+            "--ranks-per-node",
+            type=click.IntRange(1, 64),
+            show_default="one a GPU; without GPUs one a core, 4 at most",
+            help="Ranks on every node.",
+        ),
+        click.option("--iface", metavar="NAME", help="The network interface, over what the subnets say."),
+        click.option(
+            "--backend",
+            type=click.Choice(["nccl", "gloo"]),
+            show_default="nccl where every rank has a GPU",
+            help="gloo: CPU ranks over TCP, not the training fabric.",
+        ),
+        click.option(
+            "--budget",
+            "budget_s",
+            metavar="S",
+            type=click.FloatRange(1, 3600),
+            default=180.0,
+            show_default=True,
+            help="Seconds after which it stops measuring and judges what it has.",
+        ),
+        click.option(
+            "--busy-too", is_flag=True, help="Run although processes hold the GPUs: it disturbs them."
+        ),
+    )
+    for decorate in reversed(decorators):
+        with_wish = decorate(with_wish)
+    return with_wish
+
+
+def read_collectives(text: str) -> tuple[Collective, ...]:
+    """The collectives of a comma list, each once, in the order given.
+
+    Raises:
+        click.BadParameter: one is not known.
+    """
+    if text == "none":
+        return ()
+    known: dict[str, Collective] = {name: name for name in COLLECTIVES}
+    chosen: dict[Collective, None] = {}
+    for word in re.split(r"[,\s]+", text.strip(", ")):
+        name = known.get(word.lower().replace("-", "_"))
+        if name is None:
+            close = difflib.get_close_matches(word, COLLECTIVES, n=1)
+            meant = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(COLLECTIVES)}"
+            raise click.BadParameter(f"no collective {word!r}{meant}")
+        chosen[name] = None
+    return tuple(chosen)
+
+
+def read_sizes(text: str) -> tuple[int, ...]:
+    """The sizes of a comma list of sizes and ranges, in bytes, ascending.
+
+    Raises:
+        click.BadParameter: one is no size, or there are too many.
+    """
+    sizes: set[int] = set()
+    for part in re.split(r"[,\s]+", text.strip(", ")):
+        first, dots, last = part.partition("..")
+        start = read_size(first)
+        sizes.add(start)
+        if dots:
+            end = read_size(last)
+            if end < start:
+                raise click.BadParameter(f"{part}: {last} is smaller than {first}")
+            while start * FACTOR <= end:
+                start *= FACTOR
+                sizes.add(start)
+    if len(sizes) > MOST_SIZES:
+        raise click.BadParameter(f"{len(sizes)} sizes; {MOST_SIZES} at most")
+    return tuple(sorted(sizes))
+
+
+def read_size(text: str) -> int:
+    """`64K`, `16`, `16M`, `1.5G`, `512B` in bytes."""
+    match = SIZE.fullmatch(text)
+    if match is None:
+        raise click.BadParameter(f"{text!r} is no size; a size looks like 64K, 16M or 1G")
+    size = round(float(match[1]) * UNITS[match[2].upper() or "M"])
+    if not 1 <= size <= LARGEST:
+        raise click.BadParameter(f"{text}: a size is at least 1B and at most {LARGEST >> 30}G")
+    return size

@@ -1,0 +1,151 @@
+"""Whether a silent job hangs, and for whom the others wait. Pure functions over the ranks' signs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from gpuwatch.diagnose.condition import duration
+from gpuwatch.diagnose.hang.signs import RankSigns
+from gpuwatch.diagnose.incident import Confidence
+
+Reading: TypeAlias = Literal["spin", "waiting_for_one", "host"]
+"""spin: the GPUs wait in a collective; waiting_for_one: all but a few do; host: no GPU works at all."""
+
+BUSY_PCT = 95.0
+IDLE_PCT = 5.0
+POWER_SHARE = 0.5
+"""A GPU that waits in a collective draws under half of what it draws in training (DESIGN section 6)."""
+TENSOR_PCT = 1.0
+FEW = 0.1
+"""More idle ranks than this share are a part of the job, no culprit."""
+SHOWN = 4
+
+
+@dataclass(frozen=True)
+class Hang:
+    """A job that hangs."""
+
+    job: str
+    reading: Reading
+    suspects: tuple[RankSigns, ...]
+    """For whom the others wait; empty: the signs do not tell."""
+    sentence: str
+    evidence: tuple[str, ...]
+    confidence: Confidence
+    settle: tuple[str, ...]
+
+
+def verdict(
+    job: str, ranks: Sequence[RankSigns], quiet_s: float, usual_s: float | None, usual_w: Mapping[str, float]
+) -> Hang | None:
+    """What a job's signs come to.
+
+    Args:
+        job: Its id.
+        ranks: Its ranks.
+        quiet_s: So long no rank has written a line and no step has come.
+        usual_s: Median seconds between two steps or lines; None: not known.
+        usual_w: UUID -> watts that this GPU drew while it trained (its own median).
+
+    Returns:
+        None where fewer than two of the three signs (busy, little power, no tensor work) hold on a
+        majority of the GPUs, nor all GPUs of the job stand still.
+    """
+    heard = [rank for rank in ranks if rank.heard and rank.busy_pct is not None]
+    if len(heard) < 2:
+        return None
+    spinning = [rank for rank in heard if spins(rank, usual_w)]
+    idle = [rank for rank in heard if rank.busy_pct is not None and rank.busy_pct <= IDLE_PCT]
+    silent = _silence(quiet_s, usual_s)
+    if 2 * len(spinning) > len(heard):
+        evidence = (silent, *_why_spinning(spinning, heard, usual_w))
+        if idle and len(idle) <= max(1, FEW * len(heard)):
+            return _for_one(job, idle, spinning, evidence)
+        return _spin(job, spinning, heard, evidence)
+    if len(idle) == len(heard):
+        return _host(job, heard, silent)
+    return None
+
+
+def spins(rank: RankSigns, usual_w: Mapping[str, float]) -> bool:
+    """At least two of: busy, under half of its usual power, no tensor work; busy is always one of them."""
+    if rank.busy_pct is None or rank.busy_pct < BUSY_PCT:
+        return False
+    usual = usual_w.get(rank.uuid or "")
+    starved = rank.power_w is not None and usual is not None and rank.power_w < POWER_SHARE * usual
+    return starved or (rank.tensor_pct is not None and rank.tensor_pct <= TENSOR_PCT)
+
+
+def _silence(quiet_s: float, usual_s: float | None) -> str:
+    usual = "" if usual_s is None else f", where {duration(usual_s)} were usual"
+    return f"no line and no step from any rank for {duration(quiet_s)}{usual}"
+
+
+def _why_spinning(
+    spinning: Sequence[RankSigns], heard: Sequence[RankSigns], usual_w: Mapping[str, float]
+) -> list[str]:
+    told = [f"{len(spinning)} of {len(heard)} GPUs are at {BUSY_PCT:.0f} % or more"]
+    watts = [
+        (rank.power_w, usual_w[rank.uuid])
+        for rank in spinning
+        if rank.power_w is not None and rank.uuid is not None and rank.uuid in usual_w
+    ]
+    if watts:
+        now, before = (sum(each) / len(watts) for each in zip(*watts, strict=True))
+        told.append(f"they draw {now:.0f} W on average, {before:.0f} W while they trained")
+    tensor = [rank.tensor_pct for rank in spinning if rank.tensor_pct is not None]
+    if tensor:
+        told.append(f"tensor cores work {max(tensor):.1f} % of the time at most")
+    return told
+
+
+def _for_one(
+    job: str, idle: Sequence[RankSigns], spinning: Sequence[RankSigns], evidence: tuple[str, ...]
+) -> Hang:
+    names = _names(idle)
+    is_are = "is" if len(idle) == 1 else "are"
+    sentence = f"{names} {is_are} idle while {len(spinning)} ranks wait in a collective"
+    told = tuple(f"{rank.place} is at {rank.busy_pct:.0f} %{_in_kernel(rank)}" for rank in idle[:SHOWN])
+    confidence: Confidence = "high" if len(idle) == 1 else "medium"
+    settle = (f"py-spy dump --pid {idle[0].pid} on {idle[0].node}: what it does instead",)
+    return Hang(job, "waiting_for_one", tuple(idle), sentence, (*evidence, *told), confidence, settle)
+
+
+def _spin(
+    job: str, spinning: Sequence[RankSigns], heard: Sequence[RankSigns], evidence: tuple[str, ...]
+) -> Hang:
+    working = [rank for rank in heard if rank not in spinning]
+    few = working if len(working) <= max(1, FEW * len(heard)) else []
+    if few:
+        sentence = f"{_names(few)} still works while {len(spinning)} ranks wait in a collective"
+    else:
+        sentence = f"{len(spinning)} of {len(heard)} ranks wait in a collective, and no rank stands out"
+    settle = (
+        "gpuwatch stacks SOURCE: which rank is elsewhere in the program",
+        "NCCL's RAS and flight recorder tell which rank launched fewer collectives",
+    )
+    return Hang(job, "spin", tuple(few), sentence, evidence, "medium" if few else "low", settle)
+
+
+def _host(job: str, heard: Sequence[RankSigns], silent: str) -> Hang | None:
+    stuck = [rank for rank in heard if rank.state == "D"]
+    evidence = (silent, f"all {len(heard)} GPUs stand still while their processes live")
+    few = stuck if stuck and len(stuck) <= max(1, FEW * len(heard)) else []
+    if few:
+        sentence = f"{_names(few)} waits in the kernel (disk or driver) while all GPUs stand still"
+    else:
+        sentence = f"all {len(heard)} GPUs stand still: data, checkpoint or a barrier on the hosts"
+    settle = ("gpuwatch stacks SOURCE: what the ranks wait for",)
+    told = tuple(f"{rank.place}{_in_kernel(rank)}" for rank in stuck[:SHOWN])
+    return Hang(job, "host", tuple(few), sentence, (*evidence, *told), "medium" if few else "low", settle)
+
+
+def _names(ranks: Sequence[RankSigns]) -> str:
+    more = f" and {len(ranks) - SHOWN} more" if len(ranks) > SHOWN else ""
+    return ", ".join(rank.place for rank in ranks[:SHOWN]) + more
+
+
+def _in_kernel(rank: RankSigns) -> str:
+    return f", its process {rank.pid} waits in the kernel (state D)" if rank.state == "D" else ""

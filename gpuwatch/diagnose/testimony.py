@@ -1,0 +1,27 @@
+"""What one source of evidence says about a hang: whom everyone waits for, and how sure that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Confidence: TypeAlias = Literal["high", "medium", "low"]
+Witness: TypeAlias = Literal["flight", "ras", "stacks"]
+"""The flight recorder's dumps, NCCL's RAS, the stacks of the processes."""
+
+
+@dataclass(frozen=True)
+class Testimony:
+    """One sentence and what it rests on."""
+
+    witness: Witness
+    wrong: bool
+    """Whether it saw anything wrong at all."""
+    sentence: str
+    culprits: tuple[int, ...] = ()
+    """Global ranks; empty where it cannot tell."""
+    confidence: Confidence = "low"
+    evidence: tuple[str, ...] = ()
+    """Sentences with numbers, strongest first."""
+    settle: tuple[str, ...] = ()
+    """What would take away the remaining doubt."""

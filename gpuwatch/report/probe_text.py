@@ -1,0 +1,124 @@
+"""A probe in words: collectives, pairs, GPUs, alerts, and last the verdict, nearest to the prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import TextIO
+
+from gpuwatch import __version__
+from gpuwatch.plain import plain
+from gpuwatch.probe.results import Results
+from gpuwatch.probe.verdict import Culprit, Verdict
+from gpuwatch.report.probe_ground import unreachable_lines
+from gpuwatch.report.probe_matrix import pair_lines
+from gpuwatch.report.probe_tables import collective_lines, counter_lines, gpu_lines, transport_lines
+from gpuwatch.report.probe_words import Signs, backend_text, percent_text, signs_for
+from gpuwatch.report.terminal import console_on, show
+from gpuwatch.report.text import Line
+
+EMPTY = Line("")
+VERDICT_STYLES = {"ok": "ok", "noisy": "warning", "bad": "critical", "failed": "critical"}
+SHOWN_CULPRITS = 12
+
+
+def print_lines(lines: Sequence[Line], out: TextIO) -> None:
+    """Write lines; colours follow the terminal, NO_COLOR and TERM, and every character can be written."""
+    with console_on(out) as console:
+        for line in lines:
+            show(console, Line(writable(line.text, out.encoding), line.style))
+
+
+def width_of(out: TextIO) -> int | None:
+    """The cells of a terminal's line; None where nothing sets a width."""
+    if not out.isatty():
+        return None
+    with console_on(out) as console:
+        return console.width
+
+
+def writable(text: str, encoding: str | None) -> str:
+    """The text with a question mark for what this output cannot carry."""
+    known = encoding or "utf-8"
+    return text.encode(known, "replace").decode(known)
+
+
+def title_line(results: Results, source: str, *, demo: bool) -> Line:
+    """What was probed, when, by which version; and that a simulation is one."""
+    moment = datetime.fromtimestamp(results.started).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+    mark = "DEMO, a simulated cluster  " if demo else ""
+    return Line(
+        plain(f"{mark}{moment}  probe of {source}  gpuwatch {__version__}"), "warning" if demo else "plain"
+    )
+
+
+def print_results(results: Results, out: TextIO) -> None:
+    """Everything that was measured, fitted to this output."""
+    print_lines(list(result_lines(results, signs_for(out.encoding), width_of(out))), out)
+
+
+def result_lines(results: Results, signs: Signs, width: int | None) -> Iterator[Line]:
+    """What was measured, then what it means."""
+    yield from backend_lines(results)
+    sections = (
+        ("", list(unreachable_lines(results))),
+        ("", collective_lines(results, width)),
+        ("", pair_lines(results, signs, width)),
+        ("", gpu_lines(results, width)),
+        ("transport", transport_lines(results)),
+        ("counters that moved", counter_lines(results)),
+        ("notes", [Line(plain(note)) for note in results.notes]),
+    )
+    for title, lines in sections:
+        if lines:
+            yield EMPTY
+            if title:
+                yield Line(title)
+            yield from (Line(f"  {line.text}", line.style) if title else line for line in lines)
+    yield EMPTY
+    yield from verdict_lines(results)
+
+
+def backend_lines(results: Results) -> Iterator[Line]:
+    """Which back end ran, before any number."""
+    text = backend_text(results)
+    if text:
+        torch = f"  torch {plain(results.torch)}" if results.torch else ""
+        yield Line(f"{text}{torch}", "warning" if text.startswith("GLOO") else "plain")
+
+
+def verdict_lines(results: Results) -> Iterator[Line]:
+    """Alerts, advice, then the sentence with who is to blame and why."""
+    verdict = results.verdict
+    if results.phase == "cancelled":
+        yield Line("cancelled: this is what was measured until then", "warning")
+    elif results.phase == "failed":
+        yield Line(plain(f"it could not go on: {results.reason}"), "critical")
+    if verdict is None:
+        yield Line("verdict: none, too little was measured", "warning")
+        return
+    for alert in verdict.alerts:
+        yield Line(plain(f"ALERT  {alert}"), "warning")
+    for advice in verdict.advice:
+        yield Line(plain(f"advice: {advice}"))
+    yield from sentence_lines(verdict)
+
+
+def sentence_lines(verdict: Verdict) -> Iterator[Line]:
+    """`BAD  gpu-003: all 14 links at 25 % of its peers`, and what it rests on."""
+    yield Line(plain(f"{verdict.status.upper()}  {verdict.sentence}"), VERDICT_STYLES[verdict.status])
+    for evidence in verdict.evidence:
+        yield Line(plain(f"  {evidence}"))
+    for culprit in verdict.culprits[:SHOWN_CULPRITS]:
+        yield from culprit_lines(culprit)
+    more = len(verdict.culprits) - SHOWN_CULPRITS
+    if more > 0:
+        yield Line(f"  and {more} more (--json has them)")
+
+
+def culprit_lines(culprit: Culprit) -> Iterator[Line]:
+    """`  node gpu-003  25% of its peers`, then the sentences it rests on."""
+    ratio = "nothing came through" if culprit.ratio is None else f"{percent_text(culprit.ratio)} of its peers"
+    yield Line(plain(f"  {culprit.kind} {culprit.name}  {ratio}"), "critical")
+    for evidence in culprit.evidence:
+        yield Line(plain(f"    {evidence}"))

@@ -1,0 +1,142 @@
+"""The dumps under the given paths: which file is which rank's, and what could not be read and why."""
+
+from __future__ import annotations
+
+import re
+import resource
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpuwatch.plain import plain
+from gpuwatch.runs.files import Skipped, reason, walked
+from gpuwatch.runs.flight import Dump, read_dump
+from gpuwatch.runs.flight_pickle import MAX_BYTES, NoDumpError
+from gpuwatch.runs.packing import Contents, packing_of
+from gpuwatch.runs.scan import usable_cores
+from gpuwatch.runs.workers import Dial, Workers
+
+MAX_FILES = 20_000
+ALONE = 8
+"""So few files are read in this process."""
+READER_MEMORY = 16 * MAX_BYTES
+"""Address space of a reader: a pickle that asks for more ends it and nothing else."""
+ENDINGS = re.compile(r"(\.(json|pickle|pkl|pt|bin|trace|txt|gz|zst|xz|bz2))+$", re.IGNORECASE)
+NO_DUMP_NAMES = (".log", ".py", ".yaml", ".yml", ".out", ".err", ".md", ".sh", ".pipe")
+MAX_RANK = 1 << 22
+
+
+@dataclass(frozen=True)
+class _Task:
+    path: str
+    name: str
+    rank: int
+    mtime: float
+    inner: bool
+    """It lay in a folder that was named: it need not be a dump."""
+
+
+@dataclass
+class Dumps:
+    """What was found, the dumps by rank."""
+
+    dumps: list[Dump] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    """Files that are no dump; `unreadable` where one was expected."""
+    twice: dict[int, int] = field(default_factory=dict)
+    """Ranks with several dumps, of which the youngest counts, and how many they have."""
+
+
+def gather_dumps(paths: Sequence[Path], tell: Callable[[int], None] = lambda _bytes: None) -> Dumps:
+    """Read every dump under the paths, over all cores where there are many; `tell` hears the bytes read."""
+    found = Dumps()
+    tasks = []
+    for path, root in walked(paths, found.skipped, set()):
+        if root is not None and path.name.endswith(NO_DUMP_NAMES):
+            continue
+        task = _task(path, root, found.skipped)
+        if task is not None:
+            tasks.append(task)
+    if len(tasks) > MAX_FILES:
+        found.skipped.append(Skipped(f"{len(tasks) - MAX_FILES} files", "too many at once", unreadable=True))
+        tasks = tasks[:MAX_FILES]
+    read = [(task, result) for task, result in _results(tasks, tell)]
+    read.sort(key=lambda each: (each[0].rank, each[0].mtime, each[0].name))
+    by_rank: dict[int, Dump] = {}
+    for task, result in read:
+        if isinstance(result, Dump):
+            found.twice[task.rank] = found.twice.get(task.rank, 0) + 1
+            by_rank[task.rank] = result
+        else:
+            found.skipped.append(Skipped(task.name, result, unreadable=True))
+    found.twice = {rank: count for rank, count in found.twice.items() if count > 1}
+    found.dumps = list(by_rank.values())
+    return found
+
+
+def rank_of(path: Path) -> int | None:
+    """The number at the end of a dump's name (torch appends the rank to a prefix), or of its folder's."""
+    for name in (path.name, path.parent.name):
+        match = re.search(r"(\d+)\D*$", ENDINGS.sub("", name))
+        if match is not None and len(match[1]) < 8 and int(match[1]) < MAX_RANK:
+            return int(match[1])
+    return None
+
+
+def _task(path: Path, root: Path | None, skipped: list[Skipped]) -> _Task | None:
+    name = plain(str(path))
+    rank = rank_of(path)
+    if rank is None:
+        skipped.append(Skipped(name, "no rank in its name", unreadable=root is None))
+        return None
+    try:
+        known = path.stat()
+    except OSError as error:
+        skipped.append(Skipped(name, reason(error), unreadable=True))
+        return None
+    if not path.is_file():
+        skipped.append(Skipped(name, "not a regular file", unreadable=root is None))
+        return None
+    return _Task(str(path), name, rank, known.st_mtime, root is not None)
+
+
+def _results(tasks: Sequence[_Task], tell: Callable[[int], None]) -> list[tuple[_Task, Dump | str]]:
+    workers: Workers[_Task, Dump | str] = Workers(min(usable_cores(), max(1, len(tasks) // ALONE)), _reader)
+    try:
+        return [
+            (each.task, each.result if each.result is not None else each.fault or "not read")
+            for each in workers.results(tasks, tell)
+        ]
+    finally:
+        workers.close()
+
+
+def _reader() -> Callable[[_Task, Dial], Dump | str]:
+    """The start of a reader's process."""
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    most = READER_MEMORY if hard == resource.RLIM_INFINITY else min(READER_MEMORY, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+    return _read
+
+
+def _read(task: _Task, dial: Dial) -> Dump | str:
+    """The dump, or why there is none."""
+    path = Path(task.path)
+    try:
+        with path.open("rb") as file:
+            packing = packing_of(file.read(8))
+        contents = Contents(path, packing)
+        pieces, size = [], 0
+        for piece in contents.pieces():
+            pieces.append(piece)
+            size += len(piece)
+            if size > MAX_BYTES:
+                break
+        dial.read(contents.read)
+        return read_dump(b"".join(pieces), task.rank, task.name)
+    except OSError as error:
+        return reason(error)
+    except NoDumpError as error:
+        return str(error)
+    except MemoryError:
+        return "asks for more memory than a dump needs: refused"

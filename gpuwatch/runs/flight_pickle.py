@@ -1,0 +1,83 @@
+"""A flight recorder's dump as plain data, whoever wrote it: nothing in a pickle is ever called."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+from typing import Any, NoReturn
+
+MAX_BYTES = 256 << 20
+"""A full ring of 2,000 entries with their stacks is about 2 MB; some enlarge the ring a hundredfold."""
+MAX_DEPTH = 64
+"""Brackets open in JSON: a dump needs 6, and a deeper one would only exhaust the parser's stack."""
+PICKLE_BEGINS = b"\x80"
+
+
+class NoDumpError(ValueError):
+    """It is no dump; the message says why, in words."""
+
+
+class _Plain(pickle.Unpickler):
+    """Numbers, strings, lists, tuples and dicts: torch writes its dumps without any global."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        """Refuse: whatever a pickle names could be called."""
+        raise NoDumpError(f"names {module}.{name}, which no flight recorder writes: refused")
+
+    def persistent_load(self, _pid: object) -> NoReturn:
+        """Refuse: there are no objects kept elsewhere."""
+        raise NoDumpError("points to an object outside of itself: refused")
+
+
+def plain_data(data: bytes) -> Any:  # noqa: ANN401 - a file holds what it holds
+    """What a pickle or a JSON text holds.
+
+    Raises:
+        NoDumpError: it is neither, is cut off, names something to be called, or is too big.
+    """
+    if len(data) > MAX_BYTES:
+        raise NoDumpError(f"{len(data) >> 20} MB, more than the {MAX_BYTES >> 20} MB that are read")
+    if not data:
+        raise NoDumpError("empty: the rank was ended before it could write its dump")
+    if data.startswith(PICKLE_BEGINS):
+        return _unpickled(data)
+    if data.lstrip()[:1] == b"{":
+        return _parsed(data)
+    raise NoDumpError("neither a pickle nor JSON")
+
+
+def _unpickled(data: bytes) -> Any:  # noqa: ANN401
+    try:
+        return _Plain(io.BytesIO(data)).load()
+    except NoDumpError:
+        raise
+    except MemoryError as error:
+        raise NoDumpError("asks for more memory than a dump needs: refused") from error
+    except Exception as error:  # the unpickler raises whatever a damaged stream leads it into
+        if data[-1:] == b".":
+            raise NoDumpError(f"a damaged pickle: {str(error)[:120]}") from error
+        raise NoDumpError("ends in the middle: the rank was ended while it wrote") from error
+
+
+def _parsed(data: bytes) -> Any:  # noqa: ANN401
+    if _depth(data) > MAX_DEPTH:
+        raise NoDumpError("JSON nested deeper than any dump")
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        cut = data.rstrip()[-1:] != b"}"
+        why = "ends in the middle: the rank was ended while it wrote" if cut else f"damaged JSON: {error}"
+        raise NoDumpError(why) from error
+
+
+def _depth(data: bytes) -> int:
+    """The most brackets ever open; those in strings count too, which only makes it an upper bound."""
+    deepest = depth = 0
+    for byte in data.translate(None, _NO_BRACKETS):
+        depth += 1 if byte in b"[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))

@@ -1,0 +1,115 @@
+"""`gpuwatch probe` over a conductor that follows a script: how the command tells an outcome that is known.
+
+`python -m tests.cli.scripted_probe STORY [OPTIONS]`; the real chain has tests of its own.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from gpuwatch.cli import main
+from gpuwatch.probe import opening
+from gpuwatch.probe.results import Results
+from gpuwatch.probe.talk import GpuUser
+from gpuwatch.probe.verdict import Verdict
+from tests.report.probes import cluster, measured, slow_node, with_pairs
+
+LONG_S = 60.0
+
+
+class Scripted:
+    """Changes its results at the calls that a conductor gets."""
+
+    def __init__(self, results: Results, after: Callable[[Results], None]) -> None:
+        self.results = results
+        self._after = after
+
+    def start(self) -> None:
+        """The preflight is over at once."""
+
+    def confirm(self) -> None:
+        """Measures at once."""
+        self._after(self.results)
+
+    def close(self) -> None:
+        """Nothing runs."""
+
+    def cancel(self) -> None:
+        """What was measured stays."""
+        self.results.phase = "cancelled"
+        self.results.version += 1
+
+
+def bad(results: Results) -> None:
+    """A node is slow."""
+    results.collectives = measured()
+    with_pairs(results, lambda src, dst: 12.0 if "gpu-003" in (src.node, dst.node) else 48.0)
+    results.verdict = slow_node("gpu-003")
+    results.phase = "done"
+
+
+def well(results: Results) -> None:
+    """All is well."""
+    results.collectives = measured()
+    results.verdict = Verdict("ok", "all 12 links are within 10 % of the best")
+    results.phase = "done"
+
+
+def noisy(results: Results) -> None:
+    """Nothing can be said."""
+    results.verdict = Verdict("noisy", "the links vary too much")
+    results.phase = "done"
+
+
+def failed(results: Results) -> None:
+    """A rank died."""
+    results.verdict = Verdict("failed", "rank 3 died")
+    results.phase, results.reason = "failed", "rank 3 died: SIGKILL"
+
+
+def endless(results: Results) -> None:
+    """Some of it is measured, and then it takes long."""
+    results.collectives = measured([1, 4])
+    results.verdict = Verdict("ok", "so far nothing is slow")
+    results.phase, results.all_steps, results.done_steps, results.left_s = "pairs", 60, 7, LONG_S
+    results.version += 1
+
+
+STORIES: dict[str, Callable[[Results], None]] = {
+    "bad": bad,
+    "well": well,
+    "noisy": noisy,
+    "failed": failed,
+    "endless": endless,
+    "busy": well,
+}
+
+
+def scripted(story: str) -> Scripted:
+    """The conductor of a story, waiting for a yes."""
+    results = cluster(4, 1, gpus=story == "busy", phase="asking")
+    results.ended = None
+    results.started = time.time()
+    if story == "busy":
+        results.phase, results.reason = "refused", "processes hold GPUs of gpu-001; --busy-too disturbs them"
+        results.busy = {"gpu-001": [GpuUser(pid=4711, name="python", user="alice", memory_bytes=70 << 30)]}
+    return Scripted(results, STORIES[story])
+
+
+def run() -> None:
+    """The command line with another conductor."""
+    story, *arguments = sys.argv[1:]
+
+    def open_probe(*_: Any, **__: Any) -> Scripted:
+        return scripted(story)
+
+    opening.open_probe = open_probe  # type: ignore[assignment]
+    sys.argv = ["gpuwatch", "probe", "--local", *arguments]
+    main.main()
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,188 @@
+"""Silent jobs: who hangs, for whom the others wait, and who is silent and well."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from gpuwatch.diagnose.hang.signs import RankSigns
+from gpuwatch.diagnose.hang.verdict import verdict
+from gpuwatch.diagnose.hang.watch import EVERY_S, HangWatch
+from gpuwatch.hosts.plan import Thresholds
+
+USUAL_W = 600.0
+WALL = 1_800_000_000.0
+
+
+def ranks_of(count: int, **signs: float | str | None) -> list[RankSigns]:
+    """A job of ranks on nodes of eight GPUs, all alike."""
+    return [
+        replace(
+            RankSigns(
+                n, f"gpu-{n // 8:03d}", "job-1", 4000 + n, n % 8, f"GPU-{n}", wrote_s=1.0, stepped_s=1.0
+            ),
+            **signs,  # type: ignore[arg-type]
+        )
+        for n in range(count)
+    ]
+
+
+def usual(ranks: Sequence[RankSigns], _quiet_s: float) -> dict[str, float]:
+    return {rank.uuid: USUAL_W for rank in ranks if rank.uuid}
+
+
+SPIN = {"busy_pct": 100.0, "power_w": 190.0, "tensor_pct": 0.0, "wrote_s": 95.0, "stepped_s": 95.0}
+WORK = {"busy_pct": 99.0, "power_w": 610.0, "tensor_pct": 41.0, "wrote_s": 1.0, "stepped_s": 1.0}
+
+
+def test_one_idle_rank_is_who_the_others_wait_for() -> None:
+    ranks = ranks_of(64, **SPIN)
+    ranks[17] = replace(ranks[17], busy_pct=0.0, power_w=120.0, state="D")
+    found = verdict("job-1", ranks, 95.0, 1.0, usual(ranks, 95.0))
+    assert found is not None
+    assert [rank.rank for rank in found.suspects] == [17]
+    assert found.sentence == "rank 17 (gpu-002 GPU 1) is idle while 63 ranks wait in a collective"
+    assert found.confidence == "high"
+    assert "no line and no step from any rank for 95 s, where 1.0 s were usual" in found.evidence
+    assert any("190 W on average, 600 W while they trained" in line for line in found.evidence)
+    assert any("waits in the kernel (state D)" in line for line in found.evidence)
+
+
+def test_one_that_still_computes_is_the_suspect() -> None:
+    ranks = ranks_of(64, **SPIN)
+    ranks[40] = replace(ranks[40], power_w=590.0, tensor_pct=40.0)
+    found = verdict("job-1", ranks, 95.0, 1.0, usual(ranks, 95.0))
+    assert found is not None
+    assert [rank.rank for rank in found.suspects] == [40]
+    assert found.confidence == "medium"
+
+
+def test_where_all_spin_nobody_is_blamed() -> None:
+    ranks = ranks_of(64, **SPIN)
+    found = verdict("job-1", ranks, 95.0, 1.0, usual(ranks, 95.0))
+    assert found is not None
+    assert found.suspects == ()
+    assert "no rank stands out" in found.sentence
+    assert found.confidence == "low"
+    assert found.settle
+
+
+def test_all_gpus_still_is_the_hosts_doing() -> None:
+    ranks = ranks_of(16, **{**SPIN, "busy_pct": 0.0, "power_w": 110.0})
+    ranks[3] = replace(ranks[3], state="D")
+    found = verdict("job-1", ranks, 95.0, 1.0, {})
+    assert found is not None
+    assert found.reading == "host"
+    assert [rank.rank for rank in found.suspects] == [3]
+
+
+@pytest.mark.parametrize(
+    ("signs", "why"),
+    [
+        ({"busy_pct": 100.0, "power_w": 590.0, "tensor_pct": 45.0}, "it computes, it only prints seldom"),
+        ({"busy_pct": 100.0, "power_w": 380.0, "tensor_pct": None}, "throttled: over half of its power"),
+        ({"busy_pct": 60.0, "power_w": 200.0, "tensor_pct": 5.0}, "half busy: data loading"),
+        ({"busy_pct": None, "power_w": None, "tensor_pct": None}, "nothing is known"),
+    ],
+)
+def test_no_verdict_without_two_signs(signs: dict[str, float | None], why: str) -> None:
+    ranks = ranks_of(64, **{**SPIN, **signs})
+    assert verdict("job-1", ranks, 600.0, 1.0, usual(ranks, 600.0)) is None, why
+
+
+@cache
+def aged(ranks: tuple[RankSigns, ...], age: float, steps: bool) -> list[RankSigns]:
+    return [replace(rank, wrote_s=age, stepped_s=age if steps else None) for rank in ranks]
+
+
+class Story:
+    """A watch that is fed tick by tick."""
+
+    def __init__(self) -> None:
+        self.watch = HangWatch(Thresholds())
+        self.now = 1000.0
+
+    def tick(self, ranks: list[RankSigns]) -> None:
+        self.now += EVERY_S
+        self.watch.see({"job-1": ranks}, usual, self.now, WALL + self.now)
+
+    def train(self, count: int, seconds: float, **signs: float | None) -> None:
+        for _ in range(int(seconds / EVERY_S)):
+            self.tick(ranks_of(count, **{**WORK, **signs}))
+
+    def silent(self, ranks: list[RankSigns], seconds: float, steps: bool = True) -> None:
+        for tick in range(1, int(seconds / EVERY_S) + 1):
+            self.tick(aged(tuple(ranks), tick * EVERY_S, steps))
+
+    @property
+    def told(self) -> list[str]:
+        return [alert.text for alert in self.watch.alerts.values() if alert.state == "firing"]
+
+
+def test_a_hang_is_told_within_30_s_of_its_window_and_ends_with_the_next_step() -> None:
+    story = Story()
+    story.train(64, 60)
+    ranks = ranks_of(64, **SPIN)
+    ranks[17] = replace(ranks[17], busy_pct=0.0)
+    story.silent(ranks, 58)
+    assert not story.told
+    story.silent(ranks, 90)
+    (alert,) = story.watch.alerts.values()
+    assert (alert.code, alert.rank, alert.node, alert.gpu) == ("job.hang", 17, "gpu-002", 1)
+    assert alert.role == "first"
+    story.train(64, 4)
+    assert not story.told
+
+
+def test_a_server_that_nobody_asks_anything_does_not_hang() -> None:
+    story = Story()
+    story.train(8, 300, stepped_s=None)
+    story.silent(ranks_of(8, **SPIN), 3600, steps=False)
+    assert not story.told
+
+
+def test_a_job_of_long_steps_is_given_five_of_them() -> None:
+    story = Story()
+    for _ in range(10):
+        story.silent(ranks_of(64, **WORK), 40)
+    story.silent(ranks_of(64, **SPIN), 190)
+    assert not story.told
+    story.silent(ranks_of(64, **SPIN), 240)
+    assert story.told
+
+
+def test_a_healthy_week_gives_no_alarm() -> None:
+    """Steps of 2 to 30 s, evaluation pauses, checkpoints with idle GPUs, dips of power: 302,400 looks."""
+    dice = random.Random(7)
+    story = Story()
+    kinds = {
+        "step": ranks_of(2, **WORK),
+        "reduce": ranks_of(2, **{**WORK, "power_w": 250.0, "tensor_pct": 0.5}),
+        "checkpoint": ranks_of(2, **{**WORK, "busy_pct": 0.0, "power_w": 120.0, "tensor_pct": 0.0}),
+        "evaluation": ranks_of(2, **{**WORK, "busy_pct": 97.0, "power_w": 500.0}),
+    }
+    alarms, end = 0, story.now + 7 * 86_400
+    while story.now < end:
+        kind = dice.choices(list(kinds), (200, 20, 1, 1))[0]
+        longest = {"step": 30.0, "reduce": 10.0, "checkpoint": 280.0, "evaluation": 600.0}[kind]
+        story.silent(kinds[kind], dice.uniform(EVERY_S, longest))
+        alarms += len(story.told)
+    assert alarms == 0
+
+
+def test_a_verdict_over_1000_ranks_is_cheap() -> None:
+    ranks = ranks_of(1000, **SPIN)
+    ranks[17] = replace(ranks[17], busy_pct=0.0)
+    watts = usual(ranks, 95.0)
+    began = time.process_time()
+    for _ in range(10):
+        assert verdict("job-1", ranks, 95.0, 1.0, watts) is not None
+    ten = time.process_time() - began
+    began = time.process_time()
+    sum(hash((n, str(n))) for n in range(400_000))
+    assert ten < 10 * (time.process_time() - began)  # each far under a few hundred thousand plain steps

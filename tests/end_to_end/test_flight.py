@@ -1,0 +1,66 @@
+"""`gpuwatch flight` over the dumps of real gloo jobs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.running import ROOT, gpuwatch
+from tests.parts import need_module
+
+JOB = Path(__file__).with_name("flight_job.py")
+
+
+def judged(folder: Path, how: str) -> dict[str, Any]:
+    """Run the job, then the command over what it left."""
+    need_module("torch", "pip install torch (the CPU build is enough)")
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    argv = [sys.executable, str(JOB), how, str(folder)]
+    done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, check=False, timeout=100)
+    assert done.returncode == 0, done.stderr
+    said = gpuwatch("flight", str(folder), "--json")
+    assert said.returncode == 1, said.stdout + said.stderr
+    told: dict[str, Any] = json.loads(said.stdout)
+    text = gpuwatch("flight", str(folder))
+    assert text.stdout.startswith(told["sentence"])
+    return told
+
+
+def test_the_rank_in_the_data_loader_is_named(tmp_path: Path) -> None:
+    told = judged(tmp_path, "missing")
+    assert told["culprits"] == [2]
+    assert told["confidence"] == "high"
+    assert told["sentence"].startswith("rank 2 never came to all_reduce #4, in which 3 ranks")
+    assert "train_step (flight_job.py:" in told["sentence"]
+
+
+def test_the_rank_with_another_collective_is_named(tmp_path: Path) -> None:
+    told = judged(tmp_path, "order")
+    assert told["culprits"] == [2]
+    assert told["sentence"].startswith("rank 2 called broadcast at #4")
+    assert [each["op"] for each in told["problems"][0]["odd"]] == ["broadcast"]
+
+
+def test_the_rank_that_aborted_before_it_could_leave_a_dump_is_named(tmp_path: Path) -> None:
+    told = judged(tmp_path, "shape")
+    assert [dump["rank"] for dump in told["dumps"]] == [0, 1, 3]
+    assert told["culprits"] == [2]
+    assert told["problems"][0]["kind"] == "absent"
+    assert "log and exit code of rank 2" in told["settle"][0]
+
+
+@pytest.mark.parametrize("what", ["nothing there", "no dump"])
+def test_without_a_dump_it_is_wrong_usage(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "trace_rank_0"
+    if what == "no dump":
+        path.write_text("step 1 loss 0.3\n")
+    done = gpuwatch("flight", str(path))
+    assert done.returncode == 2
+    assert "trace_rank_0" in done.stderr
+    assert done.stdout == ""

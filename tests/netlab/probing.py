@@ -1,0 +1,27 @@
+"""A whole probe of a lab: carriers, launchers, workers, conductor and judge, as for any other cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpuwatch.link.options import LinkOptions
+from gpuwatch.probe.opening import open_probe
+from gpuwatch.probe.results import Results
+from gpuwatch.probe.wish import Wish
+from tests.netlab.lab import Lab
+
+PAIRS_ONLY = Wish(collectives=(), ranks_per_node=1, budget_s=120.0, timeout_s=20.0)
+WISH = replace(PAIRS_ONLY, collectives=("all_reduce",), sizes=(1 << 20,))
+PATIENCE_S = 110.0
+
+
+def probe(lab: Lab, wish: Wish = PAIRS_ONLY) -> Results:
+    """What a probe of all hosts measures and says."""
+    conductor = open_probe(lab.plan(), LinkOptions(), None, wish)
+    try:
+        conductor.start()
+        conductor.confirm()
+        assert conductor.wait(PATIENCE_S), f"still {conductor.results.phase}"
+    finally:
+        conductor.close()
+    return conductor.results

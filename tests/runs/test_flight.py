@@ -1,0 +1,142 @@
+"""Dumps of a flight recorder read from files: whole, torn, hostile, packed, in any number."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+
+from gpuwatch.runs.flight import read_dump
+from gpuwatch.runs.flight_files import Dumps, gather_dumps, rank_of
+from gpuwatch.runs.flight_pickle import NoDumpError
+from tests.diagnose.dumps import content, entry, steps
+
+WORLD = {"0": range(4)}
+
+
+def write(folder: Path, rank: int, name: str = "nccl_trace_rank_", last: int = 3) -> Path:
+    path = folder / f"{name}{rank}"
+    path.write_bytes(pickle.dumps(content(steps(last), WORLD), 2))
+    return path
+
+
+def why(found: Dumps, name: str) -> str:
+    return next(each.why for each in found.skipped if each.name.endswith(name))
+
+
+def test_a_folder_of_dumps_with_logs_beside_them(tmp_path: Path) -> None:
+    for rank in range(4):
+        write(tmp_path, rank)
+    (tmp_path / "rank_0.log").write_text("step 1\n")
+    found = gather_dumps([tmp_path])
+    assert [dump.rank for dump in found.dumps] == [0, 1, 2, 3]
+    assert found.skipped == []
+    assert found.dumps[0].lanes["0"].last == 3
+    assert found.dumps[0].lanes["0"].collectives[3].frame == "train_step (train.py:42)"
+
+
+def test_json_and_packed_dumps_are_dumps_too(tmp_path: Path) -> None:
+    held = content(steps(3), WORLD)
+    words = {**held, "pg_status": {"0": {"last_enqueued_collective": "3"}}}
+    (tmp_path / "dump_1.json").write_text(json.dumps(words))
+    (tmp_path / "dump_2.gz").write_bytes(gzip.compress(pickle.dumps(held, 2)))
+    found = gather_dumps([tmp_path])
+    assert [(dump.rank, dump.lanes["0"].open) for dump in found.dumps] == [(1, 3), (2, 3)]
+
+
+def test_an_older_format_counts_its_collectives_in_another_field() -> None:
+    old = []
+    for each in steps(3):
+        kept = {key: value for key, value in each.items() if key not in ("collective_seq_id", "is_p2p")}
+        old.append({**kept, "seq_id": each["collective_seq_id"], "process_group": "0"})
+    data = pickle.dumps({"version": "1.5", "entries": old}, 2)
+    dump = read_dump(data, 0, "x")
+    assert (dump.version, dump.lanes["0"].last, dump.lanes["0"].open) == ("1.5", 3, 3)
+
+
+def test_broken_files_are_listed_with_the_reason_and_do_not_hide_the_others(tmp_path: Path) -> None:
+    whole = write(tmp_path, 0).read_bytes()
+    (tmp_path / "nccl_trace_rank_1").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "nccl_trace_rank_2").write_bytes(b"")
+    (tmp_path / "nccl_trace_rank_3").write_bytes(pickle.dumps({"something": "else"}, 2))
+    (tmp_path / "nccl_trace_rank_4").write_bytes(b"\x80\x02}q\x00X\xff\xff\xff\xffabc.")
+    (tmp_path / "nccl_trace_rank_5").write_text('{"entries": [{"profiling_name"')
+    (tmp_path / "nccl_trace_rank_6").write_bytes(pickle.dumps({"entries": [{"profiling_name": 7}]}, 2))
+    found = gather_dumps([tmp_path])
+    assert [dump.rank for dump in found.dumps] == [0]
+    assert "in the middle" in why(found, "_1")
+    assert "empty" in why(found, "_2")
+    assert "no flight recorder" in why(found, "_3")
+    assert "damaged" in why(found, "_4")
+    assert "in the middle" in why(found, "_5")
+    assert "not a flight recorder's dump" in why(found, "_6")
+    assert all(each.unreadable for each in found.skipped)
+
+
+class Harm:
+    """A pickle of this runs a command where it is loaded by `pickle.load`."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.system, (f"touch {self.mark}",)
+
+
+def test_nothing_in_a_pickle_is_ever_run(tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    held = {**content(steps(2), WORLD), "extra": Harm(mark)}
+    path = tmp_path / "nccl_trace_rank_7"
+    path.write_bytes(pickle.dumps(held, 2))
+    found = gather_dumps([path])
+    assert found.dumps == []
+    assert "refused" in why(found, "_7")
+    assert not mark.exists()
+
+
+def test_a_pickle_that_asks_for_all_memory_costs_only_its_reader(tmp_path: Path) -> None:
+    write(tmp_path, 0)
+    memo = b"\x80\x02Nr\xff\xff\xff\x7f."  # LONG_BINPUT into a memo of 2**31 places
+    (tmp_path / "nccl_trace_rank_1").write_bytes(memo)
+    (tmp_path / "nccl_trace_rank_2").write_bytes(b"\x80\x05\x96\xff\xff\xff\xff\xff\xff\x00\x00.")
+    found = gather_dumps([tmp_path])
+    assert [dump.rank for dump in found.dumps] == [0]
+    assert len(found.skipped) == 2
+
+
+def test_deep_json_is_refused() -> None:
+    with pytest.raises(NoDumpError, match="deeper"):
+        read_dump(b'{"entries":' + b"[" * 100_000, 0, "x")
+
+
+def test_words_of_a_dump_cannot_steer_the_terminal() -> None:
+    evil = entry(1, "all_reduce\x1b]0;x\x07", group="0")
+    dump = read_dump(pickle.dumps(content([evil], WORLD), 2), 0, "x")
+    assert dump.newest is not None
+    assert "\x1b" not in dump.newest.name
+
+
+def test_of_two_dumps_of_one_rank_the_younger_counts(tmp_path: Path) -> None:
+    old, new = write(tmp_path, 1, "attempt0_rank_", last=3), write(tmp_path, 1, "attempt1_rank_", last=9)
+    os.utime(old, (1000, 1000))
+    found = gather_dumps([tmp_path])
+    assert found.twice == {1: 2}
+    assert [(dump.file, dump.lanes["0"].last) for dump in found.dumps] == [(str(new), 9)]
+
+
+@pytest.mark.parametrize(
+    ("name", "rank"),
+    [
+        ("nccl_trace_rank_12", 12),
+        ("dump_003.json", 3),
+        ("comm_lib_trace_rank_7.pkl.gz", 7),
+        ("node2/trace", 2),
+        ("trace", None),
+    ],
+)
+def test_the_rank_stands_at_the_end_of_the_name(name: str, rank: int | None) -> None:
+    assert rank_of(Path("dumps") / name) == rank
