@@ -23,7 +23,8 @@ class StillProbing:
     def __init__(self, results: Results) -> None:
         self.results = results
         self.keeps_ranks = True
-        self.asked: list[object] = []
+        self.asked: list[str] = []
+        self.retested: list[list[tuple[int, int]]] = []
 
     def confirm(self) -> None:
         """Keep it."""
@@ -37,7 +38,7 @@ class StillProbing:
 
     def retest(self, pairs: Sequence[tuple[int, int]]) -> None:
         """Keep which."""
-        self.asked.append(list(pairs))
+        self.retested.append(list(pairs))
 
 
 @cache

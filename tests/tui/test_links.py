@@ -142,13 +142,13 @@ async def test_enter_on_a_link_measures_all_of_its_pairs_again() -> None:
         await settle(pilot, "5")
         links_of(app).matrix.put(0, 4)
         await settle(pilot, "enter")
-        ((*asked,),) = probing.asked
+        (asked,) = probing.retested
         seats = {seat.rank: seat.node for seat in probing.results.seats}
         assert {(seats[src], seats[dst]) for src, dst in asked} == {("gpu-001", "gpu-005")}
         assert (0, 32) in asked
         probing.keeps_ranks = False
         await settle(pilot, "enter")
-        assert len(probing.asked) == 1, "the ranks have ended"
+        assert len(probing.retested) == 1, "the ranks have ended"
 
 
 async def test_ctrl_x_ends_what_runs_and_is_not_offered_otherwise() -> None:
