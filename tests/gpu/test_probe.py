@@ -1,4 +1,4 @@
-"""The probe's worker on a real GPU: fork and then CUDA, NCCL with one rank (and two where there are two GPUs).
+"""The probe's worker on a real GPU: fork and then CUDA, NCCL with one rank, and two on two GPUs.
 
 Rates are compared with CUDA events of a plain script on the same GPU, minutes apart at most.
 """
