@@ -41,6 +41,7 @@ class Settings(object):
             "options": list(config.get("log_options", ())),
             "hosts": _names(config.get("host")),
             "poll_s": seconds("log_poll_s", 0.25),
+            "tick_s": self.interval_s,
             "proc": self.proc,
         }  # type: dict[str, Any]
         """What the log reader is started with."""

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from gpuwatch.probe.conductor import Conductor
     from gpuwatch.probe.results import Results
     from gpuwatch.probe.wish import Wish
+    from gpuwatch.report.lines import Line
     from gpuwatch.report.probe_progress import Tell
-    from gpuwatch.report.text import Line
 
 POLL_S = 0.05
 ENDING_S = 3.0

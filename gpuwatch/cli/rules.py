@@ -38,14 +38,14 @@ def rules() -> None:
 @PACKS
 @AS_JSON
 def list_rules(word: str | None, files: tuple[Path, ...], as_json: bool) -> int:
-    """List all rules, or those that WORD stands in (id, title, severity or role).
+    """List all rules and dialects, or those that WORD stands in (id, title, severity or role).
 
     Exit status: 0, or 2 for a mistake in a pack.
     """
     from gpuwatch.report.rules import print_rules, rules_json
 
     packs = _packs(files)
-    chosen = [rule for rule in packs.rules if word is None or word.lower() in _said_of(rule)]
+    chosen = [rule for rule in packs.all if word is None or word.lower() in _said_of(rule)]
     with writing():
         if as_json:
             click.echo(rules_json(chosen))
@@ -67,9 +67,9 @@ def show(rule_id: str, files: tuple[Path, ...], as_json: bool) -> int:
     from gpuwatch.report.rules import print_rule, rules_json
 
     packs = _packs(files)
-    rule = packs.by_id.get(rule_id)
+    rule = next((each for each in packs.all if each.id == rule_id), None)
     if rule is None:
-        raise click.UsageError(f"there is no rule '{rule_id}'{did_you_mean(rule_id, packs.by_id)}")
+        raise click.UsageError(f"there is no rule '{rule_id}'{did_you_mean(rule_id, packs.packs)}")
     with writing():
         if as_json:
             click.echo(rules_json([rule]))
@@ -86,36 +86,51 @@ def show(rule_id: str, files: tuple[Path, ...], as_json: bool) -> int:
     "--failures", "-v", "--verbose", is_flag=True, help="Also print what was missed, and every false alarm."
 )
 def test(excerpts: tuple[Path, ...], files: tuple[Path, ...], as_json: bool, failures: bool) -> int:
-    """Run the packs over labelled excerpts, exactly as an agent reads them from a file.
+    """Run the packs over labelled excerpts or progress lines, exactly as an agent reads them from a file.
 
-    A line of a FILE is a JSON object with `class` ("benign": must raise no alarm), `severity` and `lines`.
-    Recall, class accuracy and false alarms are printed per class and in all.
+    A line of a FILE is a JSON object with `class` ("benign": must raise no alarm), `severity` and `lines`:
+    recall, class accuracy and false alarms are printed per class and in all. Or one with `line` and `expect`
+    (field -> number): then how many fields were found and how many were right, per dialect and in all.
 
     Exit status: 0, or 2 for a file or pack that cannot be used.
     """
     from gpuwatch.agent.logs.ruleset import RuleSet
-    from gpuwatch.report.rules import print_failures, print_score
+    from gpuwatch.report import rules as report
+    from gpuwatch.report import rules_progress as progress_report
     from gpuwatch.rules.compile import compiled
     from gpuwatch.rules.score import read_excerpts, score
+    from gpuwatch.rules.score_progress import is_progress, read_labelled, score_progress
 
     packs = _packs(files)
     try:
-        read = [excerpt for file in excerpts for excerpt in read_excerpts(file)]
+        of_progress = [file for file in excerpts if is_progress(file)]
+        read = [excerpt for file in excerpts if file not in of_progress for excerpt in read_excerpts(file)]
+        lines = [line for file in of_progress for line in read_labelled(file)]
     except (OSError, ValueError) as error:
         raise click.UsageError(str(error)) from None
-    result = score(RuleSet(compiled(packs.rules)), read)
+    ruleset = RuleSet(compiled(packs.all))
+    result = score(ruleset, read) if read or not lines else None
+    fields = score_progress(ruleset, lines) if lines else None
     with writing():
         if as_json:
-            click.echo(json.dumps(result.facts(), indent=2))
-        else:
-            print_score(result, sys.stdout)
-        if failures:
-            print_failures(result, sys.stderr if as_json else sys.stdout)
+            facts = (result.facts() if result else {}) | (fields.facts() if fields else {})
+            click.echo(json.dumps(facts, indent=2))
+        elif result is not None:
+            report.print_score(result, sys.stdout)
+        if fields is not None and not as_json:
+            progress_report.print_fields(fields, sys.stdout)
+        missed = sys.stderr if as_json else sys.stdout
+        if failures and result is not None:
+            report.print_failures(result, missed)
+        if failures and fields is not None:
+            progress_report.print_wrong(fields, missed)
     return exit_codes.HEALTHY
 
 
 def _said_of(rule: object) -> str:
-    return " ".join(str(getattr(rule, name)) for name in ("id", "title", "severity", "role")).lower()
+    return " ".join(
+        str(getattr(rule, name, "progress")) for name in ("id", "title", "severity", "role")
+    ).lower()
 
 
 def _packs(files: tuple[Path, ...]) -> Packs:

@@ -10,10 +10,24 @@ from msgspec import structs
 from gpuwatch.fleet.asked import Asked
 from gpuwatch.fleet.log_stream import LogStream
 from gpuwatch.fleet.node import Gpu, Node
+from gpuwatch.fleet.progress import FleetProgress
 from gpuwatch.fleet.shared_findings import SharedFindings
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.inbox import Arrival, ClockReading, Content, LinkStatus, Refused
-from gpuwatch.wire import Bye, Event, Finding, GpuSample, Hello, HostSample, Lines, Logs, Ranks, Reply, Sample
+from gpuwatch.wire import (
+    Bye,
+    Event,
+    Finding,
+    GpuSample,
+    Hello,
+    HostSample,
+    Lines,
+    Logs,
+    Progress,
+    Ranks,
+    Reply,
+    Sample,
+)
 
 KEPT_EVENTS = 2_000
 KEPT_FINDINGS = 20_000
@@ -56,6 +70,8 @@ class Fleet:
         """Open requests for lines, by node and request id; the session adds and removes them."""
         self.asked: dict[tuple[str, int], Asked] = {}
         """Questions that are not answered yet; the session adds and removes them."""
+        self.progress = FleetProgress()
+        """What training tells of itself in its logs."""
         self.version = 0
 
     def apply(self, arrival: Arrival) -> None:
@@ -99,16 +115,18 @@ class Fleet:
                 self.events.append(NodeEvent(node.name, at, what))
             case Bye():
                 node.bye = what.reason
-            case Finding() | Lines() | Logs() | Reply():
+            case Finding() | Lines() | Logs() | Progress() | Reply():
                 self._take_log(what, node, at)
 
-    def _take_log(self, what: Finding | Lines | Logs | Reply, node: Node, at: float) -> None:
+    def _take_log(self, what: Finding | Lines | Logs | Progress | Reply, node: Node, at: float) -> None:
         match what:
             case Finding():
                 self._take_finding(node, what, at)
             case Logs():
                 node.logs, node.logs_truncated, node.logs_at = what.files, what.truncated, at
                 self.logs_version += 1
+            case Progress():
+                self.progress.take(node.name, what, what.t, at)
             case Lines() | Reply():
                 self._take_answer(node.name, what)
 

@@ -45,5 +45,5 @@ def packed_rules(extra: tuple[str, ...]) -> str:
     from gpuwatch.rules.load import load_packs  # noqa: PLC0415
 
     packs = load_packs([Path(each) for each in extra])
-    text = json.dumps(compiled_or_kept(packs.rules), separators=(",", ":"))
+    text = json.dumps(compiled_or_kept(packs.all), separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode("ascii")

@@ -22,29 +22,30 @@ class Ending:
     """The node has /bin/sh and no interpreter for the agent."""
 
 
-def before_start(noise: str, stderr: str, python: str | None) -> Ending:
+def before_start(noise: str, stderr: str, python: str | None, what: str = "agent") -> Ending:
     """The stream ended before the agent spoke.
 
     Args:
         noise: What came on stdout.
         stderr: The last lines on stderr.
         python: The interpreter that the hosts file names, if it does.
+        what: What was to be started.
     """
     words = plain_lines(noise, 1_000)
     if NO_PYTHON in words or NO_SMI in words:
         return _no_python(python, smi=NO_SMI not in words)
     if _is_traceback(stderr):
-        return Ending(_failed(stderr))
+        return Ending(_failed(stderr, what))
     if words:
         return Ending(
-            f'instead of starting the agent the node said "{_quote(words[:2])}"; '
+            f'instead of starting the {what} the node said "{_quote(words[:2])}"; '
             "the account must be allowed to run /bin/sh (no nologin, no forced command)"
         )
     said = plain_lines(stderr, 2)
     if said:
-        return Ending(f'the agent could not be started: "{_quote(said)}"')
+        return Ending(f'the {what} could not be started: "{_quote(said)}"')
     return Ending(
-        "the connection was closed before the agent started, without a word; "
+        f"the connection was closed before the {what} started, without a word; "
         "see whether the account may run a command there"
     )
 
@@ -63,12 +64,12 @@ def _no_python(python: str | None, *, smi: bool) -> Ending:
     return Ending(reason, final=True, no_python=True)
 
 
-def after_start(bye: str | None, stderr: str) -> Ending:
-    """The stream ended while the agent ran; `bye` is the agent's own last word."""
+def after_start(bye: str | None, stderr: str, what: str = "agent") -> Ending:
+    """The stream ended while the agent (or `what`) ran; `bye` is its own last word."""
     if _is_traceback(stderr):
-        return Ending(_failed(stderr))
+        return Ending(_failed(stderr, what))
     if bye is not None:
-        return Ending(f"the agent left: {bye}")
+        return Ending(f"the {what} left: {bye}")
     said = plain_lines(stderr, 1)
     heard = f' ("{_quote(said)}")' if said else ""
     return Ending(f"the connection was closed from the other side{heard}; the session or the node went down")
@@ -93,11 +94,11 @@ def _is_traceback(stderr: str) -> bool:
     return "Traceback (most recent call last)" in stderr
 
 
-def _failed(stderr: str) -> str:
+def _failed(stderr: str, what: str) -> str:
     error = _quote(plain_lines(stderr, 1))
     places = re.findall(r'File "([^"]+)", line (\d+)', stderr)
     place = " at {}:{}".format(*places[-1]) if places else ""
-    return f"the agent failed{place}: {error}; this is an error in gpuwatch, please report it"
+    return f"the {what} failed{place}: {error}; this is an error in gpuwatch, please report it"
 
 
 def _quote(lines: list[str]) -> str:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from statistics import median
 
 from gpuwatch.probe.results import CounterChange, Results
 from gpuwatch.probe.talk import GroundPort
-from gpuwatch.probe.words import digits, listed, percent
+from gpuwatch.probe.words import digits, listed
 
 TCP = "NET/Socket"
-RETRANSMITS = 0.01
-"""Share of the segments sent; a healthy network repeats far fewer. A rule of thumb, and advisory."""
+RETRANSMITS = 100.0
+RETRANSMITS_OF_OTHERS = 10.0
+"""TCP segments that a node sent again: at least so many, and so many times the median of the other nodes.
+Every full queue costs some, so that only a node that stands out is told."""
 FROM = {
     "nvlink:replay": 1,
     "nvlink:recovery": 1,
@@ -41,13 +44,8 @@ class Alert:
 def tcp_instead_of_rdma(results: Results) -> list[str]:
     """One sentence when ranks talk over TCP on nodes with an active RDMA port."""
     ranks = set(results.transports.get(TCP, ()))
-    nodes = {seat.node for seat in results.seats if seat.rank in ranks}
-    ports = {
-        each.node: port
-        for each in results.nodes
-        if each.node in nodes
-        for port in _active(each.node, results)
-    }
+    nodes = dict.fromkeys(seat.node for seat in results.seats if seat.rank in ranks)
+    ports = {node: active[0] for node in nodes if (active := _active(node, results))}
     if not ports:
         return []
     port = next(iter(ports.values()))
@@ -62,10 +60,9 @@ def alerts(results: Results) -> list[Alert]:
     return [*_ports(results), *_counters(results), *_pcie(results)]
 
 
-def _active(node: str, results: Results) -> Iterator[GroundPort]:
-    for each in results.nodes:
-        if each.node == node and each.ground is not None:
-            yield from (port for port in each.ground.ports if _is_active(port))
+def _active(node: str, results: Results) -> list[GroundPort]:
+    grounds = (each.ground for each in results.nodes if each.node == node and each.ground is not None)
+    return [port for ground in grounds for port in ground.ports if _is_active(port)]
 
 
 def _is_active(port: GroundPort) -> bool:
@@ -95,16 +92,17 @@ def _ports(results: Results) -> Iterator[Alert]:
 
 def _counters(results: Results) -> Iterator[Alert]:
     grown = {(each.node, each.name): each.after - each.before for each in results.counters}
-    gpus = _gpu_names(results)
+    gpus, nodes = _gpu_names(results), {seat.node for seat in results.seats}
     for (node, name), more in grown.items():
         kind, _, rest = name.partition(":")
         if name.startswith("=") or more <= 0:
             continue
         where, _, what = rest.rpartition(":")
         if name == "tcp:retransmits":
-            share = more / (grown.get((node, "tcp:segments")) or float("inf"))
-            if share >= RETRANSMITS:
-                yield Alert(node, f"{node}: TCP sent {percent(share)} of its segments again during the probe")
+            others = [grown.get((each, name), 0.0) for each in nodes if each != node]
+            if others and more >= max(RETRANSMITS, RETRANSMITS_OF_OTHERS * median(others)):
+                usual = f"the other nodes {digits(median(others))} (median)"
+                yield Alert(node, f"{node}: TCP sent {digits(more)} segments again, {usual}")
         elif kind == "ib" and what not in CONGESTION:
             yield Alert(node, f"{node} {where}: {what} grew by {digits(more)} during the probe")
         elif more >= FROM.get(f"{kind}:{what}", float("inf")):

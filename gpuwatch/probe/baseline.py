@@ -14,7 +14,7 @@ import msgspec
 
 from gpuwatch.probe.links import best_tenth, graded
 from gpuwatch.probe.results import LinkClass, Results
-from gpuwatch.probe.words import rate_text, size_text
+from gpuwatch.probe.words import plural, rate_text, size_text
 
 FORMAT = "gpuwatch-probe-baseline"
 VERSION = 1
@@ -191,15 +191,42 @@ class Change:
         return f"{what} {self.delta * 100:+.0f} % ({rates})"
 
 
-def changes(results: Results, baseline: Baseline) -> list[Change]:
+@dataclass(frozen=True)
+class Comparison:
+    """A run beside a baseline."""
+
+    changes: tuple[Change, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """Another torch or NCCL, or nothing to compare with."""
+
+    @property
+    def floors(self) -> dict[LinkClass, float]:
+        """Class -> what its links reached in the baseline."""
+        before = {change.now.what: change.before.gb_per_s for change in self.changes}
+        return {each: before[each] for each in get_args(LinkClass) if each in before}
+
+    @property
+    def regressions(self) -> list[str]:
+        """What got slower, in words."""
+        return [change.text for change in self.changes if change.regressed]
+
+
+def compare(results: Results, baseline: Baseline | None) -> Comparison:
     """Every rate of this run that the baseline holds too."""
-    pairs = ((now, baseline.of(now)) for now in entries_of(results))
-    return [Change(now, before) for now, before in pairs if before is not None]
+    fresh = entries_of(results) if baseline is not None else []
+    if baseline is None or not fresh:
+        return Comparison()
+    pairs = ((now, baseline.of(now)) for now in fresh)
+    changes = [Change(now, before) for now, before in pairs if before is not None]
+    if not changes:
+        run = f"{plural(fresh[0].ranks, 'rank')} on {plural(fresh[0].nodes, 'node')} over {fresh[0].backend}"
+        return Comparison(
+            (), (f"the baseline {baseline.path} holds no run of {run}; add one with --save-baseline",)
+        )
+    others = sorted({_versions(each.before) for each in changes if each.before.versions != each.now.versions})
+    remark = f"the baseline was made with {', '.join(others)}, this run with {_versions(fresh[0])}"
+    return Comparison(tuple(changes), (remark,) if others else ())
 
 
-def floors(results: Results, baseline: Baseline | None) -> dict[LinkClass, float]:
-    """Class -> what its links reached in the baseline, for the classes that this run measured."""
-    if baseline is None:
-        return {}
-    before = {change.now.what: change.before.gb_per_s for change in changes(results, baseline)}
-    return {each: before[each] for each in get_args(LinkClass) if each in before}
+def _versions(entry: Entry) -> str:
+    return f"torch {entry.torch or '?'}" + (f" and NCCL {entry.nccl}" if entry.nccl else "")

@@ -26,6 +26,7 @@ LINES_BURST = 20_000.0
 BAD_LINES = 20
 """So many lines that are none, and the node is given up."""
 CLOSE_S = 2.0
+WHAT = "probe"
 BEAT_S = 5.0
 """An empty line goes out so often, by which the launcher knows that we are still here."""
 SILENCE_S = 30.0
@@ -142,8 +143,8 @@ class CarrierLine:
         if self._closing:
             return "closed"
         if finder.found:
-            return reasons.after_start(self._left, carrier.stderr()).reason
-        return reasons.before_start(finder.noise, carrier.stderr(), self._spec.python).reason
+            return reasons.after_start(self._left, carrier.stderr(), WHAT).reason
+        return reasons.before_start(finder.noise, carrier.stderr(), self._spec.python, WHAT).reason
 
     def _write(self, carrier: Carrier, first: bytes) -> None:
         data: bytes | None = first

@@ -61,12 +61,16 @@ def make_case(results: Results, floors: Mapping[LinkClass, float] | None = None)
         links=tuple(links),
         blamed=tuple(sorted((blame for blame in blamed if blame not in inside), key=_order)),
         low=tuple(_low(judged)),
-        noisy=tuple(link for link in judged if link.grade == "noisy" and (link.ratio or 0.0) < BAD),
+        noisy=tuple(link for link in judged if _doubtful(link)),
         crowded=tuple(peel.crowded),
         inside=tuple(inside),
         all_bad=all_bad,
         few_fast=_few_fast(links),
     )
+
+
+def _doubtful(link: Link) -> bool:
+    return link.grade == "noisy" and (link.ratio or 0.0) < BAD and not link.shares_cores
 
 
 def _of_the_gone(link: Link, results: Results) -> bool:
@@ -91,7 +95,8 @@ def _all_bad(links: list[Link]) -> dict[LinkClass, tuple[Link, ...]]:
 
 
 def _low(links: list[Link]) -> list[Blame]:
-    peel = Peel([link for link in links if not link.fails], lambda link: link.grade == "low")
+    judged = [link for link in links if not link.fails and not link.shares_cores]
+    peel = Peel(judged, lambda link: link.grade == "low")
     return [*peel.blamed, *between(peel.left, [link for link in peel.left if link.grade == "low"])]
 
 

@@ -36,6 +36,8 @@ IDLE_S = 60.0
 STOP_S = 2.0
 CLOSE_S = 4.0
 RETEST_BUDGET_S = 120.0
+RETEST_ROUNDS = 3
+"""What is fine alone may put the blame on others, which are then measured alone as well."""
 LEFT_OUT_TOLD = 8
 
 
@@ -73,9 +75,11 @@ class Conductor:
         self._company = Company(nodes, clock)
         self._run = ProbeRun(self._company, self.results, clock)
         self._judge, self._suspects, self._baseline = judge, suspects, baseline
+        self._before: Callable[[], None] | None = None
         self._ended = ended
         self._over = threading.Event()
         self._keeps_ranks = False
+        self._finished = False
         self._thread = threading.Thread(target=self._conduct, name="probe conductor", daemon=True)
 
     @property
@@ -83,8 +87,13 @@ class Conductor:
         """Whether the ranks are still there, so that `retest` can measure something."""
         return self._keeps_ranks
 
-    def start(self) -> None:
-        """Connect and look; goes on to `asking`, or to `refused`. Returns at once."""
+    def start(self, before: Callable[[], None] | None = None) -> None:
+        """Connect and look; goes on to `asking`, or to `refused`. Returns at once.
+
+        Args:
+            before: Called in the conductor's thread before anything is dialled; it may take a while.
+        """
+        self._before = before
         self._thread.start()
 
     def confirm(self) -> None:
@@ -128,6 +137,8 @@ class Conductor:
 
     def _perform(self) -> None:
         run = self._run
+        if self._before is not None:
+            self._before()
         preflight(run)
         run.enter("asking")
         self._await_agreement()
@@ -170,12 +181,17 @@ class Conductor:
 
     def _retest_suspects(self, pairs: Pairs) -> None:
         asked = [pair for each in self._company.asked_retests() for pair in each.pairs]
-        suspected = [pair for pair in self._suspects(self.results) if pair not in asked]
-        if asked or suspected:
+        done: set[Pair] = set()
+        for _ in range(RETEST_ROUNDS):
+            suspected = [pair for pair in (*asked, *self._suspects(self.results)) if pair not in done]
+            if not suspected:
+                return
             self._run.enter("retesting")
-            pairs.retest([*asked, *suspected])
+            pairs.retest(list(dict.fromkeys(suspected)))
+            done.update(suspected)
 
     def _finish(self) -> None:
+        self._finished = True
         self._settle("done", "")
         self._over.set()
 
@@ -215,9 +231,11 @@ class Conductor:
     def _end(self, phase: Phase, reason: str) -> None:
         self._keeps_ranks = False
         self._company.close()
-        if self.results.phase == "done":  # the ranks were kept for retests only
-            return
-        self._settle(phase, reason)
+        if not self._finished:
+            self._settle(phase, reason)
+        elif self.results.phase != "done":  # in a retest, long after all was measured
+            self._run.note(f"the retest ended early: {reason}")
+            self._settle("done", "")
 
     def _settle(self, phase: Phase, reason: str) -> None:
         """Set the last word at once: nobody sees an end without its verdict."""

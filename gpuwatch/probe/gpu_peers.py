@@ -33,6 +33,11 @@ class Slow:
     text: str
     look: str
 
+    @property
+    def sentence(self) -> str:
+        """As evidence: `GPU 4: copy from the host at 80 % of its peers' (...)`, with the node."""
+        return f"{self.seat.node} {label(self.seat)}: {self.text}"
+
 
 def slow_checks(results: Results) -> list[Slow]:
     """Every check under 0.9 of the best tenth of the same model's GPUs."""

@@ -11,13 +11,14 @@ from dataclasses import replace
 from itertools import chain, zip_longest
 
 from gpuwatch.probe.alerts import Alert, alerts, tcp_instead_of_rdma
-from gpuwatch.probe.baseline import Baseline, changes, floors
+from gpuwatch.probe.baseline import Baseline, compare
 from gpuwatch.probe.case import make_case
 from gpuwatch.probe.collective_signs import told_waited_for, wrong
 from gpuwatch.probe.expected import advice
 from gpuwatch.probe.gone import told_gone
 from gpuwatch.probe.gpu_peers import slow_checks, told_gpus
-from gpuwatch.probe.links import Link
+from gpuwatch.probe.links import BAD, Link
+from gpuwatch.probe.one_cause import one_each
 from gpuwatch.probe.overall import all_bad, doubts, evidence, failed_collectives, fine
 from gpuwatch.probe.peel import Blame
 from gpuwatch.probe.results import Results
@@ -38,44 +39,42 @@ def judge(results: Results, baseline: Baseline | None = None) -> Verdict:
         results: Everything measured so far; it is only read.
         baseline: What a healthy run of the same shape reached.
     """
-    case = make_case(results, floors(results, baseline))
-    gone, slow = told_gone(results), slow_checks(results)
-    raised = alerts(results)
+    compared = compare(results, baseline)
+    case, worse = make_case(results, compared.floors), compared.regressions
+    gone, slow, raised = told_gone(results), slow_checks(results), alerts(results)
     ends = case.by_ends if case.blamed else {}
     links = [_with_alerts(told(blame, ends), blame, raised) for blame in case.blamed]
-    found = [*links, *told_gpus(slow, results)]
-    if not found and not results.pairs and (waits := told_waited_for(results)):
-        found.append(waits)
-    worse = [change.text for change in (changes(results, baseline) if baseline else ()) if change.regressed]
+    found = one_each([*links, *told_gpus(slow, results)], results.seats)
+    waits = None if found or gone else told_waited_for(results)
+    if waits is not None and not results.pairs:
+        found = [waits]
+    tcp = tcp_instead_of_rdma(results)
 
     broken = [each.sentence for each in gone]
     if results.phase in {"failed", "refused"} and not broken:
         broken = [results.reason or "the probe could not go on"]
-    bad = [*wrong(results), *tcp_instead_of_rdma(results), *(each.sentence for each in found), *all_bad(case)]
-    if not bad:
-        bad += failed_collectives(results)
-    if not bad and worse:
-        bad = [f"slower than the baseline: {worse[0]}", *worse[1:]]
+    bad = [*wrong(results), *tcp, *(each.sentence for each in found), *all_bad(case)]
+    bad = bad or ([] if broken else list(failed_collectives(results)))
+    bad = bad or [f"slower than the baseline: {text}" for text in worse]
     doubtful = list(doubts(case))
-    context = [results.reason] if gone and results.phase == "failed" and results.reason else []
     status: Status = "failed" if broken else "bad" if bad else "noisy" if doubtful else "ok"
-    said = [*broken, *bad] or doubtful or [fine(case, results)]
+
+    beside = [results.reason] if gone and results.reason else []
+    beside += evidence(case)
+    beside += waits.culprit.evidence if waits is not None and results.pairs else ()
+    beside += [each.sentence for each in slow if each.ratio >= BAD]
+    beside += doubtful if bad or broken else ()
     return Verdict(
         status=status,
-        sentence=_so_far(results) + _in_one(said),
+        sentence=_so_far(results) + _in_one([*broken, *bad] or doubtful or [fine(case, results)]),
         culprits=tuple(each.culprit for each in (*gone, *found)),
-        evidence=(
-            *context,
-            *evidence(case),
-            *(each.text for each in slow),
-            *(doubtful if bad or broken else ()),
-        ),
+        evidence=tuple(beside),
         alerts=(
-            *tcp_instead_of_rdma(results),
+            *tcp,
             *(f"slower than the baseline: {text}" for text in worse),
-            *(alert.text for alert in raised),
+            *(each.text for each in raised),
         ),
-        advice=tuple(advice(results, case.links)),
+        advice=(*compared.remarks, *advice(results, case.links)),
     )
 
 

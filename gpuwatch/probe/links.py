@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from gpuwatch.probe.results import LinkClass, PairResult, Results, Seat
@@ -49,6 +49,11 @@ class Link:
     def key(self) -> tuple[int, int]:
         """As `Results.pairs` has it."""
         return self.src.rank, self.dst.rank
+
+    @property
+    def shares_cores(self) -> bool:
+        """Between two CPU ranks of one machine: no cable could be at fault, only the machine is busy."""
+        return self.link == "same_node" and self.src.device == "cpu"
 
     @property
     def fails(self) -> bool:
@@ -105,9 +110,8 @@ def _link(pair: PairResult, src: Seat, dst: Seat, reference: float | None) -> Li
     grade: Grade = "ok" if pair.ok else "dead"
     if ratio is not None:
         grade = grade_of(ratio, pair.spread)
-    if grade == "bad" and pair.link == "same_node" and src.device == "cpu":
-        grade = "noisy"  # ranks of one machine share its cores: no cable could be at fault
-    return Link(src, dst, pair.link, grade, ratio, rate, reference, pair.retested, pair.spread, pair.error)
+    link = Link(src, dst, pair.link, grade, ratio, rate, reference, pair.retested, pair.spread, pair.error)
+    return replace(link, grade="noisy") if grade == "bad" and link.shares_cores else link
 
 
 def grade_of(ratio: float, spread: float | None) -> Grade:

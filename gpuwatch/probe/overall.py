@@ -78,12 +78,16 @@ def fine(case: Case, results: Results) -> str:
     if not under:
         worst = min(link.ratio or 0.0 for link in links)
         return f"{every} within {percent(max(0.01, 1.0 - worst))} of the best tenth of their class"
-    vary = sum(link.grade == "noisy" for link in under)
-    low = some(len(under) - vary, len(links), "link")
-    said = f"no link is bad, {low} at {percent(BAD)} to {percent(OK)} of their peers"
-    if case.low:
-        said += f" (mostly {named(case.low[0].part)[1]})"
-    return said if not vary else f"{said}, {plural(vary, 'link')} that vary"
+    vary = [link for link in under if link.grade == "noisy"]
+    said = []
+    if len(under) > len(vary):
+        low = some(len(under) - len(vary), len(links), "link")
+        most = f" (mostly {named(case.low[0].part)[1]})" if case.low else ""
+        said.append(f"{low} at {percent(BAD)} to {percent(OK)} of their peers{most}")
+    if vary:
+        why = " between ranks that share a machine's cores" if all(link.shares_cores for link in vary) else ""
+        said.append(f"{some(len(vary), len(links), 'link')}{why} vary")
+    return f"no link is bad, {', '.join(said)}"
 
 
 def _no_links(results: Results) -> str:

@@ -27,11 +27,15 @@ LATENCY_BYTES = 8
 LATENCY_ITERATIONS = 20
 CONTACT_S = 15.0
 """The first contact of a pair carries 8 bytes: longer than this is dead."""
+SLOW_S = 8.0
+"""One direction of a round over gloo: a very slow link holds the others up no longer; alone it has more."""
 DEAD_PEERS = 3
 """A node that reached none of so many others, and nobody ever, is not waited for again."""
 RESERVE_S = 6.0
 """Kept of the budget for suspects and GPU checks."""
 JUDGE_EVERY_S = 3.0
+JUDGE_SHARE = 0.05
+"""Of the time, at most, goes into preliminary verdicts: 100,000 pairs take a second each."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class Pairs:
         self._run = run
         self._ranks = ranks
         self._judge = judge
-        self._judged_at = run.clock()
+        self._judge_next = run.clock() + JUDGE_EVERY_S
         self._loads: dict[bool, Load] = {}
         """By whether it is inside a node."""
         self._met: dict[str, set[str]] = {}
@@ -126,10 +130,11 @@ class Pairs:
             for way in (pairs, [(dst, src) for src, dst in pairs]):
                 self._testing(way)
                 self._one_way(way, load, None, latencies=latencies)
-        now = self._run.clock()
-        if now - self._judged_at > JUDGE_EVERY_S:
+        began = self._run.clock()
+        if began > self._judge_next:
             self._judge()
-            self._judged_at = self._run.clock()
+            now = self._run.clock()
+            self._judge_next = now + max(JUDGE_EVERY_S, (now - began) / JUDGE_SHARE)
 
     def _measurable(self, pairs: Sequence[Pair]) -> list[Pair]:
         """Those that can talk; the others are told, not waited for."""
@@ -190,7 +195,7 @@ class Pairs:
         ]
         rate = median(rates) if rates else TRIAL_BYTES / MESSAGE_S
         message = TRIAL_BYTES
-        largest = LARGEST_BYTES[self._run.plan.backend if self._run.plan else "gloo"]
+        largest = LARGEST_BYTES[self._backend]
         while message < largest and message * 1.5 / rate < MESSAGE_S:
             message *= 2
         way_s = min(max(way_s, WAY_S[0]), WAY_S[1])
@@ -210,6 +215,8 @@ class Pairs:
     ) -> None:
         self._testing(pairs)
         timeout_s = self._run.results.wish.timeout_s
+        if self._backend == "gloo" and not retested:
+            timeout_s = min(timeout_s, SLOW_S)
         outcome = self._step("bandwidth", pairs, load.bytes, load.iterations, timeout_s)
         seats = self._run.results.seats
         for src, dst in pairs:
@@ -220,15 +227,18 @@ class Pairs:
                 error = "the ranks returned no times"
             if latencies is not None:
                 latency_us = latencies.get((src, dst), latencies.get((dst, src)))
-            result = PairResult(src, dst, link, ok=error is None, latency_us=latency_us, error=error)
-            if error is None:
-                middle = median(times)
-                result = replace(
-                    result,
-                    bandwidth_gb_per_s=load.bytes / middle / GB,
-                    spread=(max(times) - min(times)) / middle,
-                )
-            self._run.results.pairs[src, dst] = replace(result, retested=retested)
+            middle = median(times) if error is None else None
+            self._run.results.pairs[src, dst] = PairResult(
+                src,
+                dst,
+                link,
+                ok=error is None,
+                bandwidth_gb_per_s=None if middle is None else load.bytes / middle / GB,
+                latency_us=latency_us,
+                spread=None if middle is None else (max(times) - min(times)) / middle,
+                retested=retested,
+                error=error,
+            )
         self._run.changed()
         self._stop_if_broken(outcome)
 
@@ -275,8 +285,7 @@ class Pairs:
         """End when a rank died; with NCCL one hang is the end as well, because all pairs share a group."""
         if outcome.blame is not None:
             raise FailedError(outcome.blame)
-        plan = self._run.plan
-        if outcome.missing and plan is not None and plan.backend == "nccl":
+        if outcome.missing and self._backend == "nccl":
             raise FailedError(
                 f"{self._ranks.names(outcome.missing)} did not answer, and NCCL cannot go on without"
             )
@@ -299,6 +308,10 @@ class Pairs:
 
     def _contact_s(self) -> float:
         return min(CONTACT_S, self._run.results.wish.timeout_s)
+
+    @property
+    def _backend(self) -> str:
+        return self._run.plan.backend if self._run.plan is not None else "gloo"
 
     def _testing(self, pairs: Sequence[Pair]) -> None:
         self._run.results.testing = tuple(pairs)

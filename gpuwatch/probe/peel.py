@@ -14,14 +14,14 @@ from typing import Literal, NamedTuple, TypeAlias
 from gpuwatch.probe.links import Link
 from gpuwatch.probe.results import Seat
 
-Scope: TypeAlias = Literal["rail", "node", "nic", "gpu", "groups", "nodes", "ranks"]
+Scope: TypeAlias = Literal["rail", "node", "seat", "nic", "gpu", "groups", "nodes", "ranks"]
 Way: TypeAlias = Literal["both", "out", "in"]
 
 MOST = 0.75
 """The share of its links that must be bad before a node, NIC or direction is blamed for them."""
 WITNESSES = 2
 """One bad link to a single neighbour does not say which of the two ends it is."""
-BREADTH: tuple[Scope, ...] = ("rail", "node", "nic", "gpu")
+BREADTH: tuple[Scope, ...] = ("rail", "node", "seat", "nic", "gpu")
 """Broadest first: of parts that explain equally many links the broader one is blamed."""
 
 
@@ -30,7 +30,10 @@ class Part(NamedTuple):
 
     scope: Scope
     where: tuple[str, ...]
-    """The rail; node; node and NIC; node and seat; or two groups, nodes or ranks."""
+    """The rail; node; node and NIC; node and seat; or two groups, nodes or ranks.
+
+    Of a seat `seat` is all its links, `gpu` those inside of its node.
+    """
     way: Way = "both"
     """Seen from the node, NIC or GPU; of two ends, `out` is from the first to the second."""
 
@@ -59,6 +62,10 @@ class Peel:
         if not self._failing:
             return
         self._nics = _nodes_with_nics(links)
+        inside, outside = (
+            {seat for link in part for seat in (link.src.rank, link.dst.rank)} for part in _apart(links)
+        )
+        self._seats = inside & outside
         self._known: dict[tuple[str, int, Way, bool], tuple[Part, ...]] = {}
         self._bad = Counter(part for link in self._failing for part in self._parts(link))
         self._through: defaultdict[Part, list[Link]] = defaultdict(list)
@@ -87,11 +94,14 @@ class Peel:
         """What a link goes through at one end."""
         key = (seat.node, seat.rank, way, inside)
         if key not in self._known:
-            places: list[tuple[Scope, tuple[str, ...]]] = [("gpu", (seat.node, label(seat)))]
-            if not inside:
-                places = [("node", (seat.node,))]
-                if seat.node in self._nics:
-                    places.append(("nic", (seat.node, nic(seat))))
+            here = (seat.node, label(seat))
+            places: list[tuple[Scope, tuple[str, ...]]] = [
+                ("gpu", here) if inside else ("node", (seat.node,))
+            ]
+            if not inside and seat.node in self._nics:
+                places.append(("nic", (seat.node, nic(seat))))
+            if seat.rank in self._seats:
+                places.append(("seat", here))
             self._known[key] = tuple(Part(*place, side) for place in places for side in ("both", way))
         return self._known[key]
 
@@ -111,7 +121,9 @@ class Peel:
             sides = (part._replace(way="out"), part._replace(way="in"))
             if not all(map(self._mostly, sides)):
                 return False
-        left = (link for link in self._through[part] if link in self.left)
+        left = [link for link in self._through[part] if link in self.left]
+        if part.scope == "seat" and not all(self._failing.keys() & set(each) for each in _apart(left)):
+            return False
         return len(_others(part, left)) >= WITNESSES + (part.scope == "rail")
 
     def _mostly(self, part: Part) -> bool:
@@ -139,10 +151,16 @@ class Peel:
 def _others(part: Part, links: Iterable[Link]) -> set[str]:
     """Who says it: the other nodes, inside of a node the other ranks, of a rail all its nodes."""
     ends = [seat for link in links for seat in (link.src, link.dst)]
-    if part.scope == "gpu":
-        return {label(seat) for seat in ends} - {part.where[1]}
+    if part.scope in {"gpu", "seat"}:
+        return {f"{seat.node} {label(seat)}" for seat in ends} - {" ".join(part.where)}
     nodes = {seat.node for seat in ends}
     return nodes if part.scope == "rail" else nodes - {part.where[0]}
+
+
+def _apart(links: Sequence[Link]) -> tuple[list[Link], list[Link]]:
+    """Links inside of nodes, and between them."""
+    inside = [link for link in links if link.link == "same_node"]
+    return inside, [link for link in links if link.link != "same_node"]
 
 
 def _nodes_with_nics(links: Iterable[Link]) -> set[str]:
@@ -164,7 +182,7 @@ def nic(seat: Seat) -> str:
     """The NIC that a seat's traffic takes; where it is not known, every GPU is taken to have its own."""
     if seat.nic is not None:
         return seat.nic
-    return "" if seat.gpu is None else f"the NIC of GPU {seat.gpu}"
+    return "" if seat.gpu is None else f"NIC of GPU {seat.gpu}"
 
 
 def label(seat: Seat) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gpuwatch.probe.choice import NoNetworkError, choose
+from gpuwatch.probe.choice import Choice, NoNetworkError, choose
 from gpuwatch.probe.line import Lost
 from gpuwatch.probe.plan import estimate, make_plan
 from gpuwatch.probe.results import NodeGround
@@ -15,6 +15,8 @@ from gpuwatch.probe.talk import GpuUser, Ground, GroundGpu
 
 CONNECT_S = 45.0
 """A login through a jump host, and a look through interpreters on a cold network file system."""
+LATE_S = 20.0
+"""Once half of the nodes have answered: a sick one must not hold up the others for long."""
 UNSEEN_UTIL_PCT = 10.0
 UNSEEN_MEMORY_BYTES = 3 << 30
 """A container hides other people's processes; a driver alone holds less than 1 GiB."""
@@ -43,24 +45,19 @@ def preflight(run: ProbeRun) -> None:
 def _plan(run: ProbeRun) -> None:
     results, wish = run.results, run.results.wish
     _need_nodes(run)
-    try:
-        choice = choose(run.grounds, wish.iface)
-    except NoNetworkError as error:
-        raise RefusedError(str(error)) from error
-    _leave_out(run, choice.without)
+    choice = run.choice = run.choice or _chosen(run)
     seating = seat_ranks(run.grounds, wish, choice)
-    if choice.note:
-        run.note(choice.note)
     for note in (*seating.notes, *_torch_notes(run.grounds)):
         run.note(note)
     _leave_out(run, seating.without)
     _need_nodes(run)
-    run.choice = choice
     results.seats = list(seating.seats)
     results.backend = seating.backend
     run.plan = make_plan(seating.seats, wish, seating.backend, choice.slowest_bps)
     results.estimate = estimate(run.plan, seating.seats, wish, choice.words)
     results.all_steps = run.plan.step_count
+    if len(seating.seats) == 1:
+        run.note("one rank has no links: only what it does by itself is measured")
     if run.plan.seconds > wish.budget_s:
         run.note(
             f"everything would take about {run.plan.seconds:.0f} s; "
@@ -69,8 +66,19 @@ def _plan(run: ProbeRun) -> None:
     run.changed()
 
 
+def _chosen(run: ProbeRun) -> Choice:
+    try:
+        choice = choose(run.grounds, run.results.wish.iface)
+    except NoNetworkError as error:
+        raise RefusedError(str(error)) from error
+    _leave_out(run, choice.without)
+    if choice.note:
+        run.note(choice.note)
+    return choice
+
+
 def replan(run: ProbeRun, without: Mapping[str, str]) -> None:
-    """Leave nodes out after all, and seat and plan the others anew."""
+    """Leave nodes out after all, and seat and plan the others anew; they keep their addresses."""
     _leave_out(run, without)
     _plan(run)
 
@@ -100,7 +108,8 @@ def _worked(gpu: GroundGpu) -> bool:
 
 def _hear_grounds(run: ProbeRun) -> None:
     waiting = dict.fromkeys(run.company.present)
-    until = run.clock() + CONNECT_S
+    began = run.clock()
+    until = began + CONNECT_S
     while waiting and (heard := run.company.hear(until)) is not None:
         node, said = heard
         if isinstance(said, Lost):
@@ -113,8 +122,11 @@ def _hear_grounds(run: ProbeRun) -> None:
             if problem is None:
                 run.grounds[node] = said
             _judge_node(run, node, said, problem)
+        if 2 * len(waiting) <= len(run.results.nodes):
+            until = min(until, run.clock() + LATE_S)
     if waiting:
-        late = f"it did not answer within {CONNECT_S:.0f} s; see whether a login there waits or is slow"
+        took_s = run.clock() - began
+        late = f"it did not answer within {took_s:.0f} s; see whether a login there waits or is slow"
         _leave_out(run, dict.fromkeys(waiting, late))
     # In the order of the plan, however they came: ranks are numbered so.
     run.grounds = {node: run.grounds[node] for node in run.company.present if node in run.grounds}

@@ -64,7 +64,8 @@ class Ranks:
             run.company.tell([node], self._prepare(node))
         waiting = {seat.rank for seat in run.results.seats}
         # A rank that cannot join says so itself after the timeout of the group; the import comes before that.
-        until = run.clock() + READY_S + run.results.wish.timeout_s
+        allowed_s = READY_S + run.results.wish.timeout_s
+        until = run.clock() + allowed_s
         while waiting and (heard := run.hear(until)) is not None:
             node, said = heard
             if isinstance(said, Died):
@@ -75,7 +76,7 @@ class Ranks:
                 waiting.discard(said.rank)
                 self._greet(said)
         if waiting:
-            late = f"did not join within {READY_S + run.results.wish.timeout_s:.0f} s"
+            late = f"did not join within {allowed_s:.0f} s"
             run.lose(sorted(waiting), late)
             raise FailedError(f"{self.names(waiting)} {late}")
 

@@ -30,6 +30,8 @@ def circle(count: int) -> list[list[Pair]]:
 
     It has count-1 rounds (count, if odd). Who stands first in a pair alternates with the rounds.
     """
+    if count < 2:
+        return []
     players: list[int | None] = list(range(count))
     if count % 2:
         players.append(None)

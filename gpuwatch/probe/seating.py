@@ -12,6 +12,8 @@ from gpuwatch.probe.talk import Ground
 from gpuwatch.probe.wish import Wish
 
 CPU_RANKS_MOST = 4
+CPU_BUILD = "+cpu"
+"""How the versions of such wheels end."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ def backend_of(grounds: Mapping[str, Ground], wish: Wish) -> Literal["nccl", "gl
     """What was asked for; else nccl where every node has GPUs and a torch that is built for them."""
     if wish.backend is not None:
         return wish.backend
-    fits = all(ground.gpus and not (ground.torch or "").endswith("+cpu") for ground in grounds.values())
+    fits = all(ground.gpus and not (ground.torch or "").endswith(CPU_BUILD) for ground in grounds.values())
     return "nccl" if fits else "gloo"
 
 
@@ -70,6 +72,8 @@ def seat_ranks(grounds: Mapping[str, Ground], wish: Wish, choice: Choice) -> Sea
 def _gpu_problem(ground: Ground, owners: Mapping[str, str]) -> str | None:
     if not ground.gpus:
         return "it has no GPU, and NCCL needs one for every rank"
+    if (ground.torch or "").endswith(CPU_BUILD):
+        return f"its torch {ground.torch} is built without CUDA, and NCCL needs it"
     same = next((owners[gpu.uuid] for gpu in ground.gpus if gpu.uuid in owners), None)
     return None if same is None else f"it has the same GPUs as {same}: two names of one machine"
 

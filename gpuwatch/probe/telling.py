@@ -13,11 +13,12 @@ from gpuwatch.probe.verdict import Culprit, CulpritKind
 from gpuwatch.probe.words import percent, rate_of, some
 
 TWO_ENDS = frozenset(("groups", "nodes", "ranks"))
-KINDS: dict[str, CulpritKind] = {"rail": "nic", "node": "node", "nic": "nic", "gpu": "gpu"}
+KINDS: dict[str, CulpritKind] = {"node": "node", "seat": "gpu", "nic": "nic", "gpu": "gpu"}
 LOOK_AT = {
     "rail": "the switch of that rail, not the nodes",
     "node": "NIC, cable or PCIe of {0}",
     "nic": "port, cable or PCIe of {1}",
+    "seat": "the GPU, its process or PCIe of {1}",
     "gpu": "NVLink or PCIe of {1}",
     "groups": "what joins the two groups: an uplink or the spine",
     "nodes": "the switch ports or the route between the two",
@@ -51,13 +52,17 @@ def told(blame: Blame, links: Mapping[tuple[int, int], Link]) -> Told:
         why = _why(blame.bad) or f"; {DEAD}"
         sentence = f"nothing comes through {subject}: {_count(blame)} failed{why}"
     else:
-        verb, peers = ("reaches", "its") if len(blame.bad) == 1 else ("reach", "their")
-        back = f", {back}" if back else ""
         look = LOOK_AT[part.scope].format(part.where[0], " ".join(part.where))
-        sentence = (
-            f"{subject} is slow: {_count(blame)} {verb} {percent(ratio)} of {peers} peers{back}; {look}"
-        )
+        sentence = f"{subject} is slow: {_reach(blame, ratio, back, len(links))}; {look}"
     return Told(Culprit(kind, name, ratio, evidence), sentence)
+
+
+def _reach(blame: Blame, ratio: float, back: str, every: int) -> str:
+    """What its links reach; of two ranks' two links the other one is the only peer."""
+    if len(blame.bad) == 1 and every == 2:
+        return f"it reaches {percent(ratio)} of the other direction, with nothing else to compare"
+    verb, peers = ("reaches", "its") if len(blame.bad) == 1 else ("reach", "their")
+    return f"{_count(blame)} {verb} {percent(ratio)} of {peers} peers{f', {back}' if back else ''}"
 
 
 def named(part: Part) -> tuple[CulpritKind, str]:
@@ -67,7 +72,11 @@ def named(part: Part) -> tuple[CulpritKind, str]:
         return "link", f" {'->' if part.way == 'out' else '<->'} ".join(part.where)
     if part.way != "both":
         return "direction", f"{joined} {'egress' if part.way == 'out' else 'ingress'}"
-    return KINDS[part.scope], f"rail {joined}" if part.scope == "rail" else joined
+    if part.scope == "rail":
+        return "nic", f"rail {joined.removeprefix('NIC ')}"
+    if part.scope in {"seat", "gpu"} and part.where[1].startswith("rank"):
+        return "node", joined  # a CPU rank
+    return KINDS[part.scope], joined
 
 
 def ratio_of(bad: Iterable[Link]) -> float | None:

@@ -14,7 +14,7 @@ from rich.text import Text
 from gpuwatch.diagnose.checkup.check import Check, Status
 from gpuwatch.hosts.names import fold
 from gpuwatch.plain import plain
-from gpuwatch.report.terminal import console_on
+from gpuwatch.report.console import console_on
 
 STYLES: dict[Status, str] = {"PASS": "#66b2ff", "WARN": "#fff699", "FAIL": "bold #ff2a00", "SKIP": "#8a8a8a"}
 

@@ -11,10 +11,10 @@ from gpuwatch.diagnose.flight import FlightVerdict
 from gpuwatch.diagnose.flight_groups import Crew, Problem
 from gpuwatch.diagnose.wording import plural, ranges
 from gpuwatch.plain import plain
+from gpuwatch.report.console import console_on, show
 from gpuwatch.report.facts import Facts
-from gpuwatch.report.terminal import console_on, show
+from gpuwatch.report.lines import Line
 from gpuwatch.report.testimony import testimony_facts, testimony_lines
-from gpuwatch.report.text import Line
 from gpuwatch.runs.flight import Dump
 from gpuwatch.runs.flight_files import Dumps
 

@@ -19,7 +19,7 @@ from gpuwatch.fleet.node import Node
 from gpuwatch.hosts.names import fold
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.ssh.facts import LoginFacts
-from gpuwatch.report.terminal import console_on
+from gpuwatch.report.console import console_on
 from gpuwatch.report.text import notice_text
 from gpuwatch.session import Session
 from gpuwatch.wire import Hello

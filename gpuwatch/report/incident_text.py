@@ -12,7 +12,8 @@ from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.incident import Incident, Moment
 from gpuwatch.plain import plain
 from gpuwatch.report.incident_facts import evidence
-from gpuwatch.report.text import Line, names
+from gpuwatch.report.lines import Line
+from gpuwatch.report.text import names
 
 Place: TypeAlias = Callable[[Proof], str]
 

@@ -11,8 +11,8 @@ from gpuwatch.hosts.names import fold
 from gpuwatch.plain import plain
 from gpuwatch.probe.results import Estimate, NodeGround, Results
 from gpuwatch.probe.talk import Ground, GroundNic, GroundPort
+from gpuwatch.report.lines import Line
 from gpuwatch.report.probe_words import backend_text, counted, listed
-from gpuwatch.report.text import Line
 
 LABEL = 8
 BITS = 8
@@ -47,9 +47,9 @@ def node_rows(node: NodeGround, *, alone: bool) -> Iterator[Row]:
         if ground.python is None and not node.problem:
             yield from (("tried", tried, "plain") for tried in ground.tried)
         yield "GPUs", gpus_text(ground), "plain"
-        nics = [nic for nic in ground.nics if nic.name != "lo"]
+        nics = nics_text(ground.nics, alone=alone)
         if nics:
-            yield "NICs", ", ".join(nic_text(nic, alone=alone) for nic in nics), "plain"
+            yield "NICs", nics, "plain"
         yield from rdma_rows(ground.ports)
         for note in ground.notes:
             yield "note", note, "plain"
@@ -70,23 +70,28 @@ def python_row(ground: Ground, *, alone: bool) -> Row:
 
 
 def gpus_text(ground: Ground) -> str:
-    """`8 x NVIDIA H100 80GB HBM3`."""
+    """`8 x NVIDIA H100 80GB HBM3`; `none; 96 CPUs`."""
     if not ground.gpus:
-        return "none"
+        return f"none; {counted(ground.cpus, 'CPU')}" if ground.cpus else "none"
     models = Counter(gpu.name or "unknown" for gpu in ground.gpus)
     return ", ".join(f"{count} x {name}" for name, count in models.items())
 
 
-def nic_text(nic: GroundNic, *, alone: bool) -> str:
-    """`eth0 10.0.0.5/24 25 Gb/s`."""
-    parts = [nic.name]
-    if alone:
-        parts.append(f"{nic.address}/{nic.prefix}")
-    if nic.speed_bps:
-        parts.append(f"{nic.speed_bps * BITS / 1e9:g} Gb/s")
-    if not nic.up:
-        parts.append("down")
-    return " ".join(parts)
+def nics_text(nics: Sequence[GroundNic], *, alone: bool) -> str:
+    """`eth0 25 Gb/s 10.0.0.5/24 fd00::5/64, ib0 10.1.0.5/16`: an interface once, with all its addresses."""
+    interfaces: dict[str, list[GroundNic]] = defaultdict(list)
+    for nic in nics:
+        if nic.name != "lo":
+            interfaces[nic.name].append(nic)
+    texts = []
+    for name, found in interfaces.items():
+        first = found[0]
+        parts = [name]
+        parts += [f"{first.speed_bps * BITS / 1e9:g} Gb/s"] if first.speed_bps else []
+        parts += [f"{nic.address}/{nic.prefix}" for nic in found if alone]
+        parts += [] if first.up else ["down"]
+        texts.append(" ".join(parts))
+    return ", ".join(texts)
 
 
 def rdma_rows(ports: Sequence[GroundPort]) -> Iterator[Row]:

@@ -11,9 +11,9 @@ from gpuwatch.hosts.names import fold
 from gpuwatch.plain import plain
 from gpuwatch.probe.links import Grade, Link
 from gpuwatch.probe.results import Results
+from gpuwatch.report.lines import Line
 from gpuwatch.report.probe_tables import Column, table_lines
 from gpuwatch.report.probe_words import STYLES, Signs, counted, percent_text, rate_text, seat_name
-from gpuwatch.report.text import Line
 
 SLOW: tuple[Grade, ...] = ("dead", "bad", "low")
 SHOWN_LINKS = 12

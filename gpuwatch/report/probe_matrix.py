@@ -12,10 +12,10 @@ from gpuwatch.fleet.quantities import UNKNOWN
 from gpuwatch.plain import plain
 from gpuwatch.probe.links import BAD, NOISY, OK, Grade, Link, graded
 from gpuwatch.probe.results import Results, Seat
+from gpuwatch.report.lines import Line
 from gpuwatch.report.probe_links import blamed, error_lines, node_summary, slow_lines
 from gpuwatch.report.probe_tables import padded
 from gpuwatch.report.probe_words import GRAVITY, STYLES, Signs, percent_text, rate_text, seat_name
-from gpuwatch.report.text import Line
 
 MOST_RANKS = 16
 """More ranks than this are folded to nodes."""

@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
-from rich.text import Text
 
 from gpuwatch.plain import plain
 from gpuwatch.probe.results import Phase, Results
@@ -20,20 +19,28 @@ Tell: TypeAlias = Callable[[Results], None]
 WORDS: dict[Phase, str] = {
     "connecting": "connecting",
     "asking": "ready",
-    "reaching": "trying who reaches whom",
-    "starting": "starting the ranks",
+    "reaching": "reachability",
+    "starting": "starting ranks",
     "collectives": "collectives",
     "pairs": "pairs",
-    "retesting": "retesting suspects alone",
+    "retesting": "retests",
     "gpus": "GPU checks",
 }
+LONGEST = max(map(len, WORDS.values()))
+BAR = 16
 SHOWN_PAIRS = 2
+ROOMY = 120
+"""From this width on it also says which pairs are being measured."""
 
 
 @contextlib.contextmanager
 def progress_bars() -> Iterator[Tell]:
     """Bars on stderr that are gone afterwards; drawn by the caller's calls alone, without a thread."""
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[told]}"))
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(BAR),
+        TextColumn("{task.fields[told]}", markup=False),
+    )
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, auto_refresh=False) as bars:
         task = bars.add_task("connecting", total=None, told="")
@@ -42,21 +49,22 @@ def progress_bars() -> Iterator[Tell]:
             total = results.all_steps or None
             bars.update(
                 task,
-                description=WORDS.get(results.phase, results.phase),
+                description=f"{WORDS.get(results.phase, results.phase):{LONGEST}}",
                 total=total,
                 completed=min(results.done_steps, results.all_steps),
-                told=Text(told(results)).plain,
+                told=told(results, pairs=console.width >= ROOMY),
                 refresh=True,
             )
 
         yield tell
 
 
-def told(results: Results) -> str:
+def told(results: Results, *, pairs: bool = True) -> str:
     """`12/86 steps, 14 rows, 23 pairs, about 31 s left; gpu-003 GPU 4 -> gpu-007 GPU 4`."""
     parts: list[str] = []
     if results.phase == "connecting" and results.nodes:
-        parts.append(f"{counted(len(results.nodes), 'node')} answered")
+        answered = sum(node.ground is not None or node.problem is not None for node in results.nodes)
+        parts.append(f"{answered} of {counted(len(results.nodes), 'node')} answered")
     if results.all_steps:
         parts.append(f"{results.done_steps}/{results.all_steps} steps")
     if results.collectives:
@@ -67,7 +75,7 @@ def told(results: Results) -> str:
         parts.append(f"about {results.left_s:.0f} s left")
     text = ", ".join(parts)
     testing = results.testing
-    if testing:
+    if testing and pairs:
         seats = seats_by_rank(results)
         named = [f"{rank_name(src, seats)} -> {rank_name(dst, seats)}" for src, dst in testing[:SHOWN_PAIRS]]
         more = f" and {len(testing) - SHOWN_PAIRS} more" if len(testing) > SHOWN_PAIRS else ""

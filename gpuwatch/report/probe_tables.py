@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from gpuwatch.fleet.quantities import UNKNOWN, scaled_text
 from gpuwatch.plain import plain
 from gpuwatch.probe.results import CollectiveResult, CounterChange, GpuResult, Results
+from gpuwatch.report.lines import Line
 from gpuwatch.report.probe_words import (
     counted,
     gb_per_s,
@@ -22,7 +23,6 @@ from gpuwatch.report.probe_words import (
     size_text,
     time_text,
 )
-from gpuwatch.report.text import Line
 
 T = TypeVar("T")
 

@@ -10,12 +10,12 @@ from gpuwatch import __version__
 from gpuwatch.plain import plain
 from gpuwatch.probe.results import Results
 from gpuwatch.probe.verdict import Culprit, Verdict
+from gpuwatch.report.console import console_on, show
+from gpuwatch.report.lines import Line
 from gpuwatch.report.probe_ground import unreachable_lines
 from gpuwatch.report.probe_matrix import pair_lines
 from gpuwatch.report.probe_tables import collective_lines, counter_lines, gpu_lines, transport_lines
 from gpuwatch.report.probe_words import Signs, backend_text, percent_text, signs_for
-from gpuwatch.report.terminal import console_on, show
-from gpuwatch.report.text import Line
 
 EMPTY = Line("")
 VERDICT_STYLES = {"ok": "ok", "noisy": "warning", "bad": "critical", "failed": "critical"}

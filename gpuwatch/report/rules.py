@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
 import msgspec
@@ -12,30 +12,37 @@ from rich.table import Table
 from rich.text import Text
 
 from gpuwatch.plain import plain
+from gpuwatch.rules.dialect import Dialect
 from gpuwatch.rules.rule import Rule
 from gpuwatch.rules.score import ALARMING, BENIGN, Judged, Score
 
 STYLES = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "dim"}
 
 
-def rules_json(rules: Sequence[Rule]) -> str:
+def rules_json(rules: Sequence[Rule | Dialect]) -> str:
     """A JSON array of the rules with their packs' keys."""
     return json.dumps(msgspec.to_builtins(rules), indent=2, ensure_ascii=False)
 
 
-def print_rules(rules: Sequence[Rule], file: IO[str]) -> None:
+def print_rules(rules: Sequence[Rule | Dialect], file: IO[str]) -> None:
     """A table, a rule a line."""
     table = Table(box=None, pad_edge=False)
     for heading in ("severity", "role", "id", "title"):
         table.add_column(heading, overflow="fold", no_wrap=heading != "title")
     for rule in rules:
+        if isinstance(rule, Dialect):
+            table.add_row(Text("-", "dim"), rule.kind, rule.id, Text(rule.title))
+            continue
         table.add_row(Text(rule.severity, STYLES[rule.severity]), rule.role, rule.id, Text(rule.title))
     _print(file, table)
     _print(file, Text(f"{len(rules)} rules", "dim"))
 
 
-def print_rule(rule: Rule, pack: str, file: IO[str]) -> None:
+def print_rule(rule: Rule | Dialect, pack: str, file: IO[str]) -> None:
     """Everything about one rule."""
+    if isinstance(rule, Dialect):
+        _print_dialect(rule, pack, file)
+        return
     parts: list[Text] = [
         Text.assemble((rule.id, "bold"), "  ", (rule.severity, STYLES[rule.severity]), f"  {rule.role}"),
         Text(rule.title, "bold"),
@@ -56,9 +63,29 @@ def print_rule(rule: Rule, pack: str, file: IO[str]) -> None:
         ("example", rule.examples[:2]),
         ("pack", (pack,)),
     ):
-        parts.extend(Text.assemble((f"{heading:<9}", "dim"), plain_block(text)) for text in texts)
+        parts.extend(_under(heading, texts))
     for part in parts:
         _print(file, part)
+
+
+def _print_dialect(dialect: Dialect, pack: str, file: IO[str]) -> None:
+    words = "\n".join(f"{word} -> {quantity}" for word, quantity in dialect.words.items())
+    parts = [Text.assemble((dialect.id, "bold"), f"  {dialect.kind}"), Text(dialect.title, "bold"), Text()]
+    for heading, texts in (
+        ("match", dialect.match),
+        ("unless", dialect.unless),
+        ("words", (words,) if words else ()),
+        ("like", (dialect.like,) if dialect.like != dialect.id else ()),
+        ("example", [example.line for example in dialect.examples[:2]]),
+        ("pack", (pack,)),
+    ):
+        parts.extend(_under(heading, texts))
+    for part in parts:
+        _print(file, part)
+
+
+def _under(heading: str, texts: Iterable[str]) -> Iterator[Text]:
+    return (Text.assemble((f"{heading:<9}", "dim"), plain_block(text)) for text in texts)
 
 
 def plain_block(text: str) -> str:

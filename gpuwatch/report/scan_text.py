@@ -8,10 +8,10 @@ from typing import TextIO
 
 from gpuwatch.fleet.quantities import scaled_text
 from gpuwatch.plain import plain
+from gpuwatch.report.console import console_on, show
 from gpuwatch.report.incident_text import incident_lines, outside_lines
+from gpuwatch.report.lines import Line
 from gpuwatch.report.scan import ScanReport
-from gpuwatch.report.terminal import console_on, show
-from gpuwatch.report.text import Line
 from gpuwatch.runs.scan import Scan
 
 EMPTY = Line("")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-from collections.abc import Iterator
 from typing import TextIO
 
 from rich.cells import cell_len
@@ -12,41 +9,19 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gpuwatch.report.text import COLUMNS, Line, NodeBlock, Report
+from gpuwatch.report.console import STYLES, console_on, show
+from gpuwatch.report.text import COLUMNS, NodeBlock, Report
 
-STYLES = {
-    "ok": "#66b2ff",
-    "info": "default",
-    "plain": "default",
-    "old": "#8a8a8a",
-    "warning": "#fff699",
-    "error": "#ff2a00",
-    "critical": "bold #ff2a00",
-}
-"""Colour-blind safe; a severity is always written out as a word too."""
 GAP = 2
 INDENT = 2
 LEAST_LAST = 12
 """Cells that the last column needs to be worth its place."""
-PIPE_WIDTH = 10_000
-"""Wide enough that nothing is cut or wrapped where no terminal sets a width."""
 
 
 def print_report(report: Report, out: TextIO) -> None:
     """Write the report; colours follow the terminal, NO_COLOR and TERM."""
     with console_on(out) as console:
         draw(report, console, fit=out.isatty())
-
-
-@contextlib.contextmanager
-def console_on(out: TextIO) -> Iterator[Console]:
-    """A console that fits its terminal; in a pipe it is plain, never wraps and pads no line."""
-    if out.isatty():
-        yield Console(file=out, highlight=False)
-        return
-    buffer = io.StringIO()
-    yield Console(file=buffer, highlight=False, width=PIPE_WIDTH, color_system=None)
-    out.write("".join(f"{line.rstrip()}\n" for line in buffer.getvalue().splitlines()))
 
 
 def draw(report: Report, console: Console, *, fit: bool) -> None:
@@ -70,11 +45,6 @@ def draw(report: Report, console: Console, *, fit: bool) -> None:
             show(console, line)
     console.print()
     show(console, report.verdict)
-
-
-def show(console: Console, line: Line, indent: int = 0) -> None:
-    """One line of words; remote text is never read as markup."""
-    console.print(Text(" " * indent + line.text, style=STYLES[line.style]))
 
 
 def natural_widths(report: Report) -> list[int]:

@@ -8,7 +8,7 @@ from gpuwatch.diagnose.testimony import Testimony
 from gpuwatch.plain import plain
 from gpuwatch.report.facts import Facts
 from gpuwatch.report.incident_text import INDENT, fact, heading, steps
-from gpuwatch.report.text import Line
+from gpuwatch.report.lines import Line
 
 
 def testimony_lines(said: Testimony, before: Sequence[Line] = ()) -> list[Line]:

@@ -16,6 +16,7 @@ from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.fleet.quantities import UNKNOWN, scaled_text, seconds_text
 from gpuwatch.plain import plain
 from gpuwatch.report.facts import node_error, processes_on
+from gpuwatch.report.lines import Line
 from gpuwatch.report.standing import Standing
 from gpuwatch.report.verdict import Finding, healthy
 from gpuwatch.wire import Notice, Process, Severity
@@ -38,14 +39,6 @@ class Column:
     text: Callable[[Gpu, Node, float], str]
     rank: int
     right: bool = True
-
-
-@dataclass(frozen=True)
-class Line:
-    """A line of words and how grave it is: ok, info, warning, critical, or plain."""
-
-    text: str
-    style: str = "plain"
 
 
 @dataclass(frozen=True)

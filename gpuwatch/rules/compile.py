@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from gpuwatch.agent.logs.pairs import canonical
 from gpuwatch.rules.check import treats_digits_alike
+from gpuwatch.rules.dialect import Dialect
 from gpuwatch.rules.literals import Literal, declared, literals_of
 from gpuwatch.rules.rule import Rule
 
 
-def compiled(rules: Iterable[Rule]) -> list[dict[str, Any]]:
+def compiled(rules: Iterable[Rule | Dialect]) -> list[dict[str, Any]]:
     """One dict a rule, as `gpuwatch.agent.logs.ruleset.RuleSet` takes them."""
-    return [_plain(rule) for rule in rules]
+    return [_plain_dialect(rule) if isinstance(rule, Dialect) else _plain(rule) for rule in rules]
 
 
-def literals_for(rule: Rule) -> tuple[Literal, ...]:
+def literals_for(rule: Rule | Dialect) -> tuple[Literal, ...]:
     """For each pattern the ones derived from it, or those that the rule states where they tell more.
 
     Empty where a pattern has neither.
@@ -65,4 +67,28 @@ def _plain(rule: Rule) -> dict[str, Any]:
         }
     if rule.severity_by:
         plain["severity_by"] = rule.severity_by
+    return plain
+
+
+def _plain_dialect(dialect: Dialect) -> dict[str, Any]:
+    plain: dict[str, Any] = {
+        "id": dialect.id,
+        "kind": dialect.kind,
+        "match": list(dialect.match),
+        "literals": [each.plain() for each in literals_for(dialect)],
+    }
+    if all(treats_digits_alike(pattern) for pattern in (*dialect.match, *dialect.unless)):
+        plain["steady"] = True
+    if dialect.words:
+        plain["words"] = {canonical(word): quantity for word, quantity in dialect.words.items()}
+    if dialect.like != dialect.id:
+        plain["like"] = dialect.like
+    for name in ("unless", "needs"):
+        if getattr(dialect, name):
+            plain[name] = list(getattr(dialect, name))
+    if dialect.least > 1:
+        plain["least"] = dialect.least
+    for name in ("plain", "phases", "per_epoch", "fallback"):
+        if getattr(dialect, name):
+            plain[name] = getattr(dialect, name)
     return plain

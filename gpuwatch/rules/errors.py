@@ -11,3 +11,9 @@ class RulesError(Exception):
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
         self.problems = tuple(problems)
+
+
+NO_WORD = (
+    "no word of three letters or more is sure to stand in every matching line; "
+    "put one into each alternative of match, or name them in 'literals'"
+)

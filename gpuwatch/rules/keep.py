@@ -13,14 +13,15 @@ from typing import Any
 
 import msgspec
 
+from gpuwatch.rules.dialect import Dialect
 from gpuwatch.rules.rule import Rule
 
 KEPT = 4
 """Files that stay: the packs of this version with and without one's own, and those of the version before."""
-_CODE = ("check.py", "compile.py", "literals.py")
+_CODE = ("check.py", "compile.py", "literals.py", "dialect.py")
 
 
-def compiled_or_kept(rules: Sequence[Rule]) -> list[dict[str, Any]]:
+def compiled_or_kept(rules: Sequence[Rule | Dialect]) -> list[dict[str, Any]]:
     """As `compile.compiled`, from the cache folder where the same was made before.
 
     The file's name is a digest of the rules and of the code that compiles them, so it can never be stale. A
@@ -45,7 +46,7 @@ def cache_folder() -> Path:
     return (Path(base) if base.startswith("/") else Path("~/.cache").expanduser()) / "gpuwatch"
 
 
-def _digest(rules: Sequence[Rule]) -> str:
+def _digest(rules: Sequence[Rule | Dialect]) -> str:
     said = hashlib.sha256(sys.version.encode())
     for name in _CODE:
         said.update(Path(__file__).with_name(name).read_bytes())

@@ -11,10 +11,11 @@ from typing import Any
 import msgspec
 import yaml
 
+from gpuwatch.rules.dialect import Dialect
 from gpuwatch.rules.rule import Rule
 
 BUILT_IN = Path(__file__).parent
-LISTS = ("match", "literals", "unless", "do", "examples", "links", "not")
+LISTS = ("match", "literals", "unless", "do", "examples", "links", "not", "needs")
 """Keys of a rule that may be one text or a list of them."""
 
 
@@ -26,6 +27,13 @@ class Packs:
     by_id: dict[str, Rule]
     packs: dict[str, str]
     """Rule id -> the file it is from."""
+    dialects: tuple[Dialect, ...] = ()
+    """Of progress lines, in the order in which a line is tried: the user's first."""
+
+    @property
+    def all(self) -> tuple[Rule | Dialect, ...]:
+        """What an agent is sent."""
+        return (*self.rules, *self.dialects)
 
 
 def load_packs(extra: Sequence[Path] = ()) -> Packs:
@@ -35,21 +43,25 @@ def load_packs(extra: Sequence[Path] = ()) -> Packs:
         RulesError: with every problem of every pack.
     """
     built_in, packs = _built_in()
-    by_id, packs = dict(built_in), dict(packs)
+    entries, packs = dict(built_in), dict(packs)
+    mine: dict[str, Rule | Dialect] = {}
     if extra:
         from gpuwatch.rules.parse import read_packs  # noqa: PLC0415 - the first screen waits for no checks
 
-        mine, files = read_packs(extra)
-        by_id.update(mine)
+        mine, files = read_packs(extra, frozenset(entries))
+        entries.update(mine)
         packs.update(files)
-    return Packs(tuple(by_id.values()), by_id, packs)
+    by_id = {name: entry for name, entry in entries.items() if isinstance(entry, Rule)}
+    dialects = [entry for entry in entries.values() if isinstance(entry, Dialect)]
+    dialects.sort(key=lambda dialect: dialect.id not in mine)
+    return Packs(tuple(by_id.values()), by_id, packs, tuple(dialects))
 
 
 @cache
-def _built_in() -> tuple[dict[str, Rule], dict[str, str]]:
+def _built_in() -> tuple[dict[str, Rule | Dialect], dict[str, str]]:
     """As `read_packs`, ten times as fast: the packs that come with us were checked by our tests."""
     loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-    by_id: dict[str, Rule] = {}
+    by_id: dict[str, Rule | Dialect] = {}
     packs: dict[str, str] = {}
     for file in sorted(BUILT_IN.glob("*.yaml")):
         pack: Any = yaml.load(file.read_bytes(), Loader=loader)  # noqa: S506 - it makes texts, lists, mappings
@@ -60,10 +72,12 @@ def _built_in() -> tuple[dict[str, Rule], dict[str, str]]:
     return by_id, packs
 
 
-def _checked_before(entry: dict[str, Any]) -> Rule:
+def _checked_before(entry: dict[str, Any]) -> Rule | Dialect:
     listed: dict[str, Any] = {
         name: [value] for name, value in entry.items() if name in LISTS and isinstance(value, str)
     }
+    if entry.get("kind") == "progress":
+        return msgspec.convert({**entry, **listed}, Dialect, strict=False)
     same = entry.get("recovery", {}).get("same")
     if isinstance(same, str):
         listed["recovery"] = {**entry["recovery"], "same": [same]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,19 @@ from gpuwatch.hosts.document import compose
 from gpuwatch.hosts.errors import HostsError, Place, Problems, escaped
 from gpuwatch.hosts.structures import Entry
 from gpuwatch.rules.compile import literals_for
-from gpuwatch.rules.errors import RulesError
+from gpuwatch.rules.dialect import COMMON, Dialect
+from gpuwatch.rules.errors import NO_WORD, RulesError
+from gpuwatch.rules.parse_dialect import dialect_of
 from gpuwatch.rules.rule import Context, Flood, Recovery, Rule
 from gpuwatch.rules.shapes import PACK, PackProblems
 
 MAX_BYTES = 4 << 20
 
 
-def parse_pack(text: str, source: str) -> list[tuple[Rule, Place]]:
-    """The rules of a pack's text, each with its place.
+def parse_pack(
+    text: str, source: str, known: AbstractSet[str] = frozenset({COMMON})
+) -> list[tuple[Rule | Dialect, Place]]:
+    """The rules of a pack's text, each with its place; `known` are ids of other packs.
 
     Raises:
         RulesError: with every problem, in the order of the text.
@@ -29,7 +34,8 @@ def parse_pack(text: str, source: str) -> list[tuple[Rule, Place]]:
         problems.add(Place(1, 1), "the file is empty; a pack is a list of rules")
     read = PACK.read(root, problems) if root is not None else None
     entries: list[Entry] = read.values.get("rules", []) if isinstance(read, Entry) else read or []
-    found = [(rule, entry.place) for entry in entries if (rule := _rule(entry, problems)) is not None]
+    known = known | {entry.values.get("id", "") for entry in entries}
+    found = [(rule, entry.place) for entry in entries if (rule := _any(entry, known, problems)) is not None]
     try:
         problems.raise_any()
     except HostsError as error:
@@ -37,19 +43,21 @@ def parse_pack(text: str, source: str) -> list[tuple[Rule, Place]]:
     return found
 
 
-def read_packs(files: Sequence[Path]) -> tuple[dict[str, Rule], dict[str, str]]:
-    """Rules by their ids, and the file that each is from.
+def read_packs(
+    files: Sequence[Path], known: AbstractSet[str] = frozenset({COMMON})
+) -> tuple[dict[str, Rule | Dialect], dict[str, str]]:
+    """Rules by their ids, and the file that each is from; `known` are the ids of other packs.
 
     Raises:
         RulesError: with every problem of every pack.
     """
-    by_id: dict[str, Rule] = {}
+    by_id: dict[str, Rule | Dialect] = {}
     places: dict[str, str] = {}
     packs: dict[str, str] = {}
     wrong: list[str] = []
     for file in files:
         try:
-            for rule, at in parse_pack(_text(file), str(file)):
+            for rule, at in parse_pack(_text(file), str(file), known | by_id.keys()):
                 if rule.id in by_id:
                     wrong.append(
                         f"{escaped(str(file))}:{at.line}:{at.column}: rule {rule.id}: given twice, "
@@ -77,6 +85,10 @@ def _text(file: Path) -> str:
         raise RulesError([f"{escaped(str(file))}: {error.strerror}"]) from None
     except UnicodeDecodeError:
         raise RulesError([f"{escaped(str(file))}: not UTF-8 text"]) from None
+
+
+def _any(entry: Entry, known: AbstractSet[str], problems: Problems) -> Rule | Dialect | None:
+    return dialect_of(entry, known, problems) if "kind" in entry.places else _rule(entry, problems)
 
 
 def _rule(entry: Entry, problems: Problems) -> Rule | None:
@@ -125,8 +137,4 @@ def _mistakes(rule: Rule, entry: Entry) -> Iterator[tuple[Place, str]]:
     if len(rule.do) > 3:
         yield entry.places["do"], f"{len(rule.do)} things to do; name the first three"
     if not literals_for(rule):
-        yield (
-            entry.places["match"],
-            "no word of three letters or more is sure to stand in every matching line; "
-            "put one into each alternative of match, or name them in 'literals'",
-        )
+        yield entry.places["match"], NO_WORD

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import yaml
 
+from gpuwatch.agent.logs.quantities import NOTHING, QUANTITIES
 from gpuwatch.hosts.document import place
 from gpuwatch.hosts.errors import Place, Problems, escaped
 from gpuwatch.hosts.shapes import Choice, Number, Schema, Shape, Text, Whole, described, quoted, scalar
@@ -59,11 +60,30 @@ class RuleRecord(Record):
         """The entry with every value that could be read."""
         if not isinstance(problems, PackProblems) or not isinstance(node, yaml.MappingNode):
             return super().read(node, problems)
-        ids = [scalar(value) for key, value in node.value if scalar(key) == "id"]
-        problems.rule = (ids[0] if ids else None) or "without an id"
+        problems.rule = _said(node, "id") or "without an id"
         entry = super().read(node, problems)
         problems.rule = None
         return entry
+
+
+class RuleOrDialect(Shape):
+    """A rule, or with `kind: progress` a dialect of progress lines."""
+
+    what = "a rule"
+
+    def read(self, node: yaml.Node, problems: Problems) -> Entry | None:
+        """The entry of the one that it is."""
+        is_rule = not isinstance(node, yaml.MappingNode) or _said(node, "kind") is None
+        return (RULE if is_rule else DIALECT).read(node, problems)
+
+    def schema(self) -> Schema:
+        """Either."""
+        return {"anyOf": [RULE.schema(), DIALECT.schema()]}
+
+
+def _said(node: yaml.MappingNode, name: str) -> str | None:
+    """The value of a key, as text."""
+    return next((scalar(value) for key, value in node.value if scalar(key) == name), None)
 
 
 class Passage(Text):
@@ -86,6 +106,8 @@ _PASSAGES = ListOf(
     Passage("lines of a log", limit=20_000), "lines of a log or a list of such", or_single=True
 )
 _SENTENCES = ListOf(Passage("a sentence", limit=2000), "a sentence or a list of them", or_single=True)
+_ID = Text("family.name in small letters", r"[a-z0-9_]+(\.[a-z0-9_]+)+", 80)
+_LITERALS = ListOf(Text("a word"), "a word or a list of words", or_single=True)
 
 
 def _context(name: str) -> Record:
@@ -100,7 +122,7 @@ RULE = RuleRecord(
     (
         Key(
             "id",
-            Text("family.name in small letters", r"[a-z0-9_]+(\.[a-z0-9_]+)+", 80),
+            _ID,
             "Its name.",
             required=True,
         ),
@@ -111,11 +133,7 @@ RULE = RuleRecord(
         Key("do", _SENTENCES, "What to do first, the best first.", required=True),
         Key("examples", _PASSAGES, "Lines that must give this rule.", required=True),
         Key("role", Choice(("root", "first", "echo", "hint")), "Cause or consequence."),
-        Key(
-            "literals",
-            ListOf(Text("a word"), "a word or a list of words", or_single=True),
-            "For the prefilter.",
-        ),
+        Key("literals", _LITERALS, "For the prefilter."),
         Key("unless", _PATTERNS, "Not where one of these is in the line."),
         Key("after", _context("after"), "Only where this stands above."),
         Key("above", _context("above"), "Its named groups add fields where it stands above; it need not."),
@@ -164,7 +182,48 @@ RULE = RuleRecord(
         Key("not", _PASSAGES, "Lines that must not give this rule."),
     ),
 )
-_RULES = ListOf(RULE, "a list of rules")
+_YES = Choice(("true", "false"))
+_VALUE = Text("a number, nan or inf", r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|nan|-?inf", 40)
+_QUANTITY = Choice((*QUANTITIES, NOTHING))
+_FIELD = Choice(tuple(dict.fromkeys(field for field, _, _ in QUANTITIES.values())))
+_WORD = Text("a word of a line", limit=80)
+DIALECT = RuleRecord(
+    "a dialect",
+    (
+        Key("kind", Choice(("progress",)), "What it is.", required=True),
+        Key("id", _ID, "Its name.", required=True),
+        Key("title", Text("a few words", limit=120), "Whose lines these are.", required=True),
+        Key("match", _PATTERNS, "What tells its lines; named groups are quantities.", required=True),
+        Key(
+            "examples",
+            ListOf(
+                Record(
+                    "an example",
+                    (
+                        Key("line", Passage("a line of a log", limit=20_000), "The line.", required=True),
+                        Key("gives", MapOf("a mapping of fields", Text("a field", _NAME), _VALUE), "Fields."),
+                        Key("phases_s", MapOf("a mapping of timers", _WORD, _VALUE), "Timers."),
+                    ),
+                ),
+                "a list of examples, each with the keys line and gives",
+            ),
+            "Lines, and every field that they must give.",
+            required=True,
+        ),
+        Key("literals", _LITERALS, "For the prefilter."),
+        Key("unless", _PATTERNS, "Not where one of these is in the line."),
+        Key("words", MapOf("a mapping of words", _WORD, _QUANTITY), "Word of the line, quantity."),
+        Key("like", _ID, "The dialect whose words hold too."),
+        Key("plain", _YES, "Only the named groups are read."),
+        Key("needs", ListOf(_FIELD, "a field or a list of fields", or_single=True), "Nothing without these."),
+        Key("least", Whole(1, 10), "Fewer fields tell nothing."),
+        Key("phases", Choice(("ms", "s")), "Every word is a timer, in this unit."),
+        Key("per_epoch", _YES, "Steps begin anew with every epoch."),
+        Key("fallback", _YES, "Asked only where no other dialect fits."),
+        Key("not", _PASSAGES, "Lines that must give nothing."),
+    ),
+)
+_RULES = ListOf(RuleOrDialect(), "a list of rules")
 PACK = OneOf(
     "a list of rules, or a mapping with the key rules",
     many=_RULES,

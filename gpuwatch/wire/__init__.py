@@ -61,9 +61,12 @@ from gpuwatch.wire.processes import (
     Process,
     ProcessGpu,
 )
+from gpuwatch.wire.progress import Progress
 from gpuwatch.wire.requests import (
     AnyRequest,
     AskParticulars,
+    AskRas,
+    AskStacks,
     Cancel,
     LeaveFiles,
     Ping,
@@ -72,6 +75,15 @@ from gpuwatch.wire.requests import (
     Search,
     SetInterval,
     Tail,
+)
+from gpuwatch.wire.stacks import (
+    KernelThread,
+    ProcessStack,
+    PythonThread,
+    RasAnswer,
+    RasAnswers,
+    StackFrame,
+    Stacks,
 )
 
 __all__ = [
@@ -83,6 +95,8 @@ __all__ = [
     "AnyFrame",
     "AnyRequest",
     "AskParticulars",
+    "AskRas",
+    "AskStacks",
     "Bye",
     "Cancel",
     "Disk",
@@ -98,6 +112,7 @@ __all__ = [
     "Hello",
     "HostSample",
     "IbPort",
+    "KernelThread",
     "LeaveFiles",
     "Lines",
     "LogFile",
@@ -111,9 +126,14 @@ __all__ = [
     "Ping",
     "Process",
     "ProcessGpu",
+    "ProcessStack",
+    "Progress",
+    "PythonThread",
     "RankParticulars",
     "RankSource",
     "Ranks",
+    "RasAnswer",
+    "RasAnswers",
     "ReadLines",
     "Reply",
     "Request",
@@ -122,6 +142,8 @@ __all__ = [
     "Search",
     "SetInterval",
     "Severity",
+    "StackFrame",
+    "Stacks",
     "Tail",
     "Topology",
     "decode",

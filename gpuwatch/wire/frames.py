@@ -9,6 +9,7 @@ from gpuwatch.wire.host import AgentCost, HostSample
 from gpuwatch.wire.logs import Finding, Lines, Logs
 from gpuwatch.wire.part import Frame, Notice, Severity
 from gpuwatch.wire.processes import Process
+from gpuwatch.wire.progress import Progress
 
 
 class Hello(Frame, tag="hello", frozen=True):
@@ -89,4 +90,4 @@ class Bye(Frame, tag="bye", frozen=True):
     reason: str
 
 
-AnyFrame: TypeAlias = Hello | Sample | Ranks | Event | Logs | Finding | Lines | Reply | Bye
+AnyFrame: TypeAlias = Hello | Sample | Ranks | Event | Logs | Finding | Progress | Lines | Reply | Bye

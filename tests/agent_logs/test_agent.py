@@ -6,12 +6,13 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from gpuwatch.wire import Cancel, LeaveFiles, ReadLines, Reply, Search, Tail
+from gpuwatch.rules.load import load_packs
+from gpuwatch.wire import AnyFrame, Cancel, LeaveFiles, Progress, ReadLines, Reply, Search, Tail
 from tests.agent.running import newest
 from tests.agent_logs.conftest import LogAgent, append, texts
 
@@ -227,3 +228,22 @@ class TestLookingAtFiles:
         agent.send(LeaveFiles(id=0, files=[]))
         agent.file(log, lambda one: one.state == "following")
         assert agent.found().fields == {"code": 1}
+
+
+def test_training_progress_comes_a_frame_a_tick_with_the_newest_values(folder: Path, agent_of: Start) -> None:
+    log = folder / "rank_3.log"
+    log.write_text("".join(f"step: {step} loss: 2.5 lr: 0.001\n" for step in range(5000)))
+    agent = agent_of(rules=load_packs().dialects)
+    old = agent.until(lambda frames: _step(frames, 4999), "the last step of the past")
+    assert (old.rank, old.rank_from, old.backlog, old.file) == (3, "path", True, str(log))
+    after = len(agent.frames)
+    append(log, "".join(f"step: {step} loss: 2.25 lr: 0.001\n" for step in range(5000, 5100)))
+    new = agent.until(lambda frames: _step(frames, 5099), "the newest step")
+    assert (new.fields["loss"], new.backlog, new.dialect) == (2.25, False, "progress.common")
+    told = [frame for frame in agent.frames[after:] if isinstance(frame, Progress)]
+    assert len(told) <= 5  # whatever the writing was cut into: not a frame a step
+
+
+def _step(frames: Sequence[AnyFrame], step: int) -> Progress | None:
+    found = [one for one in frames if isinstance(one, Progress) and one.fields.get("step") == step]
+    return found[-1] if found else None

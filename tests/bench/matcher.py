@@ -86,7 +86,7 @@ def rows(folder: Path) -> Sequence[Row]:
     """The matcher's lines of the table."""
     packs = load_packs()
     rules = folder / "rules.json"
-    rules.write_text(json.dumps(compiled(packs.rules)))
+    rules.write_text(json.dumps(compiled(packs.all)))
     examples = [text for rule in packs.rules for text in rule.examples if "\n" not in text.strip()]
     table: list[Row] = []
     for kind in KINDS:

@@ -12,8 +12,8 @@ from typing import Any
 
 from gpuwatch.cli import main
 from gpuwatch.probe import opening
-from gpuwatch.probe.results import Results
-from gpuwatch.probe.talk import GpuUser
+from gpuwatch.probe.results import NodeGround, Results
+from gpuwatch.probe.talk import GpuUser, Ground
 from gpuwatch.probe.verdict import Verdict
 from tests.report.probes import cluster, measured, slow_node, with_pairs
 
@@ -85,6 +85,7 @@ STORIES: dict[str, Callable[[Results], None]] = {
     "failed": failed,
     "endless": endless,
     "busy": well,
+    "torchless": well,
 }
 
 
@@ -96,6 +97,11 @@ def scripted(story: str) -> Scripted:
     if story == "busy":
         results.phase, results.reason = "refused", "processes hold GPUs of gpu-001; --busy-too disturbs them"
         results.busy = {"gpu-001": [GpuUser(pid=4711, name="python", user="alice", memory_bytes=70 << 30)]}
+    if story == "torchless":
+        results.phase, results.reason = "refused", "no node can take part"
+        results.nodes = [
+            NodeGround("gpu-001", Ground(host="gpu-001", pid=1, tried=["/usr/bin/python3: it has no torch"]))
+        ]
     return Scripted(results, STORIES[story])
 
 

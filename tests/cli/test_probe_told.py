@@ -94,6 +94,14 @@ def test_busy_gpus_are_named_and_refused() -> None:
     assert "gpu-[001-004]" in done.stdout
 
 
+def test_no_torch_anywhere_ends_with_the_remedy() -> None:
+    done = told("torchless", "--yes")
+    assert done.returncode == 2
+    assert "/usr/bin/python3: it has no torch" in done.stdout
+    assert "pip install 'gpuwatch-cluster[probe]'" in done.stderr
+    assert "`python:` in the hosts file" in done.stderr
+
+
 def test_without_a_terminal_nobody_can_be_asked_and_the_plan_is_told(tmp_path: Path) -> None:
     done = told("well")
     assert done.returncode == 2

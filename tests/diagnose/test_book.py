@@ -60,8 +60,14 @@ class Cluster:
         )
         self.tell(name, hello, wire.Ranks(t=self.t, seq=1, processes=ranks))
 
-    def step(self, seconds: float = 1.0, hot: dict[str, float] | None = None, silent: str = "") -> bool:
-        """Seconds pass with a sample of every node each; `hot`: GPU's UUID -> degrees."""
+    def step(
+        self,
+        seconds: float = 1.0,
+        hot: dict[str, float] | None = None,
+        silent: str = "",
+        odd: dict[str, wire.GpuFast] | None = None,
+    ) -> bool:
+        """Seconds pass with a sample of every node each; `hot`: UUID -> degrees, `odd`: UUID -> values."""
         moved = False
         for _ in range(int(seconds)):
             self.now += 1
@@ -71,7 +77,9 @@ class Cluster:
                 readings = [
                     wire.GpuSample(
                         uuid := f"GPU-{index}-{gpu}",
-                        fast=structs.replace(FINE, t=self.t, temperature_c=(hot or {}).get(uuid, 60)),
+                        fast=structs.replace(
+                            (odd or {}).get(uuid, FINE), t=self.t, temperature_c=(hot or {}).get(uuid, 60)
+                        ),
                         medium=structs.replace(MEDIUM, t=self.t),
                         slow=structs.replace(SLOW, t=self.t),
                     )

@@ -98,6 +98,17 @@ def test_the_rest_of_the_file_reaches_the_plan() -> None:
     )  # fmt: skip
 
 
+def test_activation_is_a_shell_line_of_which_the_nearest_wins() -> None:
+    found = nodes(
+        """
+        hosts: [n1, {name: n2, activate: 'source "$HOME/my venv/bin/activate" && export A=1 # mine'}]
+        defaults: {activate: module load cuda/12.4 && source ~/venv/bin/activate}
+        """
+    )
+    assert found["n1"].activate == "module load cuda/12.4 && source ~/venv/bin/activate"
+    assert found["n2"].activate == 'source "$HOME/my venv/bin/activate" && export A=1 # mine'
+
+
 def test_a_tilde_in_a_key_path_is_the_home_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/ada")
     assert nodes("hosts: [n1]\ndefaults: {identity_file: ~/.ssh/k}")["n1"].identity_file == (

@@ -60,6 +60,14 @@ class Fabric:
     unlucky: Callable[[str, Step, int], Done | Died | Absent | bool | None] = lambda _node, _step, _rank: True
     """(node, step, rank) -> what to say instead; None: nothing; True: what it would."""
 
+    _last: tuple[Step | None, dict[int, tuple[int, int]]] = (None, {})
+
+    def peers(self, step: Step) -> dict[int, tuple[int, int]]:
+        """Rank -> its pair; all nodes are told the same object."""
+        if self._last[0] is not step:
+            self._last = (step, {rank: pair for pair in step.pairs for rank in pair})
+        return self._last[1]
+
 
 class ScriptedLine:
     """A node that answers in the thread that tells it."""
@@ -133,7 +141,7 @@ class ScriptedLine:
             self.lose("it has left")
 
     def _do(self, step: Step) -> None:
-        peers = {rank: pair for pair in step.pairs for rank in pair}
+        peers = self._fabric.peers(step)
         for rank in self._ranks:
             if step.pairs and rank not in peers:
                 continue

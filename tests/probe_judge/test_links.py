@@ -69,6 +69,13 @@ def test_one_slow_directed_link(nodes: int) -> None:
     assert suspects(fabric.results()) == [(1, 0)]
 
 
+def test_of_two_ranks_one_direction_is_compared_with_the_other() -> None:
+    assert judge(Fabric(2).slow(one_way("host-1", "host-0")).results()).sentence == (
+        "link host-1 -> host-0 is slow: it reaches 25 % of the other direction, with nothing else to compare;"
+        " the switch ports or the route between the two"
+    )
+
+
 @pytest.mark.parametrize("nodes", [2, 3, 4, 8])
 def test_one_dead_pair(nodes: int) -> None:
     fabric = Fabric(nodes, jitter=0.05).dead(both_ways("host-1", "host-0"))

@@ -90,7 +90,24 @@ def test_the_same_layout_on_many_nodes_shows_who_differs() -> None:
 def test_cpu_ranks_of_one_machine_are_never_to_blame() -> None:
     verdict = judge(Fabric(1, 4).slow(lambda src, dst: 2 in {src.local, dst.local}).results())
 
-    assert (verdict.status, verdict.culprits) == ("noisy", ())
+    assert (verdict.status, verdict.culprits) == ("ok", ())
+    assert verdict.sentence == (
+        "no link is bad, 6 of 12 links between ranks that share a machine's cores vary"
+    )
+
+
+def test_a_rank_that_hangs_is_named_once_for_its_links_inside_and_outside() -> None:
+    fabric = Fabric(4, 4, jitter=0.05).dead(
+        lambda src, dst: 6 in {src.rank, dst.rank}, "rank 6 did not answer"
+    )
+
+    assert culprits(fabric) == [("node", "host-1 rank 6")]
+
+
+def test_a_gpu_that_is_slow_inside_and_outside_is_one_culprit() -> None:
+    fabric = Fabric(4, 4, gpus=True, jitter=0.05).slow(lambda src, dst: 6 in {src.rank, dst.rank})
+
+    assert culprits(fabric) == [("gpu", "host-1 GPU 2")]
 
 
 def test_two_slow_nodes_and_a_link() -> None:

@@ -150,7 +150,7 @@ def test_a_worker_that_dies_is_told_with_its_last_words(launcher: Driven) -> Non
     launcher.tell(Step(id=1, what="h2d"))
     died = launcher.until(Died)
     assert died.rank is None
-    assert died.reason.startswith("the worker ended with exit code 3; its last words: ")
+    assert died.reason.startswith("the worker ended: exit code 3; its last words: ")
     assert died.reason.endswith("RuntimeError: CUDA error: no kernel image")
     launcher.tell(Stop())
     launcher.until(Leaving)

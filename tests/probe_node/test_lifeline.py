@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from gpuwatch.probe.talk import Leaving, Note, Ready, Stop
-from tests.probe_node.driving import STUB, STUB_WORKER, Driven, children, dial, gone, one_rank
+from tests.probe_node.driving import STUB_WORKER, Driven, children, dial, gone, one_rank
 from tests.sshd import Sshd
 
 
@@ -81,11 +81,31 @@ def test_empty_lines_count_as_being_heard() -> None:
 
 def test_a_worker_that_does_not_stop_is_killed() -> None:
     stubborn = STUB_WORKER.replace('order["do"] == "stop"', 'order["do"] == "never"')
-    with Driven(modules={**STUB, "gpuwatch.probe.worker": stubborn}) as driven:
+    with Driven(modules={"gpuwatch.probe.worker": stubborn}) as driven:
         everyone = with_a_rank(driven)
         driven.tell(Stop())
         assert driven.until(Leaving).reason == "stopped"
         assert gone(*everyone)
+
+
+def test_shared_memory_of_killed_ranks_goes_with_them_and_that_of_others_stays(tmp_path: Path) -> None:
+    ours, theirs = (Path(f"/dev/shm/nccl-{tmp_path.name}-{os.getpid()}-{who}") for who in ("ours", "theirs"))
+    mapping = (
+        f"import mmap; f = open({str(ours)!r}, 'w+b'); f.truncate(4096); m = mmap.mmap(f.fileno(), 4096)"
+    )
+    worker = STUB_WORKER.replace("worker = os.getpid()", mapping)
+    assert worker != STUB_WORKER
+    theirs.touch()
+    try:
+        driven = Driven(modules={"gpuwatch.probe.worker": worker.replace("os.getppid() != worker", "False")})
+        everyone = with_a_rank(driven)
+        assert ours.exists()
+        driven.close()
+        assert gone(*everyone)
+        assert (ours.exists(), theirs.exists()) == (False, True)
+    finally:
+        theirs.unlink()
+        ours.unlink(missing_ok=True)
 
 
 def test_a_killed_parent_leaves_nothing(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
 import pytest
@@ -58,10 +60,10 @@ def test_two_gloo_ranks_join_measure_and_leave_nothing(activate: str | None) -> 
         assert not any(isinstance(said, Died) for said in driven.said)
 
 
-def test_a_closed_connection_ends_real_ranks_in_the_middle_of_a_step() -> None:
+@pytest.mark.parametrize("end", ["the connection closes", "the launcher is killed", "the worker is killed"])
+def test_real_ranks_end_in_the_middle_of_a_step(end: str) -> None:
     need_module("torch", "install gpuwatch[probe]")
-    driven = Driven(dial_local, python=sys.executable, modules=None)
-    try:
+    with Driven(dial_local, python=sys.executable, modules=None) as driven:
         driven.tell(Listen(address="127.0.0.1"))
         here = driven.until(Listening)
         driven.tell(
@@ -71,7 +73,15 @@ def test_a_closed_connection_ends_real_ranks_in_the_middle_of_a_step() -> None:
         )  # fmt: skip
         driven.until(Ready, lambda said: said.rank == 1)
         launcher = driven.ground().pid
-        everyone = [launcher, *children(launcher)]
-    finally:
-        driven.close()
-    assert gone(*everyone, within_s=20.0)
+        worker, *ranks = children(launcher)
+        if end == "the connection closes":
+            driven.close()
+        else:
+            os.kill(launcher if end == "the launcher is killed" else worker, signal.SIGKILL)
+        assert gone(worker, *ranks, within_s=20.0)
+        if end == "the worker is killed":
+            assert driven.until(Died, lambda said: said.rank is None).reason.startswith(
+                "the worker ended: killed by SIGKILL"
+            )
+        else:
+            assert gone(launcher)

@@ -74,7 +74,7 @@ def test_nodes_that_are_alike_are_told_once() -> None:
     assert text[5:] == ["gpu-003", "  problem no answer within 20 s"]
     alone = [line.text for line in ground_lines(cluster(1, 8))]
     assert "process 4701 (train.py)" in alone[1]
-    assert "eth0 10.0.0.1/24 25 Gb/s" in alone[3]
+    assert "eth0 25 Gb/s 10.0.0.1/24" in alone[3]
 
 
 def test_the_question_names_nodes_and_seconds() -> None:

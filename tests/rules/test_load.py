@@ -136,5 +136,44 @@ def test_patterns_of_newer_pythons_are_refused() -> None:
 def test_built_in_packs_are_without_mistakes_and_read_the_fast_way_as_the_checked_one() -> None:
     by_id, files = read_packs(sorted(BUILT_IN.glob("*.yaml")))
     packs = load_packs()
-    assert packs.by_id == by_id
+    assert {each.id: each for each in packs.all} == by_id
     assert packs.packs == files
+
+
+DIALECT = """\
+- kind: progress
+  id: my.trainer
+  title: t
+  words: {frob rate: samples_per_s}
+  match: 'frobnicated (?P<step>\\d+)'
+  examples:
+    - line: 'frobnicated 5, frob rate: 2'
+      gives: {step: 5, samples_per_s: 2}
+"""
+DIALECT_MISTAKES = [
+    ("samples_per_s}", "samples_per_sec}", "4:22", "did you mean 'samples_per_s'?"),
+    ("?P<step>", "?P<stepp>", "5:10", "the group 'stepp' is no quantity, did you mean 'step'?"),
+    ("  title: t\n", "", "1:3", "a dialect needs the key 'title'"),
+    ("  title: t\n", "  title: t\n  severity: error\n", "4:3", "unknown key 'severity'"),
+    ("  title: t\n", "  title: t\n  like: progress.comon\n", "4:9", "did you mean 'progress.common'?"),
+    ("kind: progress", "kind: progres", "1:9", "'kind' must be progress, not 'progres', did you mean"),
+    ("'frobnicated (?P<step>\\d+)'", "'(?P<step>\\d+)'", "5:10", "no word of three letters"),
+    ("line: ", "lines: ", "7:7", "unknown key 'lines', did you mean 'line'?"),
+]
+
+
+def test_a_dialect_of_ones_own_is_tried_before_the_built_in_ones(tmp_path: Path) -> None:
+    pack = tmp_path / "mine.yaml"
+    pack.write_text(DIALECT)
+    packs = load_packs([pack])
+    assert packs.dialects[0].id == "my.trainer"
+    assert packs.dialects[1:] == load_packs().dialects
+    assert packs.packs["my.trainer"] == str(pack)
+
+
+@pytest.mark.parametrize(("old", "new", "at", "said"), DIALECT_MISTAKES)
+def test_a_mistake_in_a_dialect_is_told_with_its_place(old: str, new: str, at: str, said: str) -> None:
+    assert old in DIALECT
+    problem = "\n".join(problems(DIALECT.replace(old, new)))
+    assert f"my.yaml:{at}: rule my.trainer: " in problem
+    assert said in problem

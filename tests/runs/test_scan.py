@@ -10,6 +10,7 @@ import pytest
 from gpuwatch.report.scan import ScanReport, judged
 from gpuwatch.rules.load import Packs
 from gpuwatch.rules.parse import parse_pack
+from gpuwatch.rules.rule import Rule
 from gpuwatch.runs import hyper, reading, workers
 from gpuwatch.runs.files import gather
 from gpuwatch.runs.scan import Engine, Scan, Watch, scan
@@ -18,7 +19,7 @@ from tests.runs import jobs
 
 @pytest.fixture
 def packs() -> Packs:
-    by_id = {rule.id: rule for rule, _ in parse_pack(jobs.PACK, "pack.yaml")}
+    by_id = {rule.id: rule for rule, _ in parse_pack(jobs.PACK, "pack.yaml") if isinstance(rule, Rule)}
     return Packs(tuple(by_id.values()), by_id, dict.fromkeys(by_id, "pack.yaml"))
 
 

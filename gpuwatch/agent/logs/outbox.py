@@ -1,8 +1,8 @@
 """The log reader's way out: one line a message, never waited for, and bounded.
 
-A message is a letter, which says what the agent does with it, and JSON: F a finding, L lines, G the list of
-files, E an event, A a reply (all of them whole frames, passed on as they are); P places in files, B a beat,
-N notices (for the agent itself).
+A message is a letter, which says what the agent does with it, and JSON: F a finding, R progress, L lines, G
+the list of files, E an event, A a reply (all of them whole frames, passed on as they are); P places in files,
+B a beat, N notices (for the agent itself).
 """
 
 import json

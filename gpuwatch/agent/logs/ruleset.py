@@ -7,9 +7,14 @@ that word, without it may be a part of a longer one.
 
 import re
 
+from .dialect import Dialect
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
+
+PROGRESS = "progress"
+"""The `kind` of a dialect among the compiled rules."""
 
 _DIGIT = re.compile(rb"\d")
 NUMBER = re.compile(r"[+-]?\d{1,18}$")
@@ -72,9 +77,9 @@ class Rule(object):
 
 
 class Phrase(object):
-    """A literal, and the rules that it may lead to."""
+    """A literal, and the rules that it may lead to; or the dialects of progress lines."""
 
-    __slots__ = ("fold", "lead", "recoveries", "rules", "text", "whole")
+    __slots__ = ("dialects", "fold", "lead", "recoveries", "rules", "text", "whole")
 
     def __init__(self, literal):
         # type: (dict[str, Any]) -> None
@@ -85,6 +90,13 @@ class Phrase(object):
         self.whole = bool(literal.get("whole"))
         self.rules = []  # type: list[Rule]
         self.recoveries = []  # type: list[Rule]
+        self.dialects = []  # type: list[Dialect]
+
+    @property
+    def leads_to_findings(self):
+        # type: () -> bool
+        """Whether a line with it may be a finding, or end one."""
+        return bool(self.rules or self.recoveries)
 
     def steady(self):
         # type: () -> bool
@@ -99,19 +111,30 @@ class RuleSet(object):
 
     def __init__(self, compiled):
         # type: (list[dict[str, Any]]) -> None
-        self.rules = [Rule(each) for each in compiled]
+        rules = [each for each in compiled if each.get("kind") != PROGRESS]
+        dialects = [each for each in compiled if each.get("kind") == PROGRESS]
+        self.rules = [Rule(each) for each in rules]
+        self.dialects = [Dialect(each) for each in dialects]
+        """In the order in which a line is tried."""
         self.suspended = {}  # type: dict[str, str]
         self.now = ""
         """The id of the rule that is being searched for, for whoever watches over this process."""
         self.entered = None  # type: Any
         """Called with a rule's id before each of its searches, where set."""
         found = {}  # type: dict[tuple[str, bool], Phrase]
-        for rule, plain in zip(self.rules, compiled):  # noqa: B905 - strict needs Python 3.10
+        for rule, plain in zip(self.rules, rules):  # noqa: B905 - strict needs Python 3.10
             for literal in plain["literals"]:
                 self._phrase(found, literal).rules.append(rule)
             recovery = plain.get("recovery") or {}  # type: Any
             for literal in recovery.get("literals", ()):
                 self._phrase(found, literal).recoveries.append(rule)
+        for dialect, plain in zip(self.dialects, dialects):  # noqa: B905 - strict needs Python 3.10
+            for literal in plain["literals"]:
+                self._phrase(found, literal).dialects.append(dialect)
+        words = {dialect.id: dialect.words for dialect in self.dialects}
+        for dialect in self.dialects:
+            dialect.shared = words.get(dialect.like or "", {})
+        self.dialects.sort(key=_comes_last)
         self.phrases = list(found.values())
 
     def suspend(self, rule, why):
@@ -125,6 +148,11 @@ class RuleSet(object):
         if key not in found:
             found[key] = Phrase(literal)
         return found[key]
+
+
+def _comes_last(dialect):
+    # type: (Dialect) -> bool
+    return dialect.fallback
 
 
 def typed(text):

@@ -5,6 +5,7 @@ from .finding import described, whose
 from .gather import Gatherer, tell
 from .line import Line
 from .normalise import broken_end
+from .progress import Progress
 from .search import SEARCHED, Search
 from .sieve import Sieve
 from .split import MAX_LINE
@@ -48,6 +49,9 @@ class Scanner(object):
         self._backlog = False
         self._dull = set()  # type: set[int]
         self._steady = {}  # type: dict[Phrase, bool]
+        self._progress = None  # type: Progress | None
+        if ruleset.dialects:
+            self._progress = Progress(file, self._search, self._sieve, speaker)
 
     def feed(self, data, offset, arrived, backlog=False):
         # type: (bytes, int, float, bool) -> list[dict[str, Any]]
@@ -96,6 +100,11 @@ class Scanner(object):
         out.extend(self.gather.grown(float("inf")))
         return out
 
+    def progress(self):
+        # type: () -> list[dict[str, Any]]
+        """What the lines since the last call tell of the training: keys of `wire.Progress`."""
+        return [] if self._progress is None else self._progress.frames(self._local_ranks)
+
     @property
     def left_out(self):
         # type: () -> int
@@ -121,7 +130,11 @@ class Scanner(object):
         chunk = Chunk(raw, base, self._past)
         if self._waiting:
             self._waiting = self._filled(self._waiting, chunk, 0, arrived, out)
-        hits = self._sieve.hits(chunk.clean)
+        if self._progress is None:
+            hits = self._sieve.hits(chunk.clean)
+        else:
+            hits = self._sieve.hits(chunk.clean, self._progress.newest)
+            self._progress.newest.place(chunk.offset_of, arrived, self._backlog)
         index = 0
         while index < len(hits):
             first = hits[index][0]

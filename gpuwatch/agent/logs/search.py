@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
     from .chunk import Chunk  # noqa: F401 - used in type comments
+    from .dialect import Dialect, Reading  # noqa: F401 - used in type comments
     from .ruleset import Rule, RuleSet  # noqa: F401 - used in type comments
 
 SEARCHED = 4096
@@ -81,8 +82,21 @@ class Search(object):
         self._leave(rule, began)
         return None if found is None else fields_of(found.groupdict())
 
+    def reading(self, dialects, text):
+        # type: (list[Dialect], str) -> Reading | None
+        """What a line tells in the first dialect that it is of."""
+        for dialect in dialects:
+            if dialect.id in self._ruleset.suspended:
+                continue
+            began = self._enter(dialect)
+            found = dialect.read(text)
+            self._leave(dialect, began)
+            if found is not None:
+                return found
+        return None
+
     def _enter(self, rule):
-        # type: (Rule) -> float
+        # type: (Rule | Dialect) -> float
         ruleset = self._ruleset
         ruleset.now = rule.id
         if ruleset.entered is not None:
@@ -90,7 +104,7 @@ class Search(object):
         return time.process_time()  # not the clock on the wall: a busy node is not the rule's fault
 
     def _leave(self, rule, began):
-        # type: (Rule, float) -> None
+        # type: (Rule | Dialect, float) -> None
         took = time.process_time() - began
         self._ruleset.now = ""
         if took > SLOW_S:

@@ -8,15 +8,24 @@ lost: where a phrase stands in a line, the phrase without its digits stands in t
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from .dialect import Dialect  # noqa: F401 - used in type comments
+    from .newest import Newest  # noqa: F401 - used in type comments
     from .ruleset import Phrase, RuleSet  # noqa: F401 - used in type comments
 
 MAX_WORDS = 50000
 MAX_SHAPES = 40000
+FEW = 60
+"""So many texts are looked for one after another; with more of them, the words of a line are."""
 MAX_BYTES = 4 << 20
 """Of all shapes that are remembered."""
 MAX_SHAPE = 2000
 """Longer ones are looked at anew each time."""
+MAX_PACED = 8000
+"""The same of shapes that may tell progress: a line may name hundreds of metrics."""
 
+_NONE = []  # type: list[Any]
 _DIGITS = b"0123456789"
 _CONTROLS = bytes(c for c in range(32) if c not in (9, 10, 13)) + b"\x7f"
 _GONE = _CONTROLS + _DIGITS
@@ -38,17 +47,26 @@ class Sieve(object):
         self._telling = {}  # type: dict[bytes, list[Phrase]]
         self._dull = set()  # type: set[bytes]
         self._hot = {}  # type: dict[bytes, list[Phrase]]
+        self._paced = {}  # type: dict[bytes, list[Dialect]]
+        """Shapes of lines that may tell progress: of those the newest one is enough."""
         self._bytes = 0
+        self._dialects = ruleset.dialects
         for phrase in ruleset.phrases:
             self._place(phrase)
 
-    def hits(self, data):
-        # type: (bytes) -> list[tuple[int, Phrase]]
-        """Places where a phrase stands in `data` (whole lines, no escapes), by place, once a line."""
+    def hits(self, data, newest=None):
+        # type: (bytes, Newest | None) -> list[tuple[int, Phrase]]
+        """Places where a phrase of a rule stands in `data` (whole lines, no escapes), by place, once a line.
+
+        `newest` is handed the last lines of those shapes that may tell progress.
+        """
         if b"\r" in data:
             data = data.replace(b"\r", b"\n")
         shapes = data.translate(None, _GONE).split(b"\n")
-        hot = self._look(set(shapes) - self._dull)
+        different = set(shapes) - self._dull
+        hot = self._look(different)
+        if newest is not None and not self._paced.keys().isdisjoint(different):
+            newest.take(data, shapes, self._paced)
         found = []  # type: list[tuple[int, Phrase]]
         if not hot:
             return found
@@ -59,6 +77,12 @@ class Sieve(object):
             at += len(line) + 1
         found.sort(key=_where)
         return found
+
+    def no_progress(self, shape):
+        # type: (bytes) -> None
+        """Lines of this shape tell no progress after all, whatever their digits."""
+        if self._paced.pop(shape, None) is not None and shape not in self._hot:
+            self._dull.add(shape)
 
     def _place(self, phrase):
         # type: (Phrase) -> None
@@ -78,44 +102,70 @@ class Sieve(object):
         for shape in shapes:
             if shape in self._hot:
                 hot[shape] = self._hot[shape]
-            else:
+            elif shape not in self._paced:
                 fresh.append(shape)
         if not fresh:
             return hot
-        telling = set(b" ".join(fresh).translate(_LETTERS).split()) - self._harmless
+        together = b" ".join(fresh)
+        anywhere = [each for each in self._anywhere if self._bare[each] in together]
+        telling = set(together.translate(_LETTERS).split()) - self._harmless
         if telling:
             self._learn(telling.difference(self._telling))
             telling -= self._harmless
+        few = self._few(telling, anywhere)
         for shape in fresh:
-            phrases = self._phrases(shape, telling) if telling or self._anywhere else []
-            if phrases:
-                hot[shape] = phrases
-            self._remember(shape, phrases)
+            phrases = _NONE
+            if (telling or anywhere) and (few is None or _holds(shape, few)):
+                phrases = self._phrases(shape, telling, anywhere)
+            if not phrases:
+                self._remember(shape, phrases, _NONE)
+                continue
+            searched = [phrase for phrase in phrases if phrase.leads_to_findings]
+            if searched:
+                hot[shape] = searched
+            led = {each for phrase in phrases for each in phrase.dialects}
+            self._remember(
+                shape, searched, [each for each in self._dialects if each in led] if led else _NONE
+            )
         return hot
 
-    def _phrases(self, shape, telling):
-        # type: (bytes, set[bytes]) -> list[Phrase]
+    def _few(self, telling, anywhere):
+        # type: (set[bytes], list[Phrase]) -> list[bytes] | None
+        """The texts of which one must stand in a shape, if they are so few that this is quicker to see."""
+        phrases = {phrase for word in telling for phrase in self._telling[word]}
+        phrases.update(anywhere)
+        if len(phrases) > FEW or any(phrase.fold for phrase in phrases):
+            return None
+        return [self._bare[phrase] for phrase in phrases]
+
+    def _phrases(self, shape, telling, anywhere):
+        # type: (bytes, set[bytes], list[Phrase]) -> list[Phrase]
         words = telling.intersection(shape.translate(_LETTERS).split())
-        lowered = shape.lower() if words or self._anywhere else b""
+        if not words and not anywhere:
+            return []
+        lowered = shape.lower()
         phrases = {}  # type: dict[Phrase, None]
-        for some in [self._telling[word] for word in words] + [self._anywhere]:
+        for some in [self._telling[word] for word in words] + [anywhere]:
             for phrase in some:
                 if self._bare[phrase] in (lowered if phrase.fold else shape):
                     phrases[phrase] = None
         return list(phrases)
 
-    def _remember(self, shape, phrases):
-        # type: (bytes, list[Phrase]) -> None
-        if len(shape) > MAX_SHAPE:
+    def _remember(self, shape, phrases, dialects):
+        # type: (bytes, list[Phrase], list[Dialect]) -> None
+        if len(shape) > (MAX_PACED if dialects else MAX_SHAPE):
             return
         self._bytes += len(shape)
-        if self._bytes > MAX_BYTES or len(self._dull) + len(self._hot) >= MAX_SHAPES:
+        if self._bytes > MAX_BYTES or len(self._dull) + len(self._hot) + len(self._paced) >= MAX_SHAPES:
             self._dull.clear()
             self._hot.clear()
+            self._paced.clear()
             self._bytes = len(shape)
+        if dialects:
+            self._paced[shape] = dialects
         if phrases:
             self._hot[shape] = phrases
-        else:
+        elif not dialects:
             self._dull.add(shape)
 
     def _learn(self, words):
@@ -140,6 +190,14 @@ class Sieve(object):
                 self._telling[word] = phrases
             else:
                 self._harmless.add(word)
+
+
+def _holds(shape, texts):
+    # type: (bytes, list[bytes]) -> bool
+    for text in texts:  # noqa: SIM110 - three times as fast as any()
+        if text in shape:
+            return True
+    return False
 
 
 def _find(line, phrases, base, found):

@@ -73,6 +73,13 @@ class Teller(object):
                 lines = [line[: MAX_FINDING // len(lines)] for line in lines]
             self._outbox.put("F", dict(finding, kind="finding", t=t, lines=lines))
 
+    def progress(self, frames):
+        # type: (list[dict[str, Any]]) -> None
+        """Send how far training is (dicts with the keys of `wire.Progress`)."""
+        t = round(time.time(), 3)
+        for frame in frames:
+            self._outbox.put("R", dict(frame, kind="progress", t=t))
+
     def place(self, entry):
         # type: (Entry) -> None
         """Behind findings goes how far we are: a reader after us tells none of them again."""

@@ -33,6 +33,8 @@ READ_BYTES = 256 * 1024
 TURN_S = 0.05
 """Files are read for so long before somebody else has a turn."""
 BACKLOG_TURN_S = 0.02
+TICK_S = 1.0
+"""Progress is told so often, however many steps were written in the meantime."""
 PATIENCE_S = 3.0
 """The backlog waits so long for the first list of processes, which says who writes what."""
 MAX_MESSAGE = 16 << 20
@@ -76,6 +78,8 @@ class Worker(object):
         self._server = Server(self._catalog, self._kernel, outbox)
         self._introduced = time.monotonic() + PATIENCE_S
         self._poll_due = 0.0
+        self._tick_s = float(config.get("tick_s", TICK_S))
+        self._tick_due = 0.0
         self._turn = []  # type: list[Entry]
         """Files that have not had their turn in this round."""
 
@@ -92,6 +96,7 @@ class Worker(object):
                 busy = self._follow()
                 if not busy:
                     busy = self._finder.step() or self._backlog_step()
+            self._tell_progress()
             self._teller.report()
             self._outbox.flush()
 
@@ -257,11 +262,25 @@ class Worker(object):
                 self._safely(entry, scanner.end)
                 entry.scanner, entry.ahead = entry.ahead, None
 
+    # ----------------------------------------------------------------- how far training is
+
+    def _tell_progress(self):
+        # type: () -> None
+        """What the newest lines of all files tell; it waits, and grows newer, while much is to be sent."""
+        now = time.monotonic()
+        if now < self._tick_due or self._outbox.full:
+            return
+        self._tick_due = now + self._tick_s
+        for entry in self._catalog.entries.values():
+            for scanner in (entry.scanner, entry.ahead):
+                if scanner is not None:
+                    self._safely(entry, scanner.progress, tell=self._teller.progress)
+
     # ----------------------------------------------------------------- small things
 
-    def _safely(self, entry, scan, *arguments):
-        # type: (Entry, Callable[..., list[dict[str, Any]]], Any) -> None
-        """Tell what a scan finds; a fault in it is told once and ends nothing."""
+    def _safely(self, entry, scan, *arguments, **how):
+        # type: (Entry, Callable[..., list[dict[str, Any]]], Any, Any) -> None
+        """Tell what a scan finds, as findings or by `tell`; a fault in it is told once and ends nothing."""
         try:
             found = scan(*arguments)
         except OSError:
@@ -269,7 +288,7 @@ class Worker(object):
         except Exception as error:
             self._teller.trouble("scanning {} failed".format(entry.name), repr(error))
             return
-        self._teller.tell(found)
+        how.get("tell", self._teller.tell)(found)
         if found:
             self._teller.place(entry)
 

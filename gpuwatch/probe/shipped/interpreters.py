@@ -23,7 +23,7 @@ OLDEST = (3, 8)
 """Of the ranks' Python; the launcher itself runs on 3.6."""
 ASK_S = 10.0
 """For one interpreter: a cold network file system is slow."""
-ASK_ALL_S = 40.0
+ASK_ALL_S = 25.0
 MAX_TRIED = 32
 _MARK = "GPUWATCHP torch "
 _NOTHING_DONE = ":"

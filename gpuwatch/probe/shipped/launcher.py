@@ -22,7 +22,7 @@ from gpuwatch.probe.shipped.worker_process import WorkerProcess
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, BinaryIO, NoReturn  # noqa: F401 - used in type comments
+    from typing import Any, BinaryIO, Callable, NoReturn  # noqa: F401 - used in type comments
 
 DEADLINE_S = 3600.0
 """Where the config does not say."""
@@ -78,18 +78,27 @@ class Launcher(object):
     def take_in(self, requests):
         # type: (Requests) -> NoReturn
         """Queue what comes; end everything at the end of stdin, or when it is silent for too long."""
-        silence_s = self._config.get("silence_s")
+        try:
+            self._queue_orders(requests)
+        except Exception as error:  # without this thread nothing would end us
+            self._lifeline.cut("an error in the launcher: {!r}".format(error))
+        self._lifeline.cut("the connection ended")
+
+    def _queue_orders(self, requests):
+        # type: (Requests) -> None
+        silence_s = float(self._config.get("silence_s") or "inf")
         heard = time.monotonic()
         while not requests.ended:
-            if select.select([requests], [], [], _LOOK_S)[0]:
+            silent = time.monotonic() - heard > silence_s
+            # looked at last, so that a time in which we were stopped does not count when something has come
+            if select.select([requests], [], [], 0.0 if silent else _LOOK_S)[0]:
                 heard = time.monotonic()
+            elif silent:
+                self._lifeline.cut("nothing was heard for {:g} s".format(silence_s))
             for order in requests.read():
                 if isinstance(order, dict) and order.get("do") == "stop" and self._worker is None:
                     self._lifeline.leave("stopped")
                 self._orders.put(order)
-            if silence_s is not None and time.monotonic() - heard > silence_s:
-                self._lifeline.cut("nothing was heard for {:g} s".format(silence_s))
-        self._lifeline.cut("the connection ended")
 
     def serve(self):
         # type: () -> NoReturn
@@ -118,9 +127,9 @@ class Launcher(object):
         elif wish == "reach":
             targets = [dict(one, port=int(one["port"])) for one in order["targets"]]
             source = str(self._listener.address if self._listener is not None else "")
-            _start(self._reach, source, targets, float(order.get("timeout_s", 5.0)))
+            self._beside(lambda: self._reach(source, targets, float(order.get("timeout_s", 5.0))))
         elif wish == "count":
-            _start(self._count)
+            self._beside(self._count)
         elif wish == "prepare":
             self._prepare(order)
         elif wish == "step":
@@ -192,9 +201,17 @@ class Launcher(object):
             self._worker.wait(STOP_S)
         self._lifeline.leave("stopped")
 
+    def _beside(self, work):
+        # type: (Callable[[], None]) -> None
+        """Do it in a thread of its own; what goes wrong there is told."""
 
-def _start(work, *args):
-    # type: (Any, *Any) -> None
-    thread = threading.Thread(target=work, args=args, name="order")
-    thread.daemon = True
-    thread.start()
+        def attempt():
+            # type: () -> None
+            try:
+                work()
+            except Exception as error:
+                self._outlet.note("an error in the launcher: {!r}".format(error))
+
+        thread = threading.Thread(target=attempt, name="order")
+        thread.daemon = True
+        thread.start()

@@ -4,6 +4,7 @@ import os
 import select
 import socket
 import threading
+import time
 
 _BACKLOG = 4096
 """All nodes knock at once; the kernel cuts this to its own limit."""
@@ -59,12 +60,12 @@ class Listener(object):
 
     def _answer(self):
         # type: () -> None
-        while True:
-            ready = select.select([self.socket.fileno(), self._stopped], [], [])[0]
-            if self._stopped in ready:
-                return
+        waiting = select.poll()
+        for descriptor in (self.socket.fileno(), self._stopped):
+            waiting.register(descriptor, select.POLLIN)
+        while not any(descriptor == self._stopped for descriptor, _ in waiting.poll()):
             if not self._accept():
-                select.select([self._stopped], [], [], _PAUSE_S)  # no descriptor is left, for instance
+                time.sleep(_PAUSE_S)  # no descriptor is left, for instance
 
     def _accept(self):
         # type: () -> bool

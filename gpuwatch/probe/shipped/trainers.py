@@ -42,12 +42,15 @@ def interpreters(proc, rows, tried):
 
 def script(proc, pid):
     # type: (str, int) -> str
-    """`train.py` of `python -u train.py`, the module of `python -m`, else the name of the process."""
+    """`train.py` of `python -u train.py`, the module of `python -m`, else its first word or its name."""
     words = (read_bytes(os.path.join(proc, str(pid), "cmdline"), 16384) or b"").split(b"\0")
     names = [word.decode("utf-8", "replace") for word in words]
     for before, name in zip(names, names[1:]):  # noqa: B905 - strict= needs 3.10
         if before == "-m" or name.endswith(".py"):
             return clean(os.path.basename(name), 64) or "?"
+    plain = [name for name in names[1:] if name and not name.startswith("-")]
+    if plain and "-c" not in names:
+        return clean(os.path.basename(plain[0]), 64) or "?"
     found = read_stat(proc, pid)
     return found.name if found is not None else "?"
 

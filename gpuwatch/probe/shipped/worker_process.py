@@ -53,8 +53,9 @@ class WorkerProcess(object):
         """
         self._outlet = outlet
         self.told_to_stop = False
-        passed = [] if store is None else [store.fileno()]
-        first = _program() + json.dumps(dict(config, store_fd=(passed + [None])[0])).encode("ascii") + b"\n"
+        store_fd = None if store is None else store.fileno()
+        first = _program() + json.dumps(dict(config, store_fd=store_fd)).encode("ascii") + b"\n"
+        passed = [] if store_fd is None else [store_fd]
         inside_in, outside_in = os.pipe()
         outside_out, inside_out = os.pipe()
         shell = interpreter.activate is not None
@@ -92,10 +93,9 @@ class WorkerProcess(object):
         self._orders.put(json.dumps(order).encode("ascii") + b"\n")
 
     def wait(self, seconds):
-        # type: (float) -> bool
-        """Whether it has ended, and all that it said was passed on."""
+        # type: (float) -> None
+        """Wait until it has ended, and all that it said was passed on."""
         self._end.join(seconds)
-        return not self._end.is_alive()
 
     def _feed(self, descriptor):
         # type: (int) -> None
@@ -133,7 +133,7 @@ class WorkerProcess(object):
         # type: (int) -> str
         words = list(self._last_words)
         said = "; its last words: " + "\n".join(words) if words else "; it said nothing"
-        return ("the worker ended with {}".format(ending(status)) + said)[: 8 * MAX_TEXT]
+        return ("the worker ended: {}".format(ending(status)) + said)[: 8 * MAX_TEXT]
 
     def _listen(self):
         # type: () -> None

@@ -1,0 +1,113 @@
+"""How one framework writes its progress: what tells its lines, and which field each of their words is.
+
+A dialect is plain data, made by `gpuwatch.rules.compile`: `match` (a line is of this dialect where one of
+them is found; named groups are quantities), `unless`, `words` (word -> quantity), and the rest in `Dialect`.
+"""
+
+import re
+
+from .pairs import pairs
+from .quantities import NOTHING, QUANTITIES, put
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from .quantities import Fields  # noqa: F401 - used in type comments
+
+READ = 8192
+"""Characters of a line that are read."""
+MAX_PHASES = 64
+
+
+class Reading(object):
+    """What one line tells."""
+
+    __slots__ = ("dialect", "fields", "phases")
+
+    def __init__(self, dialect, fields, phases):
+        # type: (Dialect, Fields, dict[str, float]) -> None
+        self.dialect = dialect
+        self.fields = fields
+        self.phases = phases
+        """Timer -> seconds."""
+
+
+class Dialect(object):
+    """One dialect with its patterns compiled."""
+
+    __slots__ = (
+        "fallback", "id", "least", "like", "match", "needs", "per_epoch", "phases", "plain", "shared", "slow",
+        "steady", "unless", "words",
+    )  # fmt: skip
+
+    def __init__(self, plain):
+        # type: (dict[str, Any]) -> None
+        self.id = str(plain["id"])
+        self.match = [re.compile(each) for each in plain["match"]]
+        self.unless = [re.compile(each) for each in plain.get("unless", ())]
+        self.words = plain.get("words", {})  # type: dict[str, str]
+        self.like = plain.get("like")  # type: str | None
+        self.shared = {}  # type: dict[str, str]
+        """The words of the dialect that it is `like`, which hold where it does not say otherwise."""
+        self.plain = bool(plain.get("plain"))
+        """Only the named groups are read, no words."""
+        self.phases = plain.get("phases")  # type: str | None
+        """The unit of its timers: every word with a number is one."""
+        self.per_epoch = bool(plain.get("per_epoch"))
+        """Its steps begin anew with every epoch."""
+        self.fallback = bool(plain.get("fallback"))
+        """Asked only where no other dialect fits."""
+        self.needs = frozenset(plain.get("needs", ()))
+        """Fields without all of which a line tells nothing."""
+        self.least = int(plain.get("least", 1))
+        """Fewer fields tell nothing."""
+        self.steady = bool(plain.get("steady"))
+        """Whether its patterns treat all digits alike."""
+        self.slow = 0
+        """How many lines it was slow on."""
+
+    def read(self, text):
+        # type: (str) -> Reading | None
+        """What a line of this dialect tells; None: it is none, or tells nothing."""
+        text = text[:READ]
+        for pattern in self.match:
+            found = pattern.search(text)
+            if found is not None:
+                break
+        else:
+            return None
+        if any(each.search(text) for each in self.unless):
+            return None
+        fields = {}  # type: Fields
+        for name, value in found.groupdict().items():
+            if value is not None:
+                put(fields, name, value)
+        phases = {}  # type: dict[str, float]
+        if self.phases is not None:
+            self._timers(text[found.end() :], self.phases, phases)
+        elif not self.plain:
+            self._words(text, fields)
+        if not self.needs.issubset(fields) or len(fields) + len(phases) < self.least:
+            return None
+        return Reading(self, fields, phases)
+
+    def _words(self, text, fields):
+        # type: (str, Fields) -> None
+        words, shared = self.words, self.shared
+        for name, value, rate in pairs(text):
+            quantity = words.get(name) or shared.get(name)
+            if quantity in (None, NOTHING) and rate:
+                quantity = words.get(rate) or shared.get(rate)
+            if quantity is None or quantity == NOTHING or QUANTITIES[quantity][0] in fields:
+                continue
+            put(fields, quantity, value)
+
+    @staticmethod
+    def _timers(text, unit, phases):
+        # type: (str, str, dict[str, float]) -> None
+        for name, value, _ in pairs(text):
+            if name and len(phases) < MAX_PHASES:
+                one = {}  # type: Fields
+                if put(one, "step_time_" + unit, value):
+                    phases.setdefault(name, float(one["step_time_s"]))

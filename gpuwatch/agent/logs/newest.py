@@ -1,0 +1,88 @@
+"""The newest lines that may tell progress: kept as bytes, so that a flood costs one reading a tick."""
+
+import re
+from collections import OrderedDict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from .dialect import Dialect  # noqa: F401 - used in type comments
+
+MOST = 64
+"""Lines taken of one stretch of a file; the last one of each shape."""
+MANY_VOICES = 1024
+"""In a file of many ranks so many lines at the end are told apart by who says them."""
+FLOOD_BYTES, FLOOD_VOICES = 128 * 1024, 32
+"""In a flood only so many: the next stretch brings other ones."""
+KEPT = 256
+"""Lines that wait to be read."""
+
+_VOICE = re.compile(
+    rb"^\s*(?:\[[^\]\d]{0,12}\d{1,6}\]|\d{1,6}: |\[\d+,\d+\]<)|[Rr](?:ank|ANK)[ :=]{0,3}\d{1,6}\b"
+)
+_MAY_DIFFER = re.compile(rb"^\s*(?:\[[A-Za-z ]{0,12}\]|: |\[,\]<)|[Rr](?:ank|ANK)[ :=]{0,3}(?![A-Za-z])")
+
+
+class Newest(object):
+    """The newest line of each shape and voice of one file."""
+
+    def __init__(self):
+        # type: () -> None
+        self._found = []  # type: list[tuple[int, bytes, bytes, list[Dialect]]]
+        self._waiting = OrderedDict()  # type: OrderedDict[Any, tuple[int, float, bool, bytes, bytes, list[Dialect]]]
+
+    def take(self, data, shapes, paced):
+        # type: (bytes, list[bytes], dict[bytes, list[Dialect]]) -> None
+        """The last line of each shape of `paced`; `shapes` are those of all lines of `data`."""
+        lines = data.split(b"\n")
+        last = dict(zip(shapes, range(len(shapes))))  # noqa: B905 - strict needs Python 3.10
+        wanted = {index for shape, index in last.items() if shape in paced}
+        for index in list(wanted):
+            if _MAY_DIFFER.search(shapes[index]):
+                most = MANY_VOICES if len(data) < FLOOD_BYTES else FLOOD_VOICES
+                wanted.update(_others(lines, shapes, index, most))
+        before, at = 0, 0
+        for index in sorted(wanted)[-KEPT if len(wanted) > len(last) else -MOST :]:
+            at += sum(map(len, lines[before:index])) + index - before
+            before = index
+            shape = shapes[index]
+            self._found.append((at, lines[index], shape, paced[shape]))
+
+    def place(self, offset_of, arrived, backlog):
+        # type: (Any, float, bool) -> None
+        """Say of what was taken last where it stands in the file, and when it came."""
+        for at, line, shape, dialects in self._found:
+            voice = _VOICE.search(line, 0, 200)
+            key = (shape, voice.group() if voice else b"")
+            self._waiting.pop(key, None)
+            self._waiting[key] = (offset_of(at), arrived, backlog, line, shape, dialects)
+        del self._found[:]
+        while len(self._waiting) > KEPT:
+            self._waiting.popitem(last=False)
+
+    def drain(self):
+        # type: () -> list[tuple[int, float, bool, bytes, bytes, list[Dialect]]]
+        """What waits, in the order in which it came: offset, arrival, backlog, line, shape, dialects."""
+        waiting = list(self._waiting.values())
+        self._waiting.clear()
+        return waiting
+
+    def __bool__(self):
+        # type: () -> bool
+        return bool(self._waiting)
+
+
+def _others(lines, shapes, index, most):
+    # type: (list[bytes], list[bytes], int, int) -> list[int]
+    """The last line of each voice that says the shape of the line at `index`."""
+    shape = shapes[index]
+    seen = {}  # type: dict[bytes, int]
+    for at in range(index, max(-1, index - most), -1):
+        if shapes[at] == shape:
+            voice = _VOICE.search(lines[at], 0, 200)
+            if voice is None:
+                break
+            if seen.setdefault(voice.group(), at) != at and len(seen) == 1 and index - at > 8:
+                break  # one voice alone
+    return list(seen.values())

@@ -1,0 +1,64 @@
+"""The numbers of a line, each with the words before it and the unit behind it.
+
+One reader for all ways to write a pair: `loss: 2.1`, `loss=2.1`, `'loss': 2.1`, `| loss  2.1 |`, `loss 2.1 lr
+3e-4`, `grad norm (clipped): 1.0`. What stands between one number and the next are the words of the next one,
+as far back as the last sign that parts them.
+"""
+
+import re
+
+from .quantities import CLOCK, NUMBER, ODD, SPELLED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Iterator  # noqa: F401 - used in type comments
+
+MAX_PAIRS = 400
+
+RATE = r"(?:[A-Za-z]{1,12}\.?)?/[A-Za-z]{1,12}(?:/[A-Za-z]{1,12})?"
+UNIT = r"%|[kKMGT]?i?B(?:ytes)?\b|(?:ms|us|s|secs?|seconds?|msec|min|mins|minutes|hrs?|hours?|[hdmMGKkBT])\b"
+_PAIR = re.compile(
+    r"(?<![\w.@/])(?P<value>" + CLOCK + r"(?![\w:])|" + SPELLED + r"(?![\w/])"
+    r"|[-+]?" + NUMBER + r"(?: {0,12}/ {0,12}" + NUMBER + r")?|(?:" + ODD + r")(?![\w/]))"
+    r"(?:\s{0,2}(?P<rate>" + RATE + r")(?!\w| ?[:=])|\s?(?P<unit>" + UNIT + r")(?![/\w]))?",
+    re.I,
+)
+_PARTING = re.compile(
+    r"[|,;{}\[\]<>=:]|\)[\s,]|\s--?\s|\s{3,}|\((?=[^()]*$)|\s(?:INFO|DEBUG|WARNING|ERROR)\s"
+)
+_AROUND = " \t\"'`:=([{~*#_-"
+_BEFORE = " \t\"'`)%.,;*#>_-\u2022\u2514\u2500\u251c"
+_SPACES = re.compile(r"[\s_-]+")
+_LONG = 120
+
+
+def pairs(text):
+    # type: (str) -> Iterator[tuple[str, str, str]]
+    """(words, value with its unit, rate): words are `canonical`; rate such as `tok/s`, else empty."""
+    end = 0
+    for number, found in enumerate(_PAIR.finditer(text)):
+        if number >= MAX_PAIRS:
+            return
+        rate = found.group("rate") or ""
+        yield (
+            _words(text[max(end, found.start() - _LONG) : found.start()]),
+            text[found.start() : found.end() - len(rate)],
+            rate.lower(),
+        )
+        end = found.end()
+
+
+def canonical(words):
+    # type: (str) -> str
+    """Small letters, and one underscore for blanks, underscores and hyphens."""
+    return _SPACES.sub("_", words.strip(_AROUND).lower())
+
+
+def _words(before):
+    # type: (str) -> str
+    before = before.rstrip(_AROUND)
+    before = before[:-3] if before.endswith(" is") else before
+    begin = 0
+    for sign in _PARTING.finditer(before):
+        begin = sign.end()
+    return canonical(before[begin:].lstrip(_BEFORE))

@@ -1,0 +1,178 @@
+"""What a number in a progress line may mean, and how it becomes a field in our units.
+
+A quantity is what a dialect says of a word or a named group: `step_time_ms` is the field `step_time_s`, told
+in milliseconds where the line writes no unit itself. Fields: step, total_steps, epoch, loss, lr, grad_norm,
+loss_scale, skipped, step_time_s, samples_per_s, tokens_per_s, tflops, mfu (0 to 1), mem_gib, eta_s, rank.
+What is not a number, or infinite, is the text "nan", "inf" or "-inf": JSON has no such numbers.
+"""
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict, Tuple, Union
+
+    Value = Union[int, float, str]
+    Fields = Dict[str, Value]
+    Quantity = Tuple[str, str, float]
+
+NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
+CLOCK = r"(?:\d{1,4} days?, )?\d{1,4}:\d\d(?::\d\d)?(?:\.\d+)?"
+SPELLED = (
+    r"(?:\d+ ?d(?:ays?)? ?)?(?:\d+ ?h(?:ours?|rs?)? ?)?(?:\d+ ?m(?:in(?:utes?)?)? ?)?"
+    r"\d+(?:\.\d+)? ?s(?:ec(?:onds?)?)?\b"
+)
+ODD = r"nan|[-+]?inf(?:inity)?"
+
+_S, _MS, _US, _MIN, _H, _DAY = 1.0, 1e-3, 1e-6, 60.0, 3600.0, 86400.0
+SECONDS = {
+    "s": _S, "sec": _S, "secs": _S, "second": _S, "seconds": _S, "ms": _MS, "msec": _MS, "us": _US,
+    "m": _MIN, "min": _MIN, "mins": _MIN, "minutes": _MIN, "h": _H, "hr": _H, "hrs": _H, "hours": _H,
+    "d": _DAY, "days": _DAY,
+}  # fmt: skip
+GIB = {
+    "b": 1.0 / (1 << 30), "bytes": 1.0 / (1 << 30), "kb": 1.0 / (1 << 20), "kib": 1.0 / (1 << 20),
+    "m": 1.0 / 1024, "mb": 1.0 / 1024, "mib": 1.0 / 1024, "g": 1.0, "gb": 1.0, "gib": 1.0,
+    "t": 1024.0, "tb": 1024.0, "tib": 1024.0,
+}  # fmt: skip
+"""What frameworks print as MB and GB they have divided by powers of 1024."""
+THOUSANDS = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
+
+MOST = 1e15
+"""A larger number is none that anybody counted or measured."""
+_UNSURE = 0.0
+"""A default of a quantity that is not taken without a unit of its own."""
+QUANTITIES = {
+    "step": ("step", "of", 1.0),
+    "total_steps": ("total_steps", "count", 1.0),
+    "epoch": ("epoch", "plain", 1.0),
+    "loss": ("loss", "any", 1.0),
+    "lr": ("lr", "plain", 1.0),
+    "grad_norm": ("grad_norm", "any", 1.0),
+    "loss_scale": ("loss_scale", "plain", 1.0),
+    "skipped": ("skipped", "count", 1.0),
+    "step_time": ("step_time_s", "time", _UNSURE),
+    "step_time_s": ("step_time_s", "time", _S),
+    "step_time_ms": ("step_time_s", "time", _MS),
+    "step_time_us": ("step_time_s", "time", _US),
+    "steps_per_s": ("step_time_s", "inverse", 1.0),
+    "steps_per_min": ("step_time_s", "inverse", 60.0),
+    "samples_per_s": ("samples_per_s", "plain", 1.0),
+    "tokens_per_s": ("tokens_per_s", "plain", 1.0),
+    "kilotokens_per_s": ("tokens_per_s", "plain", 1e3),
+    "tflops": ("tflops", "plain", 1.0),
+    "mfu": ("mfu", "share", _UNSURE),
+    "mfu_pct": ("mfu", "share", 0.01),
+    "mem": ("mem_gib", "size", _UNSURE),
+    "mem_bytes": ("mem_gib", "size", GIB["b"]),
+    "mem_mib": ("mem_gib", "size", GIB["m"]),
+    "mem_gib": ("mem_gib", "size", GIB["g"]),
+    "eta": ("eta_s", "time", _UNSURE),
+    "eta_s": ("eta_s", "time", _S),
+    "eta_min": ("eta_s", "time", _MIN),
+    "eta_h": ("eta_s", "time", _H),
+    "eta_days": ("eta_s", "time", _DAY),
+    "rank": ("rank", "count", 1.0),
+}  # type: Dict[str, Quantity]
+"""Name -> field, how it is read, and the factor for a number that is written without a unit."""
+NOTHING = "-"
+"""Said of a word that means nothing in this dialect, whatever it means elsewhere."""
+
+_READ = re.compile(
+    r"\s*[\"']?(?:(?P<clock>" + CLOCK + r")(?![\d:])|(?P<odd>" + ODD + r")|(?P<number>[-+]?" + NUMBER + r"))"
+    r"(?:\s*/\s*(?P<of>" + NUMBER + r"))?(?:\s?(?P<unit>[A-Za-z%]+))?",
+    re.I,
+)
+_SPELLED = re.compile(r"\s*[\"']?(?P<spelled>" + SPELLED + r")", re.I)
+_PART = re.compile(r"(\d+(?:\.\d+)?) ?([a-z])")
+_DAYS = re.compile(r"(\d+) days?, ")
+
+
+def put(fields, quantity, text):
+    # type: (Fields, str, str) -> bool
+    """Read `text` as a quantity into `fields`; what is there already stays. Whether it could be read."""
+    name, kind, factor = QUANTITIES[quantity]
+    if kind == "time":
+        value = _duration(text, factor)  # type: Value | None
+        if value is not None and (value < 0 or value == 0 and name == "step_time_s"):  # type: ignore[operator]
+            value = None
+    else:
+        value = _value(fields, text, kind, factor)
+    if value is None:
+        return False
+    fields.setdefault(name, value)
+    return True
+
+
+def _value(fields, text, kind, factor):
+    # type: (Fields, str, str, float) -> Value | None
+    found = _READ.match(text)
+    if found is None or found.group("clock"):
+        return None
+    odd, unit = found.group("odd"), (found.group("unit") or "").lower()
+    if odd:
+        return _odd(odd) if kind == "any" else None
+    number = float(found.group("number").replace(",", ""))
+    if not abs(number) < MOST:
+        return None
+    if kind in ("count", "of"):
+        return _count(fields, number * THOUSANDS.get(unit, 1.0), found.group("of") if kind == "of" else None)
+    if kind == "inverse":
+        return factor / number if number > 0 else None
+    if kind == "share":
+        return _share(number, unit, factor)
+    if kind == "size":
+        factor = GIB.get(unit, factor)
+        return number * factor if factor and number >= 0 else None
+    return number * factor * (THOUSANDS.get(unit, 1.0) if kind == "plain" else 1.0)
+
+
+def _count(fields, number, of):
+    # type: (Fields, float, str | None) -> int | None
+    """A whole number; what it is of (`of`) is the total, where the steps are not known from elsewhere."""
+    if number < 0 or number != int(number):
+        return None
+    if of is not None and "step" not in fields:
+        fields.setdefault("total_steps", int(float(of.replace(",", ""))))
+    return int(number)
+
+
+def _odd(text):
+    # type: (str) -> str
+    text = text.lower()
+    return "nan" if text == "nan" else "-inf" if text.startswith("-") else "inf"
+
+
+def _share(number, unit, factor):
+    # type: (float, str, float) -> float | None
+    """A share as 0 to 1; -1 and -100 % stand for unknown, and over 1.5 it is in percent anyway."""
+    if unit == "%" or factor == QUANTITIES["mfu_pct"][2] or number > 1.5:
+        number /= 100.0
+    return number if 0 <= number <= 1.5 else None
+
+
+def _duration(text, factor):
+    # type: (str, float) -> float | None
+    """Seconds of `1:02:03`, `2 days, 1:02:03`, `4m 28s`, `360 ms` or a number alone."""
+    spelled = _SPELLED.match(text)
+    if spelled is not None and len(_PART.findall(spelled.group("spelled").lower())) > 1:
+        parts = _PART.findall(spelled.group("spelled").lower())
+        return sum(float(number) * SECONDS[letter] for number, letter in parts)
+    found = _READ.match(text)
+    if found is None or found.group("odd"):
+        return None
+    clock = found.group("clock")
+    if clock:
+        return _of_clock(clock)
+    unit = (found.group("unit") or "").lower()
+    factor = SECONDS.get(unit, factor * THOUSANDS.get(unit, 1.0))
+    return float(found.group("number").replace(",", "")) * factor if factor else None
+
+
+def _of_clock(text):
+    # type: (str) -> float
+    days = _DAYS.match(text)
+    seconds = 0.0
+    for part in text[days.end() if days else 0 :].split(":"):
+        seconds = 60.0 * seconds + float(part)
+    return seconds + (int(days.group(1)) * _DAY if days else 0.0)

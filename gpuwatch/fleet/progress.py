@@ -1,0 +1,196 @@
+"""How far each rank's training is: the newest values with their ages, and the times of its steps.
+
+Of most frameworks one rank alone speaks for the job: rank 0, or the last one (Megatron-LM). A rank that says
+nothing is not behind. What a node's agent finds in the past of a log never replaces what was told live.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from gpuwatch.wire import Progress
+
+VoiceKey: TypeAlias = tuple[str, str, int | None, int | None, int | None, str | None]
+"""Node, file, rank, local rank, pid, host: who speaks, as far as is known."""
+
+KEPT_STEPS = 2_000
+KEPT_VOICES = 10_000
+OTHER_BAR_S = 600.0
+"""A bar with another length is another loop (an evaluation) while the first one moved so recently."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A number that a log has told."""
+
+    value: float
+    at: float
+    """When it was written: our monotonic clock; of a line of the past without a time, when we read it."""
+    sure: bool = True
+    """Whether `at` is when it was written. False: it is at least this old."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One told step."""
+
+    step: int
+    at: float
+    """Our monotonic clock."""
+    took_s: float | None
+    """Seconds a step: as told, else from this step and the one told before."""
+    loss: float | None = None
+    grad_norm: float | None = None
+
+
+@dataclass
+class RankProgress:
+    """What one voice has told."""
+
+    node: str
+    file: str
+    rank: int | None = None
+    local_rank: int | None = None
+    job: str | None = None
+    host: str | None = None
+    pid: int | None = None
+    dialect: str = ""
+    per_epoch: bool = False
+    """Its steps begin anew with every epoch."""
+    values: dict[str, Value] = field(default_factory=dict)
+    """Field (of `wire.Progress`) -> the newest."""
+    phases: dict[str, Value] = field(default_factory=dict)
+    """Timer -> seconds, the newest."""
+    steps: deque[Step] = field(default_factory=lambda: deque(maxlen=KEPT_STEPS))
+    """Steps that went forward, oldest first; at most one a tick, so of fast ones not each."""
+    offset: int = 0
+    """Of its newest line in the file."""
+    heard_at: float = -math.inf
+    """When it last told anything (our monotonic clock)."""
+    stepped_at: float | None = None
+    """When a step other than the one before came; None: it never told one."""
+    version: int = 0
+
+    def value(self, name: str) -> float | None:
+        """The newest value of a field, whatever its age."""
+        known = self.values.get(name)
+        return None if known is None else known.value
+
+    def age_s(self, name: str, now: float) -> float | None:
+        """How old the newest value of a field is."""
+        known = self.values.get(name)
+        return None if known is None else max(0.0, now - known.at)
+
+    @property
+    def done(self) -> float | None:
+        """The share of the run (of the epoch, where steps begin anew with each), 0 to 1."""
+        step, total = self.value("step"), self.value("total_steps")
+        return min(1.0, step / total) if step is not None and total else None
+
+    def step_times(self, last: int = KEPT_STEPS) -> list[float]:
+        """Seconds a step of the last told ones that are known."""
+        return [step.took_s for step in list(self.steps)[-last:] if step.took_s is not None]
+
+
+class FleetProgress:
+    """The progress of all ranks; `version` moves when anything was told."""
+
+    def __init__(self) -> None:
+        self.voices: dict[VoiceKey, RankProgress] = {}
+        self.version = 0
+
+    def take(self, node: str, told: Progress, sent_at: float, arrived: float) -> RankProgress:
+        """Take one frame in.
+
+        Args:
+            node: Whose agent told it.
+            told: The frame; its times are of the node's clock.
+            sent_at: That clock when the frame was made.
+            arrived: Our monotonic clock when it came.
+        """
+        key = (node, told.file, told.rank, told.local_rank, told.pid, told.host)
+        known = self.voices.pop(key, None)
+        if known is None:
+            known = RankProgress(node, told.file, told.rank, told.local_rank, host=told.host, pid=told.pid)
+        self.voices[key] = known
+        while len(self.voices) > KEPT_VOICES:
+            del self.voices[next(iter(self.voices))]
+        at = arrived - max(0.0, sent_at - told.at)
+        if not _is_other_bar(known, told, at):
+            _take(known, told, at)
+            known.version += 1
+            self.version += 1
+        return known
+
+    def of(self, rank: int, job: str | None = None) -> RankProgress | None:
+        """What a rank told last; where several files hold its words, the one that stepped last."""
+        return _freshest(
+            each
+            for each in self.voices.values()
+            if each.rank == rank and (job is None or each.job in (None, job))
+        )
+
+    def of_job(self, job: str | None) -> list[RankProgress]:
+        """All voices of a job; None: of no known one."""
+        return [each for each in self.voices.values() if each.job == job]
+
+    def speaker(self, job: str | None = None) -> RankProgress | None:
+        """Who speaks for a job (None: for all that there is): the voice that told a step last."""
+        return _freshest(each for each in self.voices.values() if job is None or each.job in (None, job))
+
+
+def _freshest(voices: Iterable[RankProgress]) -> RankProgress | None:
+    return max(voices, key=lambda each: (each.stepped_at or -math.inf, each.heard_at), default=None)
+
+
+def _is_other_bar(known: RankProgress, told: Progress, at: float) -> bool:
+    """Whether it is the bar of another loop within the training, such as an evaluation's."""
+    total, before = told.fields.get("total_steps"), known.values.get("total_steps")
+    if told.dialect != known.dialect or not told.dialect.endswith("bar") or total is None or before is None:
+        return False
+    step = known.value("step") or 0.0
+    return float(total) != before.value and step < before.value and at - before.at < OTHER_BAR_S
+
+
+def _take(known: RankProgress, told: Progress, at: float) -> None:
+    sure = told.timed or not told.backlog
+    past = told.backlog and known.stepped_at is not None
+    known.job = told.job or known.job
+    if not past:
+        known.offset, known.dialect, known.per_epoch = told.offset, told.dialect, told.per_epoch
+        known.heard_at = max(known.heard_at, at)
+    for name, text in told.fields.items():
+        before = known.values.get(name)
+        if before is None or at >= before.at:
+            known.values[name] = Value(float(text), at, sure)
+    for name, seconds in told.phases_s.items():
+        if not past or name not in known.phases:
+            known.phases[name] = Value(seconds, at, sure)
+    if not past and "step" in told.fields:
+        _step(known, told, at, sure)
+
+
+def _step(known: RankProgress, told: Progress, at: float, sure: bool) -> None:
+    step = int(float(told.fields["step"]))
+    before = known.steps[-1] if known.steps else None
+    if before is not None and before.step == step:
+        return
+    if sure or known.stepped_at is None:
+        known.stepped_at = at
+    if not sure:
+        return
+    took = told.fields.get("step_time_s")
+    took_s = float(took) if took is not None else None
+    if took_s is None and before is not None and step > before.step and at > before.at:
+        took_s = (at - before.at) / (step - before.step)
+    loss, grad_norm = (_number(told, name) for name in ("loss", "grad_norm"))
+    known.steps.append(Step(step, at, took_s, loss, grad_norm))
+
+
+def _number(told: Progress, name: str) -> float | None:
+    value = told.fields.get(name)
+    return None if value is None else float(value)

@@ -1,0 +1,13 @@
+"""A line of words with its gravity: what text reports are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of words and how grave it is: ok, info, warning, critical, or plain."""
+
+    text: str
+    style: str = "plain"

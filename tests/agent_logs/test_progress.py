@@ -1,0 +1,156 @@
+"""What a scanner tells of training: the newest values a tick, whose they are, and at what price."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+import msgspec
+
+from gpuwatch.agent.logs import newest
+from gpuwatch.agent.logs.progress import TOLD_AT_ONCE
+from gpuwatch.agent.logs.ruleset import RuleSet
+from gpuwatch.agent.logs.scanner import Scanner
+from gpuwatch.rules.compile import compiled
+from gpuwatch.rules.load import load_packs
+from gpuwatch.wire import Progress
+from tests.agent_logs.scanning import NOW
+
+RULES = RuleSet(compiled(load_packs().dialects))
+
+
+def scanner(speaker: Any = None, rules: RuleSet = RULES) -> Scanner:
+    return Scanner(rules, "/logs/a.log", itertools.count(1).__next__, speaker)
+
+
+def told(text: str, one: Scanner | None = None) -> list[dict[str, Any]]:
+    one = one or scanner()
+    one.feed(text.encode(), 0, NOW)
+    one.end()
+    return one.progress()
+
+
+def line(step: int, loss: float = 2.5) -> str:
+    return f"step: {step} loss: {loss} lr: 0.001 tps: 1,500\n"
+
+
+def test_a_frame_has_the_newest_values_and_fits_the_wire() -> None:
+    text = line(1) + "chatter\n" + line(2, 2.25)
+    (frame,) = told(text)
+    decoded = msgspec.convert({"t": NOW, "seq": 1, "kind": "progress", **frame}, Progress)
+    assert decoded.fields == {"step": 2, "loss": 2.25, "lr": 0.001, "tokens_per_s": 1500}
+    assert text[decoded.offset :] == line(2, 2.25)
+    assert (decoded.at, decoded.timed, decoded.backlog) == (NOW, False, False)
+
+
+def test_nothing_is_told_twice_and_a_tick_without_lines_tells_nothing() -> None:
+    one = scanner()
+    assert told(line(1), one)
+    assert one.progress() == []
+
+
+def test_values_of_one_tick_come_together_though_lines_are_of_different_dialects() -> None:
+    text = (
+        "{'loss': 1.25, 'grad_norm': 0.5, 'learning_rate': 1e-05, 'epoch': 0.5}\n"
+        " 25%|##5       | 30/120 [01:00<03:00,  2.00s/it]\n"
+        "[Rank 0] rank=0 time (ms) | forward: 25.00 | backward: 75.00\n"
+    )
+    (frame,) = told(text.replace("[Rank 0] rank=0 ", ""))
+    assert frame["fields"]["loss"] == 1.25
+    assert (frame["fields"]["step"], frame["fields"]["total_steps"]) == (30, 120)
+    assert frame["phases_s"] == {"forward": 0.025, "backward": 0.075}
+    assert frame["dialect"] == "progress.bar"
+
+
+def test_a_block_of_lines_is_one_state() -> None:
+    text = "[step=40/50000,epoch=1]\n    train/CrossEntropyLoss=5.25\n    optim/total_grad_norm=0.75\n"
+    (frame,) = told(text)
+    assert frame["fields"] == {"step": 40, "total_steps": 50000, "epoch": 1, "loss": 5.25, "grad_norm": 0.75}
+
+
+def test_a_bar_without_a_line_end_is_told_after_a_quiet_while_with_its_last_state() -> None:
+    one = scanner()
+    one.feed(
+        b"\r  0%|          | 0/12 [00:00<?, ?it/s]\r  8%|8         | 1/12 [00:20<03:40, 20.00s/it]", 0, NOW
+    )
+    one.quiet(NOW + 1)
+    (frame,) = one.progress()
+    assert (frame["fields"]["step"], frame["fields"]["eta_s"]) == (1, 220)
+
+
+def test_ranks_of_one_file_are_told_apart() -> None:
+    text = "".join(f"[rank{rank}]: {line(step, rank)}" for step in (1, 2) for rank in range(8))
+    frames = told(text)
+    assert {frame["rank"]: (frame["fields"]["step"], frame["fields"]["loss"]) for frame in frames} == {
+        rank: (2, rank) for rank in range(8)
+    }
+
+
+def test_of_very_many_ranks_each_has_its_turn() -> None:
+    one = scanner()
+    ranks = 3 * TOLD_AT_ONCE
+    one.feed("".join(f"[rank{rank}]: {line(1)}" for rank in range(ranks)).encode(), 0, NOW)
+    seen: set[int] = set()
+    for _ in range(6):
+        frames = one.progress()
+        assert len(frames) <= TOLD_AT_ONCE
+        seen.update(frame["rank"] for frame in frames)
+    assert seen == set(range(ranks))
+
+
+def test_the_writer_of_the_file_is_the_rank_where_no_line_says_it() -> None:
+    known = {"rank": 7, "rank_from": "process", "job": "j1"}
+    (frame,) = told(line(3), scanner(lambda: known))
+    assert (frame["rank"], frame["rank_from"], frame["job"]) == (7, "process", "j1")
+
+
+def test_what_stood_there_before_has_its_own_time_where_it_has_one() -> None:
+    one = scanner()
+    one.feed(("2025-06-15 12:00:00Z " + line(5)).encode(), 0, NOW, True)
+    (frame,) = one.progress()
+    assert (frame["at"], frame["timed"], frame["backlog"]) == (1749988800.0, True, True)
+
+
+def test_a_loss_that_is_no_number_is_told() -> None:
+    (frame,) = told("step 4 loss nan lr 0.1 grad_norm inf\n")
+    assert frame["fields"] == {"step": 4, "loss": "nan", "lr": 0.1, "grad_norm": "inf"}
+
+
+def test_evaluation_settings_and_other_bars_are_no_progress() -> None:
+    text = (
+        "validation loss at step 200: 1.25\n"
+        "Loading checkpoint shards:  50%|#####     | 2/4 [00:10<00:10,  5.00s/it]\n"
+        "learning_rate = 0.001  # max step size\n"
+        "{'eval_loss': 1.25, 'eval_runtime': 2.5, 'epoch': 0.5}\n"
+    )
+    assert told(text) == []
+
+
+def test_a_flood_is_read_a_few_lines_a_tick_and_its_newest_is_told() -> None:
+    one, read = scanner(), []
+    search = one._progress._search  # type: ignore[union-attr]
+    reading = search.reading
+
+    def counted(dialects: Any, text: str) -> Any:
+        read.append(text)
+        return reading(dialects, text)
+
+    search.reading = counted  # type: ignore[method-assign]
+    seed, at = random.Random(3), 0
+    for first in range(0, 50_000, 1000):
+        data = "".join(line(step, round(seed.random(), 3)) for step in range(first, first + 1000)).encode()
+        one.feed(data, at, NOW)
+        at += len(data)
+    (frame,) = one.progress()
+    assert frame["fields"]["step"] == 49_999
+    assert len(read) <= newest.KEPT
+
+
+def test_a_shape_that_tells_nothing_is_not_read_again() -> None:
+    rules = RuleSet(compiled(load_packs().dialects))
+    one = scanner(rules=rules)
+    sieve = one._sieve
+    assert told("the loss of step 3 is unknown to batch 9, too\n", one) == []
+    assert sieve._paced == {}
+    assert told("the loss of step 4 is unknown to batch 8, too\n", one) == []

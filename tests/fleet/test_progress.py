@@ -1,0 +1,142 @@
+"""What the fleet knows of each rank's training: newest values, their ages, and times of steps."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.progress import KEPT_STEPS, KEPT_VOICES, FleetProgress
+from gpuwatch.hosts.plan import NodeSpec, Plan
+from gpuwatch.link.inbox import Arrival
+from gpuwatch.wire import Progress
+
+WALL = 1_750_000_000.0
+
+
+def frame(fields: dict[str, Any], at: float = 0.0, **rest: Any) -> Progress:
+    rest = {"file": "/logs/a.log", "offset": 0, "dialect": "progress.common", **rest}
+    return Progress(t=WALL + at, seq=1, at=WALL + at, fields=fields, **rest)
+
+
+def tell(progress: FleetProgress, fields: dict[str, Any], at: float, **rest: Any) -> None:
+    told = frame(fields, at, **rest)
+    progress.take("n1", told, told.t, at)
+
+
+def test_each_value_has_its_own_age() -> None:
+    progress = FleetProgress()
+    tell(progress, {"step": 1, "loss": 2.5, "lr": 0.1}, 10.0, rank=0)
+    tell(progress, {"step": 2, "loss": 2.25}, 14.0, rank=0)
+    rank = progress.of(0)
+    assert rank is not None
+    assert (rank.value("loss"), rank.age_s("loss", 15.0)) == (2.25, 1.0)
+    assert (rank.value("lr"), rank.age_s("lr", 15.0)) == (0.1, 5.0)
+    assert rank.value("mfu") is None
+    assert rank.age_s("mfu", 15.0) is None
+
+
+def test_step_times_are_those_told_else_those_between_two_steps() -> None:
+    progress = FleetProgress()
+    tell(progress, {"step": 10}, 10.0)
+    tell(progress, {"step": 14}, 12.0)
+    tell(progress, {"step": 15, "step_time_s": 0.25}, 13.0)
+    voice = progress.speaker()
+    assert voice is not None
+    assert voice.step_times() == [0.5, 0.25]
+    assert [step.step for step in voice.steps] == [10, 14, 15]
+
+
+def test_the_same_step_again_is_no_step() -> None:
+    progress = FleetProgress()
+    tell(progress, {"step": 10}, 10.0)
+    tell(progress, {"step": 10, "loss": 1.0}, 50.0)
+    voice = progress.speaker()
+    assert voice is not None
+    assert (voice.stepped_at, voice.heard_at) == (10.0, 50.0)
+
+
+def test_a_counter_that_begins_anew_gives_no_step_time() -> None:
+    progress = FleetProgress()
+    for step, at in ((40, 10.0), (1, 11.0), (2, 12.0)):
+        tell(progress, {"step": step}, at, per_epoch=True)
+    voice = progress.speaker()
+    assert voice is not None
+    assert voice.step_times() == [1.0]
+
+
+def test_what_is_no_number_stays_none() -> None:
+    progress = FleetProgress()
+    tell(progress, {"step": 1, "loss": "nan", "grad_norm": "inf"}, 1.0)
+    voice = progress.speaker()
+    assert voice is not None
+    assert math.isnan(voice.value("loss") or 0.0)
+    assert voice.value("grad_norm") == math.inf
+
+
+def test_the_past_of_a_log_replaces_nothing_that_was_told_live() -> None:
+    progress = FleetProgress()
+    tell(progress, {"step": 500, "loss": 1.0}, 100.0, offset=5000)
+    late = frame({"step": 499, "loss": 9.0, "lr": 0.5}, -3600.0, backlog=True, timed=True, offset=100)
+    progress.take("n1", late, WALL + 101, 101.0)
+    voice = progress.speaker()
+    assert voice is not None
+    assert (voice.value("step"), voice.value("loss"), voice.value("lr")) == (500, 1.0, 0.5)
+    assert voice.age_s("lr", 101.0) == pytest.approx(3701.0)
+    assert (voice.stepped_at, voice.offset) == (100.0, 5000)
+
+
+def test_of_a_past_line_without_a_time_only_the_least_age_is_known() -> None:
+    progress = FleetProgress()
+    tell(progress, {"step": 7, "loss": 1.0}, 3.0, backlog=True)
+    voice = progress.speaker()
+    assert voice is not None
+    assert voice.values["loss"].sure is False
+    assert list(voice.steps) == []
+    tell(progress, {"step": 8}, 5.0)
+    assert voice.step_times() == []
+
+
+def test_the_bar_of_an_evaluation_does_not_set_the_training_back() -> None:
+    progress = FleetProgress()
+    tell(progress, {"step": 400, "total_steps": 1000}, 10.0, dialect="progress.bar")
+    tell(progress, {"step": 3, "total_steps": 25}, 12.0, dialect="progress.bar")
+    voice = progress.speaker()
+    assert voice is not None
+    assert (voice.value("step"), voice.done) == (400, 0.4)
+    tell(progress, {"step": 3, "total_steps": 25}, 2000.0, dialect="progress.bar")
+    assert voice.value("step") == 3
+
+
+def test_ranks_files_and_jobs_are_told_apart() -> None:
+    progress = FleetProgress()
+    for rank in range(4):
+        tell(progress, {"step": 10 + rank}, 1.0 + rank, rank=rank, job="a", file="/logs/all.log")
+    tell(progress, {"step": 99}, 9.0, rank=0, job="b", file="/logs/b.log")
+    assert [progress.of(rank, "a").value("step") for rank in range(4)] == [10, 11, 12, 13]  # type: ignore[union-attr]
+    assert progress.of(0, "b").value("step") == 99  # type: ignore[union-attr]
+    assert progress.speaker("a").rank == 3  # type: ignore[union-attr]
+    assert len(progress.of_job("a")) == 4
+    assert progress.of(5) is None
+
+
+def test_memory_is_bounded() -> None:
+    progress = FleetProgress()
+    for number in range(KEPT_VOICES + 5):
+        tell(progress, {"step": 1}, 1.0, file=f"/logs/{number}")
+    assert len(progress.voices) == KEPT_VOICES
+    for step in range(KEPT_STEPS + 5):
+        tell(progress, {"step": step}, 2.0 + step, file="/logs/one")
+    voice = progress.speaker()
+    assert voice is not None
+    assert len(voice.steps) == KEPT_STEPS
+
+
+def test_a_frame_comes_into_the_fleet_and_moves_its_version() -> None:
+    fleet = Fleet(Plan((NodeSpec("n1"),)))
+    before = fleet.version, fleet.progress.version
+    fleet.apply(Arrival("n1", 5.0, frame({"step": 4}, 0.0, rank=2)))
+    assert fleet.progress.of(2).value("step") == 4  # type: ignore[union-attr]
+    assert (fleet.version, fleet.progress.version) == (before[0] + 1, before[1] + 1)

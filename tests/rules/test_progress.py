@@ -1,0 +1,89 @@
+"""Every dialect on its own examples, and all of them on labelled lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuwatch.agent.logs.ruleset import RuleSet
+from gpuwatch.rules.compile import compiled
+from gpuwatch.rules.dialect import Dialect, Example
+from gpuwatch.rules.load import load_packs
+from gpuwatch.rules.score_progress import read_labelled, read_line, same, score_progress
+
+PACKS = load_packs()
+RULES = RuleSet(compiled(PACKS.all))
+BY_ID = {dialect.id: dialect for dialect in PACKS.dialects}
+CORPUS = Path(__file__).parents[3] / "shared/corpus/progress.jsonl"
+EXAMPLES = [(dialect.id, example) for dialect in PACKS.dialects for example in dialect.examples]
+
+
+def alone(dialect: Dialect) -> RuleSet:
+    """This dialect, with the one whose words it shares."""
+    return RuleSet(compiled({dialect.id: dialect, dialect.like: BY_ID[dialect.like]}.values()))
+
+
+def wrong(example: Example, given: dict[str, Any]) -> dict[str, tuple[object, object]]:
+    """Fields that differ: name -> (given, wanted)."""
+    given = dict(given)
+    timers = given.pop("phases_s", {})
+    names = set(given) | set(example.gives)
+    return {
+        **{
+            name: (given.get(name), example.gives.get(name))
+            for name in names
+            if name not in given
+            or name not in example.gives
+            or not same(name, given[name], example.gives[name])
+        },
+        **{
+            name: (timers.get(name), example.phases_s.get(name))
+            for name in set(timers) | set(example.phases_s)
+            if not same(name, timers.get(name), example.phases_s.get(name))
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "example"), EXAMPLES, ids=[f"{name}-{i}" for i, (name, _) in enumerate(EXAMPLES)]
+)
+def test_a_dialect_reads_every_field_of_its_examples_and_no_other(name: str, example: Example) -> None:
+    assert wrong(example, read_line(RULES, example.line)) == {}
+    assert wrong(example, read_line(alone(BY_ID[name]), example.line)) == {}
+
+
+@pytest.mark.parametrize("name", [name for name, dialect in BY_ID.items() if dialect.negatives])
+def test_what_a_dialect_must_not_read_gives_nothing(name: str) -> None:
+    for line in BY_ID[name].negatives:
+        given = read_line(RULES, line)
+        assert not set(given) - {"rank"}, line
+
+
+@pytest.mark.parametrize(
+    "example", [each for _, each in EXAMPLES], ids=[f"{name}-{i}" for i, (name, _) in enumerate(EXAMPLES)]
+)
+def test_prefixes_and_colours_hide_nothing(example: Example) -> None:
+    for line in (
+        f"[rank3]:{example.line}",
+        f"\x1b[32m{example.line}\x1b[0m",
+        f"2031-01-02T03:04:05.006Z {example.line}",
+    ):
+        differs = wrong(example, read_line(RULES, line))
+        differs.pop("rank", None)
+        assert differs == {}, line
+
+
+def test_the_dialects_reach_their_goals_on_labelled_lines() -> None:
+    if not CORPUS.exists():
+        pytest.skip("the labelled lines are not here")
+    facts = score_progress(RULES, read_labelled(CORPUS)).facts()
+    assert facts["field_recall"] >= 0.95, facts["field_recall"]
+    assert facts["field_precision"] >= 0.98, facts["field_precision"]
+
+
+def test_no_example_takes_long() -> None:
+    for _, example in EXAMPLES:
+        read_line(RULES, (example.line * 40)[:8192])
+    assert RULES.suspended == {}
