@@ -59,12 +59,13 @@ class Card(object):
         return found if isinstance(found, dict) else None
 
     def trouble(self):
-        # type: () -> str | None
+        # type: () -> str
         """In words why there is no answer."""
         if self.lost is not None:
             return "GPU {}: {}".format(self.index, self.lost)
         stuck = self.asker.slot.stuck_for(time.monotonic())
-        return "GPU {} does not answer: it hangs in {}".format(self.index, stuck[0]) if stuck else None
+        where = "it hangs in {}".format(stuck[0]) if stuck else "it is too slow"
+        return "GPU {} does not answer: {}".format(self.index, where)
 
 
 class Gpus(object):
@@ -99,11 +100,10 @@ class Gpus(object):
         found = []
         for card in [each for each in self.cards if each.ask(question)]:
             told = card.answer(deadline)
-            trouble = card.trouble() if told is None else None
             if told is not None:
                 found.append(told)
-            elif trouble is not None:
-                notes.append(trouble)
+            else:
+                notes.append(card.trouble())
         return found
 
     def _opened(self, deadline):
@@ -126,8 +126,8 @@ class Gpus(object):
         self._code = self._nvml.open(self._slot)
         if self._code == returns.OK:
             self._driver = text(self._nvml.call(self._slot, "nvmlSystemGetDriverVersion")[1]) or ""
-            count = self._nvml.call(self._slot, "nvmlDeviceGetCount")[1] or 0
-            self.cards = [Card(self._nvml, index) for index in range(min(count, MAX_GPUS))]
+            self._code, count = self._nvml.call(self._slot, "nvmlDeviceGetCount")
+            self.cards = [Card(self._nvml, index) for index in range(min(count or 0, MAX_GPUS))]
 
     def _describe(self, card):
         # type: (Card) -> dict[str, Any]
