@@ -209,7 +209,7 @@ _MODEL = Record(
         Key(
             "tokens_per_s",
             Choice(("gpu", "job")),
-            "Whose tokens a second the log tells, of one GPU or of the whole job, where gpuwatch cannot know.",
+            "Whose tokens a second the log tells, one GPU's or the job's, where gpuwatch cannot know.",
         ),
     ),
 )
@@ -240,7 +240,9 @@ DOCUMENT = Record(
         ),
         Key("interval", Number(0.2, 60, "seconds"), "How often every node is sampled."),
         Key("thresholds", _THRESHOLDS, "When a value counts as unhealthy."),
-        Key("model", _MODEL, "The model that is trained, to work out its MFU where the log does not tell it."),
+        Key(
+            "model", _MODEL, "The model that is trained, to work out its MFU where the log does not tell it."
+        ),
     ),
 )
 FILE = OneOf(

@@ -31,6 +31,14 @@ EVERYWHERE = [
         tooltip="links: measure what the ranks would get from each other, and who is slow",
     ),
     Binding(
+        "6",
+        "training",
+        "Training",
+        id="app.training",
+        show=False,
+        tooltip="training: how far and how fast a job is, and how its ranks compare",
+    ),
+    Binding(
         "slash",
         "filter",
         "Find",
@@ -452,6 +460,33 @@ LINKS = [
     ),
 ]
 
+TRAINING = [
+    Binding(
+        "left_square_bracket",
+        "neighbour(-1)",
+        "Job before",
+        id="training.before",
+        key_display="[",
+        show=False,
+        tooltip="the job before",
+    ),
+    Binding(
+        "right_square_bracket",
+        "neighbour(1)",
+        "Next job",
+        id="training.after",
+        key_display="]",
+        tooltip="the next job",
+    ),
+    Binding(
+        "m",
+        "another(1)",
+        "Log",
+        id="training.log",
+        tooltip="the log of the rank under the cursor, at the line of its newest step",
+    ),
+]
+
 SECTIONS: list[tuple[str, list[Binding]]] = [
     ("On every screen", EVERYWHERE),
     ("Moving", [*MOVES, *PANES]),
@@ -461,6 +496,7 @@ SECTIONS: list[tuple[str, list[Binding]]] = [
     ("Logs", LOGS),
     ("Incidents", INCIDENTS),
     ("Links", [*LINK, *LINKS]),
+    ("Training", TRAINING),
 ]
 """For people: in this order on the help screen and in docs/keys.md."""
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from gpuwatch.diagnose.classes import Packs
+from gpuwatch.diagnose.training.seats import Seats
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.hosts.plan import Plan
@@ -136,6 +137,8 @@ class Scene:
         self._frozen_wall = 0.0
         self._told = Told()
         self._told_version: int | None = None
+        self.seats = Seats()
+        """Where the ranks of every job are or were; they are remembered from the first frame on."""
         self.now = clock()
 
     @property
@@ -169,6 +172,7 @@ class Scene:
     def tick(self) -> None:
         """Take the time for the next frame."""
         self.now = self._frozen_at if self.frozen else self._clock()
+        self.seats.refresh(self.session.fleet)
 
     def wall(self) -> float:
         """The unix time that belongs to `now`."""

@@ -102,6 +102,13 @@ SHOTS = (
     Shot("links-ranks", 52, (160, 50), keys=("5", "z"), probes=(links.done,)),
     Shot("links-rates", 52, keys=("5", "m"), probes=(links.done,)),
     Shot("links-fleet", 52, probes=(links.done,)),
+    Shot("training", 40, (150, 44), keys=("6",), told=True),
+    Shot("training-stopped", 66, (120, 40), keys=("6", "s", "s"), told=True),
+    Shot("training-small", 40, (80, 24), keys=("6",), told=True),
+    Shot("training-small-ascii", 60, (80, 24), keys=("6",), ascii_only=True),
+    Shot("training-no-color", 40, keys=("6",), no_color=True),
+    Shot("training-light", 40, keys=("6",), theme="gpuwatch-light"),
+    Shot("training-large", 40, (200, 60), keys=("6",), told=True),
     Shot("nodes-64", 52, (160, 50), nodes=64),
     Shot("nodes-1024", 20, (200, 60), nodes=1024),
 )

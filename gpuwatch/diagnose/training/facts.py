@@ -109,7 +109,7 @@ class Spread:
 def spread(values: Sequence[float], limit: float | None) -> Spread | None:
     """Mean, deviation and extremes of at least two values."""
     count = len(values)
-    if count < 2:  # noqa: PLR2004 - one value has no spread
+    if count < 2:
         return None
     ordered = sorted(values)
     mean = math.fsum(ordered) / count

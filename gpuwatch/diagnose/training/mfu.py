@@ -24,8 +24,8 @@ TFLOPS_PER_GPU = frozenset((
 def flops_per_token(model: Model) -> float:
     """Floating point operations of forward and backward for one token of a dense transformer.
 
-    6 a parameter, and where the shape is known 12 x layers x hidden x sequence length for attention (Chowdhery
-    et al., PaLM, appendix B; Kaplan et al., 2020). Recomputed activations do not count.
+    6 a parameter, and where the shape is known 12 x layers x hidden x sequence length for attention
+    (Chowdhery et al., PaLM, appendix B; Kaplan et al., 2020). Recomputed activations do not count.
     """
     attention = 0.0
     if model.layers and model.hidden and model.seq_len:

@@ -1,15 +1,25 @@
 """One job as screen 6 shows it, from what its logs tell, where its ranks run and what their GPUs do.
 
-Pure functions; the caller says how often. Values that are too old to be of now never take part in a comparison.
+Pure functions; the caller says how often. Values that are too old to be of now are never compared.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from statistics import median
 
-from gpuwatch.diagnose.training.facts import COLUMNS, Column, Fact, JobFacts, RankRow, Share, spread, step_times
+from gpuwatch.diagnose.training.facts import (
+    COLUMNS,
+    Column,
+    Fact,
+    JobFacts,
+    RankRow,
+    Share,
+    spread,
+    step_times,
+)
 from gpuwatch.diagnose.training.mfu import TFLOPS_PER_GPU, mfu, scope_of
 from gpuwatch.diagnose.training.pace import COMMUNICATION, LOADING, SHARE, share_of
 from gpuwatch.diagnose.training.peaks import TERA, peak_flops
@@ -23,7 +33,7 @@ RECENT = 50
 """Told steps that a pace, a gap and an ETA are worked out from."""
 PERCENTILES_OF = 500
 LATE_GAPS, LATE_S, LATE_UNKNOWN_S = 3.0, 10.0, 120.0
-"""Told values are late after so many usual gaps (and at least so long); where no gap is known, after the last."""
+"""Told values are late after so many usual gaps, and at least so long; where no gap is known, the last."""
 SILENT_S, SILENT_GAPS = 10.0, 5.0
 """A rank that used to write stands out when its log is older than the median by so much."""
 THROTTLED_PCT = 10.0
@@ -90,7 +100,7 @@ def _freshness(voice: RankProgress) -> tuple[float, float]:
 
 
 def _speaker(voices: Sequence[RankProgress]) -> RankProgress | None:
-    """Who says most of those that are about as far as the furthest; of equals the lowest rank, so that it stays."""
+    """Who says most of those that are about as far as the furthest; of equals the lowest rank."""
     stepped = [voice for voice in voices if voice.stepped_at is not None]
     if not stepped:
         return max(voices, key=_freshness, default=None)
@@ -103,7 +113,7 @@ def _speaker(voices: Sequence[RankProgress]) -> RankProgress | None:
 def _gap(voice: RankProgress) -> float | None:
     """Usual seconds between two told steps."""
     times = [step.at for step in list(voice.steps)[-RECENT:]]
-    gaps = [later - before for before, later in zip(times, times[1:], strict=False) if later > before]
+    gaps = [later - before for before, later in pairwise(times) if later > before]
     return median(gaps) if gaps else None
 
 
@@ -172,7 +182,9 @@ def _place(row: RankRow, seat: Seat, node: Node, written: dict[int | str, float]
         return
     row.gpu, row.uuid = gpu.info.index, gpu.info.uuid
     fast, row.gpu_at = gpu.fast, gpu.fast_at
-    row.gpu_late = gpu.state != "ok" or gpu.fast_at is None or now - gpu.fast_at > STALE_TICKS * node.interval_s
+    row.gpu_late = (
+        gpu.state != "ok" or gpu.fast_at is None or now - gpu.fast_at > STALE_TICKS * node.interval_s
+    )
     if fast is None:
         return
     row.memory_bytes, row.memory_total_bytes = fast.memory_used_bytes, fast.memory_total_bytes
@@ -224,7 +236,9 @@ def _size(made: JobFacts, fleet: Fleet, seats: Iterable[Seat]) -> None:
     made.gpu_name = next(iter(names)) if len(names) == 1 else None
 
 
-def _tell(made: JobFacts, voices: Sequence[tuple[RankProgress, Seat | None]], model: Model | None, now: float) -> None:
+def _tell(
+    made: JobFacts, voices: Sequence[tuple[RankProgress, Seat | None]], model: Model | None, now: float
+) -> None:
     """The numbers of the header: told ones as they are, else worked out where that is possible."""
     voice = made.speaker
     if voice is None:
@@ -346,13 +360,13 @@ def _stands_out(value: float, middle: float, column: Column) -> bool:
 def _told_every(made: JobFacts) -> int:
     """Steps between two told ones: a rank that is so far behind has only not told its newest yet."""
     steps = [] if made.speaker is None else [step.step for step in list(made.speaker.steps)[-RECENT:]]
-    gaps = [later - before for before, later in zip(steps, steps[1:], strict=False) if later > before]
+    gaps = [later - before for before, later in pairwise(steps) if later > before]
     return int(median(gaps)) if gaps else 1
 
 
 def _silent_from(made: JobFacts) -> float | None:
     """A log that has not grown since then is silent among others that have; None: too few to tell."""
     wrote = [row.wrote_at for row in made.rows if row.wrote_at is not None and row.step is not None]
-    if len(wrote) < 3:  # noqa: PLR2004 - a majority needs three
+    if len(wrote) < 3:
         return None
     return median(wrote) - max(SILENT_S, SILENT_GAPS * (made.gap_s or 0.0))

@@ -29,7 +29,7 @@ PEAKS: tuple[tuple[str, float, str], ...] = (
     (r"RTX 4090", 165.2, "Ada whitepaper, bf16 with fp32 accumulation"),
     (r"RTX 3090(?! Ti)", 71, "GA102 whitepaper, bf16 with fp32 accumulation"),
 )
-"""Pattern of a GPU's name, TFLOP/s, source; the first that fits counts. Without bf16 (V100, T4): not there."""
+"""Pattern of a GPU's name, TFLOP/s, source; the first that fits counts. V100 and T4 have no bf16."""
 
 
 @lru_cache(maxsize=64)
