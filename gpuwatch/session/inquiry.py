@@ -72,6 +72,11 @@ class Inquiry:
             self._ras.append(session.ask_ras(name, pids))
 
     @property
+    def asked(self) -> int:
+        """How many ranks were asked."""
+        return len(self.stacks)
+
+    @property
     def waiting(self) -> list[str]:
         """Nodes that have not answered."""
         return sorted({asked.node for asked in (*self._stacks, *self._ras)})
