@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from gpuwatch.report.probe_progress import Tell
 
 POLL_S = 0.05
+TICK_S = 0.5
+"""So often the progress is drawn where nothing changes: its clock goes on."""
 ENDING_S = 3.0
 """After Ctrl-C everything on the nodes ends within 2 s; nobody is waited for longer than this."""
 STDOUT = "-"
@@ -154,13 +156,13 @@ def follow(conductor: Conductor, reached: Callable[[], bool]) -> bool:
     stop, cancelled = Stop(), False
     deadline = float("inf")
     with ctrl_c_stops(stop), progress() as tell:
-        seen = -1
+        seen, told = -1, 0.0
         while not (conductor.results.over if cancelled else reached()) and time.monotonic() < deadline:
             if stop.asked and not cancelled:
                 cancelled, deadline = True, time.monotonic() + ENDING_S
                 conductor.cancel()
-            if conductor.results.version != seen:
-                seen = conductor.results.version
+            if conductor.results.version != seen or time.monotonic() > told + TICK_S:
+                seen, told = conductor.results.version, time.monotonic()
                 tell(conductor.results)
             time.sleep(POLL_S)
     return stop.asked
