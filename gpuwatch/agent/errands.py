@@ -4,6 +4,8 @@ import threading
 from collections import deque
 
 from .particulars import particulars
+from .ras import ras
+from .stacks import stacks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ class Errands(object):
 
     DOES = {
         "particulars": lambda request, settings: particulars(request, settings.proc),
+        "stacks": lambda request, settings: stacks(request, settings.proc),
+        "ras": lambda request, settings: ras(request, settings.proc),
     }  # type: dict[str, Callable[[dict[str, Any], Settings], dict[str, Any]]]
 
     def __init__(self, settings, wake):

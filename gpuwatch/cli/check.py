@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +15,10 @@ from gpuwatch.cli.ending import leaving_politely
 from gpuwatch.cli.once import default_wait_s, waiting_line
 from gpuwatch.cli.output import writing
 from gpuwatch.cli.source import Source, source_options
+
+if TYPE_CHECKING:
+    from gpuwatch.diagnose.checkup.check import Check
+    from gpuwatch.session import Session
 
 
 @click.command()
@@ -26,10 +31,14 @@ from gpuwatch.cli.source import Source, source_options
     show_default="8 and two intervals",
     help="Seconds to wait at most until every node has told what it knows.",
 )
-def check(source: Source, as_json: bool, wait_s: float | None) -> int:
+@click.option(
+    "--deep", is_flag=True, help="Also a quick probe of the links, where no GPU is busy (about 20 s)."
+)
+def check(source: Source, as_json: bool, wait_s: float | None, deep: bool) -> int:
     """Go through the checklist: ranks, network, versions, limits, settings, GPUs.
 
-    Every check says PASS, WARN, FAIL or SKIP, why, and what to do. Nothing is changed on the nodes.
+    Every check says PASS, WARN, FAIL or SKIP, why, and what to do. Nothing is changed on the nodes. `--deep`
+    loads the GPUs and the network for some seconds, and leaves out what a job holds.
 
     Exit status: 0 nothing failed (warnings and skipped checks included), 1 something did, 2 wrong usage.
     """
@@ -45,6 +54,8 @@ def check(source: Source, as_json: bool, wait_s: float | None) -> int:
         told = ask_all(session)
         book = session.book
         checks = checklist(session.fleet, told, book.alerts.values(), book.incidents, time.monotonic())
+        if deep:
+            checks += probed(session)
     with writing():
         if as_json:
             click.echo(to_json(checks))
@@ -52,3 +63,19 @@ def check(source: Source, as_json: bool, wait_s: float | None) -> int:
             print_checklist(checks, sys.stdout)
     failed = any(one.status == "FAIL" for one in checks)
     return exit_codes.UNHEALTHY if failed else exit_codes.HEALTHY
+
+
+def probed(session: Session) -> list[Check]:
+    """A quick probe over the links of a session; it refuses busy GPUs by itself."""
+    from gpuwatch.diagnose.checkup.links import QUICK, links
+
+    conductor = session.probe(QUICK)
+    while conductor.results.phase == "connecting":
+        session.poll()
+        conductor.wait(0.1)
+    conductor.confirm()
+    while not conductor.results.over:
+        session.poll()
+        conductor.wait(0.1)
+    conductor.close()
+    return list(links(conductor.results))

@@ -28,6 +28,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "Stream a line per GPU and tick, in the columns of nvidia-smi dmon.",
     ),
     "scan": ("gpuwatch.cli.scan", "scan", "Find what failed first in the logs of a job that has ended."),
+    "stacks": (
+        "gpuwatch.cli.stacks",
+        "stacks",
+        "Say whom the ranks of a hung job wait for, by their stacks and NCCL's counts.",
+    ),
     "probe": ("gpuwatch.cli.probe", "probe", "Measure the links between GPUs; name the slow node or link."),
     "flight": (
         "gpuwatch.cli.flight",

@@ -19,6 +19,7 @@ from gpuwatch.diagnose.judge import in_order, incident_of
 from gpuwatch.diagnose.rounds import Rounds
 from gpuwatch.diagnose.silences import Silence
 from gpuwatch.diagnose.stragglers import StragglerWatch
+from gpuwatch.diagnose.training.watch import TrainingWatch
 from gpuwatch.diagnose.whereabouts import Whereabouts
 from gpuwatch.diagnose.witnesses import Joiner
 from gpuwatch.fleet.fleet import Fleet, NodeEvent, NodeFinding
@@ -60,7 +61,7 @@ class AlertBook:
         self._packs = packs
         self._where = Whereabouts(self.places)
         self._rounds = Rounds(thresholds)
-        self._hangs, self._stragglers = HangWatch(thresholds), StragglerWatch(thresholds)
+        self._watches = (HangWatch(thresholds), StragglerWatch(thresholds), TrainingWatch(thresholds))
         self._told: dict[str, Alert] = {}
         self._joiner = Joiner()
         self._ids: dict[str, str] = {}
@@ -118,8 +119,8 @@ class AlertBook:
             self._take_events(fleet)
         self._take_findings(fleet)
         self._dirty |= self._rounds.go(fleet, now, wall)
-        self._dirty |= self._hangs.go(fleet, now, wall)
-        self._dirty |= self._stragglers.go(fleet, now, wall)
+        for watch in self._watches:
+            self._dirty |= watch.go(fleet, now, wall)
         if now >= self._settle_at:
             self._settle_at = now + SETTLE_EVERY_S
             self._dirty |= self._settle(wall)
@@ -271,11 +272,10 @@ class AlertBook:
         """Step by step; what is seen from outside changes at the end."""
         for alert in _way_lost(list(self._rounds.holding.alerts.values()), nodes):
             self._joiner.put(self._placed(alert))
-        for alert in self._hangs.alerts.values():
-            self._joiner.put(alert)
-        for name, alert in self._stragglers.alerts.items():
-            if alert.state == "firing" or name not in self._rounds.holding.alerts:
-                self._joiner.put(alert)
+        for watch in self._watches:
+            for name, alert in watch.alerts.items():
+                if alert.state == "firing" or name not in self._rounds.holding.alerts:
+                    self._joiner.put(alert)
         alerts = self._with_lasting_ids(self._joiner.joined())
         yield
         alerts = [self._flagged(alert, wall) for alert in alerts]

@@ -25,7 +25,7 @@ ENOUGH = 4
 def wrong(results: Results) -> list[str]:
     """Operations whose result was not what their inputs make it."""
     return [
-        f"{each.op} of {size_text(each.bytes)} gives a wrong result"
+        f"{each.op} of {size_text(each.bytes)} gives a {each.error or 'wrong result'}"
         for each in results.collectives
         if each.correct is False
     ]

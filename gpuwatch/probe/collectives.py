@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import insort
+
 from gpuwatch.probe.plan import ITERATIONS_MOST, ROW_S
 from gpuwatch.probe.ranks import Ranks, StepOutcome
 from gpuwatch.probe.results import CollectiveResult
@@ -14,8 +16,8 @@ from gpuwatch.probe.words import size_text
 CHECK_BYTES = 64 * 1024
 CHECK_ITERATIONS = 3
 ITERATIONS_LEAST = 3
-SLOWEST_S = 4.0
-"""A size whose single iteration would take longer is left out, and larger ones with it."""
+LONGEST_S = 15.0
+"""A row that would take longer is left out, and larger sizes with it."""
 SHARE = 0.45
 """Of the budget, when pairs are to be measured too."""
 BAD_OPS = 2
@@ -31,7 +33,7 @@ class Collectives:
         self._all = [seat.rank for seat in run.results.seats]
         self._nodes = len({seat.node for seat in run.results.seats})
         self._known: dict[Collective, tuple[int, float]] = {}
-        """The largest size that was measured, and what an iteration of it took."""
+        """The largest size so far, and what one iteration of it took, all that goes with it counted in."""
         self._given_up: set[Collective] = set()
         self._bad = 0
 
@@ -46,17 +48,14 @@ class Collectives:
         plan = run.plan
         assert plan is not None  # noqa: S101 - the preflight has made it
         run.enter("collectives")
-        share_s = run.left_s() * (SHARE if plan.rounds else 1.0)
+        until = run.clock() + run.left_s() * (SHARE if plan.rounds else 1.0)
         for op in plan.checks:
-            self._check(op)
+            if op not in self._given_up:
+                self._check(op)
             run.step_done()
-        # The time is shared out between the operations, so that the last one is not left without any.
-        ops = dict.fromkeys(op for op, _ in plan.rows)
-        began = run.clock()
-        until = {op: began + share_s * (turn + 1) / len(ops) for turn, op in enumerate(ops)}
         for op, size in plan.rows:
             if op not in self._given_up:
-                self._row(op, size, until[op] - run.clock())
+                self._row(op, size, until - run.clock())
             run.step_done()
 
     def _check(self, op: Collective) -> None:
@@ -72,25 +71,30 @@ class Collectives:
         correct = _correct(outcome)
         if self._refuse(op, CHECK_BYTES, outcome):
             return
+        times = slowest_of([done.times_s for done in outcome.done.values()])
+        if times:  # without what the first call sets up
+            self._known[op] = (CHECK_BYTES, nearest_rank(times, 50))
         if correct is False:
             wrong = self._ranks.names([rank for rank, done in outcome.done.items() if done.correct is False])
             self._add(CollectiveResult(op, CHECK_BYTES, correct=False, error=f"wrong result on {wrong}"))
-        self._learn(op, CHECK_BYTES, outcome)
 
     def _row(self, op: Collective, size: int, left_s: float) -> None:
-        expected = self._expected(op, size)
-        if expected > SLOWEST_S or left_s <= 0:
+        known, took_s = self._known.get(op, (size, ROW_S / ITERATIONS_MOST))
+        one_s = max(took_s * size / known, 1e-6)
+        iterations = max(ITERATIONS_LEAST, min(ITERATIONS_MOST, int(ROW_S / one_s)))
+        warmup = 5 if iterations >= 20 else 2 if iterations > ITERATIONS_LEAST else 1
+        calls = warmup + iterations + 1  # one of them checks the result
+        if calls * one_s > min(left_s, LONGEST_S):
             self._given_up.add(op)
             self._run.leave_out(f"{op} from {size_text(size)} up")
             return
-        iterations = max(ITERATIONS_LEAST, min(ITERATIONS_MOST, int(ROW_S * 0.8 / expected)))
-        warmup = 5 if iterations >= 20 else 2 if iterations > ITERATIONS_LEAST else 1
+        began = self._run.clock()
         outcome = self._step(op, size, warmup, iterations)
         if self._refuse(op, size, outcome):
             return
+        self._known[op] = (size, (self._run.clock() - began) / calls)
         times = {rank: done.times_s for rank, done in outcome.done.items()}
         self._add(collective_row(op, size, times, self._nodes, _correct(outcome)))
-        self._learn(op, size, outcome)
 
     def _step(self, op: Collective, size: int, warmup: int, iterations: int) -> StepOutcome:
         step = Step(
@@ -117,6 +121,7 @@ class Collectives:
         if blame is None and outcome.absent:
             blame = f"{self._ranks.names(outcome.absent)} did not come to it within {timeout_s:.0f} s"
         if blame is None and outcome.missing:
+            self._run.lose(outcome.missing, f"did not answer within {timeout_s:.0f} s")
             blame = f"{self._ranks.names(outcome.missing)} did not answer within {timeout_s:.0f} s"
         if blame is not None:
             self._add(CollectiveResult(op, size, error=blame))
@@ -130,20 +135,17 @@ class Collectives:
         self._given_up.add(op)
         self._bad += 1
         if self._bad >= BAD_OPS:
-            raise FailedError(f"{what}: {self._run.name(first)}: {errors[first]}")
+            if self._run.results.backend == "nccl":
+                raise FailedError(f"{what}: {self._run.name(first)}: {errors[first]}")
+            # Pairs over gloo have groups of their own: they find the link that broke the group of all.
+            self._given_up.update(self._run.results.wish.collectives)
+            self._run.note(f"the group of all ranks is broken: no collective after {what} was measured")
         return True
 
-    def _expected(self, op: Collective, size: int) -> float:
-        known, took_s = self._known.get(op, (size, ROW_S / 10))
-        return max(took_s * size / known, 1e-6)
-
-    def _learn(self, op: Collective, size: int, outcome: StepOutcome) -> None:
-        times = slowest_of([done.times_s for done in outcome.done.values()])
-        if times:
-            self._known[op] = (size, nearest_rank(times, 50))
-
     def _add(self, row: CollectiveResult) -> None:
-        self._run.results.collectives.append(row)
+        """Put a row where it belongs: the sizes of an operation stand together."""
+        ops = self._run.results.wish.collectives
+        insort(self._run.results.collectives, row, key=lambda each: (ops.index(each.op), each.bytes))
         self._run.changed()
 
 

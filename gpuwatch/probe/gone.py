@@ -47,7 +47,10 @@ def _of_node(
         first = lost[0].rank
         who = f"rank {first} on {node}" if len(lost) == 1 else f"all {plural(len(lost), 'rank')} of {node}"
         evidence = tuple(dict.fromkeys(f"rank {seat.rank}: {reasons[seat.rank]}" for seat in lost))
-        return [Told(Culprit("node", node, None, evidence), f"{who} {_what(reasons[first])}")]
+        sentence = f"{who} {_what(reasons[first])}"
+        if reasons[first].startswith(f"{node} "):
+            sentence = reasons[first]
+        return [Told(Culprit("node", node, None, evidence), sentence)]
     found = []
     for seat in lost:
         name = f"{node} {label(seat)}"

@@ -54,7 +54,7 @@ def judge(results: Results, baseline: Baseline | None = None) -> Verdict:
     if results.phase in {"failed", "refused"} and not broken:
         broken = [results.reason or "the probe could not go on"]
     bad = [*wrong(results), *tcp, *(each.sentence for each in found), *all_bad(case)]
-    bad = bad or list(failed_collectives(results))
+    bad = bad or ([] if broken else list(failed_collectives(results)))
     bad = bad or [f"slower than the baseline: {text}" for text in worse]
     doubtful = list(doubts(case))
     status: Status = "failed" if broken else "bad" if bad else "noisy" if doubtful else "ok"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.carrier import Dialer
@@ -14,6 +15,9 @@ from gpuwatch.probe.carrier_line import CarrierLine
 from gpuwatch.probe.conductor import ASK_S, IDLE_S, Conductor
 from gpuwatch.probe.line import NodeLine
 from gpuwatch.probe.wish import Wish
+
+if TYPE_CHECKING:
+    from gpuwatch.probe.simulated import Simulation
 
 SPARE_S = 300.0
 """Beside the person's thinking and the budget: connecting, importing torch, retests."""
@@ -43,6 +47,7 @@ def node_lines(
         wish: For how long it may take.
         connect_workers: Logins under way at once.
     """
+    simulation = _simulation(plan)
     slots = ConnectSlots(connect_workers)
     deadline_s = ASK_S + wish.budget_s + IDLE_S + SPARE_S
     lines: list[NodeLine] = []
@@ -50,4 +55,15 @@ def node_lines(
         way = dialer(spec.name)
         if way is not None:
             lines.append(CarrierLine(spec, way, slots, deadline_s))
+        elif simulation is not None:
+            lines.append(simulation.line(spec.name))
     return lines
+
+
+def _simulation(plan: Plan) -> Simulation | None:
+    names = [spec.name for spec in plan.nodes if spec.link == "demo"]
+    if not names:
+        return None
+    from gpuwatch.probe.simulated import Simulation  # noqa: PLC0415 - only the demo pays for it
+
+    return Simulation(names)

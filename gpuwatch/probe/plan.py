@@ -72,12 +72,13 @@ def make_plan(
     elif several and wish.pairs == "quick":
         rounds = (neighbour_round(seats),)
     quick = wish.pairs == "quick" and bool(rounds)
-    rows = tuple((op, size) for op in wish.collectives for size in sorted(wish.sizes)) if several else ()
+    # Small sizes of all operations come first: when time is short, large ones are missing, and no operation.
+    rows = tuple((op, size) for size in sorted(wish.sizes) for op in wish.collectives) if several else ()
     gpu_checks = GPU_CHECKS if wish.gpu_checks and backend == "nccl" else ()
     rate = RATE_BPS[backend]
     if backend == "gloo" and nodes > 1 and slowest_bps:
         rate = min(rate, slowest_bps)
-    row_s = sum(min(ROW_S, 8 * size / rate + 0.1) for _, size in rows)
+    row_s = sum(_row_s(size, rate) for _, size in rows)
     round_s = ROUND_S[backend] * (len(rounds) + quick)
     seconds = START_S[backend] + CHECK_S * len(wish.collectives) + row_s + round_s
     seconds += GPU_CHECK_S * len(gpu_checks) + (RETEST_S if rounds else 0.0)
@@ -93,6 +94,12 @@ def make_plan(
         seconds=seconds,
         traffic_bytes=int(traffic),
     )
+
+
+def _row_s(size: int, rate: float) -> float:
+    """As many iterations as `ROW_S` allows, and five calls at least: checked, warmed up, three timed."""
+    one_s = 2 * size / rate  # an all_reduce moves everything about twice
+    return max(min(ROW_S, 0.1 + ITERATIONS_MOST * one_s), 5 * one_s)
 
 
 def estimate(plan: Plan, seats: Sequence[Seat], wish: Wish, interface: str) -> Estimate:

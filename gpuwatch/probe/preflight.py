@@ -15,6 +15,8 @@ from gpuwatch.probe.talk import GpuUser, Ground, GroundGpu
 
 CONNECT_S = 45.0
 """A login through a jump host, and a look through interpreters on a cold network file system."""
+LATE_S = 20.0
+"""Once half of the nodes have answered: a sick one must not hold up the others for long."""
 UNSEEN_UTIL_PCT = 10.0
 UNSEEN_MEMORY_BYTES = 3 << 30
 """A container hides other people's processes; a driver alone holds less than 1 GiB."""
@@ -106,7 +108,8 @@ def _worked(gpu: GroundGpu) -> bool:
 
 def _hear_grounds(run: ProbeRun) -> None:
     waiting = dict.fromkeys(run.company.present)
-    until = run.clock() + CONNECT_S
+    began = run.clock()
+    until = began + CONNECT_S
     while waiting and (heard := run.company.hear(until)) is not None:
         node, said = heard
         if isinstance(said, Lost):
@@ -119,8 +122,11 @@ def _hear_grounds(run: ProbeRun) -> None:
             if problem is None:
                 run.grounds[node] = said
             _judge_node(run, node, said, problem)
+        if 2 * len(waiting) <= len(run.results.nodes):
+            until = min(until, run.clock() + LATE_S)
     if waiting:
-        late = f"it did not answer within {CONNECT_S:.0f} s; see whether a login there waits or is slow"
+        took_s = run.clock() - began
+        late = f"it did not answer within {took_s:.0f} s; see whether a login there waits or is slow"
         _leave_out(run, dict.fromkeys(waiting, late))
     # In the order of the plan, however they came: ranks are numbered so.
     run.grounds = {node: run.grounds[node] for node in run.company.present if node in run.grounds}

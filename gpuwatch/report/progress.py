@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -23,3 +23,10 @@ def waiting_line() -> Iterator[Progress]:
             status.update(Text(f"waiting for {waited_for}, {left_s:.0f} s at most"))
 
         yield tell
+
+
+@contextlib.contextmanager
+def words_line() -> Iterator[Callable[[str], None]]:
+    """The same for words that the caller has."""
+    with Console(stderr=True).status("connecting") as status:
+        yield lambda words: status.update(Text(words))

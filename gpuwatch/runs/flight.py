@@ -20,7 +20,7 @@ from gpuwatch.runs.flight_pickle import NoDumpError, plain_data
 State: TypeAlias = Literal["scheduled", "started", "completed"]
 
 ROOT_OR_SHARES = frozenset(
-    [
+    (
         "gather",
         "scatter",
         "all_to_all",
@@ -31,7 +31,7 @@ ROOT_OR_SHARES = frozenset(
         "barrier",
         "all_reduce_barrier",
         "split",
-    ]
+    )
 )
 """Names of collectives in which the members' sizes may differ, or say nothing."""
 MAX_ENTRIES = 1_000_000

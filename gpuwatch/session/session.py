@@ -20,7 +20,7 @@ from gpuwatch.rules.load import load_packs
 from gpuwatch.session.settings_folder import own_packs, settings_folder
 from gpuwatch.session.sharing import Sharing
 from gpuwatch.session.silence_file import SilenceFile
-from gpuwatch.wire import AnyRequest, AskParticulars, Cancel, ReadLines, Search, Tail
+from gpuwatch.wire import AnyRequest, AskParticulars, AskRas, AskStacks, Cancel, ReadLines, Search, Tail
 
 if TYPE_CHECKING:
     from gpuwatch.probe.baseline import Baseline
@@ -145,12 +145,15 @@ class Session:
 
     def ask_particulars(self, node: str, reach: Sequence[str] = (), ports: Sequence[int] = ()) -> Asked:
         """The settings under which a node's ranks run (`wire.Particulars`), and whom the node reaches."""
-        asked = Asked(node, self._number())
-        self.fleet.asked[node, asked.id] = asked
-        if not self._tell(node, AskParticulars(id=asked.id, reach=list(reach), ports=list(ports))):
-            asked.error = "the node is not connected, or has no agent"
-            del self.fleet.asked[node, asked.id]
-        return asked
+        return self._ask(node, AskParticulars(id=self._number(), reach=list(reach), ports=list(ports)))
+
+    def ask_stacks(self, node: str, pids: Sequence[int], py_spy: str | None = "") -> Asked:
+        """What these processes of a node do now (`wire.Stacks`); `session.inquiry` asks all nodes."""
+        return self._ask(node, AskStacks(id=self._number(), pids=list(pids), py_spy=py_spy))
+
+    def ask_ras(self, node: str, pids: Sequence[int]) -> Asked:
+        """What NCCL's RAS says on the addresses that these processes use (`wire.RasAnswers`)."""
+        return self._ask(node, AskRas(id=self._number(), pids=list(pids)))
 
     def drop(self, stream: LogStream) -> None:
         """End a tail, a read or a search: nobody looks at it any more."""
@@ -179,6 +182,14 @@ class Session:
         self.probes.append(conductor)
         conductor.start(give_way)
         return conductor
+
+    def _ask(self, node: str, request: AskParticulars | AskStacks | AskRas) -> Asked:
+        asked = Asked(node, request.id)
+        self.fleet.asked[node, asked.id] = asked
+        if not self._tell(node, request):
+            asked.error = "the node is not connected, or has no agent"
+            del self.fleet.asked[node, asked.id]
+        return asked
 
     def _open(self, node: str, file: str, kind: Literal["tail", "read", "search"]) -> LogStream:
         stream = LogStream(node, file, self._number(), kind=kind)

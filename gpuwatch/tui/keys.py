@@ -23,6 +23,14 @@ EVERYWHERE = [
         tooltip="incidents and alerts: what failed first, why, and what to do",
     ),
     Binding(
+        "5",
+        "links",
+        "Links",
+        id="app.links",
+        show=False,
+        tooltip="links: measure what the ranks would get from each other, and who is slow",
+    ),
+    Binding(
         "slash",
         "filter",
         "Find",
@@ -377,6 +385,73 @@ INCIDENTS = [
     ),
 ]
 
+LINK = [
+    Binding(
+        "enter",
+        "choose",
+        "Measure again",
+        id="links.again",
+        key_display="enter",
+        tooltip="on a link: measure it again, alone",
+    )
+]
+
+LINKS = [
+    Binding(
+        "ctrl+n",
+        "new_probe",
+        "New probe",
+        id="links.new",
+        key_display="^n",
+        tooltip="choose a probe to make; nothing is measured before you have seen its plan",
+    ),
+    Binding(
+        "ctrl+x",
+        "cancel_probe",
+        "End it",
+        id="links.cancel",
+        key_display="^x",
+        tooltip="end the probe that runs, on every node; what was measured stays",
+    ),
+    Binding(
+        "m",
+        "another(1)",
+        "Measure",
+        id="links.measure",
+        tooltip="show the same another way: links in % of their peers, in GB/s, in us",
+    ),
+    Binding(
+        "M", "another(-1)", "Measure before", id="links.measure.before", show=False, tooltip="the way before"
+    ),
+    Binding("z", "zoom", "Ranks", id="links.zoom", tooltip="links between nodes, or between single ranks"),
+    Binding(
+        "v",
+        "pane(1)",
+        "Pane",
+        id="links.pane",
+        tooltip="next pane: the verdict, the collectives, what the nodes have, the probes of this session",
+    ),
+    Binding("V", "pane(-1)", "Pane before", id="links.pane.before", show=False, tooltip="the pane before"),
+    Binding(
+        "left_square_bracket",
+        "neighbour(-1)",
+        "Probe before",
+        id="links.before",
+        key_display="[",
+        show=False,
+        tooltip="the probe before",
+    ),
+    Binding(
+        "right_square_bracket",
+        "neighbour(1)",
+        "Next probe",
+        id="links.after",
+        key_display="]",
+        show=False,
+        tooltip="the next probe",
+    ),
+]
+
 SECTIONS: list[tuple[str, list[Binding]]] = [
     ("On every screen", EVERYWHERE),
     ("Moving", [*MOVES, *PANES]),
@@ -385,6 +460,7 @@ SECTIONS: list[tuple[str, list[Binding]]] = [
     ("GPU", GPU),
     ("Logs", LOGS),
     ("Incidents", INCIDENTS),
+    ("Links", [*LINK, *LINKS]),
 ]
 """For people: in this order on the help screen and in docs/keys.md."""
 

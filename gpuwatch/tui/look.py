@@ -68,15 +68,19 @@ class Glyphs:
     dot: str
     cursor: str
     slope: str
+    noisy: str
+    testing: str
+    right: str
+    wrong: str
 
 
 UNICODE = Glyphs(
     {"ok": "●", "info": "●", "warning": "▲", "error": "◆", "critical": "✖", "unknown": "?"},
-    "✖", "‼", "?", "·", ("━", "╸", "─"), "─", "▼", "▲", True, "°", "·", "▌", "→",
+    "✖", "‼", "?", "·", ("━", "╸", "─"), "─", "▼", "▲", True, "°", "·", "▌", "→", "≈", "»", "✓", "✗",
 )  # fmt: skip
 ASCII = Glyphs(
     {"ok": "o", "info": "o", "warning": "!", "error": "x", "critical": "X", "unknown": "?"},
-    "X", "#", "?", ".", ("=", "=", "-"), "-", "v", "^", False, "", "|", ">", "->",
+    "X", "#", "?", ".", ("=", "=", "-"), "-", "v", "^", False, "", "|", ">", "->", "~", ">", "+", "X",
 )  # fmt: skip
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from gpuwatch.diagnose.classes import Packs
 from gpuwatch.fleet.fleet import Fleet
@@ -14,6 +14,36 @@ from gpuwatch.hosts.plan import Plan
 from gpuwatch.tui.log_buffer import Asker
 from gpuwatch.tui.log_search import Searcher
 from gpuwatch.tui.told import Book, Told, told_by
+
+if TYPE_CHECKING:
+    from gpuwatch.probe.results import Results
+    from gpuwatch.probe.wish import Wish
+
+
+class Probing(Protocol):
+    """What the app needs of a probe's conductor."""
+
+    @property
+    def results(self) -> Results:
+        """Everything measured so far; the conductor's thread writes it."""
+        ...
+
+    @property
+    def keeps_ranks(self) -> bool:
+        """Whether the ranks are still there, so that a link can be measured again."""
+        ...
+
+    def confirm(self) -> None:
+        """Go on from the phase "asking"."""
+        ...
+
+    def cancel(self) -> None:
+        """End it on all nodes; what was measured stays."""
+        ...
+
+    def retest(self, pairs: Sequence[tuple[int, int]], /) -> None:
+        """Measure these links once more, alone."""
+        ...
 
 
 class Watched(Asker, Searcher, Protocol):
@@ -38,6 +68,15 @@ class Watched(Asker, Searcher, Protocol):
     @property
     def book(self) -> Book:
         """The alerts and incidents."""
+        ...
+
+    @property
+    def probes(self) -> Sequence[Probing]:
+        """The probes of this session, the newest last."""
+        ...
+
+    def probe(self, wish: Wish, /) -> Probing:
+        """Look at the nodes and make a plan; nothing is measured before it is confirmed."""
         ...
 
     def retry(self, node: str | None = None) -> None:

@@ -17,6 +17,7 @@ from gpuwatch.tui.scene import Scene
 from gpuwatch.tui.screens.live import LiveScreen
 
 if TYPE_CHECKING:
+    from gpuwatch.tui.link_view import LinkView
     from gpuwatch.tui.log_desk import LogDesk
 
 
@@ -34,6 +35,13 @@ class Travel(App[None]):
         from gpuwatch.tui.log_desk import LogDesk
 
         return LogDesk(self.scene)
+
+    @cached_property
+    def links(self) -> LinkView:
+        """Which probe is looked at, however often its screen is left."""
+        from gpuwatch.tui.link_view import LinkView
+
+        return LinkView(self.scene)
 
     @property
     def where(self) -> str:
@@ -125,6 +133,14 @@ class Travel(App[None]):
         """The incidents and alerts."""
         if self.where != "incidents":
             self.show_incidents()
+
+    def action_links(self) -> None:
+        """The probes of the links."""
+        from gpuwatch.tui.screens.links import LinksScreen
+
+        if self.where != "links":
+            self.action_fleet()
+            self.push_screen(LinksScreen(self.links))
 
     def show_logs(
         self,

@@ -78,4 +78,23 @@ class AskParticulars(Request, tag="particulars", frozen=True):
     """Ports that may be listened on here."""
 
 
-AnyRequest: TypeAlias = Ping | SetInterval | Tail | ReadLines | Search | Cancel | LeaveFiles | AskParticulars
+class AskStacks(Request, tag="stacks", frozen=True):
+    """What these processes do now: `wire.Stacks` in the data of the reply, which may take some seconds."""
+
+    pids: list[int]
+    """64 at most are looked at."""
+    py_spy: str | None = ""
+    """Its path on the node; empty: where it is found; None: do without."""
+
+
+class AskRas(Request, tag="ras", frozen=True):
+    """What NCCL's RAS says: `wire.RasAnswers` in the data of the reply, which may take some seconds."""
+
+    pids: list[int]
+    """Processes of the job: their environment may name another address than localhost:28028."""
+    timeout_s: float = 10.0
+
+
+AnyRequest: TypeAlias = (
+    Ping | SetInterval | Tail | ReadLines | Search | Cancel | LeaveFiles | AskParticulars | AskStacks | AskRas
+)

@@ -21,8 +21,8 @@ import json, os, subprocess, sys, types
 package = types.ModuleType("gpuwatch_agent")
 package.__path__ = [sys.argv[1]]
 sys.modules["gpuwatch_agent"] = package
-from gpuwatch_agent import host, kernel_log, machine, processes, xid
-rank = {"RANK": "3", "WORLD_SIZE": "4"}
+from gpuwatch_agent import host, kernel_log, machine, processes, ras, stacks, xid
+rank = {"RANK": "3", "WORLD_SIZE": "4", "NCCL_RAS_ADDR": "127.0.0.1:1"}
 child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=rank)
 reader = host.HostReader()
 reader.read()
@@ -31,9 +31,12 @@ log.poll()
 rows, truncated = processes.ProcessReader().read({child.pid: [{"uuid": "GPU-a"}]})
 journal = kernel_log.KernelLog(kmsg="/none", journal=["cat"])
 journal.poll()
+waits = stacks.stacks({"pids": [child.pid], "py_spy": "/bin/false"})
+counts = ras.ras({"pids": [child.pid]})
 print(json.dumps({
     "machine": machine.describe(), "host": reader.read(), "notice": log.notice, "rows": rows,
     "bus": machine.nvidia_devices_on_bus(), "xid": xid.meaning(79), "child": child.pid,
+    "stacks": waits, "ras": counts,
 }))
 for one in (log, journal):
     one.close()
@@ -65,4 +68,9 @@ def test_the_readers_run(version: str, runs: dict[str, Future[subprocess.Complet
     rows = {row.pid: row for row in msgspec.convert(told["rows"], list[wire.Process])}
     assert (rows[told["child"]].rank, rows[told["child"]].world_size) == (3, 4)
     assert told["xid"][1] == "critical"
+    (waits,) = msgspec.convert(told["stacks"], wire.Stacks).processes
+    assert (waits.pid, waits.threads[0].state) == (told["child"], "S")
+    assert "status 1" in str(waits.why)
+    (counts,) = msgspec.convert(told["ras"], wire.RasAnswers).answers
+    assert counts.error is not None
     assert done.stderr == b""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -22,11 +23,13 @@ from gpuwatch.probe.conductor import Conductor
 from gpuwatch.probe.opening import open_probe
 from gpuwatch.probe.wish import COLLECTIVES, MIB, Wish
 from gpuwatch.session import Session
+from gpuwatch.session.session import ProbeRunsError
 from tests.parts import need_module
 from tests.sshd import Client, Sshd
 
 pytestmark = pytest.mark.timeout(180)
 WAIT_S = 90.0
+ROOT = Path(__file__).parents[2]
 SMALL = Wish(sizes=(MIB,), ranks_per_node=4, budget_s=60.0, gpu_checks=False, backend="gloo")
 
 
@@ -124,8 +127,15 @@ def test_four_ranks_on_this_machine() -> None:
         conductor.retest([(2, 0)])
         await_(lambda: results.pairs[2, 0] is not first and results.over, conductor)
         assert results.pairs[2, 0].retested
-        conductor.close()
+        second = session.probe(SMALL)
+        with pytest.raises(ProbeRunsError):
+            session.probe(SMALL)
+        await_(lambda: second.results.phase == "asking", second)
+        assert not conductor.keeps_ranks  # they would be in the way of the second
         await_none(list(seen.values()))
+        later = started_by(os.getpid())
+    assert second.results.phase == "cancelled"
+    await_none(later)
 
 
 def test_two_nodes_over_ssh(tmp_path: Path) -> None:
@@ -209,6 +219,25 @@ def test_a_lost_node_ends_the_probe_on_the_others(tmp_path: Path) -> None:
         assert conductor.results.reason.startswith("gpu-001 was lost")
         conductor.close()
         await_none(processes)
+
+
+def test_a_killed_cockpit_leaves_nothing() -> None:
+    program = """
+import sys, tests.end_to_end.test_probe as it
+conductor = it.open_probe(it.this_machine(), it.LinkOptions(), None, it.replace(it.SMALL, sizes=(64 << 20,)))
+conductor.start()
+it.confirm(conductor)
+it.await_(lambda: conductor.results.phase == "collectives", conductor)
+print("running", flush=True)
+conductor.wait()
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, cwd=ROOT) as cockpit:
+        assert cockpit.stdout is not None
+        assert cockpit.stdout.readline() == b"running\n"
+        processes = started_by(cockpit.pid)
+        assert len(processes) >= 6
+        cockpit.kill()
+    await_none(processes)
 
 
 def test_a_node_without_python_is_refused_in_words(tmp_path: Path) -> None:

@@ -14,12 +14,15 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from gpuwatch.hosts.builtin import demo_plan
 from gpuwatch.hosts.plan import Plan
+from gpuwatch.probe.results import Results
+from tests.tui import links
 from tests.tui.still import demo_session, judged_session, still_app
 
 
@@ -37,7 +40,11 @@ class Shot:
     nodes: int = 16
     told: bool = False
     """Whether the alerts are judged, too."""
+    probes: tuple[Callable[[], Results], ...] = ()
+    """Made in this session."""
 
+
+PARTWAY = partial(links.running, 0.45)
 
 SHOTS = (
     Shot("fleet", 14),
@@ -76,6 +83,25 @@ SHOTS = (
     Shot("incidents-none-small", 14, (80, 24), keys=("4",)),
     Shot("fleet-told", 95, told=True),
     Shot("fleet-told-small", 95, (80, 24), told=True),
+    Shot("links-start", 52, keys=("5",)),
+    Shot("links-asking", 52, keys=("5",), probes=(links.asking,)),
+    Shot("links-asking-small", 52, (80, 24), keys=("5",), probes=(links.asking,)),
+    Shot("links-refused", 52, keys=("5",), probes=(links.refused,)),
+    Shot("links-running", 52, keys=("5",), probes=(PARTWAY,)),
+    Shot("links-running-small", 52, (80, 24), keys=("5",), probes=(PARTWAY,)),
+    Shot("links", 52, keys=("5",), probes=(links.done,)),
+    Shot("links-small", 52, (80, 24), keys=("5",), probes=(links.done,)),
+    Shot("links-large", 52, (200, 50), keys=("5",), probes=(links.asking, links.refused, links.done)),
+    Shot("links-larger", 52, (200, 60), keys=("5",), probes=(links.asking, links.refused, links.done)),
+    Shot("links-running-large", 52, (200, 50), keys=("5",), probes=(PARTWAY,)),
+    Shot("links-ascii", 52, (80, 24), keys=("5",), ascii_only=True, probes=(links.done,)),
+    Shot("links-no-color", 52, keys=("5",), no_color=True, probes=(links.done,)),
+    Shot("links-light", 52, keys=("5",), theme="gpuwatch-light", probes=(links.done,)),
+    Shot("links-history", 52, keys=("5", "V"), probes=(links.asking, links.refused, links.done)),
+    Shot("links-nodes", 52, keys=("5", "v"), probes=(links.done,)),
+    Shot("links-ranks", 52, (160, 50), keys=("5", "z"), probes=(links.done,)),
+    Shot("links-rates", 52, keys=("5", "m"), probes=(links.done,)),
+    Shot("links-fleet", 52, probes=(links.done,)),
     Shot("nodes-64", 52, (160, 50), nodes=64),
     Shot("nodes-1024", 20, (200, 60), nodes=1024),
 )
@@ -94,6 +120,7 @@ async def svg_of(shot: Shot) -> str:
     """Run the app, press the keys, take the picture."""
     make = judged_session if shot.told else demo_session
     session = make(shot.second, plan_for(shot.nodes))
+    session.probes = [links.StillProbing(results()) for results in shot.probes]
     app = still_app(
         session, shot.second, ascii_only=shot.ascii_only, theme=shot.theme, no_color=shot.no_color
     )

@@ -14,6 +14,8 @@ from gpuwatch.hosts.builtin import demo_plan
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.demo.links import EPOCH, arrivals
 from gpuwatch.link.inbox import Arrival
+from gpuwatch.probe.results import Results
+from gpuwatch.probe.wish import Wish
 from gpuwatch.rules.load import load_packs
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.told import Book
@@ -34,12 +36,20 @@ class StillSession:
         self.waiting: list[Arrival] = []
         self.retried: list[str | None] = []
         self.streams = 0
+        self.probes: list[Any] = []
+        self.wished: list[Wish] = []
         for arrival in delivered:
             self.fleet.apply(arrival)
 
     def start(self) -> None:
         """Count the calls."""
         self.started += 1
+
+    def probe(self, wish: Wish) -> Any:
+        """Keep which; a test that wants it measured puts results in."""
+        self.wished.append(wish)
+        self.probes.append(SimpleNamespace(results=Results(wish=wish, started=EPOCH), keeps_ranks=False))
+        return self.probes[-1]
 
     def retry(self, node: str | None = None) -> None:
         """Keep which node it was."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node
@@ -50,6 +50,7 @@ def jobs_of(fleet: Fleet, now: float, wall: float) -> dict[str, list[RankSigns]]
         wall: Unix seconds.
     """
     jobs: dict[str, dict[int, RankSigns]] = {}
+    stepped = _stepped(fleet, now)
     for node in fleet.nodes.values():
         if not node.processes:
             continue
@@ -59,8 +60,21 @@ def jobs_of(fleet: Fleet, now: float, wall: float) -> dict[str, list[RankSigns]]
             if process.rank is None or job is None or _serves(process):
                 continue
             # a data loader inherits the environment of its rank, which is older
-            jobs.setdefault(job, {}).setdefault(process.rank, _signs(node, process, job, wrote, now))
+            ranks = jobs.setdefault(job, {})
+            if process.rank not in ranks:
+                age = stepped.get((job, process.rank), stepped.get((job, None)))
+                ranks[process.rank] = replace(_signs(node, process, job, wrote, now), stepped_s=age)
     return {job: [ranks[number] for number in sorted(ranks)] for job, ranks in jobs.items()}
+
+
+def _stepped(fleet: Fleet, now: float) -> dict[tuple[str | None, int | None], float]:
+    """Seconds since a step was told, by job and rank; rank None: a log that does not say whose it is."""
+    found: dict[tuple[str | None, int | None], float] = {}
+    for voice in fleet.progress.voices.values():
+        if voice.stepped_at is not None:
+            key, age = (voice.job, voice.rank), max(0.0, now - voice.stepped_at)
+            found[key] = min(age, found.get(key, age))
+    return found
 
 
 def _serves(process: Process) -> bool:

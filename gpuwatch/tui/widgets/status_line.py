@@ -14,6 +14,9 @@ from gpuwatch.tui.overview import Totals
 from gpuwatch.tui.told import Told
 from gpuwatch.tui.widgets.lines import Page, Row
 
+ROOMY = 100
+"""Columns from which on there are whole sentences on the first line."""
+
 
 def _width(parts: list[Segment]) -> int:
     return sum(part.cell_length for part in parts)
@@ -106,10 +109,8 @@ class StatusLine(Page, can_focus=False):
         look, scene, pace = self.look, self.scene, self.cockpit.pace
         left = [Segment(" gpuwatch ", look.brand), Segment(" ")]
         if scene.demo:
-            left += [
-                Segment(" DEMO ", look.badge["warning"]),
-                Segment(" simulated, nothing here is real  ", look.dim),
-            ]
+            words = " simulated, nothing here is real  " if width >= ROOMY else " simulated  "
+            left += [Segment(" DEMO ", look.badge["warning"]), Segment(words, look.dim)]
         elif scene.plan.source:
             left.append(Segment(fit(scene.plan.source, min(40, len(scene.plan.source))) + "  ", look.strong))
         if scene.frozen:
@@ -122,7 +123,24 @@ class StatusLine(Page, can_focus=False):
             right.append(Segment(f"slowed to {rate}: painting is dear here  ", look.severity["warning"]))
         elif pace.hz != self.cockpit.asked_hz:
             right.append(Segment(rate + " ", look.dim))
-        return spread(left, [*right, Segment(clock, look.strong)], width)
+        right.append(Segment(clock, look.strong))
+        hint = self._links(width - _width(left) - _width(right))
+        return spread(left, [*hint, *right], width)
+
+    def _links(self, room: int) -> list[Segment]:
+        """What the newest probe came to, where it is bad; the links screen says it itself."""
+        probes = self.scene.session.probes
+        if not probes or self.cockpit.where == "links":
+            return []
+        from gpuwatch.tui.link_words import hint  # noqa: PLC0415 - the first paint need not wait for it
+
+        if (told := hint(probes[-1].results)) is None:
+            return []
+        severity, text = told
+        text = fit(text, min(len(text), room - 6))
+        return (
+            [self.look.mark(severity), Segment(f" {text}   ", self.look.severity[severity])] if text else []
+        )
 
     def _second(self, width: int) -> Row:
         look, totals, told = self.look, self.cockpit.totals, self.scene.told

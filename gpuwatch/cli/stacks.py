@@ -1,0 +1,132 @@
+"""`gpuwatch stacks`: whom all ranks of a hung job wait for, by their stacks and NCCL's own counts."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuwatch.cli import exit_codes
+from gpuwatch.cli.ending import leaving_politely
+from gpuwatch.cli.output import writing
+from gpuwatch.cli.source import Refusal, Source, source_options
+
+if TYPE_CHECKING:
+    from gpuwatch.session import Session
+    from gpuwatch.session.inquiry import Inquiry
+
+POLL_S = 0.05
+WAIT_S = 15.0
+"""A node that has not listed its processes by then is left out, and said so."""
+
+
+@click.command()
+@source_options
+@click.option("--json", "as_json", is_flag=True, help="As JSON; docs/json.md tells every key.")
+@click.option(
+    "--node", "nodes", multiple=True, metavar="NAME", help="Only this node; may be given several times."
+)
+@click.option(
+    "--py-spy",
+    metavar="PATH",
+    default="",
+    help="Where py-spy is on the nodes. Not given: on PATH, else beside a rank's own Python.",
+)
+@click.option("--no-py-spy", is_flag=True, help="Only what the kernel tells of the processes.")
+@click.option("--no-ras", is_flag=True, help="Do not ask NCCL's RAS.")
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(0, 3600),
+    default=WAIT_S,
+    show_default=True,
+    help="Seconds for a node to connect and list its processes, and as many again to answer (20 at least).",
+)
+def stacks(
+    source: Source,
+    as_json: bool,
+    nodes: tuple[str, ...],
+    py_spy: str,
+    no_py_spy: bool,
+    no_ras: bool,
+    wait_s: float,
+) -> int:
+    """Say whom the ranks of a hung job wait for.
+
+    All ranks are asked at once where they are: Python stacks by py-spy where it is installed (it does not
+    stop them), else what the kernel tells, merged by place, the fewest first; and NCCL's RAS (2.24 and later)
+    who has launched fewer collectives, does not answer or is dead. Nothing is installed or left on a node.
+
+    Exit status: 0 no rank stands apart, 1 one does, 2 wrong usage or no node could be asked.
+    """
+    unknown = [name for name in nodes if name not in {spec.name for spec in source.plan.nodes}]
+    if unknown:
+        raise Refusal([f"--node {name}: not among the nodes of the source" for name in unknown])
+    from gpuwatch.report.stacks import print_stacks, stacks_json
+    from gpuwatch.session.inquiry import LONGEST_S, Inquiry
+
+    chosen = set(nodes) or {spec.name for spec in source.plan.nodes}
+    with leaving_politely(), source.session() as session:
+        with telling() as tell:
+            unasked = wait_for_processes(session, chosen, wait_s, tell)
+            inquiry = Inquiry(
+                session,
+                nodes=chosen,
+                py_spy=None if no_py_spy else py_spy,
+                ras=not no_ras,
+                longest_s=max(LONGEST_S, wait_s),
+            )
+            follow(session, inquiry, tell)
+        heard = inquiry.hearing(session.fleet)
+    if len(unasked) == len(chosen):
+        raise Refusal([f"{name}: {why}" for name, why in unasked.items()])
+    with writing():
+        if as_json:
+            sys.stdout.write(f"{stacks_json(heard, unasked)}\n")
+        else:
+            print_stacks(heard, unasked, sys.stdout)
+    wrong = heard.verdict is not None and heard.verdict.wrong
+    return exit_codes.UNHEALTHY if wrong else exit_codes.HEALTHY
+
+
+def wait_for_processes(
+    session: Session, chosen: set[str], longest_s: float, tell: Callable[[str], None]
+) -> dict[str, str]:
+    """Until every node has listed its processes; the nodes that have not, and why."""
+    deadline = time.monotonic() + longest_s
+    nodes = [node for node in session.fleet.nodes.values() if node.name in chosen]
+    while True:
+        session.poll()
+        now = time.monotonic()
+        missing = [node for node in nodes if node.processes_at is None]
+        open_ones = [node for node in missing if node.state(now) != "lost"]
+        if not open_ones or now >= deadline:
+            break
+        tell(f"waiting for {len(open_ones)} of {len(nodes)} nodes")
+        time.sleep(POLL_S)
+    return {node.name: node.link.reason or f"not heard of in {longest_s:.0f} s" for node in missing}
+
+
+def follow(session: Session, inquiry: Inquiry, tell: Callable[[str], None]) -> None:
+    """Until everyone has answered, or had the time to."""
+    while not inquiry.over:
+        session.poll()
+        inquiry.update()
+        tell(f"asking the ranks; waiting for {', '.join(inquiry.waiting[:4])}")
+        time.sleep(POLL_S)
+
+
+def telling() -> AbstractContextManager[Callable[[str], None]]:
+    """How far it is, on stderr and only where that is a terminal."""
+    if not sys.stderr.isatty():
+        return contextlib.nullcontext(lambda _words: None)
+    from gpuwatch.report.progress import words_line
+
+    return words_line()

@@ -1,0 +1,66 @@
+"""How fast a run goes against its own past, and what it waits for. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+
+from gpuwatch.diagnose.training.sign import Sign
+from gpuwatch.fleet.progress import RankProgress
+
+RECENT, PAST = 20, 200
+LEAST_PAST = 40
+SLOWER = 1.10
+"""A step time that is 10 % longer and stays so (the change that FALCON tells, arXiv 2410.12588)."""
+LASTS_S = 60.0
+LOW_UTILISATION_PCT = 50.0
+SHARE = 0.30
+"""Of the step spent in communication or in loading data: over it that is what the run waits for."""
+COMMUNICATION = ("allreduce", "all_reduce", "all-reduce", "reduce_scatter", "all_gather", "comm", "sync")
+LOADING = ("data", "batch", "loader", "dataloader", "batch-generator")
+
+
+def pace(voice: RankProgress, busy_pct: Sequence[float]) -> Iterator[Sign]:
+    """What a run's speed says.
+
+    Args:
+        voice: Of the rank that speaks for the job.
+        busy_pct: Utilisation of the job's GPUs now.
+    """
+    yield from slower(voice.step_times(RECENT + PAST))
+    yield from waits(voice)
+    if busy_pct and median(busy_pct) < LOW_UTILISATION_PCT:
+        text = f"half of the job's {len(busy_pct)} GPUs are under {median(busy_pct):.0f} % utilisation"
+        yield Sign("train.low_utilisation", "info", text, 300.0)
+
+
+def slower(times: Sequence[float]) -> Iterator[Sign]:
+    """The last steps take at least 10 % longer than those before."""
+    past = times[:-RECENT]
+    if len(past) < LEAST_PAST:
+        return
+    usual, now = median(past), median(times[-RECENT:])
+    if usual > 0 and now >= SLOWER * usual:
+        text = f"a step takes {now:.3g} s where {usual:.3g} s were usual (+{100 * (now / usual - 1):.0f} %)"
+        yield Sign("train.slow", "warning", text, LASTS_S)
+
+
+def waits(voice: RankProgress) -> Iterator[Sign]:
+    """The share of the step that told timers spend in communication or in loading data."""
+    step_s = voice.value("step_time_s") or median(voice.step_times(RECENT) or [0.0])
+    if not step_s:
+        return
+    phases = {name: value.value for name, value in voice.phases.items()}
+    for code, words, what in (
+        ("train.communication_bound", COMMUNICATION, "communication"),
+        ("train.data_bound", LOADING, "loading data"),
+    ):
+        share = share_of(phases, words) / step_s
+        if SHARE < share <= 1.0:
+            text = f"{100 * share:.0f} % of a step is {what}"
+            yield Sign(code, "warning", text, LASTS_S)
+
+
+def share_of(phases: Mapping[str, float], words: Sequence[str]) -> float:
+    """Seconds of the longest timer whose name holds one of the words: timers of a kind lie in each other."""
+    return max((s for name, s in phases.items() if any(w in name.lower() for w in words)), default=0.0)

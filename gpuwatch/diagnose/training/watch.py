@@ -1,0 +1,120 @@
+"""Signs that last become alerts, one of a kind and job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import structs
+
+from gpuwatch.diagnose.alert import Alert, Proof
+from gpuwatch.diagnose.training.numerics import numerics
+from gpuwatch.diagnose.training.pace import pace
+from gpuwatch.diagnose.training.sign import Sign
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.progress import RankProgress
+from gpuwatch.hosts.plan import Thresholds
+
+EVERY_S = 2.0
+STEPPED_S = 600.0
+"""A run that has not stepped for so long has ended, or hangs: its numbers say nothing about now."""
+TITLES = {
+    "num.nan_loss": "Loss is NaN or Inf",
+    "num.grad_nan": "Gradient is NaN or Inf",
+    "num.loss_spike": "Loss spike",
+    "num.grad_explodes": "Gradient norm explodes",
+    "num.grad_vanishes": "Gradient norm vanishes",
+    "num.scale_min": "Loss scale at its floor",
+    "num.plateau": "Loss stands still",
+    "num.steps_skipped": "Many steps are skipped",
+    "train.slow": "Training became slower",
+    "train.low_utilisation": "GPUs are little used",
+    "train.communication_bound": "Training waits for communication",
+    "train.data_bound": "Training waits for data",
+}
+
+
+ENDS_RUNS = frozenset(("num.nan_loss", "num.scale_min"))
+"""As the packs have it: after these a run learns nothing any more."""
+
+
+class TrainingWatch:
+    """Looks at the voice of every job that stepped lately."""
+
+    def __init__(self, thresholds: Thresholds) -> None:
+        self._thresholds = thresholds
+        self._at = float("-inf")
+        self._since: dict[str, tuple[float, float]] = {}
+        """Alert id -> first and last seen (monotonic)."""
+        self.alerts: dict[str, Alert] = {}
+
+    def go(self, fleet: Fleet, now: float, wall: float) -> bool:
+        """Look, if it is time; True when an alert fired or ended."""
+        if now - self._at < EVERY_S:
+            return False
+        self._at = now
+        moved = False
+        for job, voice in speakers(fleet, now).items():
+            for sign in (*numerics(voice), *pace(voice, busy(fleet, job))):
+                moved |= self._see(job, voice, sign, now, wall)
+        gone = [n for n, (_, last) in self._since.items() if now - last > self._thresholds.clear_s]
+        for name in gone:
+            del self._since[name]
+            alert = self.alerts.get(name)
+            if alert is not None and alert.state == "firing":
+                self.alerts[name] = structs.replace(alert, state="resolved", last=wall)
+                moved = True
+        return moved
+
+    def _see(self, job: str | None, voice: RankProgress, sign: Sign, now: float, wall: float) -> bool:
+        name = f"{sign.code}@{job or voice.node}"
+        first, _ = self._since.get(name, (now, now))
+        self._since[name] = first, now
+        before = self.alerts.get(name)
+        if now - first < sign.hold_s or (before is not None and before.state == "firing"):
+            return False
+        at = wall - (now - (voice.stepped_at or now))
+        proof = Proof("line", sign.text, at, node=voice.node, file=voice.file, offset=voice.offset)
+        self.alerts[name] = Alert(
+            id=name,
+            code=sign.code,
+            severity=sign.severity,
+            title=TITLES[sign.code],
+            text=sign.text,
+            proof=(proof,),
+            role="root" if sign.code in ENDS_RUNS else "hint",
+            node=voice.node,
+            rank=voice.rank,
+            job=job,
+            first=wall - (now - first),
+            last=wall,
+            count=1 if before is None else before.count + 1,
+        )
+        return True
+
+
+def speakers(fleet: Fleet, now: float) -> dict[str | None, RankProgress]:
+    """The voice that speaks for each job: who stepped last."""
+    found: dict[str | None, RankProgress] = {}
+    for voice in fleet.progress.voices.values():
+        if voice.stepped_at is None or now - voice.stepped_at > STEPPED_S:
+            continue
+        known = found.get(voice.job)
+        if known is None or (known.stepped_at or 0.0) < voice.stepped_at:
+            found[voice.job] = voice
+    return found
+
+
+def busy(fleet: Fleet, job: str | None) -> Sequence[float]:
+    """Utilisation of the GPUs that the job's ranks hold."""
+    return list(_busy(fleet, job))
+
+
+def _busy(fleet: Fleet, job: str | None) -> Iterator[float]:
+    for node in fleet.nodes.values():
+        for process in node.processes:
+            if process.rank is None or (job is not None and process.job not in (None, job)):
+                continue
+            for hold in process.gpus:
+                gpu = node.gpus.get(hold.uuid)
+                if gpu is not None and gpu.fast is not None and gpu.fast.utilization_pct is not None:
+                    yield gpu.fast.utilization_pct

@@ -1,0 +1,171 @@
+"""Whom everyone waits for, in words and as JSON: the sentence, the ranks by place, NCCL's word."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TextIO
+
+from gpuwatch import __version__
+from gpuwatch.diagnose.ras import Bucket, Communicator, Peer
+from gpuwatch.diagnose.stacks import JobStacks, RankStack, Spot
+from gpuwatch.diagnose.testimony import Testimony
+from gpuwatch.diagnose.waiting import Hearing
+from gpuwatch.diagnose.wording import plural, ranges
+from gpuwatch.plain import plain
+from gpuwatch.report.console import console_on, show
+from gpuwatch.report.facts import Facts
+from gpuwatch.report.incident_text import INDENT
+from gpuwatch.report.lines import Line
+from gpuwatch.report.testimony import testimony_facts, testimony_lines
+
+
+def print_stacks(heard: Hearing, unasked: Mapping[str, str], out: TextIO) -> None:
+    """Write the report; colours follow the terminal."""
+    with console_on(out) as console:
+        for line in stacks_lines(heard, unasked):
+            show(console, line)
+
+
+def stacks_lines(heard: Hearing, unasked: Mapping[str, str]) -> Iterator[Line]:
+    """The sentence, then every job's ranks by place, the fewest first."""
+    if heard.verdict is None:
+        yield Line("no rank runs on these nodes", "warning")
+    else:
+        yield from testimony_lines(heard.verdict)
+    for job in heard.jobs:
+        yield Line("")
+        yield from job_lines(job)
+    for node, why in unasked.items():
+        yield Line(plain(f"{node}: {why}"), "warning")
+    if heard.ras_trouble and not heard.ras:
+        node, why = next(iter(heard.ras_trouble.items()))
+        yield Line(plain(f"NCCL's RAS was not heard ({node}: {why})"))
+
+
+def job_lines(job: JobStacks) -> Iterator[Line]:
+    """One job."""
+    count = sum(len(spot.ranks) for spot in job.spots)
+    named = f"job {job.job}: " if job.job else ""
+    yield Line(plain(f"{named}{plural(count, 'rank')} at {plural(len(job.spots), 'place')}"))
+    for spot in job.spots:
+        yield Line(plain(f"{INDENT}{len(spot.ranks):4}  {_ranks(spot.ranks)}  {spot.what}"))
+        for frame in spot.frames:
+            yield Line(plain(f"{INDENT}          {frame}"), "old")
+    reasons = {rank.stack.why for spot in job.spots for rank in spot.ranks if rank.stack is not None}
+    for why in sorted(reason for reason in reasons if reason):
+        yield Line(plain(f"{INDENT}without Python stacks: {why}"))
+    for each in job.unseen:
+        yield Line(plain(f"{INDENT}rank {each.rank} ({each.node}): {each.missing}"), "warning")
+
+
+def _ranks(ranks: Sequence[RankStack]) -> str:
+    if len(ranks) == 1:
+        gpu = f" GPU {ranks[0].gpu}" if ranks[0].gpu is not None else ""
+        return f"rank {ranks[0].rank} ({ranks[0].node}{gpu}, pid {ranks[0].pid})"
+    return f"ranks {ranges(each.rank for each in ranks)}"
+
+
+# --------------------------------------------------------------------------- JSON
+
+
+def stacks_json(heard: Hearing, unasked: Mapping[str, str]) -> str:
+    """The report as JSON text."""
+    return json.dumps(stacks_facts(heard, unasked), indent=2, ensure_ascii=False)
+
+
+def stacks_facts(heard: Hearing, unasked: Mapping[str, str]) -> Facts:
+    """The report as plain data; `docs/json.md` tells every key."""
+    nothing = Testimony("stacks", wrong=False, sentence="no rank runs on these nodes")
+    return {
+        "gpuwatch": __version__,
+        **testimony_facts(heard.verdict or nothing),
+        "jobs": [job_facts(each) for each in heard.jobs],
+        "ras": None if heard.ras_said is None else ras_facts(heard),
+        "ras_trouble": {node: plain(why) for node, why in heard.ras_trouble.items()},
+        "unasked": {node: plain(why) for node, why in unasked.items()},
+    }
+
+
+def job_facts(job: JobStacks) -> Facts:
+    """One job."""
+    return {
+        "job": job.job,
+        **testimony_facts(job.testimony),
+        "by": job.by,
+        "places": [spot_facts(spot) for spot in job.spots],
+        "unseen": [
+            {"rank": each.rank, "node": each.node, "pid": each.pid, "why": each.missing}
+            for each in job.unseen
+        ],
+    }
+
+
+def spot_facts(spot: Spot) -> Facts:
+    """One place."""
+    return {
+        "what": spot.what,
+        "waits": spot.waits,
+        "frames": list(spot.frames),
+        "ranks": [rank_facts(each) for each in spot.ranks],
+    }
+
+
+def rank_facts(each: RankStack) -> Facts:
+    """One rank's process."""
+    stack = each.stack
+    thread = stack.threads[0] if stack is not None and stack.threads else None
+    return {
+        "rank": each.rank,
+        "node": each.node,
+        "gpu": each.gpu,
+        "pid": each.pid,
+        "state": thread.state if thread is not None else None,
+        "wchan": thread.wchan if thread is not None else None,
+        "syscall": thread.syscall if thread is not None else None,
+        "cpu_pct": stack.cpu_pct if stack is not None else None,
+        "threads": sorted({each.name for each in stack.threads}) if stack is not None else [],
+        "without_python": stack.why if stack is not None else None,
+    }
+
+
+def ras_facts(heard: Hearing) -> Facts:
+    """What NCCL told."""
+    assert heard.ras_said is not None  # noqa: S101 - asked for by the caller
+    return {
+        **testimony_facts(heard.ras_said),
+        "answers": [
+            {
+                "node": ras.node,
+                "address": ras.address,
+                "nccl": ras.version,
+                "timeouts": ras.timeouts,
+                "communicators": [communicator_facts(each) for each in ras.communicators],
+            }
+            for ras in heard.ras
+        ],
+    }
+
+
+def communicator_facts(each: Communicator) -> Facts:
+    """One communicator."""
+    return {
+        "hash": each.hash,
+        "size": each.size,
+        "silent": [peer_facts(peer) for peer in each.silent],
+        "dead": [peer_facts(peer) for peer in each.dead],
+        "left": [peer_facts(peer) for peer in each.left],
+        "failed": [{**peer_facts(peer), "error": words} for peer, words in each.failed],
+        "ending": [{**peer_facts(peer), "state": words} for peer, words in each.ending],
+        "launched": {name: [bucket_facts(b) for b in buckets] for name, buckets in each.launched.items()},
+    }
+
+
+def peer_facts(peer: Peer) -> Facts:
+    """One rank of a communicator."""
+    return {"rank": peer.rank, "host": peer.host, "pid": peer.pid, "gpu": peer.gpu}
+
+
+def bucket_facts(bucket: Bucket) -> Facts:
+    """Ranks with equal counts."""
+    return {"count": bucket.count, "size": bucket.size, "ranks": [peer.rank for peer in bucket.peers]}

@@ -1,0 +1,167 @@
+"""Whom everyone waits for: asked of all nodes at once, and answered as the answers come. It never blocks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import TypeVar
+
+import msgspec
+
+from gpuwatch.diagnose.ras import Ras, RasError
+from gpuwatch.diagnose.ras_reading import read_ras
+from gpuwatch.diagnose.stacks import RankStack
+from gpuwatch.diagnose.waiting import Hearing, hear
+from gpuwatch.fleet.asked import Asked
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.node import Node
+from gpuwatch.fleet.rank_places import places_of
+from gpuwatch.session.session import Session
+from gpuwatch.wire import RasAnswer, RasAnswers, Stacks
+
+Answer = TypeVar("Answer", Stacks, RasAnswers)
+LONGEST_S = 20.0
+"""A node has 12 s for its py-spy runs; more is a node that is sick."""
+RAS_NODES = 2
+"""Of a job: one answer tells all of it, and the first node may be the sick one."""
+
+
+class Inquiry:
+    """Make it, poll the session, call `update` after every poll until it is `over`."""
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        nodes: Collection[str] | None = None,
+        py_spy: str | None = "",
+        ras: bool = True,
+        longest_s: float = LONGEST_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Ask.
+
+        Args:
+            session: Started, its processes are known.
+            nodes: Only these; None: all.
+            py_spy: Its path on the nodes; empty: where it is found; None: without it.
+            ras: Also ask NCCL's RAS.
+            longest_s: A node that has not answered by then is given up.
+            clock: Monotonic seconds.
+        """
+        self._clock = clock
+        self._deadline = clock() + longest_s
+        self._longest_s = longest_s
+        self.stacks: dict[tuple[str, int], RankStack] = {}
+        """By node and pid; `missing` says why one has no stack (yet)."""
+        self.ras: list[Ras] = []
+        self.ras_trouble: dict[str, str] = {}
+        """Node -> why its NCCL did not answer."""
+        self.version = 0
+        self._stacks: list[Asked] = []
+        self._ras: list[Asked] = []
+        chosen = [n for n in session.fleet.nodes.values() if nodes is None or n.name in nodes]
+        for node in chosen:
+            self._begin(session, node, py_spy)
+        for name, pids in self._spokesmen().items() if ras else ():
+            self._ras.append(session.ask_ras(name, pids))
+
+    @property
+    def waiting(self) -> list[str]:
+        """Nodes that have not answered."""
+        return sorted({asked.node for asked in (*self._stacks, *self._ras)})
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come."""
+        return not self._stacks and not self._ras
+
+    def update(self) -> bool:
+        """Take in what has come; True when anything has."""
+        late = self._clock() >= self._deadline
+        before = self.version
+        for asked in [each for each in self._stacks if each.done or late]:
+            self._stacks.remove(asked)
+            self._take_stacks(asked)
+            self.version += 1
+        for asked in [each for each in self._ras if each.done or late]:
+            self._ras.remove(asked)
+            self._take_ras(asked)
+            self.version += 1
+        return self.version != before
+
+    def hearing(self, fleet: Fleet) -> Hearing:
+        """What has come so far, judged."""
+        addresses = places_of(fleet.nodes.values()).addresses
+        ranks = {key: each.rank for key, each in self.stacks.items()}
+
+        def locate(host: str | None, pid: int | None) -> int | None:
+            if host is None or pid is None:
+                return None
+            return ranks.get((addresses.get(host, host), pid))
+
+        return hear(list(self.stacks.values()), self.ras, self.ras_trouble, locate)
+
+    def _begin(self, session: Session, node: Node, py_spy: str | None) -> None:
+        gpus = {gpu.info.uuid: gpu.info.index for gpu in node.gpus.values()}
+        for process in node.processes:
+            if process.rank is not None:
+                self.stacks[node.name, process.pid] = RankStack(
+                    rank=process.rank,
+                    node=node.name,
+                    pid=process.pid,
+                    job=process.job or process.master,
+                    gpu=gpus.get(process.gpus[0].uuid) if process.gpus else None,
+                    missing="no answer yet",
+                )
+        pids = [pid for name, pid in self.stacks if name == node.name]
+        if pids:
+            self._stacks.append(session.ask_stacks(node.name, pids, py_spy))
+
+    def _spokesmen(self) -> dict[str, list[int]]:
+        """Node -> pids, of the first and the last rank of each job."""
+        jobs: dict[str | None, list[RankStack]] = {}
+        for each in self.stacks.values():
+            jobs.setdefault(each.job, []).append(each)
+        found: dict[str, list[int]] = {}
+        for ranks in jobs.values():
+            ranks.sort(key=lambda each: each.rank)
+            for node in list(dict.fromkeys((ranks[0].node, ranks[-1].node)))[:RAS_NODES]:
+                found.setdefault(node, []).extend(each.pid for each in ranks if each.node == node)
+        return found
+
+    def _take_stacks(self, asked: Asked) -> None:
+        told, why = _decoded(asked, Stacks)
+        by_pid = {stack.pid: stack for stack in told.processes} if told is not None else {}
+        gone = why or asked.error or ("the process has ended" if asked.done else self._no_answer())
+        for key, each in self.stacks.items():
+            if each.node == asked.node:
+                stack = by_pid.get(each.pid)
+                self.stacks[key] = replace(each, stack=stack, missing=None if stack is not None else gone)
+
+    def _take_ras(self, asked: Asked) -> None:
+        told, why = _decoded(asked, RasAnswers)
+        if told is None:
+            self.ras_trouble[asked.node] = why or asked.error or self._no_answer()
+            return
+        for answer in told.answers:
+            self._read_ras(answer, asked.node)
+
+    def _read_ras(self, answer: RasAnswer, node: str) -> None:
+        try:
+            self.ras.append(read_ras(answer, node))
+        except RasError as error:
+            self.ras_trouble[node] = f"{answer.address}: {error}"
+
+    def _no_answer(self) -> str:
+        return f"no answer in {self._longest_s:.0f} s"
+
+
+def _decoded(asked: Asked, kind: type[Answer]) -> tuple[Answer | None, str | None]:
+    if asked.data is None:
+        return None, None
+    try:
+        return msgspec.convert(asked.data, kind), None
+    except msgspec.ValidationError as error:
+        return None, f"an answer that cannot be read: {error}"

@@ -1,0 +1,244 @@
+"""The pairs of a probe as arrays: what each link is worth, and the worst one between any two nodes.
+
+A job of 1,024 GPUs has 137,000 links, and some change in every frame while they are measured; so what is new
+is read once, and everything that depends on all of them is arithmetic over whole arrays.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuwatch.probe.links import BEST_TENTH, ENOUGH_NODES, OK, Grade, grade_of
+from gpuwatch.probe.results import PairResult, Results, Seat, Unreachable
+
+View: TypeAlias = Literal["nodes", "ranks"]
+GRADES: tuple[Grade, ...] = ("ok", "low", "noisy", "bad", "dead")
+"""From the best to what wants to be looked at first; `codes` holds places in it."""
+CODES = {grade: code for code, grade in enumerate(GRADES)}
+NOTHING = -1
+"""No link was measured there."""
+UNREACHED = -2
+"""Nothing can be measured there: the nodes cannot connect."""
+
+
+@dataclass(frozen=True)
+class Peers:
+    """What one link is compared with, and what comes of it."""
+
+    pair: PairResult
+    grade: Grade
+    ratio: float | None
+    reference: float | None
+    """The 90th percentile of its class, 10^9 bytes per second."""
+
+
+class LinkBoard:
+    """The links of one probe. `take` brings it up to date."""
+
+    def __init__(self) -> None:
+        self.seats: list[Seat] = []
+        self.nodes: list[str] = []
+        self.pairs: list[PairResult] = []
+        self.version = 0
+        """Moves when anything here did."""
+        self.unreached: dict[tuple[int, int], Unreachable] = {}
+        """(node, node) -> why the first cannot connect to the second."""
+        self._clear()
+
+    def _clear(self) -> None:
+        self._place: dict[int, int] = {}
+        """Rank -> its place among the seats."""
+        self._groups: dict[object, int] = {}
+        self._src, self._dst, self._group = array("i"), array("i"), array("i")
+        self._rate, self._dead = array("d"), array("b")
+        self._references: list[float | None] = []
+        self._codes: NDArray[np.int8] = np.zeros(0, np.int8)
+        self._ratios: NDArray[np.float64] = np.zeros(0)
+        self._cells: dict[View, NDArray[np.int32]] = {}
+
+    # ---- what is new
+
+    def take(self, results: Results) -> bool:
+        """Read what changed since the last time; True when anything did."""
+        moved = self._take_seats(results)
+        pairs = list(results.pairs.values())
+        if len(pairs) < len(self.pairs):
+            self._reset(self.seats)
+            moved = True
+        known = len(self.pairs)
+        changed = [i for i, (new, old) in enumerate(zip(pairs, self.pairs, strict=False)) if new is not old]
+        moved |= bool(changed) or len(pairs) > known
+        if not moved:
+            return False
+        for index in changed:
+            self._read(index, pairs[index])
+        for index in range(known, len(pairs)):
+            self._append(pairs[index])
+        self.pairs = pairs
+        self.version += 1
+        self._judge()
+        self._cells.clear()
+        return True
+
+    def _take_seats(self, results: Results) -> bool:
+        seats = list(results.seats)
+        moved = seats != self.seats
+        if moved:
+            self._reset(seats)
+        at = {node: number for number, node in enumerate(self.nodes)}
+        unreached = {
+            (at[each.src], at[each.dst]): each
+            for each in list(results.unreachable)
+            if each.src in at and each.dst in at
+        }
+        moved |= unreached != self.unreached
+        self.unreached = unreached
+        return moved
+
+    def _reset(self, seats: list[Seat]) -> None:
+        self._clear()
+        self.pairs = []
+        self.seats = seats
+        self.nodes = list(dict.fromkeys(seat.node for seat in seats))
+        self._place = {seat.rank: place for place, seat in enumerate(seats)}
+        number = {node: at for at, node in enumerate(self.nodes)}
+        self._node_of = np.array([number[seat.node] for seat in seats], np.int32)
+
+    def _append(self, pair: PairResult) -> None:
+        place = self._place
+        self._src.append(place.get(pair.src, NOTHING))
+        self._dst.append(place.get(pair.dst, NOTHING))
+        self._group.append(self._group_of(pair))
+        self._rate.append(float("nan"))
+        self._dead.append(0)
+        self._read(len(self._rate) - 1, pair)
+
+    def _read(self, index: int, pair: PairResult) -> None:
+        rate = pair.bandwidth_gb_per_s
+        self._dead[index] = not pair.ok
+        self._rate[index] = rate if pair.ok and rate is not None else float("nan")
+
+    def _group_of(self, pair: PairResult) -> int:
+        """What it is compared with: its class; inside of nodes the same two local ranks of other nodes."""
+        key: object = pair.link
+        if pair.link == "same_node" and len(self.nodes) >= ENOUGH_NODES:
+            ends = (self._place.get(pair.src), self._place.get(pair.dst))
+            key = frozenset(self.seats[end].local for end in ends if end is not None)
+        return self._groups.setdefault(key, len(self._groups))
+
+    # ---- what comes of it
+
+    def _judge(self) -> None:
+        rate, group = np.frombuffer(self._rate), np.frombuffer(self._group, np.int32)
+        reference = np.full(len(self._groups), np.nan)
+        for number in range(len(self._groups)):
+            values = rate[group == number]
+            values = values[~np.isnan(values)]
+            if len(values):
+                at = max(0, int(np.ceil(BEST_TENTH * len(values))) - 1)
+                reference[number] = np.partition(values, at)[at]
+        self._references = [None if np.isnan(each) else float(each) for each in reference]
+        self._ratios = rate / reference[group] if len(rate) else np.zeros(0)
+        self._codes = np.zeros(len(rate), np.int8)
+        for index in np.nonzero(self._ratios < OK)[0].tolist():
+            self._codes[index] = CODES[self._grade(self.pairs[index], float(self._ratios[index]))]
+        self._codes[np.frombuffer(self._dead, np.int8) != 0] = CODES["dead"]
+
+    def _grade(self, pair: PairResult, ratio: float) -> Grade:
+        grade = grade_of(ratio, pair.spread)
+        place = self._place.get(pair.src)
+        if grade == "bad" and pair.link == "same_node" and place is not None:
+            return "noisy" if self.seats[place].device == "cpu" else grade
+        return grade
+
+    def cells(self, view: View) -> NDArray[np.int32]:
+        """For every (source, destination) the place in `pairs` of the worst link, NOTHING, or UNREACHED."""
+        found = self._cells.get(view)
+        if found is None:
+            found = self._cells[view] = self._worst(view)
+        return found
+
+    def _worst(self, view: View) -> NDArray[np.int32]:
+        size = self.size(view)
+        flat = np.full(size * size, NOTHING, np.int32)
+        src, dst = np.frombuffer(self._src, np.int32), np.frombuffer(self._dst, np.int32)
+        known = np.nonzero((src >= 0) & (dst >= 0))[0]
+        src, dst = src[known], dst[known]
+        if view == "nodes" and len(known):
+            src, dst = self._node_of[src], self._node_of[dst]
+        order = np.argsort(
+            self._gravity()[known], kind="stable"
+        )  # where two meet in one cell, the one assigned last stays
+        flat[(src * size + dst)[order]] = known[order]
+        cells: NDArray[np.int32] = flat.reshape(size, size)
+        if view == "nodes":
+            for a, b in self.unreached:
+                if cells[a, b] == NOTHING:
+                    cells[a, b] = UNREACHED
+        return cells
+
+    # ---- what painters ask
+
+    def size(self, view: View) -> int:
+        """Rows of the matrix, and columns."""
+        return len(self.nodes) if view == "nodes" else len(self.seats)
+
+    def row(self, view: View, number: int, columns: slice) -> tuple[list[int], list[int], list[float]]:
+        """Part of a row: places in `pairs`, codes of grades, ratios; without a place they mean nothing."""
+        places = self.cells(view)[number, columns]
+        safe = np.maximum(places, 0)
+        if not len(self._codes):
+            return places.tolist(), [0] * len(places), [0.0] * len(places)
+        return places.tolist(), self._codes[safe].tolist(), self._ratios[safe].tolist()
+
+    def peers(self, place: int) -> Peers:
+        """A link by its place in `pairs`."""
+        ratio = float(self._ratios[place])
+        return Peers(
+            self.pairs[place],
+            GRADES[self._codes[place]],
+            None if np.isnan(ratio) or self._dead[place] else ratio,
+            self._references[self._group[place]],
+        )
+
+    def between(self, view: View, source: int, target: int) -> list[Peers]:
+        """All links from one node or rank to another, by the source's rank."""
+        if not self.pairs:
+            return []
+        src, dst = np.frombuffer(self._src, np.int32), np.frombuffer(self._dst, np.int32)
+        known = (src >= 0) & (dst >= 0)
+        if view == "nodes":
+            src, dst = self._node_of[src], self._node_of[dst]
+        found: list[int] = np.nonzero(known & (src == source) & (dst == target))[0].tolist()
+        return sorted((self.peers(place) for place in found), key=lambda each: (each.pair.src, each.pair.dst))
+
+    def worst(self) -> Peers | None:
+        """The link that wants to be looked at first."""
+        return None if not self.pairs else self.peers(int(np.argmax(self._gravity())))
+
+    def worst_of(self, name: str) -> Peers | None:
+        """The worst link with an end on a node that is named at the start of `name`."""
+        nodes = [node for node in self.nodes if name == node or name.startswith(f"{node} ")]
+        if not nodes or not self.pairs:
+            return None
+        node = self.nodes.index(max(nodes, key=len))
+        src, dst = np.frombuffer(self._src, np.int32), np.frombuffer(self._dst, np.int32)
+        touches = (self._node_of[src] == node) | (self._node_of[dst] == node)
+        return (
+            self.peers(int(np.argmax(np.where(touches, self._gravity(), -np.inf)))) if touches.any() else None
+        )
+
+    def _gravity(self) -> NDArray[np.float64]:
+        """By grade, and within a grade by ratio: the larger, the worse."""
+        return np.asarray(self._codes * 10.0 - np.nan_to_num(self._ratios, nan=9.0), np.float64)
+
+    def counts(self) -> dict[Grade, int]:
+        """How many links of each grade there are."""
+        numbers: Sequence[int] = np.bincount(self._codes, minlength=len(GRADES)).tolist()
+        return dict(zip(GRADES, numbers, strict=True))

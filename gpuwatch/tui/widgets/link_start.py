@@ -1,0 +1,141 @@
+"""Which probe to make, and the probes that were made in this session."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+
+from gpuwatch.diagnose.wording import clock
+from gpuwatch.probe.links import BAD, OK
+from gpuwatch.probe.wish import Wish
+from gpuwatch.tui.link_view import LinkView
+from gpuwatch.tui.link_words import counted, sentence_of, standing_of
+from gpuwatch.tui.look import Look, fit
+from gpuwatch.tui.widgets.lines import Row, heading, wrapped
+from gpuwatch.tui.widgets.link_cells import CALM, sign
+from gpuwatch.tui.widgets.things import Thing, ThingsPage, hanging
+
+WISHES: tuple[tuple[str, str, str, Wish], ...] = (
+    (
+        "full",
+        "Everything",
+        "collectives at five sizes, every link between nodes and inside them, each GPU by itself: names the "
+        "slow node, NIC, direction or link",
+        Wish(),
+    ),
+    (
+        "quick",
+        "Quick",
+        "collectives and two rounds of pairs: finds a slow node in the same time at any size",
+        Wish(pairs="quick", gpu_checks=False),
+    ),
+    (
+        "collectives",
+        "Collectives",
+        "all reduce and its like alone, without a verdict on links",
+        Wish(pairs="none"),
+    ),
+)
+
+
+class LinkStart(ThingsPage):
+    """The choice, in words of what is to be had."""
+
+    DEFAULT_CSS: ClassVar[str] = "LinkStart { height: 1fr; }"
+
+    def __init__(self) -> None:
+        super().__init__(id="link-start")
+
+    def made_for(self) -> Hashable:
+        """The plan never changes."""
+        return len(self.scene.plan.nodes)
+
+    def parts(self, width: int) -> Iterator[Row | Thing]:
+        """A few lines, and three things to choose from."""
+        look, nodes = self.look, len(self.scene.plan.nodes)
+        text = (
+            f"A probe starts torch ranks on {counted(nodes, 'node')}, measures what they get from each "
+            "other and says what is slow and why. Choose one: the nodes are looked at first, and nothing is "
+            "measured before you have seen the plan and said yes. Nothing is left behind."
+        )
+        yield ()
+        yield from wrapped(text, width, look.text)
+        yield ()
+        for key, name, note, _ in WISHES:
+            head = (Segment(fit(f" {name}", 14), look.title),)
+            yield Thing(key, hanging(head, note, width, look.text), text=name)
+        yield ()
+        yield heading("How to read it", width, look)
+        yield from legend(width, look)
+
+    def wish(self) -> Wish:
+        """What the cursor is on."""
+        thing = self.chosen()
+        return next((wish for key, _, _, wish in WISHES if thing and key == thing.key), WISHES[0][3])
+
+
+def legend(width: int, look: Look) -> Iterator[Row]:
+    """What the cells of the matrix mean: a link is measured by the best tenth of its own kind."""
+    cells: tuple[tuple[str, Style, str], ...] = (
+        (
+            " 98 ",
+            look.ramp[CALM],
+            f"ok: at least {OK:.0%} of the best tenth of links of its kind, in the same run",
+        ),
+        (f" 81{sign('low', look)}", look.badge["warning"], f"low: {BAD:.0%} to {OK:.0%} of that"),
+        (f" 26{sign('bad', look)}", look.badge["critical"], f"bad: under {BAD:.0%}; measured again, alone"),
+        (
+            f" 63{sign('noisy', look)}",
+            look.severity["warning"],
+            "noisy: its own repeats differ too much",
+        ),
+        (f"  {look.glyphs.lost} ", look.badge["critical"], "dead: nothing came through, and why is told"),
+        (f"  {look.glyphs.testing} ", look.brand, "being measured now"),
+        (f"  {look.glyphs.missing} ", look.track, "not measured"),
+    )
+    for text, style, meaning in cells:
+        yield (Segment(" "), Segment(text, style), Segment(f"  {fit(meaning, max(1, width - 8))}", look.text))
+
+
+class LinkProbes(ThingsPage):
+    """A line for every probe of the session, the newest first."""
+
+    DEFAULT_CSS: ClassVar[str] = "LinkProbes { height: 3; }"
+
+    def __init__(self, view: LinkView) -> None:
+        super().__init__(id="probes")
+        self.view = view
+
+    def made_for(self) -> Hashable:
+        """Every probe's state."""
+        return self.view.at, tuple(each.results.version for each in self.scene.session.probes)
+
+    def parts(self, width: int) -> Iterator[Row | Thing]:
+        """A line each."""
+        look, wall = self.look, self.scene.wall()
+        probes = list(self.scene.session.probes)
+        yield heading(
+            "Probes of this session", width, look, "enter shows one, ctrl+n makes one" if width > 60 else ""
+        )
+        for number, probing in reversed(list(enumerate(probes))):
+            results = probing.results
+            severity, word = standing_of(results)
+            here = look.glyphs.cursor if number == self.view.at else " "
+            nodes = len({seat.node for seat in list(results.seats)}) or len(results.nodes)
+            head = [
+                Segment(here, look.title),
+                look.mark(severity),
+                Segment(f" {number + 1:>2}  {clock(results.started, wall)}  ", look.dim),
+                Segment(f"{counted(nodes, 'node'):>9}  ", look.dim),
+                Segment(f"{word:<9} ", look.severity[severity]),
+            ]
+            room = width - sum(part.cell_length for part in head)
+            yield Thing(number, ((*head, Segment(fit(sentence_of(results), room), look.text)),))
+
+    def number(self) -> int | None:
+        """The probe under the cursor, as its place in the session's list."""
+        thing = self.chosen()
+        return thing.key if thing is not None and isinstance(thing.key, int) else None

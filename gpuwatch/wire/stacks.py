@@ -1,0 +1,83 @@
+"""What the processes of a node do at one moment, told when it is asked for."""
+
+from __future__ import annotations
+
+from gpuwatch.wire.part import Part
+
+
+class StackFrame(Part, frozen=True):
+    """One frame of Python."""
+
+    function: str
+    file: str
+    line: int
+
+
+class PythonThread(Part, frozen=True):
+    """A thread of the interpreter, its innermost frame first."""
+
+    name: str = ""
+    main: bool = False
+    active: bool = False
+    """Not waiting, as py-spy sees it."""
+    gil: bool = False
+    """It holds the interpreter's lock."""
+    frames: list[StackFrame] = []
+
+
+class KernelThread(Part, frozen=True):
+    """A thread as the kernel sees it."""
+
+    tid: int
+    name: str = ""
+    state: str = "?"
+    """R, S, D, Z, T."""
+    cpu_pct: float | None = None
+    """Of one core, over `Stacks.seconds`."""
+    wchan: str | None = None
+    """The kernel's function that it waits in; None: it runs, or this user may not know."""
+    syscall: str | None = None
+    """futex, clock_nanosleep, poll; `running`."""
+
+
+class ProcessStack(Part, frozen=True):
+    """One process."""
+
+    pid: int
+    cpu_pct: float | None = None
+    """All its threads together."""
+    threads: list[KernelThread] = []
+    """The main one first, then those that used the CPU most."""
+    threads_total: int = 0
+    python: list[PythonThread] = []
+    why: str | None = None
+    """Why there are no Python stacks."""
+
+
+class Stacks(Part, frozen=True):
+    """All that were asked for and are there."""
+
+    processes: list[ProcessStack] = []
+    seconds: float = 0.0
+    """Between the two readings of the CPU time."""
+
+
+class RasAnswer(Part, frozen=True):
+    """What NCCL answered on one address."""
+
+    address: str
+    packed: str = ""
+    """Its words as they came: zlib, then base64."""
+    format: str = "text"
+    """json (NCCL 2.28.7 and later) or text."""
+    protocol: str | None = None
+    pids: list[int] = []
+    """Processes whose environment names this address; of the usual one all that name none."""
+    seconds: float = 0.0
+    error: str | None = None
+
+
+class RasAnswers(Part, frozen=True):
+    """One for each address that the asked processes use."""
+
+    answers: list[RasAnswer] = []

@@ -1,0 +1,165 @@
+"""Stacks of all ranks merged: the one that is somewhere else."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from gpuwatch.diagnose import testimony
+from gpuwatch.diagnose.stacks import RankStack, judge_stacks
+from gpuwatch.diagnose.waiting import hear, waiting_for
+from gpuwatch.wire import KernelThread, ProcessStack, PythonThread, StackFrame
+
+TORCH = "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
+MINE = "/home/ann/train.py"
+WAITS = (("all_reduce", TORCH, 2700), ("wrapper", TORCH, 83), ("train_step", MINE, 11), ("main", MINE, 40))
+LOADS = (("data_loader_next", MINE, 9), ("main", MINE, 39))
+
+
+def python(rank: int, frames: tuple[tuple[str, str, int], ...], **more: object) -> RankStack:
+    thread = PythonThread(name="MainThread", main=True, frames=[StackFrame(*frame) for frame in frames])
+    stack = ProcessStack(pid=1000 + rank, cpu_pct=0.0, python=[thread], threads=[kernel_thread("futex")])
+    return RankStack(rank, f"gpu-{rank // 8:03}", 1000 + rank, "4711", rank % 8, stack, **more)  # type: ignore[arg-type]
+
+
+def kernel_thread(
+    call: str | None, state: str = "S", cpu: float = 0.0, wchan: str | None = None
+) -> KernelThread:
+    return KernelThread(tid=1, name="python", state=state, cpu_pct=cpu, syscall=call, wchan=wchan)
+
+
+def kernel(rank: int, thread: KernelThread) -> RankStack:
+    stack = ProcessStack(
+        pid=1000 + rank, cpu_pct=thread.cpu_pct, threads=[thread], why="py-spy is not installed"
+    )
+    return RankStack(rank, f"gpu-{rank // 8:03}", 1000 + rank, "4711", rank % 8, stack)
+
+
+def test_the_minority_is_named_with_its_line_and_comes_first() -> None:
+    (job,) = judge_stacks([python(rank, LOADS if rank == 137 else WAITS) for rank in range(512)])
+    assert [len(spot.ranks) for spot in job.spots] == [1, 511]
+    said = job.testimony
+    assert (said.culprits, said.confidence) == ((137,), "high")
+    assert said.sentence == (
+        "rank 137 (gpu-017 GPU 1) is in data_loader_next (train.py:9), "
+        "while 511 of 512 ranks are in all_reduce, called by train_step (train.py:11)"
+    )
+
+
+def test_ranks_at_other_lines_inside_of_torch_are_together() -> None:
+    other = (("_work_wait", TORCH, 99), *WAITS)
+    (job,) = judge_stacks([python(rank, other if rank % 2 else WAITS) for rank in range(8)])
+    assert len(job.spots) == 1
+    assert not job.testimony.wrong
+    assert "all 8 ranks are in all_reduce" in job.testimony.sentence
+
+
+def test_halves_at_two_places_blame_nobody() -> None:
+    (job,) = judge_stacks([python(rank, LOADS if rank < 4 else WAITS) for rank in range(8)])
+    assert not job.testimony.wrong
+    assert "no majority" in job.testimony.sentence
+
+
+@pytest.mark.parametrize(
+    ("odd", "words"),
+    [
+        (kernel_thread("clock_nanosleep"), "asleep (clock_nanosleep)"),
+        (
+            kernel_thread(None, "D", wchan="nfs_wait_bit_killable"),
+            "stuck in the kernel in nfs_wait_bit_killable",
+        ),
+        (kernel_thread("read"), "waiting (read)"),
+        (kernel_thread(None, "Z"), "dead"),
+        (kernel_thread(None, "T"), "stopped"),
+    ],
+)
+@pytest.mark.parametrize("usual", [kernel_thread("futex"), kernel_thread(None, "R", 99.0)])
+def test_without_python_stacks_the_kernel_tells(odd: KernelThread, words: str, usual: KernelThread) -> None:
+    (job,) = judge_stacks([kernel(rank, odd if rank == 2 else usual) for rank in range(8)])
+    assert (job.by, job.testimony.culprits, job.testimony.confidence) == ("kernel", (2,), "medium")
+    assert words in job.testimony.sentence
+    assert any("py-spy" in each for each in job.testimony.settle)
+
+
+def test_only_the_kernels_function_may_be_readable() -> None:
+    usual, odd = kernel_thread(None, wchan="futex_do_wait"), kernel_thread(None, wchan="hrtimer_nanosleep")
+    (job,) = judge_stacks([kernel(rank, odd if rank == 0 else usual) for rank in range(4)])
+    assert job.testimony.culprits == (0,)
+    blind = kernel_thread(None)
+    (job,) = judge_stacks([kernel(rank, blind) for rank in range(4)])
+    assert not job.testimony.wrong
+    assert "not shown to this user" in job.testimony.sentence
+
+
+def test_one_without_python_stacks_is_compared_by_what_all_have() -> None:
+    stuck = kernel(3, kernel_thread(None, "D", wchan="nv_ioctl"))
+    (job,) = judge_stacks([*(python(rank, WAITS) for rank in range(3)), stuck])
+    assert job.by == "kernel"
+    assert job.testimony.culprits == (3,)
+    assert job.spots[-1].frames[0].startswith("all_reduce")
+
+
+def test_ranks_that_do_not_answer_are_told_and_lower_the_confidence() -> None:
+    ranks = [python(rank, LOADS if rank == 1 else WAITS) for rank in range(7)]
+    unseen = RankStack(7, "gpu-000", 1007, "4711", 7, None, "no answer in 20 s")
+    (job,) = judge_stacks([*ranks, unseen])
+    assert job.unseen == (unseen,)
+    assert (job.testimony.culprits, job.testimony.confidence) == ((1,), "low")
+    assert any("no answer in 20 s" in each for each in job.testimony.evidence)
+
+
+def test_jobs_are_judged_apart() -> None:
+    other = RankStack(0, "gpu-009", 9, "other", None, python(0, LOADS).stack)
+    jobs = judge_stacks([other, *(python(rank, WAITS) for rank in range(4))])
+    assert [(job.job, len(job.spots)) for job in jobs] == [("4711", 1), ("other", 1)]
+
+
+def test_a_thousand_ranks_cost_little() -> None:
+    stacks = [python(rank, LOADS if rank == 500 else WAITS) for rank in range(1000)]
+    few = stacks[450:550]
+    cost = {len(each): min(judged_s(each) for _ in range(3)) for each in (few, stacks)}
+    assert cost[1000] < 30 * cost[100] + 0.02, cost
+
+
+def judged_s(stacks: list[RankStack]) -> float:
+    began = time.process_time()
+    assert judge_stacks(stacks)[0].testimony.culprits == (500,)
+    return time.process_time() - began
+
+
+def said(
+    witness: testimony.Witness,
+    culprits: tuple[int, ...],
+    confidence: testimony.Confidence,
+    *,
+    wrong: bool = True,
+) -> testimony.Testimony:
+    sentence = f"{witness} says so"
+    return testimony.Testimony(witness, wrong, sentence, culprits, confidence, ("proof",), ("doubt",))
+
+
+def test_witnesses_that_agree_are_surer() -> None:
+    both = waiting_for([said("stacks", (2,), "medium"), said("ras", (2,), "medium")])
+    assert both is not None
+    assert (both.culprits, both.confidence) == ((2,), "high")
+    assert any("name the same rank" in each for each in both.evidence)
+
+
+def test_witnesses_that_contradict_each_other_are_less_sure() -> None:
+    both = waiting_for([said("stacks", (2,), "medium"), said("flight", (5,), "high")])
+    assert both is not None
+    assert (both.culprits, both.confidence) == ((5,), "medium")
+    assert "rank 2 instead" in both.settle[0]
+
+
+def test_one_who_saw_nothing_does_not_contradict() -> None:
+    both = waiting_for([said("stacks", (), "low", wrong=False), said("ras", (4,), "high")])
+    assert both is not None
+    assert (both.culprits, both.confidence) == ((4,), "high")
+    assert any("stacks says so" in each for each in both.evidence)
+    assert waiting_for([]) is None
+
+
+def test_without_ranks_there_is_no_verdict() -> None:
+    assert hear([], [], {}, lambda _host, _pid: None).verdict is None

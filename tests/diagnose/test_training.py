@@ -1,0 +1,125 @@
+"""What a run's numbers say: losses, gradients, step times."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+
+import pytest
+
+from gpuwatch.diagnose.training.numerics import numerics
+from gpuwatch.diagnose.training.pace import pace
+from gpuwatch.fleet.progress import RankProgress, Step, Value
+
+
+def voice(
+    count: int,
+    loss: Callable[[int], float | None] = lambda _: None,
+    norm: Callable[[int], float | None] = lambda _: None,
+    took: Callable[[int], float | None] = lambda _: 1.0,
+    **values: float,
+) -> RankProgress:
+    """A run of so many told steps, one a second."""
+    told = RankProgress("gpu-001", "/logs/rank_0.log", rank=0, job="4711")
+    for step in range(1, count + 1):
+        told.steps.append(Step(step, float(step), took(step), loss(step), norm(step)))
+    told.values = {name: Value(value, float(count)) for name, value in {"step": count, **values}.items()}
+    told.stepped_at = float(count)
+    return told
+
+
+def noisy(level: float, spread: float) -> Callable[[int], float]:
+    dice = random.Random(3)
+    return lambda _step: level * (1 + spread * dice.uniform(-1, 1))
+
+
+def codes(told: RankProgress, busy: tuple[float, ...] = ()) -> set[str]:
+    return {sign.code for sign in (*numerics(told), *pace(told, busy))}
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_loss_that_is_no_number_names_its_first_step(bad: float) -> None:
+    told = voice(100, loss=lambda step: bad if step >= 97 else 2.0)
+    (sign,) = numerics(told)
+    assert (sign.code, sign.severity) == ("num.nan_loss", "critical")
+    assert sign.text == f"the loss is {bad} since step 97"
+
+
+def test_a_spike_is_told_against_the_running_median_and_not_for_one_point() -> None:
+    usual = noisy(2.4, 0.03)
+    assert codes(voice(200, loss=lambda step: 9.0 if step == 200 else usual(step))) == set()
+    spiked = voice(200, loss=lambda step: 9.0 if step >= 199 else usual(step))
+    (sign,) = numerics(spiked)
+    assert sign.code == "num.loss_spike"
+    assert sign.text.startswith("the loss is 9 where 2.")
+
+
+def test_gradients_that_are_nan_explode_or_vanish() -> None:
+    usual = noisy(0.8, 0.4)
+    assert codes(voice(100, norm=lambda step: math.nan if step >= 98 else usual(step))) == {"num.grad_nan"}
+    assert codes(voice(100, norm=lambda step: math.nan if step == 98 else usual(step))) == set()
+    assert codes(voice(100, norm=lambda step: 55.0 if step >= 98 else usual(step))) == {"num.grad_explodes"}
+    assert codes(voice(100, norm=lambda step: 1e-9 if step >= 98 else usual(step))) == {"num.grad_vanishes"}
+
+
+def test_a_loss_scale_at_its_floor_matters_where_steps_are_skipped() -> None:
+    assert codes(voice(50, loss_scale=1.0, skipped=9.0)) == {"num.scale_min"}
+    assert codes(voice(50, loss_scale=1.0)) == set()
+    assert codes(voice(50, loss_scale=65536.0, skipped=2.0)) == set()
+
+
+def test_many_skipped_steps() -> None:
+    assert codes(voice(100, skipped=40.0, loss_scale=1024.0)) == {"num.steps_skipped"}
+
+
+def test_a_loss_that_stands_still_is_a_word() -> None:
+    (sign,) = numerics(voice(1200, loss=noisy(0.6931, 0.0001)))
+    assert (sign.code, sign.severity) == ("num.plateau", "info")
+    falling = voice(1200, loss=lambda step: 3.0 / step**0.1)
+    assert codes(falling) == set()
+
+
+def test_a_run_that_became_slower_is_told_with_both_times() -> None:
+    usual = noisy(0.50, 0.05)
+    told = voice(240, took=lambda step: 1.3 * usual(step) if step > 215 else usual(step))
+    (sign,) = pace(told, ())
+    assert sign.code == "train.slow"
+    assert sign.hold_s > 0
+    assert "s were usual (+" in sign.text
+    assert codes(voice(240, took=usual)) == set()
+
+
+def test_what_the_run_waits_for() -> None:
+    told = voice(60, step_time_s=1.0)
+    told.phases = {
+        "forward": Value(0.2, 60.0),
+        "grads-all-reduce": Value(0.41, 60.0),
+        "all-reduce": Value(0.4, 60.0),
+    }
+    (sign,) = pace(told, ())
+    assert (sign.code, sign.text) == ("train.communication_bound", "41 % of a step is communication")
+    told.phases = {"batch-generator": Value(0.5, 60.0)}
+    assert codes(told) == {"train.data_bound"}
+    told.phases = {"batch-generator": Value(0.1, 60.0)}
+    assert codes(told) == set()
+
+
+def test_little_used_gpus_are_a_word_after_a_while() -> None:
+    (sign,) = pace(voice(60), (30.0, 35.0, 99.0))
+    assert (sign.code, sign.severity) == ("train.low_utilisation", "info")
+    assert sign.hold_s >= 300
+
+
+def test_healthy_runs_say_nothing() -> None:
+    dice = random.Random(11)
+    for _ in range(50):
+        decay, noise = dice.uniform(0.05, 0.3), dice.uniform(0.005, 0.08)
+        steps = dice.randrange(20, 900)
+        run = voice(
+            steps,
+            loss=lambda step: 8.0 / step**decay * (1 + noise * dice.uniform(-1, 1)),  # noqa: B023
+            norm=lambda _step: dice.lognormvariate(0, 0.4),
+            took=lambda _step: dice.gauss(1.0, 0.02),
+        )
+        assert codes(run, (97.0, 99.0)) == set()

@@ -1,0 +1,59 @@
+"""A job of real ranks that hangs, for as long as a test needs it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.cli.running import ROOT
+
+JOB = Path(__file__).with_name("hang_job.py")
+RANKS, WHOM = 4, 2
+PATIENCE_S = 60.0
+
+
+@contextlib.contextmanager
+def hanging_job(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """The job's id and its ranks in order, rank 2 in `data_loader_next`, the others in an all_reduce."""
+    job = f"hanging-{os.getpid()}"
+    ranks: list[subprocess.Popen[bytes]] = []
+    for rank in range(RANKS):
+        env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(RANKS), "TORCHELASTIC_RUN_ID": job}
+        env |= {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+        argv = [sys.executable, str(JOB), str(folder)]
+        ranks.append(subprocess.Popen(argv, env=env, cwd=ROOT, stderr=subprocess.DEVNULL))
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while not all((folder / f"ready{rank}").exists() for rank in range(RANKS)):
+            assert time.monotonic() < deadline, "the ranks do not come up"
+            assert all(each.poll() is None for each in ranks)
+            time.sleep(0.05)
+        yield job, ranks
+    finally:
+        for each in ranks:
+            each.kill()
+        for each in ranks:
+            each.wait()
+
+
+@contextlib.contextmanager
+def sleeping_ranks(ras_address: str) -> Iterator[str]:
+    """Four processes with a rank's variables that only sleep, and name this address of RAS; the job's id."""
+    job = f"sleeping-{os.getpid()}"
+    ranks = []
+    for rank in range(RANKS):
+        env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(RANKS), "TORCHELASTIC_RUN_ID": job}
+        env["NCCL_RAS_ADDR"] = ras_address
+        ranks.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], env=env))
+    try:
+        yield job
+    finally:
+        for each in ranks:
+            each.kill()
+        for each in ranks:
+            each.wait()
