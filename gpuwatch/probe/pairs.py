@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -30,7 +31,7 @@ CONTACT_S = 15.0
 SLOW_S = 8.0
 """One direction of a round over gloo: a very slow link holds the others up no longer; alone it has more."""
 DEAD_PEERS = 3
-"""A node that reached none of so many others, and nobody ever, is not waited for again."""
+"""A rank that reached none of so many others on other nodes, and nobody ever, is not waited for again."""
 RESERVE_S = 6.0
 """Kept of the budget for suspects and GPU checks."""
 JUDGE_EVERY_S = 3.0
@@ -63,8 +64,12 @@ class Pairs:
         self._judge_next = run.clock() + JUDGE_EVERY_S
         self._loads: dict[bool, Load] = {}
         """By whether it is inside a node."""
-        self._met: dict[str, set[str]] = {}
-        """Node -> nodes that it exchanged something with."""
+        self._met: set[frozenset[str]] = set()
+        """Pairs of nodes that have exchanged something."""
+        self._alive: set[int] = set()
+        """Ranks that have exchanged something with another node."""
+        self._failures: Counter[int] = Counter()
+        """Rank -> how many ranks of other nodes it could not reach."""
 
     def measure(self) -> None:
         """Fill `results.pairs`.
@@ -93,19 +98,25 @@ class Pairs:
                 run.step_done()
         self._testing(())
 
-    def retest(self, suspects: Sequence[Pair]) -> None:
+    def retest(self, suspects: Sequence[Pair], *, anew: bool = False) -> None:
         """Measure these again, one at a time, with nothing else under way.
+
+        Args:
+            suspects: (source, destination) of each.
+            anew: Try those that were dead as well, because a person asks for it.
 
         Raises:
             FailedError: a rank died, or the ranks cannot go on.
             CancelledError: the person has cancelled.
         """
         run = self._run
-        for pair in suspects:
+        for at, pair in enumerate(suspects):
             if run.left_s() <= 0:
-                run.leave_out(f"retests of {len(suspects) - suspects.index(pair)} suspected links")
+                run.leave_out(f"retests of {len(suspects) - at} suspected links")
                 break
-            self._retest_one(pair)
+            self._testing([pair])
+            if not anew or self._revived(pair):
+                self._retest_one(pair)
         self._testing(())
 
     def _retest_one(self, pair: Pair) -> None:
@@ -116,6 +127,19 @@ class Pairs:
         load = self._loads.get(inside) or self._calibrate([pair], inside, WAY_S[1])
         alone = replace(load, iterations=min(2 * load.iterations, ITERATIONS[1]))
         self._one_way([pair], alone, before.latency_us if before else None, retested=True)
+
+    def _revived(self, pair: Pair) -> bool:
+        """Whether a pair can talk now, whatever was found before."""
+        here, there = self._nodes(pair)
+        for nodes in ((here, there), (there, here)):
+            self._run.dead.pop(nodes, None)
+        for rank in pair:
+            self._failures.pop(rank, None)
+        met = bool(self._measurable([pair])) and pair in self._meet([pair])
+        if not met:
+            results = self._run.results.pairs
+            results[pair] = replace(results[pair], retested=True)
+        return met
 
     def _round(self, each: Round, way_s: float) -> None:
         pairs = self._measurable(each.pairs)
@@ -152,14 +176,13 @@ class Pairs:
         for rank in (src, dst):
             if rank in run.stuck:
                 return f"not measured: {run.stuck[rank]}"
-        here, there = run.results.seats[src].node, run.results.seats[dst].node
+        here, there = self._nodes((src, dst))
         for pair in ((here, there), (there, here)):
             if pair in run.dead:
-                return f"{pair[0]} cannot connect to {pair[1]}: {run.dead[pair]}"
-        for node in (here, there):
-            tried = {one if other == node else other for one, other in run.dead if node in {one, other}}
-            if len(tried) >= DEAD_PEERS and not self._met.get(node):
-                return f"not measured: {node} reached none of {len(tried)} other nodes"
+                return run.dead[pair]
+        for rank in (src, dst) if here != there else ():
+            if self._failures[rank] >= DEAD_PEERS and rank not in self._alive:
+                return f"not measured: {run.name(rank)} reached none of {self._failures[rank]} others"
         return None
 
     def _record_dead(self, pair: Pair, error: str) -> None:
@@ -172,6 +195,7 @@ class Pairs:
         """First contact, a few bytes back and forth: pair -> microseconds one way; dead ones are missing."""
         outcome = self._step("latency", pairs, LATENCY_BYTES, LATENCY_ITERATIONS, self._contact_s())
         met: dict[Pair, float | None] = {}
+        failed: dict[Pair, str] = {}
         for pair in pairs:
             error = self._error(pair, outcome)
             if error is None:
@@ -179,8 +203,10 @@ class Pairs:
                 met[pair] = median(times) * 1e6 if times else None
                 self._shake_hands(pair)
             else:
-                self._record_dead(pair, error)
-                self._bury(pair, error)
+                failed[pair] = error
+        for pair, error in failed.items():  # after the others: one rail may be dead, and not the nodes
+            self._record_dead(pair, error)
+            self._bury(pair, error)
         self._stop_if_broken(outcome)
         return met
 
@@ -291,20 +317,26 @@ class Pairs:
             )
 
     def _shake_hands(self, pair: Pair) -> None:
-        one, other = (self._run.results.seats[rank].node for rank in pair)
+        one, other = self._nodes(pair)
         if one != other:
-            self._met.setdefault(one, set()).add(other)
-            self._met.setdefault(other, set()).add(one)
+            self._met.add(frozenset((one, other)))
+            self._alive.update(pair)
 
     def _bury(self, pair: Pair, error: str) -> None:
-        """Two nodes that could not talk over one pair of ranks will not be asked again."""
-        one, other = (self._run.results.seats[rank].node for rank in pair)
-        if one != other and other not in self._met.get(one, ()):
-            self._run.dead[one, other] = error
+        """Two nodes that could not talk over any pair of ranks so far will not be asked again."""
+        one, other = self._nodes(pair)
+        if one != other:
+            self._failures.update(pair)
+            if frozenset((one, other)) not in self._met:
+                self._run.dead[one, other] = f"nothing came through between {one} and {other}: {error}"
+
+    def _nodes(self, pair: Pair) -> tuple[str, str]:
+        seats = self._run.results.seats
+        return seats[pair[0]].node, seats[pair[1]].node
 
     def _inside(self, pair: Pair) -> bool:
-        seats = self._run.results.seats
-        return seats[pair[0]].node == seats[pair[1]].node
+        one, other = self._nodes(pair)
+        return one == other
 
     def _contact_s(self) -> float:
         return min(CONTACT_S, self._run.results.wish.timeout_s)
