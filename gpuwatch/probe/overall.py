@@ -73,7 +73,10 @@ def fine(case: Case, results: Results) -> str:
     every = f"all {plural(len(links), 'link')}"
     if len(links) <= FEW // 2:
         rates = sorted(link.rate or 0.0 for link in links)
-        return f"{every} work and are alike ({rate_of(rates[0], rates[-1])}), but this is too few to compare"
+        work = some(len(links), len(links), "link")
+        return (
+            f"{work} {'work' if rates[1:] else 'works'} ({rate_of(rates[0], rates[-1])}); too few to compare"
+        )
     under = [link for link in links if link.grade != "ok"]
     if not under:
         worst = min(link.ratio or 0.0 for link in links)

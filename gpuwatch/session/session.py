@@ -20,7 +20,17 @@ from gpuwatch.rules.load import load_packs
 from gpuwatch.session.settings_folder import own_packs, settings_folder
 from gpuwatch.session.sharing import Sharing
 from gpuwatch.session.silence_file import SilenceFile
-from gpuwatch.wire import AnyRequest, AskParticulars, AskRas, AskStacks, Cancel, ReadLines, Search, Tail
+from gpuwatch.wire import (
+    AnyRequest,
+    AskDumps,
+    AskParticulars,
+    AskRas,
+    AskStacks,
+    Cancel,
+    ReadLines,
+    Search,
+    Tail,
+)
 
 if TYPE_CHECKING:
     from gpuwatch.probe.baseline import Baseline
@@ -155,6 +165,10 @@ class Session:
         """What NCCL's RAS says on the addresses that these processes use (`wire.RasAnswers`)."""
         return self._ask(node, AskRas(id=self._number(), pids=list(pids)))
 
+    def ask_dumps(self, node: str, pids: Sequence[int]) -> Asked:
+        """Make these processes write their flight recorders' dumps, on the node (`wire.Dumps`)."""
+        return self._ask(node, AskDumps(id=self._number(), pids=list(pids)))
+
     def drop(self, stream: LogStream) -> None:
         """End a tail, a read or a search: nobody looks at it any more."""
         if self.fleet.streams.pop((stream.node, stream.id), None) is not None:
@@ -183,7 +197,7 @@ class Session:
         conductor.start(give_way)
         return conductor
 
-    def _ask(self, node: str, request: AskParticulars | AskStacks | AskRas) -> Asked:
+    def _ask(self, node: str, request: AskParticulars | AskStacks | AskRas | AskDumps) -> Asked:
         asked = Asked(node, request.id)
         self.fleet.asked[node, asked.id] = asked
         if not self._tell(node, request):
