@@ -70,11 +70,7 @@ def judge(results: Results, baseline: Baseline | None = None) -> Verdict:
         sentence=_so_far(results) + _in_one([*broken, *bad] or doubtful or [fine(case, results)]),
         culprits=tuple(each.culprit for each in (*gone, *found)),
         evidence=tuple(beside),
-        alerts=(
-            *tcp,
-            *worse,
-            *(each.text for each in raised),
-        ),
+        alerts=(*tcp, *worse, *(each.text for each in raised)),
         advice=(*compared.remarks, *advice(results, case.links)),
     )
 
