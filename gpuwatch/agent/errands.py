@@ -3,6 +3,7 @@
 import threading
 from collections import deque
 
+from .flight_pipe import trigger
 from .particulars import particulars
 from .ras import ras
 from .stacks import stacks
@@ -24,6 +25,7 @@ class Errands(object):
     DOES = {
         "particulars": lambda request, settings: particulars(request, settings.proc),
         "stacks": lambda request, settings: stacks(request, settings.proc),
+        "dumps": lambda request, settings: trigger(request, settings.proc),
         "ras": lambda request, settings: ras(request, settings.proc),
     }  # type: dict[str, Callable[[dict[str, Any], Settings], dict[str, Any]]]
 

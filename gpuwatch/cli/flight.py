@@ -28,8 +28,9 @@ def flight(paths: tuple[Path, ...], as_json: bool, world: int | None) -> int:
     """Name the rank that a hung job waited for, from the dumps of its flight recorder.
 
     PATH is a dump or a folder of them, as torch writes them on a timeout (TORCH_NCCL_DUMP_ON_TIMEOUT=1;
-    the prefix is TORCH_FR_DUMP_TEMP_FILE, /tmp/nccl_trace_rank_ where it is not set): pickles or JSON, also
-    packed, the rank at the end of the name. Nothing in a pickle is ever run. Dumps may be missing or broken.
+    their prefix is TORCH_FR_DUMP_TEMP_FILE, in older torch TORCH_NCCL_DEBUG_INFO_TEMP_FILE): pickles or
+    JSON, also packed, the rank at the end of the name. Nothing in a pickle is ever run. Dumps may be missing
+    or broken.
 
     Exit status: 0 nothing is wrong, 1 a culprit or a standstill was found, 2 wrong usage or no dump.
     """

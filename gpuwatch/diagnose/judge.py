@@ -14,6 +14,7 @@ from gpuwatch.diagnose.cause import Verdict, raised_by, verdict
 from gpuwatch.diagnose.classes import EXITS, GATHERINGS, PEER_TROUBLE, SCHEDULER, UNSPECIFIC, Packs, explains
 from gpuwatch.diagnose.condition import ORDER
 from gpuwatch.diagnose.grouping import Group, groups
+from gpuwatch.diagnose.hang.watch import CODE as HANG
 from gpuwatch.diagnose.incident import UNKNOWN, Confidence, Incident
 from gpuwatch.diagnose.playbook import playbook, settle
 from gpuwatch.diagnose.suspects import FEW, Hang, blamed_nodes, hang
@@ -92,7 +93,9 @@ def incident_of(group: Group, where: Whereabouts, packs: Packs, now: float) -> I
         job=job,
         confidence=blame.level,
         because=blame.because,
-        settle=settle(code, blame.level, (blame.rank, blame.node, blame.gpu), stuck, job, where, ended=ended),
+        settle=tuple(str(cause.fields["settle"]).split("; "))
+        if cause is not None and cause.code == HANG
+        else settle(code, blame.level, (blame.rank, blame.node, blame.gpu), stuck, job, where, ended=ended),
         cause=cause,
         alerts=tuple(alerts),
         followers=sentence.followers(told, where),
@@ -141,6 +144,8 @@ def _certainty(found: Verdict, alerts: Sequence[Alert]) -> tuple[Confidence, str
         return "low", ""
     if found.named:
         return "high", "the job itself names the ranks"
+    if cause.code == HANG:
+        return _told_with(cause), "by what GPUs and processes show from outside; no line tells it"
     if cause.kernel:
         return "high", "the kernel or the driver says so"
     if cause.code in EXITS or cause.code in UNSPECIFIC:
@@ -151,6 +156,11 @@ def _certainty(found: Verdict, alerts: Sequence[Alert]) -> tuple[Confidence, str
             "nothing older explains it, but it may itself follow from something that was not logged",
         )
     return "high", "a cause by itself, and older than what the others say"
+
+
+def _told_with(cause: Alert) -> Confidence:
+    told = cause.fields.get("confidence")
+    return "high" if told == "high" else "medium" if told == "medium" else "low"
 
 
 def _certainty_of_end(cause: Alert, alerts: Sequence[Alert]) -> tuple[Confidence, str]:

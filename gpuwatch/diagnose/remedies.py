@@ -34,6 +34,25 @@ REMEDIES: dict[str, str] = {
     "host_memory": "Find the largest process before the kernel's OOM killer does.",
     "disk_full": "Make room: a checkpoint that cannot be written ends the job.",
     "ib_down": "Check cable, switch port and `ibstat`; the job's traffic takes fewer ports, or none.",
+    "job.hang": "Look at the stacks of all ranks (`gpuwatch stacks SOURCE`) before anything is killed; "
+    "then end the job "
+    "and start it again without the suspect's node.",
+    "num.nan_loss": "Stop it and go back to the last good checkpoint; the same GPU twice speaks for "
+    "hardware.",
+    "num.grad_nan": "Look at the loss scale and the batch of these steps; if it goes on, go back a "
+    "checkpoint.",
+    "num.loss_spike": "Watch 100 steps; if it stays, go back before it and skip those batches.",
+    "num.grad_explodes": "Check clipping and the learning rate; look at the batch of these steps.",
+    "num.grad_vanishes": "Check that the loss reaches the parameters (detached graph, frozen weights, "
+    "wrong mask).",
+    "num.scale_min": "Stop it: every step overflows. Go back a checkpoint, use bf16 or a lower learning "
+    "rate.",
+    "num.steps_skipped": "The loss scale is too high or the run diverges: look at the gradient norm.",
+    "train.slow": "Look for a straggler (clocks, heat), for checkpoints and evaluations, and at the data "
+    "loader.",
+    "train.low_utilisation": "Profile a step: data loading and host code leave the GPUs waiting.",
+    "train.communication_bound": "Probe the links (`gpuwatch probe SOURCE`); overlap or shard differently.",
+    "train.data_bound": "More loader workers, faster storage, or prefetching.",
     "agent_cost": "Lengthen the interval (`-d`), and please report it.",
 }
 """By the code of the condition. A lost node is not among them: the reason itself names the remedy."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuwatch.diagnose.testimony import Confidence, Testimony
 from gpuwatch.diagnose.waits import kernel_wait
@@ -41,6 +41,7 @@ OTHERS_WAIT = frozenset(("wait", "synchronize", "_engine_run_backward", "item"))
 FEW = 0.25
 """Share of a job up to which ranks are believed to be the odd ones out."""
 SHOWN_FRAMES = 12
+MAX_WORLD = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class RankStack:
     pid: int
     job: str | None = None
     gpu: int | None = None
+    world: int | None = None
+    """Ranks of the job, where all of them should be among those that are asked."""
     stack: ProcessStack | None = None
     missing: str | None = None
     """Why there is none."""
@@ -79,6 +82,8 @@ class JobStacks:
     """Those with the fewest ranks first."""
     unseen: tuple[RankStack, ...]
     """Ranks of which nothing was heard."""
+    absent: tuple[int, ...]
+    """Ranks that the job should have and that run on no node that answered."""
     by: str
     """python: compared by frames; kernel: by what the kernel says."""
     testimony: Testimony
@@ -99,7 +104,14 @@ def _job(job: str | None, ranks: Sequence[RankStack]) -> JobStacks:
     frames = bool(seen) and all(main_thread(each) is not None for each in seen)
     spots = _spots(seen, frames=frames)
     by = "python" if frames else "kernel"
-    return JobStacks(job, spots, unseen, by, _testimony(spots, unseen, by))
+    world = max((each.world or 0 for each in ranks), default=0)
+    absent = tuple(sorted(set(range(min(world, MAX_WORLD))) - {each.rank for each in ranks}))
+    said = _gone(spots, absent) or _testimony(spots, unseen, by)
+    if absent:
+        said = replace(
+            said, evidence=(*said.evidence, f"rank {ranges(absent)} runs on no node that answered")
+        )
+    return JobStacks(job, spots, unseen, absent, by, said)
 
 
 def main_thread(each: RankStack) -> PythonThread | None:
@@ -194,6 +206,25 @@ def _testimony(spots: Sequence[Spot], unseen: Sequence[RankStack], by: str) -> T
     )
 
 
+def _gone(spots: Sequence[Spot], absent: Sequence[int]) -> Testimony | None:
+    """All that are there wait together, and some are not there: those are whom they wait for."""
+    if len(spots) != 1 or not absent or not spots[0].waits:
+        return None
+    count = len(spots[0].ranks)
+    many = len(absent) > 1
+    rest = f"all {plural(count, 'rank')} that do"
+    who = f"ranks {ranges(absent)} run" if many else f"rank {absent[0]} runs"
+    return Testimony(
+        witness="stacks",
+        wrong=True,
+        sentence=f"{who} on no node that answered, while {rest} are {spots[0].what}",
+        culprits=tuple(absent),
+        confidence="medium" if len(absent) * 2 < count else "low",
+        evidence=(_evidence(spots[0], count),),
+        settle=("the nodes of these ranks, and their logs: did they end first",),
+    )
+
+
 def _confidence(usual: Spot, odd: Sequence[Spot], unseen: Sequence[RankStack], by: str) -> Confidence:
     if len(unseen) >= len([each for spot in odd for each in spot.ranks]):
         return "low"
@@ -203,14 +234,15 @@ def _confidence(usual: Spot, odd: Sequence[Spot], unseen: Sequence[RankStack], b
 
 
 def _evidence(spot: Spot, total: int) -> str:
-    busy = [
-        each.stack.cpu_pct for each in spot.ranks if each.stack is not None and each.stack.cpu_pct is not None
-    ]
-    cpu = (
-        f", {min(busy):.0f}-{max(busy):.0f} % CPU" if busy and max(busy) >= 1 else ", no CPU" if busy else ""
-    )
+    stacks = [each.stack for each in spot.ranks if each.stack is not None]
+    busy = [stack.cpu_pct for stack in stacks if stack.cpu_pct is not None]
+    cpu = f", {_range(min(busy), max(busy))} % CPU" if busy else ""
     stack = f": {' <- '.join(spot.frames[:3])}" if spot.frames else ""
     return f"{len(spot.ranks)} of {total} {spot.what}{cpu} ({_named(spot.ranks)}){stack}"
+
+
+def _range(low: float, high: float) -> str:
+    return f"{low:.0f}" if round(low) == round(high) else f"{low:.0f} to {high:.0f}"
 
 
 def _named(ranks: Sequence[RankStack]) -> str:

@@ -25,7 +25,7 @@ def waiting_for(testimonies: Sequence[Testimony]) -> Testimony | None:
     if not heard:
         return None
     first, others = heard[0], heard[1:]
-    evidence = [*first.evidence, *(f"{NAMES[each.witness]}: {each.sentence}" for each in others)]
+    evidence = [*first.evidence, *(_told(each) for each in others)]
     settle = list(dict.fromkeys([*first.settle, *(line for each in others for line in each.settle)]))
     if not first.wrong or not first.culprits:
         return replace(first, evidence=tuple(evidence), settle=tuple(settle))
@@ -40,6 +40,10 @@ def waiting_for(testimonies: Sequence[Testimony]) -> Testimony | None:
         other = accusing[0]
         settle.insert(0, f"{NAMES[other.witness]} name rank {ranges(other.culprits)} instead: look at both")
     return replace(first, confidence=ORDER[level], evidence=tuple(evidence), settle=tuple(settle))
+
+
+def _told(said: Testimony) -> str:
+    return said.sentence if said.witness == "ras" else f"{NAMES[said.witness]}: {said.sentence}"
 
 
 def _weight(said: Testimony) -> tuple[bool, bool, int]:

@@ -14,7 +14,7 @@ import msgspec
 
 from gpuwatch.probe.links import best_tenth, graded
 from gpuwatch.probe.results import LinkClass, Results
-from gpuwatch.probe.words import plural, rate_text, size_text
+from gpuwatch.probe.words import plural, rate_text, size_text, some
 
 FORMAT = "gpuwatch-probe-baseline"
 VERSION = 1
@@ -205,10 +205,13 @@ class Comparison:
         before = {change.now.what: change.before.gb_per_s for change in self.changes}
         return {each: before[each] for each in get_args(LinkClass) if each in before}
 
-    @property
-    def regressions(self) -> list[str]:
-        """What got slower, in words."""
-        return [change.text for change in self.changes if change.regressed]
+    def regressions(self, *, explained: bool = False) -> list[str]:
+        """What got slower, in words, the worst first; one sentence for all where a culprit explains it."""
+        worse = sorted((change for change in self.changes if change.regressed), key=lambda each: each.delta)
+        if not explained or len(worse) < 2:
+            return [f"slower than the baseline: {change.text}" for change in worse]
+        rates = some(len(worse), len(self.changes), "rate")
+        return [f"slower than the baseline too: {rates}; the worst {worse[0].text}"]
 
 
 def compare(results: Results, baseline: Baseline | None) -> Comparison:

@@ -81,10 +81,15 @@ class Company:
         """
         if self._asked:
             return self._asked.pop(0)
-        heard = self._next(until)
-        if isinstance(heard, tuple) and isinstance(heard[1], Lost):
-            self.present.pop(heard[0], None)
-        return heard
+        while (item := self._next(until)) is not None:
+            if not isinstance(item, tuple):
+                return item
+            node, said = item
+            if node in self.present:  # who was dismissed still says that it was closed
+                if isinstance(said, Lost):
+                    del self.present[node]
+                return item
+        return None
 
     def asked_retests(self) -> list[RetestAsked]:
         """The retests that were asked for while something else was under way."""

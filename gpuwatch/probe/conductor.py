@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from gpuwatch.probe.baseline import Baseline
 from gpuwatch.probe.collectives import Collectives
 from gpuwatch.probe.company import CancelledError, Company, Confirmed, RetestAsked
-from gpuwatch.probe.counting import compare, count, count_meanwhile
+from gpuwatch.probe.counting import compare, count
 from gpuwatch.probe.gpu_checks import check_gpus
 from gpuwatch.probe.judge import judge, suspects
 from gpuwatch.probe.line import Lost, NodeLine
@@ -167,7 +167,6 @@ class Conductor:
         if ranks.together:
             Collectives(run, ranks).measure()
             self._judge_so_far()
-        count_meanwhile(run)
         if run.plan is not None and run.plan.rounds:
             pairs.measure()
             self._retest_suspects(pairs)
@@ -180,15 +179,17 @@ class Conductor:
             run.note(f"not measured for want of time: {told}" + (f" and {more} more" if more > 0 else ""))
 
     def _retest_suspects(self, pairs: Pairs) -> None:
-        asked = [pair for each in self._company.asked_retests() for pair in each.pairs]
+        asked = self._links(pair for each in self._company.asked_retests() for pair in each.pairs)
         done: set[Pair] = set()
         for _ in range(RETEST_ROUNDS):
             suspected = [pair for pair in (*asked, *self._suspects(self.results)) if pair not in done]
             if not suspected:
                 return
             self._run.enter("retesting")
-            pairs.retest(list(dict.fromkeys(suspected)))
+            pairs.retest([pair for pair in suspected if pair not in asked])
+            pairs.retest(asked, anew=True)
             done.update(suspected)
+            asked = []
 
     def _finish(self) -> None:
         self._finished = True
@@ -214,8 +215,12 @@ class Conductor:
         self._over.clear()
         run.deadline = self._clock() + RETEST_BUDGET_S
         run.enter("retesting")
-        pairs.retest([pair for pair in asked if run.is_link(pair)])
+        pairs.retest(self._links(asked), anew=True)
         self._finish()
+
+    def _links(self, pairs: Iterable[Pair]) -> list[Pair]:
+        """Those that are two ranks of ours, each once."""
+        return [pair for pair in dict.fromkeys(pairs) if self._run.is_link(pair)]
 
     def _judge_so_far(self) -> None:
         self.results.verdict = self._judged(self.results)
@@ -232,6 +237,7 @@ class Conductor:
         self._keeps_ranks = False
         self._company.close()
         if not self._finished:
+            compare(self._run)
             self._settle(phase, reason)
         elif self.results.phase != "done":  # in a retest, long after all was measured
             self._run.note(f"the retest ended early: {reason}")

@@ -40,7 +40,7 @@ def judge(results: Results, baseline: Baseline | None = None) -> Verdict:
         baseline: What a healthy run of the same shape reached.
     """
     compared = compare(results, baseline)
-    case, worse = make_case(results, compared.floors), compared.regressions
+    case = make_case(results, compared.floors)
     gone, slow, raised = told_gone(results), slow_checks(results), alerts(results)
     ends = case.by_ends if case.blamed else {}
     links = [_with_alerts(told(blame, ends), blame, raised) for blame in case.blamed]
@@ -55,7 +55,8 @@ def judge(results: Results, baseline: Baseline | None = None) -> Verdict:
         broken = [results.reason or "the probe could not go on"]
     bad = [*wrong(results), *tcp, *(each.sentence for each in found), *all_bad(case)]
     bad = bad or ([] if broken else list(failed_collectives(results)))
-    bad = bad or [f"slower than the baseline: {text}" for text in worse]
+    worse = compared.regressions(explained=bool(bad or broken))
+    bad = bad or worse
     doubtful = list(doubts(case))
     status: Status = "failed" if broken else "bad" if bad else "noisy" if doubtful else "ok"
 
@@ -69,11 +70,7 @@ def judge(results: Results, baseline: Baseline | None = None) -> Verdict:
         sentence=_so_far(results) + _in_one([*broken, *bad] or doubtful or [fine(case, results)]),
         culprits=tuple(each.culprit for each in (*gone, *found)),
         evidence=tuple(beside),
-        alerts=(
-            *tcp,
-            *(f"slower than the baseline: {text}" for text in worse),
-            *(each.text for each in raised),
-        ),
+        alerts=(*tcp, *worse, *(each.text for each in raised)),
         advice=(*compared.remarks, *advice(results, case.links)),
     )
 

@@ -13,8 +13,10 @@ from gpuwatch.probe.results import LinkClass, Results
 from gpuwatch.probe.telling import named, numbers
 from gpuwatch.probe.words import percent, plural, rate_of, rate_text, size_text, some
 
-FEW = 4
-"""Links of a class; with fewer there is nothing that could be called their best tenth."""
+TOO_FEW = 2
+"""The links of two ranks: nothing could be called their best tenth."""
+TOLD = 3
+"""Blames of one kind that are evidence with their numbers; the others are counted."""
 
 
 def class_name(link: LinkClass) -> str:
@@ -71,11 +73,15 @@ def fine(case: Case, results: Results) -> str:
     if not links:
         return _no_links(results)
     every = f"all {plural(len(links), 'link')}"
-    if len(links) <= FEW // 2:
+    if len(links) <= TOO_FEW:
         rates = sorted(link.rate or 0.0 for link in links)
-        return f"{every} work and are alike ({rate_of(rates[0], rates[-1])}), but this is too few to compare"
-    under = [link for link in links if link.grade != "ok"]
-    if not under:
+        work = some(len(links), len(links), "link")
+        return (
+            f"{work} {'work' if rates[1:] else 'works'} ({rate_of(rates[0], rates[-1])}); too few to compare"
+        )
+    far = {link for blame in case.inside for link in blame.bad}
+    under = [link for link in links if link.grade != "ok" and link not in far]
+    if not under and not far:
         worst = min(link.ratio or 0.0 for link in links)
         return f"{every} within {percent(max(0.01, 1.0 - worst))} of the best tenth of their class"
     vary = [link for link in under if link.grade == "noisy"]
@@ -87,6 +93,10 @@ def fine(case: Case, results: Results) -> str:
     if vary:
         why = " between ranks that share a machine's cores" if all(link.shares_cores for link in vary) else ""
         said.append(f"{some(len(vary), len(links), 'link')}{why} vary")
+    if far:
+        said.append(
+            f"{some(len(far), len(links), 'link')} inside of a node slow both ways, as its layout may be"
+        )
     return f"no link is bad, {', '.join(said)}"
 
 
@@ -106,10 +116,15 @@ def evidence(case: Case) -> Iterator[str]:
         classes[link.link].append(link)
     for name, links in classes.items():
         yield from _of_class(name, links)
-    for blame in case.low:
+    for blame in case.low[:TOLD]:
         yield f"low but not bad: {numbers(blame)[0]}"
-    for blame in case.inside:
-        yield f"{numbers(blame)[0]}: the layout of the node may explain that (nvidia-smi topo -m)"
+    if len(case.low) > TOLD:
+        yield f"low but not bad: {len(case.low) - TOLD} more"
+    for blame in case.inside[:TOLD]:
+        yield numbers(blame)[0]
+    if case.inside:
+        pairs = plural(len(case.inside), "pair")
+        yield f"{pairs} of GPUs slow both ways: the layout of the node may explain that (nvidia-smi topo -m)"
 
 
 def _of_class(name: LinkClass, links: list[Link]) -> Iterator[str]:

@@ -73,9 +73,10 @@ class Peel:
             for part in self._parts(link):
                 if part in self._bad:
                     self._through[part].append(link)
-        self._all = Counter(
-            {part: sum(map(self._counts, through)) for part, through in self._through.items()}
-        )
+        self._all = Counter({part: len(through) for part, through in self._through.items()})
+        for link in links:
+            if not self._counts(link):
+                self._all.subtract(part for part in self._parts(link) if part in self._all)
         while found := self._best():
             self._take(found)
 

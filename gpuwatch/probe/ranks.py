@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from gpuwatch.probe.counting import count_meanwhile
 from gpuwatch.probe.reach import Rendezvous
 from gpuwatch.probe.run import FailedError, ProbeRun
 from gpuwatch.probe.talk import Absent, Died, Done, Prepare, RankSeat, Ready, Step
@@ -17,6 +18,8 @@ STEP_MARGIN_S = 5.0
 """Beyond a step's own timeout: ranks tell a timeout themselves, and better."""
 AFTER_DEATH_S = 1.0
 """How long the others may still say what they saw."""
+LOAD_BYTES = 1 << 20
+"""A step with so much to move lasts until the counters are read: PCIe slows down when a GPU rests."""
 RANKS_NAMED = 6
 
 
@@ -45,6 +48,8 @@ class Ranks:
         self._run = run
         self._rendezvous = rendezvous
         self._steps = 0
+        self._counted = False
+        """Whether counters were asked for under load."""
 
     @property
     def together(self) -> bool:
@@ -97,6 +102,9 @@ class Ranks:
         order = msgspec.structs.replace(step, id=self._steps)
         nodes = dict.fromkeys(seats[rank].node for rank in ranks)
         run.company.tell(nodes, order)
+        if not self._counted and step.bytes >= LOAD_BYTES:
+            self._counted = True
+            count_meanwhile(run)
         outcome = StepOutcome()
         waiting = set(ranks)
         # Once for the meeting before the step, and once for the step.

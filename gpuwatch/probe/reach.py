@@ -47,7 +47,11 @@ def reach(run: ProbeRun) -> Rendezvous:
         if len(without) == len(places) - 1:
             raise FailedError("no two nodes can reach each other: " + next(iter(without.values())))
         replan(run, without)
-    run.dead = {pair: error for pair, error in failures.items() if not without.keys() & set(pair)}
+    run.dead = {
+        (src, dst): f"{src} cannot connect to {dst}: {error}"
+        for (src, dst), error in failures.items()
+        if src not in without and dst not in without
+    }
     if run.dead:
         run.note(
             "some nodes cannot reach each other, so there is no group of all: "

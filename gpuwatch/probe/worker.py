@@ -62,7 +62,7 @@ def run(config: Dict[str, Any], stdin: BinaryIO, stdout: BinaryIO) -> int:
     try:
         # Held here and not in a rank: a rank that dies must not take the meeting place of the others with it.
         store = host_store(torch, prepare, fd) if prepare.store_here and fd is not None else None
-    except RuntimeError as error:
+    except words.TORCH_ERRORS as error:
         crew.say({"kind": "died", "reason": f"the store cannot be started: {words.first_line(error)}"})
         crew.leave(0.0)
         return 1

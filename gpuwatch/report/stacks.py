@@ -55,8 +55,11 @@ def job_lines(job: JobStacks) -> Iterator[Line]:
     reasons = {rank.stack.why for spot in job.spots for rank in spot.ranks if rank.stack is not None}
     for why in sorted(reason for reason in reasons if reason):
         yield Line(plain(f"{INDENT}without Python stacks: {why}"))
+    unseen: dict[str, list[RankStack]] = {}
     for each in job.unseen:
-        yield Line(plain(f"{INDENT}rank {each.rank} ({each.node}): {each.missing}"), "warning")
+        unseen.setdefault(each.missing or "not heard of", []).append(each)
+    for why, ranks in unseen.items():
+        yield Line(plain(f"{INDENT}{_ranks(ranks)}: {why}"), "warning")
 
 
 def _ranks(ranks: Sequence[RankStack]) -> str:
@@ -93,6 +96,7 @@ def job_facts(job: JobStacks) -> Facts:
         "job": job.job,
         **testimony_facts(job.testimony),
         "by": job.by,
+        "absent": list(job.absent),
         "places": [spot_facts(spot) for spot in job.spots],
         "unseen": [
             {"rank": each.rank, "node": each.node, "pid": each.pid, "why": each.missing}

@@ -23,6 +23,9 @@ from gpuwatch.wire import RasAnswer, RasAnswers, Stacks
 Answer = TypeVar("Answer", Stacks, RasAnswers)
 LONGEST_S = 20.0
 """A node has 12 s for its py-spy runs; more is a node that is sick."""
+MOST_PROCESSES = 64
+"""Of a node; its agent looks at no more."""
+TOO_MANY = f"only {MOST_PROCESSES} processes of a node are looked at"
 RAS_NODES = 2
 """Of a job: one answer tells all of it, and the first node may be the sick one."""
 
@@ -62,10 +65,16 @@ class Inquiry:
         self._stacks: list[Asked] = []
         self._ras: list[Asked] = []
         chosen = [n for n in session.fleet.nodes.values() if nodes is None or n.name in nodes]
+        self._whole = len(chosen) == len(session.fleet.nodes)
         for node in chosen:
             self._begin(session, node, py_spy)
         for name, pids in self._spokesmen().items() if ras else ():
             self._ras.append(session.ask_ras(name, pids))
+
+    @property
+    def asked(self) -> int:
+        """How many ranks were asked."""
+        return len(self.stacks)
 
     @property
     def waiting(self) -> list[str]:
@@ -113,11 +122,14 @@ class Inquiry:
                     pid=process.pid,
                     job=process.job or process.master,
                     gpu=gpus.get(process.gpus[0].uuid) if process.gpus else None,
+                    world=process.world_size if self._whole else None,
                     missing="no answer yet",
                 )
         pids = [pid for name, pid in self.stacks if name == node.name]
         if pids:
-            self._stacks.append(session.ask_stacks(node.name, pids, py_spy))
+            self._stacks.append(session.ask_stacks(node.name, pids[:MOST_PROCESSES], py_spy))
+        for pid in pids[MOST_PROCESSES:]:
+            self.stacks[node.name, pid] = replace(self.stacks[node.name, pid], missing=TOO_MANY)
 
     def _spokesmen(self) -> dict[str, list[int]]:
         """Node -> pids, of the first and the last rank of each job."""
@@ -136,7 +148,7 @@ class Inquiry:
         by_pid = {stack.pid: stack for stack in told.processes} if told is not None else {}
         gone = why or asked.error or ("the process has ended" if asked.done else self._no_answer())
         for key, each in self.stacks.items():
-            if each.node == asked.node:
+            if each.node == asked.node and each.missing != TOO_MANY:
                 stack = by_pid.get(each.pid)
                 self.stacks[key] = replace(each, stack=stack, missing=None if stack is not None else gone)
 

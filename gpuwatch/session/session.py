@@ -20,12 +20,23 @@ from gpuwatch.rules.load import load_packs
 from gpuwatch.session.settings_folder import own_packs, settings_folder
 from gpuwatch.session.sharing import Sharing
 from gpuwatch.session.silence_file import SilenceFile
-from gpuwatch.wire import AnyRequest, AskParticulars, AskRas, AskStacks, Cancel, ReadLines, Search, Tail
+from gpuwatch.wire import (
+    AnyRequest,
+    AskDumps,
+    AskParticulars,
+    AskRas,
+    AskStacks,
+    Cancel,
+    ReadLines,
+    Search,
+    Tail,
+)
 
 if TYPE_CHECKING:
     from gpuwatch.probe.baseline import Baseline
     from gpuwatch.probe.conductor import Conductor
     from gpuwatch.probe.wish import Wish
+    from gpuwatch.session.inquiry import Inquiry
 
 
 class ProbeRunsError(Exception):
@@ -155,10 +166,20 @@ class Session:
         """What NCCL's RAS says on the addresses that these processes use (`wire.RasAnswers`)."""
         return self._ask(node, AskRas(id=self._number(), pids=list(pids)))
 
+    def ask_dumps(self, node: str, pids: Sequence[int]) -> Asked:
+        """Make these processes write their flight recorders' dumps, on the node (`wire.Dumps`)."""
+        return self._ask(node, AskDumps(id=self._number(), pids=list(pids)))
+
     def drop(self, stream: LogStream) -> None:
         """End a tail, a read or a search: nobody looks at it any more."""
         if self.fleet.streams.pop((stream.node, stream.id), None) is not None:
             self._tell(stream.node, Cancel(id=self._number(), of=stream.id))
+
+    def inquire(self) -> Inquiry:
+        """Ask all ranks and NCCL whom everyone waits for; call its `update` after every poll."""
+        from gpuwatch.session.inquiry import Inquiry  # noqa: PLC0415 - it needs a session itself
+
+        return Inquiry(self)
 
     def probe(self, wish: Wish, baseline: Baseline | None = None) -> Conductor:
         """Start a probe over the ways of the links, which need not be started; it asks before it measures.
@@ -183,7 +204,7 @@ class Session:
         conductor.start(give_way)
         return conductor
 
-    def _ask(self, node: str, request: AskParticulars | AskStacks | AskRas) -> Asked:
+    def _ask(self, node: str, request: AskParticulars | AskStacks | AskRas | AskDumps) -> Asked:
         asked = Asked(node, request.id)
         self.fleet.asked[node, asked.id] = asked
         if not self._tell(node, request):

@@ -64,6 +64,7 @@ from gpuwatch.wire.processes import (
 from gpuwatch.wire.progress import Progress
 from gpuwatch.wire.requests import (
     AnyRequest,
+    AskDumps,
     AskParticulars,
     AskRas,
     AskStacks,
@@ -77,6 +78,8 @@ from gpuwatch.wire.requests import (
     Tail,
 )
 from gpuwatch.wire.stacks import (
+    Dump,
+    Dumps,
     KernelThread,
     ProcessStack,
     PythonThread,
@@ -94,12 +97,15 @@ __all__ = [
     "AgentCost",
     "AnyFrame",
     "AnyRequest",
+    "AskDumps",
     "AskParticulars",
     "AskRas",
     "AskStacks",
     "Bye",
     "Cancel",
     "Disk",
+    "Dump",
+    "Dumps",
     "Event",
     "Finding",
     "Frame",

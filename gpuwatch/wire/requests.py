@@ -95,6 +95,25 @@ class AskRas(Request, tag="ras", frozen=True):
     timeout_s: float = 10.0
 
 
+class AskDumps(Request, tag="dumps", frozen=True):
+    """Make these processes write their flight recorders' dumps: `wire.Dumps` in the data of the reply.
+
+    Only where the job was started with TORCH_NCCL_DEBUG_INFO_PIPE_FILE; the dumps are files of the job.
+    """
+
+    pids: list[int]
+
+
 AnyRequest: TypeAlias = (
-    Ping | SetInterval | Tail | ReadLines | Search | Cancel | LeaveFiles | AskParticulars | AskStacks | AskRas
+    Ping
+    | SetInterval
+    | Tail
+    | ReadLines
+    | Search
+    | Cancel
+    | LeaveFiles
+    | AskParticulars
+    | AskStacks
+    | AskRas
+    | AskDumps
 )

@@ -21,7 +21,7 @@ import json, os, subprocess, sys, types
 package = types.ModuleType("gpuwatch_agent")
 package.__path__ = [sys.argv[1]]
 sys.modules["gpuwatch_agent"] = package
-from gpuwatch_agent import host, kernel_log, machine, processes, ras, stacks, xid
+from gpuwatch_agent import flight_pipe, host, kernel_log, machine, processes, ras, stacks, xid
 rank = {"RANK": "3", "WORLD_SIZE": "4", "NCCL_RAS_ADDR": "127.0.0.1:1"}
 child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=rank)
 reader = host.HostReader()
@@ -33,10 +33,11 @@ journal = kernel_log.KernelLog(kmsg="/none", journal=["cat"])
 journal.poll()
 waits = stacks.stacks({"pids": [child.pid], "py_spy": "/bin/false"})
 counts = ras.ras({"pids": [child.pid]})
+dumps = flight_pipe.trigger({"pids": [child.pid]})
 print(json.dumps({
     "machine": machine.describe(), "host": reader.read(), "notice": log.notice, "rows": rows,
     "bus": machine.nvidia_devices_on_bus(), "xid": xid.meaning(79), "child": child.pid,
-    "stacks": waits, "ras": counts,
+    "stacks": waits, "ras": counts, "dumps": dumps,
 }))
 for one in (log, journal):
     one.close()
@@ -73,4 +74,6 @@ def test_the_readers_run(version: str, runs: dict[str, Future[subprocess.Complet
     assert "status 1" in str(waits.why)
     (counts,) = msgspec.convert(told["ras"], wire.RasAnswers).answers
     assert counts.error is not None
+    (dump,) = msgspec.convert(told["dumps"], wire.Dumps).processes
+    assert "PIPE_FILE" in str(dump.error)
     assert done.stderr == b""

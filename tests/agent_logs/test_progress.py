@@ -154,3 +154,17 @@ def test_a_shape_that_tells_nothing_is_not_read_again() -> None:
     assert told("the loss of step 3 is unknown to batch 9, too\n", one) == []
     assert sieve._paced == {}
     assert told("the loss of step 4 is unknown to batch 8, too\n", one) == []
+
+
+def test_a_pattern_that_this_python_cannot_use_suspends_its_dialect_alone() -> None:
+    plain = compiled(load_packs().dialects)
+    broken = {
+        "id": "my.trainer",
+        "kind": "progress",
+        "match": ["step (?P<step>"],
+        "literals": [{"text": "step"}],
+    }
+    rules = RuleSet([broken, *plain])
+    (frame,) = told(line(3), scanner(rules=rules))
+    assert frame["fields"]["step"] == 3
+    assert list(rules.suspended) == ["my.trainer"]

@@ -61,6 +61,8 @@ with open(sys.argv[3], "rb", buffering=0) as log:
             break
         found += len(scanner.feed(data, at, 1.75e9, True))
         at += len(data)
+        if at % (64 << 20) < len(data):
+            scanner.progress()  # as a worker does once a second
 found += len(scanner.end())
 with open("/proc/self/status") as status:
     peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))

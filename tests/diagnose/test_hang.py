@@ -46,7 +46,7 @@ def test_one_idle_rank_is_who_the_others_wait_for() -> None:
     found = verdict("job-1", ranks, 95.0, 1.0, usual(ranks, 95.0))
     assert found is not None
     assert [rank.rank for rank in found.suspects] == [17]
-    assert found.sentence == "rank 17 (gpu-002 GPU 1) is idle while 63 ranks wait in a collective"
+    assert found.sentence == "rank 17 (gpu-002 GPU 1): idle while 63 ranks wait in a collective"
     assert found.confidence == "high"
     assert "no line and no step from any rank for 95 s, where 1.0 s were usual" in found.evidence
     assert any("190 W on average, 600 W while they trained" in line for line in found.evidence)
@@ -98,6 +98,17 @@ def test_no_verdict_without_two_signs(signs: dict[str, float | None], why: str) 
 @cache
 def aged(ranks: tuple[RankSigns, ...], age: float, steps: bool) -> list[RankSigns]:
     return [replace(rank, wrote_s=age, stepped_s=age if steps else None) for rank in ranks]
+
+
+def test_cpu_ranks_are_told_apart_by_what_they_compute() -> None:
+    ranks = [replace(rank, gpu=None, uuid=None, cpu_pct=1.0) for rank in ranks_of(4)]
+    found = verdict("job-1", ranks, 95.0, 1.0, {})
+    assert found is not None
+    assert (found.suspects, found.confidence) == ((), "low")
+    ranks[2] = replace(ranks[2], cpu_pct=99.0)
+    found = verdict("job-1", ranks, 95.0, 1.0, {})
+    assert found is not None
+    assert found.sentence == "rank 2 (gpu-000): computes while 3 ranks wait for it"
 
 
 class Story:

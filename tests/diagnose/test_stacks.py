@@ -17,10 +17,10 @@ WAITS = (("all_reduce", TORCH, 2700), ("wrapper", TORCH, 83), ("train_step", MIN
 LOADS = (("data_loader_next", MINE, 9), ("main", MINE, 39))
 
 
-def python(rank: int, frames: tuple[tuple[str, str, int], ...], **more: object) -> RankStack:
+def python(rank: int, frames: tuple[tuple[str, str, int], ...], world: int | None = None) -> RankStack:
     thread = PythonThread(name="MainThread", main=True, frames=[StackFrame(*frame) for frame in frames])
     stack = ProcessStack(pid=1000 + rank, cpu_pct=0.0, python=[thread], threads=[kernel_thread("futex")])
-    return RankStack(rank, f"gpu-{rank // 8:03}", 1000 + rank, "4711", rank % 8, stack, **more)  # type: ignore[arg-type]
+    return RankStack(rank, f"gpu-{rank // 8:03}", 1000 + rank, "4711", rank % 8, world, stack)
 
 
 def kernel_thread(
@@ -33,7 +33,7 @@ def kernel(rank: int, thread: KernelThread) -> RankStack:
     stack = ProcessStack(
         pid=1000 + rank, cpu_pct=thread.cpu_pct, threads=[thread], why="py-spy is not installed"
     )
-    return RankStack(rank, f"gpu-{rank // 8:03}", 1000 + rank, "4711", rank % 8, stack)
+    return RankStack(rank, f"gpu-{rank // 8:03}", 1000 + rank, "4711", rank % 8, None, stack)
 
 
 def test_the_minority_is_named_with_its_line_and_comes_first() -> None:
@@ -102,15 +102,24 @@ def test_one_without_python_stacks_is_compared_by_what_all_have() -> None:
 
 def test_ranks_that_do_not_answer_are_told_and_lower_the_confidence() -> None:
     ranks = [python(rank, LOADS if rank == 1 else WAITS) for rank in range(7)]
-    unseen = RankStack(7, "gpu-000", 1007, "4711", 7, None, "no answer in 20 s")
+    unseen = RankStack(7, "gpu-000", 1007, "4711", 7, None, None, "no answer in 20 s")
     (job,) = judge_stacks([*ranks, unseen])
     assert job.unseen == (unseen,)
     assert (job.testimony.culprits, job.testimony.confidence) == ((1,), "low")
     assert any("no answer in 20 s" in each for each in job.testimony.evidence)
 
 
+def test_ranks_that_run_nowhere_are_whom_the_others_wait_for() -> None:
+    (job,) = judge_stacks([python(rank, WAITS, world=64) for rank in range(64) if rank // 8 != 2])
+    assert job.absent == tuple(range(16, 24))
+    assert (job.testimony.culprits, job.testimony.confidence) == (job.absent, "medium")
+    assert job.testimony.sentence.startswith("ranks 16-23 run on no node that answered, while all 56 ranks")
+    (busy,) = judge_stacks([python(rank, LOADS, world=64) for rank in range(63)])
+    assert not busy.testimony.wrong
+
+
 def test_jobs_are_judged_apart() -> None:
-    other = RankStack(0, "gpu-009", 9, "other", None, python(0, LOADS).stack)
+    other = RankStack(0, "gpu-009", 9, "other", None, None, python(0, LOADS).stack)
     jobs = judge_stacks([other, *(python(rank, WAITS) for rank in range(4))])
     assert [(job.job, len(job.spots)) for job in jobs] == [("4711", 1), ("other", 1)]
 

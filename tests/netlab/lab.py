@@ -17,7 +17,7 @@ from gpuwatch.hosts.plan import NodeSpec, Plan
 from tests.parts import missing, need
 
 GOOD_MBIT = 200
-BAD_MBIT = 90
+BAD_MBIT = 100
 BURST = "64kb"
 """Small against the 2 MiB and more that a probe sends: what fits into it looks faster than the link."""
 _numbers = itertools.count()

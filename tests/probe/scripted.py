@@ -57,6 +57,8 @@ class Fabric:
     """(source, destination) -> bytes per second."""
     cut: set[frozenset[str]] = field(default_factory=set)
     """Pairs of nodes that cannot connect."""
+    mute: set[frozenset[int]] = field(default_factory=set)
+    """Pairs of ranks whose nodes connect, and yet nothing comes through."""
     unlucky: Callable[[str, Step, int], Done | Died | Absent | bool | None] = lambda _node, _step, _rank: True
     """(node, step, rank) -> what to say instead; None: nothing; True: what it would."""
 
@@ -132,10 +134,9 @@ class ScriptedLine:
                 say(self.node, Ready(rank=rank, pid=rank, backend=order.backend, torch="2.13.0"))
         elif isinstance(order, Count):
             self._counted += 1
-            say(
-                self.node,
-                Counters(values={"nic:eth0:rx_errors": float(self._counted), "ib:x:symbol_error": 5.0}),
-            )
+            errors, generation = float(self._counted), 5.0 if self._counted == 2 else 1.0
+            values = {"nic:eth0:rx_errors": errors, "ib:x:symbol_error": 5.0, "=pcie:GPU-1:gen": generation}
+            say(self.node, Counters(values=values))
         elif isinstance(order, Stop):
             say(self.node, Leaving(reason="stopped"))
             self.lose("it has left")
@@ -160,6 +161,8 @@ class ScriptedLine:
         if pair is None:
             return Done(step=step.id, rank=rank, value=5e14)
         src, dst = pair
+        if frozenset((src, dst)) in self._fabric.mute:
+            return Done(step=step.id, rank=rank, error="timed out")
         if step.what == "latency":
             return Done(step=step.id, rank=rank, peer=dst, times_s=[20e-6] * 3 if rank == src else [])
         took = step.bytes / self._fabric.rate(src, dst)

@@ -71,7 +71,8 @@ def test_a_whole_probe() -> None:
     assert results.pairs[0, 4].bandwidth_gb_per_s == pytest.approx(1.0)
     assert results.pairs[4, 0].bandwidth_gb_per_s == pytest.approx(2.0)
     assert results.pairs[0, 4].latency_us == pytest.approx(20.0)
-    assert {change.name for change in results.counters} == {"nic:eth0:rx_errors"}
+    changes = {(each.name, each.before, each.after) for each in results.counters}
+    assert changes == {("nic:eth0:rx_errors", 1.0, 3.0), ("=pcie:GPU-1:gen", 1.0, 5.0)}
     assert results.done_steps == results.all_steps
     assert results.verdict == Verdict("ok", "done")
     assert all(line.closed for line in lines)
@@ -134,6 +135,63 @@ def test_nodes_that_cannot_take_part_are_named_and_the_others_go_on() -> None:
     assert {seat.node for seat in results.seats} == {"gpu-000", "gpu-001"}
     assert next(each.problem for each in results.nodes if each.node == "down") == "connection refused"
     assert any("down does not take part" in note for note in results.notes)
+
+
+def test_a_node_without_torch_is_left_out_while_a_person_thinks() -> None:
+    bare = msgspec.structs.replace(ground("bare", 9), python=None, torch=None)
+    lines = [*cluster(2), ScriptedLine("bare", bare, Fabric())]
+    conductor = probe(lines)
+    await_phase(conductor, "asking", "refused")
+    deadline = time.monotonic() + 10
+    while not lines[-1].closed:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    conductor.confirm()
+    assert conductor.wait(20)
+    conductor.close()
+    assert conductor.results.phase == "done"
+    assert {seat.node for seat in conductor.results.seats} == {"gpu-000", "gpu-001"}
+
+
+def test_a_pair_through_which_nothing_comes_is_tried_again_only_for_a_person() -> None:
+    fabric = Fabric(mute={frozenset((0, 2))})
+    lines = cluster(2, fabric=fabric)
+    conductor = probe(lines, suspects=lambda _results: [(0, 2)])
+    await_phase(conductor, "asking")
+    conductor.confirm()
+    assert conductor.wait(20)
+    results = conductor.results
+    assert not results.pairs[0, 2].ok
+    assert "timed out" in (results.pairs[2, 0].error or "")
+    assert (
+        len([step for step in lines[0].steps("latency") if (0, 2) in step.pairs or (2, 0) in step.pairs]) == 1
+    )
+    fabric.mute.clear()
+    conductor.retest([(0, 2)])
+    deadline = time.monotonic() + 10
+    while not results.pairs[0, 2].ok:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    conductor.close()
+    assert results.pairs[0, 2].retested
+    assert results.pairs[0, 2].bandwidth_gb_per_s == pytest.approx(2.0)
+
+
+def test_a_dead_rail_of_one_node_is_not_waited_for_in_every_round() -> None:
+    dead = 2  # the first rank of the second node
+    others = [rank for rank in range(12) if rank // 2 != 1]
+    lines = cluster(6, fabric=Fabric(mute={frozenset((dead, rank)) for rank in others}))
+    results = run_through(lines)
+    assert results.phase == "done"
+    failed = {pair for pair, each in results.pairs.items() if not each.ok}
+    assert failed == {pair for rank in others for pair in ((dead, rank), (rank, dead))}
+    tried = [
+        pair
+        for step in lines[1].steps("latency")
+        for pair in step.pairs
+        if dead in pair and set(pair) & set(others)
+    ]
+    assert len(tried) == 3
 
 
 def test_a_dead_pair_is_told_and_not_waited_for() -> None:
@@ -299,7 +357,7 @@ def test_the_budget_ends_it_and_says_what_was_left_out() -> None:
 
     lines = cluster(4, fabric=Fabric(unlucky=unlucky))
     conductor = Conductor(
-        lines, Wish(budget_s=20.0), judge=judge, suspects=lambda _results: [], clock=lambda: clock[0]
+        lines, Wish(budget_s=14.0), judge=judge, suspects=lambda _results: [], clock=lambda: clock[0]
     )
     conductor.start()
     await_phase(conductor, "asking")

@@ -72,11 +72,18 @@ def test_two_ranks_can_be_judged_with_a_baseline(tmp_path: Path) -> None:
 
 
 def test_a_slow_node_is_named_beside_a_baseline_too(tmp_path: Path) -> None:
-    results = run()
+    results, healthy = run(), run()
+    for each, busbw in ((results, 5.0), (healthy, 10.0)):
+        each.collectives.append(replace(each.collectives[0], op="all_gather", busbw_gb_per_s=busbw))
     results.pairs = Fabric(4).slow(through("host-1")).results().pairs
-    verdict = judge(results, load(kept(tmp_path / "healthy.json", run())))
+    results.collectives[0] = replace(results.collectives[0], busbw_gb_per_s=4.0)
+    verdict = judge(results, load(kept(tmp_path / "healthy.json", healthy)))
 
     assert [each.name for each in verdict.culprits] == ["host-1"]
+    assert verdict.alerts == (
+        "slower than the baseline too: 2 of 3 rates;"
+        " the worst all_reduce of 64 MB -60 % (4 GB/s, baseline 10 GB/s)",
+    )
 
 
 def test_other_shapes_stay_in_the_file_and_the_same_is_replaced(tmp_path: Path) -> None:

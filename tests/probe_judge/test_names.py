@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpuwatch.probe.judge import judge
 from gpuwatch.probe.verdict import Verdict
-from tests.probe_judge.fabric import Fabric
+from tests.probe_judge.fabric import Fabric, both_ways, into, one_way, out_of, through
 
 NODES = 6
 RATES = st.sampled_from((24.0, 23.5, 19.0, 12.0, 6.0, None))
@@ -58,3 +58,25 @@ def test_the_order_of_measuring_does_not_matter(rates: list[float | None], order
     fabric.pairs = dict(pairs[at] for at in order)
 
     assert facts(judge(fabric.results()), {}) == facts(one, {})
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    nodes=st.integers(3, 10),
+    jitter=st.floats(0.0, 0.1),
+    to=st.floats(0.05, 0.6),
+    fault=st.sampled_from(
+        ("node", "host-1 egress", "host-1 ingress", "host-1 -> host-2", "host-1 <-> host-2")
+    ),
+)
+def test_one_fault_is_named_and_nothing_else(nodes: int, jitter: float, to: float, fault: str) -> None:
+    which = {
+        "node": through("host-1"),
+        "host-1 egress": out_of("host-1"),
+        "host-1 ingress": into("host-1"),
+        "host-1 -> host-2": one_way("host-1", "host-2"),
+        "host-1 <-> host-2": both_ways("host-1", "host-2"),
+    }[fault]
+    verdict = judge(Fabric(nodes, jitter=jitter).slow(which, to=to).results())
+
+    assert [each.name for each in verdict.culprits] == ["host-1" if fault == "node" else fault]

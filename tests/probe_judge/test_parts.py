@@ -74,6 +74,10 @@ def test_gpus_on_two_sockets_are_a_layout_not_a_fault() -> None:
     verdict = judge(across.results())
 
     assert (verdict.status, verdict.culprits) == ("ok", ())
+    assert verdict.sentence == (
+        "no link is bad, 32 of 56 links inside of a node slow both ways, as its layout may be"
+    )
+    assert "16 pairs of GPUs slow both ways" in verdict.evidence[-1]
     assert "nvidia-smi topo -m" in verdict.evidence[-1]
 
 

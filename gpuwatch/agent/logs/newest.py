@@ -13,7 +13,7 @@ MOST = 64
 """Lines taken of one stretch of a file; the last one of each shape."""
 MANY_VOICES = 1024
 """In a file of many ranks so many lines at the end are told apart by who says them."""
-FLOOD_BYTES, FLOOD_VOICES = 128 * 1024, 32
+FLOOD_BYTES, FLOOD_VOICES = 128 * 1024, 16
 """In a flood only so many: the next stretch brings other ones."""
 KEPT = 256
 """Lines that wait to be read."""
@@ -32,15 +32,14 @@ class Newest(object):
         self._found = []  # type: list[tuple[int, bytes, bytes, list[Dialect]]]
         self._waiting = OrderedDict()  # type: OrderedDict[Any, tuple[int, float, bool, bytes, bytes, list[Dialect]]]
 
-    def take(self, data, shapes, paced):
-        # type: (bytes, list[bytes], dict[bytes, list[Dialect]]) -> None
-        """The last line of each shape of `paced`; `shapes` are those of all lines of `data`."""
-        lines = data.split(b"\n")
+    def take(self, lines, shapes, paced, size):
+        # type: (list[bytes], list[bytes], dict[bytes, list[Dialect]], int) -> None
+        """The last line of each shape of `paced`; `shapes` are those of all `lines`, `size` their bytes."""
         last = dict(zip(shapes, range(len(shapes))))  # noqa: B905 - strict needs Python 3.10
         wanted = {index for shape, index in last.items() if shape in paced}
         for index in list(wanted):
             if _MAY_DIFFER.search(shapes[index]):
-                most = MANY_VOICES if len(data) < FLOOD_BYTES else FLOOD_VOICES
+                most = MANY_VOICES if size < FLOOD_BYTES else FLOOD_VOICES
                 wanted.update(_others(lines, shapes, index, most))
         before, at = 0, 0
         for index in sorted(wanted)[-KEPT if len(wanted) > len(last) else -MOST :]:

@@ -38,7 +38,7 @@ GIB = {
 """What frameworks print as MB and GB they have divided by powers of 1024."""
 THOUSANDS = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
 
-MOST = 1e15
+MOST = 1e18
 """A larger number is none that anybody counted or measured."""
 _UNSURE = 0.0
 """A default of a quantity that is not taken without a unit of its own."""
@@ -61,6 +61,8 @@ QUANTITIES = {
     "tokens_per_s": ("tokens_per_s", "plain", 1.0),
     "kilotokens_per_s": ("tokens_per_s", "plain", 1e3),
     "tflops": ("tflops", "plain", 1.0),
+    "gflops": ("tflops", "plain", 1e-3),
+    "flops": ("tflops", "plain", 1e-12),
     "mfu": ("mfu", "share", _UNSURE),
     "mfu_pct": ("mfu", "share", 0.01),
     "mem": ("mem_gib", "size", _UNSURE),

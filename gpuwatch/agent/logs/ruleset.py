@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 PROGRESS = "progress"
 """The `kind` of a dialect among the compiled rules."""
 
+MAX_LIKE = 4
+"""Dialects that are like each other in turn."""
+
 _DIGIT = re.compile(rb"\d")
 NUMBER = re.compile(r"[+-]?\d{1,18}$")
 FRACTION = re.compile(r"[+-]?\d{1,18}\.\d{1,18}$")
@@ -131,9 +134,9 @@ class RuleSet(object):
         for dialect, plain in zip(self.dialects, dialects):  # noqa: B905 - strict needs Python 3.10
             for literal in plain["literals"]:
                 self._phrase(found, literal).dialects.append(dialect)
-        words = {dialect.id: dialect.words for dialect in self.dialects}
+        by_id = {dialect.id: dialect for dialect in self.dialects}
         for dialect in self.dialects:
-            dialect.shared = words.get(dialect.like or "", {})
+            dialect.shared = _words(by_id, dialect.like, 0)
         self.dialects.sort(key=_comes_last)
         self.phrases = list(found.values())
 
@@ -148,6 +151,16 @@ class RuleSet(object):
         if key not in found:
             found[key] = Phrase(literal)
         return found[key]
+
+
+def _words(by_id, name, depth):
+    # type: (dict[str, Dialect], str | None, int) -> dict[str, str]
+    """The words of a dialect with those of the one that it is like, and so on."""
+    dialect = by_id.get(name or "")
+    if dialect is None or depth > MAX_LIKE:
+        return {}
+    more = _words(by_id, dialect.like, depth + 1)
+    return dict(more, **dialect.words) if more else dialect.words
 
 
 def _comes_last(dialect):

@@ -1,5 +1,6 @@
 """Searching one line for one rule: bounded, and accounted to the rule."""
 
+import re
 import time
 
 from .normalise import messages
@@ -7,7 +8,6 @@ from .ruleset import typed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import re  # noqa: F401 - used in type comments
     from typing import Any  # noqa: F401 - used in type comments
 
     from .chunk import Chunk  # noqa: F401 - used in type comments
@@ -89,7 +89,11 @@ class Search(object):
             if dialect.id in self._ruleset.suspended:
                 continue
             began = self._enter(dialect)
-            found = dialect.read(text)
+            try:
+                found = dialect.read(text)
+            except (re.error, RecursionError, OverflowError) as error:
+                self._ruleset.suspend(dialect.id, "the Python of this node cannot use it ({})".format(error))
+                found = None
             self._leave(dialect, began)
             if found is not None:
                 return found

@@ -63,15 +63,17 @@ class Sieve(object):
         if b"\r" in data:
             data = data.replace(b"\r", b"\n")
         shapes = data.translate(None, _GONE).split(b"\n")
+        lines = []  # type: list[bytes]
         different = set(shapes) - self._dull
         hot = self._look(different)
         if newest is not None and not self._paced.keys().isdisjoint(different):
-            newest.take(data, shapes, self._paced)
+            lines = data.split(b"\n")
+            newest.take(lines, shapes, self._paced, len(data))
         found = []  # type: list[tuple[int, Phrase]]
         if not hot:
             return found
         at = 0
-        for shape, line in zip(shapes, data.split(b"\n")):  # noqa: B905 - strict needs Python 3.10
+        for shape, line in zip(shapes, lines or data.split(b"\n")):  # noqa: B905 - strict needs Python 3.10
             if shape in hot:
                 _find(line, hot[shape], at, found)
             at += len(line) + 1

@@ -31,6 +31,8 @@ class RankSigns:
     busy_pct: float | None = None
     power_w: float | None = None
     tensor_pct: float | None = None
+    cpu_pct: float | None = None
+    """Of one core; its process."""
     heard: bool = True
     """Whether its node was heard lately."""
 
@@ -110,6 +112,7 @@ def _signs(node: Node, process: Process, job: str, wrote: dict[int, float], now:
         busy_pct=None if fast is None else fast.utilization_pct,
         power_w=None if fast is None else fast.power_w,
         tensor_pct=None if fast is None else fast.tensor_activity_pct,
+        cpu_pct=process.cpu_pct,
         heard=node.state(now) == "live",
     )
 

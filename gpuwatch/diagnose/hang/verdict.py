@@ -20,26 +20,33 @@ POWER_SHARE = 0.5
 TENSOR_PCT = 1.0
 FEW = 0.1
 """More idle ranks than this share are a part of the job, no culprit."""
+WORKING_CPU_PCT = 50.0
 SHOWN = 4
 
 
 @dataclass(frozen=True)
-class Hang:
+class SilentHang:
     """A job that hangs."""
 
     job: str
     reading: Reading
     suspects: tuple[RankSigns, ...]
     """For whom the others wait; empty: the signs do not tell."""
-    sentence: str
+    what: str
+    """What the suspects do while the others wait; the whole sentence where there are none."""
     evidence: tuple[str, ...]
     confidence: Confidence
     settle: tuple[str, ...]
 
+    @property
+    def sentence(self) -> str:
+        """With the places of the suspects."""
+        return f"{_names(self.suspects)}: {self.what}" if self.suspects else self.what
+
 
 def verdict(
     job: str, ranks: Sequence[RankSigns], quiet_s: float, usual_s: float | None, usual_w: Mapping[str, float]
-) -> Hang | None:
+) -> SilentHang | None:
     """What a job's signs come to.
 
     Args:
@@ -51,11 +58,12 @@ def verdict(
 
     Returns:
         None where fewer than two of the three signs (busy, little power, no tensor work) hold on a
-        majority of the GPUs, nor all GPUs of the job stand still.
+        majority of the GPUs, nor all GPUs of the job stand still. A job without GPUs that is silent is one.
     """
     heard = [rank for rank in ranks if rank.heard and rank.busy_pct is not None]
     if len(heard) < 2:
-        return None
+        without = [rank for rank in ranks if rank.heard and rank.uuid is None]
+        return _without_gpus(job, without, _silence(quiet_s, usual_s)) if len(without) > 1 else None
     spinning = [rank for rank in heard if spins(rank, usual_w)]
     idle = [rank for rank in heard if rank.busy_pct is not None and rank.busy_pct <= IDLE_PCT]
     silent = _silence(quiet_s, usual_s)
@@ -103,43 +111,63 @@ def _why_spinning(
 
 def _for_one(
     job: str, idle: Sequence[RankSigns], spinning: Sequence[RankSigns], evidence: tuple[str, ...]
-) -> Hang:
-    names = _names(idle)
-    is_are = "is" if len(idle) == 1 else "are"
-    sentence = f"{names} {is_are} idle while {len(spinning)} ranks wait in a collective"
+) -> SilentHang:
+    sentence = f"idle while {len(spinning)} ranks wait in a collective"
     told = tuple(f"{rank.place} is at {rank.busy_pct:.0f} %{_in_kernel(rank)}" for rank in idle[:SHOWN])
     confidence: Confidence = "high" if len(idle) == 1 else "medium"
     settle = (f"py-spy dump --pid {idle[0].pid} on {idle[0].node}: what it does instead",)
-    return Hang(job, "waiting_for_one", tuple(idle), sentence, (*evidence, *told), confidence, settle)
+    return SilentHang(job, "waiting_for_one", tuple(idle), sentence, (*evidence, *told), confidence, settle)
 
 
 def _spin(
     job: str, spinning: Sequence[RankSigns], heard: Sequence[RankSigns], evidence: tuple[str, ...]
-) -> Hang:
+) -> SilentHang:
     working = [rank for rank in heard if rank not in spinning]
     few = working if len(working) <= max(1, FEW * len(heard)) else []
     if few:
-        sentence = f"{_names(few)} still works while {len(spinning)} ranks wait in a collective"
+        sentence = f"still works while {len(spinning)} ranks wait in a collective"
     else:
         sentence = f"{len(spinning)} of {len(heard)} ranks wait in a collective, and no rank stands out"
     settle = (
         "gpuwatch stacks SOURCE: which rank is elsewhere in the program",
         "NCCL's RAS and flight recorder tell which rank launched fewer collectives",
     )
-    return Hang(job, "spin", tuple(few), sentence, evidence, "medium" if few else "low", settle)
+    return SilentHang(job, "spin", tuple(few), sentence, evidence, "medium" if few else "low", settle)
 
 
-def _host(job: str, heard: Sequence[RankSigns], silent: str) -> Hang | None:
+def _host(job: str, heard: Sequence[RankSigns], silent: str) -> SilentHang | None:
     stuck = [rank for rank in heard if rank.state == "D"]
     evidence = (silent, f"all {len(heard)} GPUs stand still while their processes live")
     few = stuck if stuck and len(stuck) <= max(1, FEW * len(heard)) else []
     if few:
-        sentence = f"{_names(few)} waits in the kernel (disk or driver) while all GPUs stand still"
+        sentence = "waits in the kernel (disk or driver) while all GPUs stand still"
     else:
         sentence = f"all {len(heard)} GPUs stand still: data, checkpoint or a barrier on the hosts"
     settle = ("gpuwatch stacks SOURCE: what the ranks wait for",)
     told = tuple(f"{rank.place}{_in_kernel(rank)}" for rank in stuck[:SHOWN])
-    return Hang(job, "host", tuple(few), sentence, (*evidence, *told), "medium" if few else "low", settle)
+    return SilentHang(
+        job, "host", tuple(few), sentence, (*evidence, *told), "medium" if few else "low", settle
+    )
+
+
+def _without_gpus(job: str, ranks: Sequence[RankSigns], silent: str) -> SilentHang:
+    """CPU ranks: one that computes, or that waits in the kernel, while the others do nothing stands out."""
+    working = [rank for rank in ranks if rank.cpu_pct is not None and rank.cpu_pct >= WORKING_CPU_PCT]
+    stuck = [rank for rank in ranks if rank.state == "D"]
+    odd = next((few for few in (stuck, working) if len(few) == 1), [])
+    evidence: tuple[str, ...] = (silent, f"all {len(ranks)} ranks live, and none has a GPU")
+    if odd and odd[0].state == "D":
+        sentence = f"waits in the kernel (state D) while {len(ranks) - 1} ranks wait for it"
+    elif odd:
+        sentence = f"computes while {len(ranks) - 1} ranks wait for it"
+        evidence = (
+            *evidence,
+            f"{odd[0].place} takes {odd[0].cpu_pct:.0f} % of a core, the others next to nothing",
+        )
+    else:
+        sentence = f"{len(ranks)} ranks live and say nothing; from outside none stands out"
+    settle = ("gpuwatch stacks SOURCE: which rank is elsewhere in the program",)
+    return SilentHang(job, "host", tuple(odd), sentence, evidence, "medium" if odd else "low", settle)
 
 
 def _names(ranks: Sequence[RankSigns]) -> str:

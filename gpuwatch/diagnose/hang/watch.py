@@ -13,13 +13,14 @@ from msgspec import structs
 
 from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.hang.signs import RankSigns, jobs_of
-from gpuwatch.diagnose.hang.verdict import Hang, verdict
+from gpuwatch.diagnose.hang.verdict import SilentHang, verdict
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Thresholds
 
 Usual: TypeAlias = Callable[[Sequence[RankSigns], float], dict[str, float]]
 """(ranks, seconds of silence) -> UUID -> watts while the GPU trained."""
 
+CODE = "job.hang"
 EVERY_S = 2.0
 STEPS = 5.0
 """A job is silent when so many of its usual gaps have passed (DESIGN section 6)."""
@@ -117,19 +118,20 @@ class HangWatch:
         job.since = now if job.since is None else job.since
         return now - job.since >= LAST_S and self._tell(found, wall - quiet_s, wall)
 
-    def _tell(self, hang: Hang, began: float, wall: float) -> bool:
-        name = f"job.hang@{hang.job}"
+    def _tell(self, hang: SilentHang, began: float, wall: float) -> bool:
+        name = f"{CODE}@{hang.job}"
         before = self.alerts.get(name)
-        if before is not None and before.state == "firing" and before.text == hang.sentence:
+        text = hang.what if len(hang.suspects) == 1 else hang.sentence
+        if before is not None and before.state == "firing" and before.text == text:
             return False
         suspect = hang.suspects[0] if len(hang.suspects) == 1 else None
         proof = tuple(Proof("value", text, began) for text in hang.evidence)
         alert = Alert(
             id=name,
-            code="job.hang",
-            severity="warning" if hang.reading == "host" else "critical",
+            code=CODE,
+            severity="error" if hang.reading == "host" else "critical",
             title="The job hangs",
-            text=hang.sentence,
+            text=text,
             proof=proof,
             role="first",
             node=None if suspect is None else suspect.node,
@@ -146,7 +148,7 @@ class HangWatch:
         return True
 
     def _end(self, job: str) -> bool:
-        name = f"job.hang@{job}"
+        name = f"{CODE}@{job}"
         alert = self.alerts.get(name)
         if alert is None or alert.state != "firing":
             return False

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from gpuwatch import wire
 from gpuwatch.hosts.plan import Plan
-from gpuwatch.link.demo import particulars
+from gpuwatch.link.demo import hang, particulars
 from gpuwatch.link.demo.frames import FRAMES_PER_TICK, LOGS_S, NodeScript, due
 from gpuwatch.link.demo.logs import NodeLogs
 from gpuwatch.link.inbox import Arrival, ClockReading, Content, Inbox, LinkStatus
@@ -156,6 +156,10 @@ class Pump:
                 told = particulars.reply(
                     request, script.number, list(script.processes(now)), self._epoch + now
                 )
+                self._put(link, self._clock(), through_the_wire(told))
+            if isinstance(request, wire.AskStacks | wire.AskRas):
+                ranks = list(link.script.processes(now))
+                told = hang.reply(request, ranks, now, self._epoch + now)
                 self._put(link, self._clock(), through_the_wire(told))
             for frame in link.logs(now).answer(request, now):
                 self._put(link, self._clock(), through_the_wire(frame))

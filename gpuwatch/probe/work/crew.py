@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -106,19 +107,23 @@ class Crew:
         """Wait for the ranks to end, then kill what is left."""
         self._stopping = True
         self._funnel.join(within_s)
-        for place in self._places:
-            if place.pid:
-                try:
-                    os.kill(place.pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
+        left = [place for place in self._places if place.pid]
+        for place in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(place.pid, signal.SIGKILL)
+        if left and within_s:
+            stuck = words.ranks([place.rank for place in left])
+            self.say(
+                {"kind": "note", "text": f"{stuck} did not end within {words.seconds(within_s)}: killed"}
+            )
         self._funnel.join(1.0)
 
     def _become(self, place: Place, parent: int, enter: Callable[[int, int], int]) -> None:
         """In the child: keep only its own pipes, die with the parent, and never come back."""
         status = 1
         try:
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if sys.platform == "linux":
+                ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != parent:
                 os._exit(1)
             for fd in self._foreign + place.ours() + [fd for other in self._places for fd in other.ours()]:

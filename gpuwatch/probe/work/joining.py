@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from datetime import timedelta
@@ -54,17 +55,22 @@ def host_store(torch: Torch, prepare: Prepare, fd: int) -> Store:
             prepare.store_port,
             is_master=True,
             wait_for_workers=False,
-            timeout=timedelta(seconds=prepare.timeout_s),
+            timeout=_store_limit(prepare),
             master_listen_fd=os.dup(fd),
             **more,
         )
 
     try:
         return hosted()
-    except RuntimeError as error:  # some versions have two stores, and one does not take a socket
+    except words.TORCH_ERRORS as error:  # some versions have two stores, and one does not take a socket
         if "libuv" not in str(error):
             raise
         return hosted(use_libuv=False)
+
+
+def _store_limit(prepare: Prepare) -> timedelta:
+    """Whole seconds: torch 2.1 leaves out the rest, and zero fails at once."""
+    return timedelta(seconds=math.ceil(prepare.timeout_s))
 
 
 def join(torch: Torch, prepare: Prepare, seat: Seat) -> Member:
@@ -73,7 +79,7 @@ def join(torch: Torch, prepare: Prepare, seat: Seat) -> Member:
     Raises:
         CannotJoinError: with the reason, the absent ranks by number.
     """
-    address, port, limit = prepare.store_address, prepare.store_port, timedelta(seconds=prepare.timeout_s)
+    address, port, limit = prepare.store_address, prepare.store_port, _store_limit(prepare)
 
     def new_store() -> Store:
         return torch.distributed.TCPStore(
@@ -82,7 +88,7 @@ def join(torch: Torch, prepare: Prepare, seat: Seat) -> Member:
 
     try:
         store = new_store()
-    except RuntimeError as error:
+    except words.TORCH_ERRORS as error:
         raise CannotJoinError(
             f"cannot reach the store at {address}:{port}: {words.first_line(error)}"
         ) from error
@@ -104,14 +110,14 @@ def _nccl_member(
     try:
         buffers = Buffers(torch, torch.device("cuda", 0))
         pairs = NcclPairs(torch, new_store(), seat.rank, buffers, prepare.pairs_only)
-    except (RuntimeError, AssertionError) as error:  # a torch without CUDA asserts
+    except (*words.TORCH_ERRORS, AssertionError) as error:  # a torch without CUDA asserts
         raise CannotJoinError(f"its GPU cannot be used: {words.first_line(error)}") from error
     member = Member(seat.rank, prepare.world_size, store, pairs, None, [])
     if prepare.pairs_only:
         return member
     try:
         _build_group(torch, prepare, seat, new_store)
-    except (RuntimeError, TimeoutError) as error:
+    except words.TORCH_ERRORS as error:
         raise CannotJoinError(f"cannot build the group of all: {words.first_line(error)}") from error
     return _able(
         member, Collectives(torch, buffers, CudaClock(torch), seat.rank, prepare.world_size), prepare
@@ -129,7 +135,7 @@ def _gloo_member(
         return member
     try:
         _build_group(torch, prepare, seat, new_store)
-    except (RuntimeError, TimeoutError) as error:
+    except words.TORCH_ERRORS as error:
         member.notes.append(f"no group of all ranks, only pairs: {words.first_line(error)}")
         return member
     without = roll_call(store, "built", seat.rank, prepare.world_size, prepare.timeout_s + _GRACE_S)
@@ -170,7 +176,7 @@ def _able(member: Member, collectives: Collectives, prepare: Prepare) -> Member:
     """The same member, with the collectives that its group can do."""
     try:
         within(prepare.timeout_s + _GRACE_S, lambda: collectives.learn(prepare.timeout_s))
-    except (RuntimeError, TimeoutError) as error:  # the pairs will tell which link it was
+    except words.TORCH_ERRORS as error:  # the pairs will tell which link it was
         member.notes.append(f"a first small collective failed: {words.first_line(error)}")
     return member._replace(collectives=collectives)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
+from queue import Queue
 from typing import BinaryIO, Iterator, List, Optional
 
 from gpuwatch.probe.work import gpu_checks, words
@@ -26,13 +28,13 @@ class Rank:
         torch: The module, as the worker imported it; CUDA not yet touched.
         prepare: What all ranks were told.
         seat: This rank's place.
-        orders: Lines for this rank; their end is its end.
+        orders_fd: Lines for this rank; their end is its end.
         said: Where its lines go.
     """
 
-    def __init__(self, torch: Torch, prepare: Prepare, seat: Seat, orders: BinaryIO, said: BinaryIO) -> None:
+    def __init__(self, torch: Torch, prepare: Prepare, seat: Seat, orders_fd: int, said: BinaryIO) -> None:
         self._torch, self._prepare, self._seat = torch, prepare, seat
-        self._orders, self._said = orders, said
+        self._orders_fd, self._said = orders_fd, said
         self._stuck = ""
         """Why the GPU does nothing more."""
 
@@ -47,8 +49,9 @@ class Rank:
         for note in member.notes:
             self._say({"kind": "note", "text": note, "rank": self._seat.rank})
         self._say(ready(self._torch, member, self._prepare, self._seat, import_s, began))
-        for line in self._orders:
-            order: Raw = json.loads(line)
+        orders = self._obey()
+        while True:
+            order = orders.get()
             if order["do"] == "stop":
                 break
             for said in self._answers(member, read(Step, order)):
@@ -56,6 +59,19 @@ class Rank:
         if self._torch.distributed.is_initialized() and not self._stuck:
             self._torch.distributed.destroy_process_group()
         return 0
+
+    def _obey(self) -> "Queue[Raw]":
+        """Read orders in a thread: when they end, the worker is gone, and this rank with it."""
+        orders: "Queue[Raw]" = Queue()
+
+        def read_on() -> None:
+            with os.fdopen(self._orders_fd, "rb") as lines:
+                for line in lines:
+                    orders.put(json.loads(line))
+            os._exit(0)
+
+        threading.Thread(target=read_on, daemon=True).start()
+        return orders
 
     def _answers(self, member: Member, step: Step) -> Iterator[Raw]:
         """The lines about one step, `done` last: whatever happens in it, the rank answers and reads on."""
@@ -108,5 +124,5 @@ def enter(torch: Torch, prepare: Prepare, seat: Seat, orders_fd: int, said_fd: i
         os.environ["CUDA_VISIBLE_DEVICES"] = (
             seat.gpu
         )  # before CUDA starts: this rank sees one GPU, as number 0
-    with os.fdopen(orders_fd, "rb") as orders, os.fdopen(said_fd, "wb") as said:
-        return Rank(torch, prepare, seat, orders, said).live(import_s)
+    with os.fdopen(said_fd, "wb") as said:
+        return Rank(torch, prepare, seat, orders_fd, said).live(import_s)

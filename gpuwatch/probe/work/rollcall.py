@@ -40,7 +40,7 @@ def roll_call(store: Store, name: str, rank: int, world_size: int, timeout_s: fl
             everyone = range(world_size)
             _settle(store, name, [other for other in everyone if not store.add(f"{name}/{other}", 0)])
         told: List[int] = json.loads(store.get(f"{name}/answer"))
-    except RuntimeError as error:
+    except words.TORCH_ERRORS as error:
         raise StoreLostError(f"the store of the probe does not answer: {words.first_line(error)}") from error
     return told
 
@@ -65,7 +65,7 @@ def meet(store: Store, name: str, me: int, other: int, note: str, timeout_s: flo
             got: bytes = store.get(theirs)
             store.delete_key(theirs)
             return got.decode()
-    except RuntimeError as error:
+    except words.TORCH_ERRORS as error:
         raise StoreLostError(f"the store of the probe does not answer: {words.first_line(error)}") from error
     raise TimeoutError(f"rank {other} did not come within {words.seconds(timeout_s)}")
 
@@ -78,7 +78,7 @@ def _waited(store: Store, key: str, timeout_s: float) -> bool:
     """
     try:
         store.wait([key], timedelta(seconds=max(timeout_s, 0.001)))
-    except RuntimeError:
+    except words.TORCH_ERRORS:
         store.add("alive", 0)
         return False
     return True

@@ -7,6 +7,8 @@ import signal
 from typing import Iterable, List, Optional
 
 LONGEST = 300
+TORCH_ERRORS = (RuntimeError, OSError)
+"""What torch.distributed raises, over versions: time limits of the store are TimeoutError in torch 2.1."""
 _UNSEEN = re.compile(r"[^\x20-\x7e\u00a1-\ufffd]+")
 _WHERE = re.compile(r"^(?:what\(\):\s*)?\[(?:/|\.\.|enforce fail at )[^\]]*\]\s*")
 """gloo begins its messages with the file and line of its own source."""
@@ -40,7 +42,7 @@ def ending(status: int) -> str:
         name = signal.Signals(number).name
     except ValueError:
         name = f"signal {number}"
-    return f"killed by {name}"
+    return f"killed by {name}" + (", as the kernel does where memory runs out" if name == "SIGKILL" else "")
 
 
 def os_signal(status: int) -> Optional[int]:
