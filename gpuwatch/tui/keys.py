@@ -397,7 +397,7 @@ LINK = [
     Binding(
         "enter",
         "choose",
-        "Measure again",
+        "Again",
         id="links.again",
         key_display="enter",
         tooltip="on a link: measure it again, alone",
@@ -408,7 +408,7 @@ LINKS = [
     Binding(
         "ctrl+n",
         "new_probe",
-        "New probe",
+        "New",
         id="links.new",
         key_display="^n",
         tooltip="choose a probe to make; nothing is measured before you have seen its plan",
