@@ -31,6 +31,14 @@ EVERYWHERE = [
         tooltip="links: measure what the ranks would get from each other, and who is slow",
     ),
     Binding(
+        "D",
+        "waiting",
+        "Who waits",
+        id="app.waiting",
+        show=False,
+        tooltip="who is everyone waiting for: the stacks of all ranks and NCCL's word, asked now",
+    ),
+    Binding(
         "slash",
         "filter",
         "Find",
