@@ -5,12 +5,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -18,8 +16,9 @@ import click
 
 from gpuwatch.cli import exit_codes
 from gpuwatch.cli.ending import Stop, ctrl_c_stops, leaving_politely
-from gpuwatch.cli.output import OutputError, writing
+from gpuwatch.cli.output import writing
 from gpuwatch.cli.probe_options import wish_options
+from gpuwatch.cli.probe_outputs import Outputs, is_demo, keep, put_data, read_baseline
 from gpuwatch.cli.source import Refusal, Source, source_options
 
 if TYPE_CHECKING:
@@ -31,41 +30,10 @@ if TYPE_CHECKING:
     from gpuwatch.report.probe_progress import Tell
 
 POLL_S = 0.05
+TICK_S = 0.5
+"""So often the progress is drawn where nothing changes: its clock goes on."""
 ENDING_S = 3.0
 """After Ctrl-C everything on the nodes ends within 2 s; nobody is waited for longer than this."""
-STDOUT = "-"
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """Where the outcome goes besides, or instead of, text on stdout."""
-
-    json: str | None
-    csv: str | None
-    baseline: str | None
-
-    @property
-    def text(self) -> bool:
-        """Whether stdout is for people."""
-        return STDOUT not in (self.json, self.csv)
-
-    def check(self) -> None:
-        """Refuse what could not be written, before minutes have been spent.
-
-        Raises:
-            click.UsageError: two outputs want stdout.
-            Refusal: a folder is not there or not writable, or the baseline to add to is none.
-        """
-        if self.json == self.csv == STDOUT:
-            raise click.UsageError("--json - and --csv - both want stdout; name a file for one of them.")
-        for name in (self.json, self.csv, self.baseline):
-            if name in (None, STDOUT):
-                continue
-            path = Path(str(name))
-            if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-                raise Refusal([f"{name}: cannot be written there"])
-        if self.baseline is not None and Path(self.baseline).exists():
-            read_baseline(Path(self.baseline))
 
 
 @click.command()
@@ -154,13 +122,13 @@ def follow(conductor: Conductor, reached: Callable[[], bool]) -> bool:
     stop, cancelled = Stop(), False
     deadline = float("inf")
     with ctrl_c_stops(stop), progress() as tell:
-        seen = -1
+        seen, told = -1, 0.0
         while not (conductor.results.over if cancelled else reached()) and time.monotonic() < deadline:
             if stop.asked and not cancelled:
                 cancelled, deadline = True, time.monotonic() + ENDING_S
                 conductor.cancel()
-            if conductor.results.version != seen:
-                seen = conductor.results.version
+            if conductor.results.version != seen or time.monotonic() > told + TICK_S:
+                seen, told = conductor.results.version, time.monotonic()
                 tell(conductor.results)
             time.sleep(POLL_S)
     return stop.asked
@@ -214,20 +182,6 @@ def refusal(results: Results) -> list[str]:
     return [line.text for line in refused_lines(results)]
 
 
-def read_baseline(path: Path) -> Baseline:
-    """An earlier probe to compare with.
-
-    Raises:
-        Refusal: it is none.
-    """
-    from gpuwatch.probe.baseline import BaselineError, load
-
-    try:
-        return load(path)
-    except BaselineError as error:
-        raise Refusal([str(error)]) from error
-
-
 # --------------------------------------------------------------------------- after
 
 
@@ -242,58 +196,6 @@ def finish(results: Results, source: Source, outputs: Outputs) -> None:
     put_data(results, source, outputs)
     if outputs.baseline and results.phase == "done":
         keep(results, outputs.baseline)
-
-
-def put_data(results: Results, source: Source, outputs: Outputs) -> None:
-    """JSON and CSV, where they were asked for."""
-    if not (outputs.json or outputs.csv):
-        return
-    from gpuwatch.report.facts import to_json
-    from gpuwatch.report.probe_csv import probe_csv
-    from gpuwatch.report.probe_facts import probe_facts
-
-    facts = probe_facts(results, source.plan.source, demo=is_demo(source))
-    if outputs.json:
-        put(outputs.json, f"{to_json(facts)}\n")
-    if outputs.csv:
-        put(outputs.csv, probe_csv(facts))
-
-
-def is_demo(source: Source) -> bool:
-    """Whether the nodes are simulated."""
-    return any(node.link == "demo" for node in source.plan.nodes)
-
-
-def keep(results: Results, name: str) -> None:
-    """Save what was measured as a baseline; that it was not healthy is said.
-
-    Raises:
-        OutputError: it cannot be written.
-    """
-    from gpuwatch.probe.baseline import BaselineError, save
-
-    try:
-        save(name, results)
-    except BaselineError as error:
-        raise OutputError(str(error)) from error
-    if results.verdict is None or results.verdict.status != "ok":
-        click.echo(f"gpuwatch: {name} now holds a run that was not ok", err=True)
-
-
-def put(name: str, text: str) -> None:
-    """Write to stdout or a file.
-
-    Raises:
-        OutputError: it cannot be written.
-    """
-    if name == STDOUT:
-        with writing():
-            sys.stdout.write(text)
-        return
-    try:
-        Path(name).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"{name} cannot be written: {error.strerror}") from error
 
 
 def write(lines: list[Line], out: TextIO) -> None:

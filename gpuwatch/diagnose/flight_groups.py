@@ -94,8 +94,10 @@ def crews(dumps: Sequence[Dump], world: int | None = None) -> list[Crew]:
             ranks = config.ranks if config is not None else ()
             if (name, ranks) not in found:
                 found[name, ranks] = _crew(name, config, everyone, counted=counted)
+    by_rank = {dump.rank: dump for dump in dumps}
     for crew in found.values():
-        _fill(crew, dumps)
+        own = [by_rank[rank] for rank in crew.members if rank in by_rank] if crew.members else dumps
+        _fill(crew, own)
     return [crew for crew in found.values() if any(lane is not NO_LANE for lane in crew.lanes.values())]
 
 
@@ -108,16 +110,18 @@ def _crew(name: str, config: Group | None, everyone: tuple[int, ...], *, counted
 
 
 def _fill(crew: Crew, dumps: Sequence[Dump]) -> None:
-    """Put in the lanes of the members; who may have joined all of it, but kept no entry, is left out."""
-    belongs = set(crew.members)
+    """Put in the lanes of the members; who may have joined all of it, but kept no entry, is left out.
+
+    `dumps` are those of the members; where nobody says who they are, all of them.
+    """
+    told = bool(crew.members)
     for dump in dumps:
         lane, config = dump.lanes.get(crew.name), dump.groups.get(crew.name)
-        named = config is not None and bool(config.ranks)
-        if lane is not None and (dump.rank in belongs or not (belongs or named)):
+        if lane is not None and (told or config is None or not config.ranks):
             crew.lanes[dump.rank] = lane
-        elif dump.rank in belongs and dump.wrapped:
+        elif told and dump.wrapped:
             crew.blind.add(dump.rank)
-        elif dump.rank in belongs:
+        elif told:
             crew.lanes[dump.rank] = NO_LANE
     crew.members = crew.members or tuple(sorted(crew.lanes))
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
 from typing import Literal
 
+from gpuwatch.probe.contacts import Contacts
+from gpuwatch.probe.load import TRIAL_BYTES, WAY_S, Load, load_for
 from gpuwatch.probe.ranks import Ranks, StepOutcome
 from gpuwatch.probe.results import PairResult
 from gpuwatch.probe.run import FailedError, ProbeRun
@@ -15,36 +16,18 @@ from gpuwatch.probe.schedule import Pair, Round, crossed_round, link_class
 from gpuwatch.probe.summary import GB, slowest_of
 from gpuwatch.probe.talk import Step
 
-MIB = 1 << 20
-TRIAL_BYTES = 2 * MIB
-"""Eight times the burst of the usual token bucket (256 kb): a smaller message fits into it and looks fast."""
-LARGEST_BYTES = {"gloo": 32 * MIB, "nccl": 256 * MIB}
-MESSAGE_S = 0.06
-"""What one message should take at the rate of the trial."""
-WAY_S = (0.08, 0.25)
-"""The least and the most that one direction of a round should take, without connecting."""
-ITERATIONS = (3, 12)
 LATENCY_BYTES = 8
 LATENCY_ITERATIONS = 20
 CONTACT_S = 15.0
 """The first contact of a pair carries 8 bytes: longer than this is dead."""
 SLOW_S = 8.0
 """One direction of a round over gloo: a very slow link holds the others up no longer; alone it has more."""
-DEAD_PEERS = 3
-"""A rank that reached none of so many others on other nodes, and nobody ever, is not waited for again."""
+RESERVE = 0.1
 RESERVE_S = 6.0
-"""Kept of the budget for suspects and GPU checks."""
+"""Kept of the budget for suspects and GPU checks: this share of it, but no more than so many seconds."""
 JUDGE_EVERY_S = 3.0
 JUDGE_SHARE = 0.05
 """Of the time, at most, goes into preliminary verdicts: 100,000 pairs take a second each."""
-
-
-@dataclass(frozen=True)
-class Load:
-    """What a pair of one class sends: the same for all, so that their rates can be compared."""
-
-    bytes: int
-    iterations: int
 
 
 class Pairs:
@@ -64,12 +47,7 @@ class Pairs:
         self._judge_next = run.clock() + JUDGE_EVERY_S
         self._loads: dict[bool, Load] = {}
         """By whether it is inside a node."""
-        self._met: set[frozenset[str]] = set()
-        """Pairs of nodes that have exchanged something."""
-        self._alive: set[int] = set()
-        """Ranks that have exchanged something with another node."""
-        self._failures: Counter[int] = Counter()
-        """Rank -> how many ranks of other nodes it could not reach."""
+        self._contacts = Contacts(run)
 
     def measure(self) -> None:
         """Fill `results.pairs`.
@@ -84,7 +62,7 @@ class Pairs:
         run.enter("pairs")
         rounds = list(plan.rounds)
         for at, each in enumerate(rounds):
-            left_s = run.left_s() - RESERVE_S
+            left_s = run.left_s() - min(RESERVE * run.results.wish.budget_s, RESERVE_S)
             if left_s <= 0:
                 run.leave_out(f"{len(rounds) - at} of {plan.round_count} rounds of pairs")
                 break
@@ -125,16 +103,11 @@ class Pairs:
         inside = self._inside(pair)
         before = self._run.results.pairs.get(pair)
         load = self._loads.get(inside) or self._calibrate([pair], inside, WAY_S[1])
-        alone = replace(load, iterations=min(2 * load.iterations, ITERATIONS[1]))
-        self._one_way([pair], alone, before.latency_us if before else None, retested=True)
+        self._one_way([pair], load.alone, before.latency_us if before else None, retested=True)
 
     def _revived(self, pair: Pair) -> bool:
         """Whether a pair can talk now, whatever was found before."""
-        here, there = self._nodes(pair)
-        for nodes in ((here, there), (there, here)):
-            self._run.dead.pop(nodes, None)
-        for rank in pair:
-            self._failures.pop(rank, None)
+        self._contacts.forget(pair)
         met = bool(self._measurable([pair])) and pair in self._meet([pair])
         if not met:
             results = self._run.results.pairs
@@ -163,27 +136,13 @@ class Pairs:
     def _measurable(self, pairs: Sequence[Pair]) -> list[Pair]:
         """Those that can talk; the others are told, not waited for."""
         fit = []
-        for src, dst in pairs:
-            error = self._dead_error(src, dst)
+        for pair in pairs:
+            error = self._contacts.error(pair)
             if error is None:
-                fit.append((src, dst))
+                fit.append(pair)
             else:
-                self._record_dead((src, dst), error)
+                self._record_dead(pair, error)
         return fit
-
-    def _dead_error(self, src: int, dst: int) -> str | None:
-        run = self._run
-        for rank in (src, dst):
-            if rank in run.stuck:
-                return f"not measured: {run.stuck[rank]}"
-        here, there = self._nodes((src, dst))
-        for pair in ((here, there), (there, here)):
-            if pair in run.dead:
-                return run.dead[pair]
-        for rank in (src, dst) if here != there else ():
-            if self._failures[rank] >= DEAD_PEERS and rank not in self._alive:
-                return f"not measured: {run.name(rank)} reached none of {self._failures[rank]} others"
-        return None
 
     def _record_dead(self, pair: Pair, error: str) -> None:
         for src, dst in (pair, pair[::-1]):
@@ -201,12 +160,12 @@ class Pairs:
             if error is None:
                 times = slowest_of([outcome.done[pair[0]].times_s])
                 met[pair] = median(times) * 1e6 if times else None
-                self._shake_hands(pair)
+                self._contacts.worked(pair)
             else:
                 failed[pair] = error
         for pair, error in failed.items():  # after the others: one rail may be dead, and not the nodes
             self._record_dead(pair, error)
-            self._bury(pair, error)
+            self._contacts.failed(pair, error)
         self._stop_if_broken(outcome)
         return met
 
@@ -219,14 +178,7 @@ class Pairs:
             for src, dst in pairs
             if (times := slowest_of(_times(outcome, (src, dst))))
         ]
-        rate = median(rates) if rates else TRIAL_BYTES / MESSAGE_S
-        message = TRIAL_BYTES
-        largest = LARGEST_BYTES[self._backend]
-        while message < largest and message * 1.5 / rate < MESSAGE_S:
-            message *= 2
-        way_s = min(max(way_s, WAY_S[0]), WAY_S[1])
-        iterations = round(way_s * rate / message)
-        load = Load(message, max(ITERATIONS[0], min(ITERATIONS[1], iterations)))
+        load = load_for(median(rates) if rates else None, way_s, self._backend)
         self._loads[inside] = load
         return load
 
@@ -316,26 +268,8 @@ class Pairs:
                 f"{self._ranks.names(outcome.missing)} did not answer, and NCCL cannot go on without"
             )
 
-    def _shake_hands(self, pair: Pair) -> None:
-        one, other = self._nodes(pair)
-        if one != other:
-            self._met.add(frozenset((one, other)))
-            self._alive.update(pair)
-
-    def _bury(self, pair: Pair, error: str) -> None:
-        """Two nodes that could not talk over any pair of ranks so far will not be asked again."""
-        one, other = self._nodes(pair)
-        if one != other:
-            self._failures.update(pair)
-            if frozenset((one, other)) not in self._met:
-                self._run.dead[one, other] = f"nothing came through between {one} and {other}: {error}"
-
-    def _nodes(self, pair: Pair) -> tuple[str, str]:
-        seats = self._run.results.seats
-        return seats[pair[0]].node, seats[pair[1]].node
-
     def _inside(self, pair: Pair) -> bool:
-        one, other = self._nodes(pair)
+        one, other = self._run.nodes_of(pair)
         return one == other
 
     def _contact_s(self) -> float:

@@ -134,6 +134,10 @@ class ProbeRun:
         """Whether these are two ranks of ours."""
         return pair[0] != pair[1] and all(self.seat(rank) is not None for rank in pair)
 
+    def nodes_of(self, pair: tuple[int, int]) -> tuple[str, str]:
+        """Where the two ranks of a pair sit."""
+        return self.results.seats[pair[0]].node, self.results.seats[pair[1]].node
+
     def ranks_of(self, node: str) -> list[int]:
         """The ranks on a node."""
         return [seat.rank for seat in self.results.seats if seat.node == node]

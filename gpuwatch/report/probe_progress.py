@@ -27,7 +27,7 @@ WORDS: dict[Phase, str] = {
     "gpus": "GPU checks",
 }
 LONGEST = max(map(len, WORDS.values()))
-BAR = 16
+BAR = 12
 SHOWN_PAIRS = 2
 ROOMY = 120
 """From this width on it also says which pairs are being measured."""
@@ -37,6 +37,7 @@ ROOMY = 120
 def progress_bars() -> Iterator[Tell]:
     """Bars on stderr that are gone afterwards; drawn by the caller's calls alone, without a thread."""
     columns = (
+        TextColumn("{task.elapsed:3.0f}s"),
         TextColumn("{task.description}"),
         BarColumn(BAR),
         TextColumn("{task.fields[told]}", markup=False),
@@ -60,7 +61,7 @@ def progress_bars() -> Iterator[Tell]:
 
 
 def told(results: Results, *, pairs: bool = True) -> str:
-    """`12/86 steps, 14 rows, 23 pairs, about 31 s left; gpu-003 GPU 4 -> gpu-007 GPU 4`."""
+    """`12/86 steps, 14 rows, 23 links, 31 s left; gpu-003 GPU 4 -> gpu-007 GPU 4`."""
     parts: list[str] = []
     if results.phase == "connecting" and results.nodes:
         answered = sum(node.ground is not None or node.problem is not None for node in results.nodes)
@@ -72,7 +73,7 @@ def told(results: Results, *, pairs: bool = True) -> str:
     if results.pairs:
         parts.append(counted(len(results.pairs), "link"))
     if results.left_s is not None:
-        parts.append(f"about {results.left_s:.0f} s left")
+        parts.append(f"{results.left_s:.0f} s left")
     text = ", ".join(parts)
     testing = results.testing
     if testing and pairs:

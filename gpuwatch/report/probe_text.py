@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TextIO
+
+from rich.cells import cell_len
 
 from gpuwatch import __version__
 from gpuwatch.plain import plain
@@ -20,13 +23,24 @@ from gpuwatch.report.probe_words import Signs, backend_text, percent_text, signs
 EMPTY = Line("")
 VERDICT_STYLES = {"ok": "ok", "noisy": "warning", "bad": "critical", "failed": "critical"}
 SHOWN_CULPRITS = 12
+HANGING = 4
 
 
 def print_lines(lines: Sequence[Line], out: TextIO) -> None:
     """Write lines; colours follow the terminal, NO_COLOR and TERM, and every character can be written."""
     with console_on(out) as console:
         for line in lines:
-            show(console, Line(writable(line.text, out.encoding), line.style))
+            text = writable(line.text, out.encoding)
+            for part in wrapped(text, console.width):
+                show(console, Line(part, line.style))
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Lines of at most so many cells; those that go on stand a little further in."""
+    if cell_len(text) <= width or not text.isascii():
+        return [text]
+    indent = len(text) - len(text.lstrip()) + HANGING
+    return textwrap.wrap(text, width, subsequent_indent=" " * indent, drop_whitespace=True) or [text]
 
 
 def width_of(out: TextIO) -> int | None:

@@ -72,6 +72,11 @@ class Inquiry:
             self._ras.append(session.ask_ras(name, pids))
 
     @property
+    def asked(self) -> int:
+        """How many ranks were asked."""
+        return len(self.stacks)
+
+    @property
     def waiting(self) -> list[str]:
         """Nodes that have not answered."""
         return sorted({asked.node for asked in (*self._stacks, *self._ras)})
@@ -105,7 +110,7 @@ class Inquiry:
                 return None
             return ranks.get((addresses.get(host, host), pid))
 
-        return hear(list(self.stacks.values()), self.ras, self.ras_trouble, locate)
+        return hear(list(self.stacks.values()), self.ras, self.ras_trouble, locate, names=addresses)
 
     def _begin(self, session: Session, node: Node, py_spy: str | None) -> None:
         gpus = {gpu.info.uuid: gpu.info.index for gpu in node.gpus.values()}

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from gpuwatch.probe.baseline import Baseline
     from gpuwatch.probe.conductor import Conductor
     from gpuwatch.probe.wish import Wish
+    from gpuwatch.session.inquiry import Inquiry
 
 
 class ProbeRunsError(Exception):
@@ -173,6 +174,12 @@ class Session:
         """End a tail, a read or a search: nobody looks at it any more."""
         if self.fleet.streams.pop((stream.node, stream.id), None) is not None:
             self._tell(stream.node, Cancel(id=self._number(), of=stream.id))
+
+    def inquire(self) -> Inquiry:
+        """Ask all ranks and NCCL whom everyone waits for; call its `update` after every poll."""
+        from gpuwatch.session.inquiry import Inquiry  # noqa: PLC0415 - it needs a session itself
+
+        return Inquiry(self)
 
     def probe(self, wish: Wish, baseline: Baseline | None = None) -> Conductor:
         """Start a probe over the ways of the links, which need not be started; it asks before it measures.

@@ -39,6 +39,14 @@ EVERYWHERE = [
         tooltip="training: how far and how fast a job is, and how its ranks compare",
     ),
     Binding(
+        "D",
+        "waiting",
+        "Who waits",
+        id="app.waiting",
+        show=False,
+        tooltip="who is everyone waiting for: the stacks of all ranks and NCCL's word, asked now",
+    ),
+    Binding(
         "slash",
         "filter",
         "Find",
@@ -397,7 +405,7 @@ LINK = [
     Binding(
         "enter",
         "choose",
-        "Measure again",
+        "Again",
         id="links.again",
         key_display="enter",
         tooltip="on a link: measure it again, alone",
@@ -408,7 +416,7 @@ LINKS = [
     Binding(
         "ctrl+n",
         "new_probe",
-        "New probe",
+        "New",
         id="links.new",
         key_display="^n",
         tooltip="choose a probe to make; nothing is measured before you have seen its plan",

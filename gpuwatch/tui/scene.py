@@ -14,6 +14,7 @@ from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.tui.log_buffer import Asker
 from gpuwatch.tui.log_search import Searcher
+from gpuwatch.tui.question import Asking, Question
 from gpuwatch.tui.told import Book, Told, told_by
 
 if TYPE_CHECKING:
@@ -84,6 +85,10 @@ class Watched(Asker, Searcher, Protocol):
         """Dial a lost node again now, or all of them."""
         ...
 
+    def inquire(self) -> Asking:
+        """Ask all ranks whom everyone waits for."""
+        ...
+
     def acknowledge(self, ident: str, /) -> None:
         """Somebody looks after an alert or an incident."""
         ...
@@ -139,6 +144,8 @@ class Scene:
         self._told_version: int | None = None
         self.seats = Seats()
         """Where the ranks of every job are or were; they are remembered from the first frame on."""
+        self.questions: dict[str | None, Question] = {}
+        """Incident -> the newest question about it; None: about no incident."""
         self.now = clock()
 
     @property
@@ -169,8 +176,16 @@ class Scene:
         """Whether the view stands still."""
         return self._frozen is not None
 
+    def ask(self, incident: str | None) -> Question:
+        """Ask all ranks whom everyone waits for; the answer is kept with the incident."""
+        question = Question(self.session.inquire(), incident, self._wall())
+        self.questions[incident] = question
+        return question
+
     def tick(self) -> None:
-        """Take the time for the next frame."""
+        """Take the time for the next frame, and the answers that came."""
+        for question in self.questions.values():
+            question.update(self.session.fleet)
         self.now = self._frozen_at if self.frozen else self._clock()
         self.seats.refresh(self.session.fleet)
 

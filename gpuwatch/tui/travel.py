@@ -143,6 +143,19 @@ class Travel(App[None]):
         if self.where != "incidents":
             self.show_incidents()
 
+    def action_waiting(self) -> None:
+        """Ask all ranks whom everyone waits for: about the incident that is shown, else the leading one."""
+        from gpuwatch.tui.screens.incidents import IncidentsScreen
+        from gpuwatch.tui.screens.waiting import WaitingScreen
+
+        shown = self.screen.incident() if isinstance(self.screen, IncidentsScreen) else None
+        about = shown or self.scene.told.leading
+        question = self.scene.ask(None if about is None else about.id)
+        if isinstance(self.screen, WaitingScreen):
+            self.screen.renew(question)
+        else:
+            self.push_screen(WaitingScreen(question))
+
     def action_links(self) -> None:
         """The probes of the links."""
         from gpuwatch.tui.screens.links import LinksScreen

@@ -1,4 +1,4 @@
-"""What a verdict over the dumps of 1,000 ranks costs, and reading one of them."""
+"""What verdicts over 1,000 ranks cost: of their dumps, their stacks and NCCL's counts."""
 
 from __future__ import annotations
 
@@ -7,12 +7,19 @@ import time
 from collections.abc import Callable, Sequence
 
 from gpuwatch.diagnose.flight import judge_flight
+from gpuwatch.diagnose.ras_json import read_json
+from gpuwatch.diagnose.ras_verdict import judge_ras
+from gpuwatch.diagnose.stacks import judge_stacks
 from gpuwatch.runs.flight import read_dump
 from tests.bench.cpu import Row
 from tests.diagnose.dumps import content, job, steps
+from tests.diagnose.test_stacks import LOADS, WAITS
+from tests.diagnose.test_stacks import python as stack_of
+from tests.ras_server import answer, rank
 
 RANKS, ENTRIES = 1000, 2000
 GOAL_S = 0.1
+GOAL = f"<= {GOAL_S * 1e3:.0f} ms"
 
 
 def rows() -> Sequence[Row]:
@@ -21,11 +28,17 @@ def rows() -> Sequence[Row]:
     judging = _best(lambda: judge_flight(dumps))
     data = pickle.dumps(content(steps(ENTRIES), {"0": range(RANKS)}), 2)
     reading = _best(lambda: read_dump(data, 0, "trace_rank_0"))
+    stacks = [stack_of(rank, LOADS if rank == 500 else WAITS) for rank in range(RANKS)]
+    merging = _best(lambda: judge_stacks(stacks))
+    told = read_json(answer([rank(n, 41 if n == 500 else 42) for n in range(RANKS)]).encode(), "n", "a")
+    counting = _best(lambda: judge_ras([told]))
     return [
+        Row(f"stacks: verdict over {RANKS:,} ranks", f"{merging * 1e3:.0f} ms CPU", GOAL, merging <= GOAL_S),
+        Row(f"RAS: verdict over {RANKS:,} ranks", f"{counting * 1e3:.0f} ms CPU", GOAL, counting <= GOAL_S),
         Row(
             f"flight: verdict over {RANKS:,} dumps of {ENTRIES:,} entries",
             f"{judging * 1e3:.0f} ms CPU",
-            f"<= {GOAL_S * 1e3:.0f} ms",
+            GOAL,
             judging <= GOAL_S,
         ),
         Row(f"flight: one dump read ({len(data) / 1e6:.1f} MB)", f"{reading * 1e3:.0f} ms CPU", "", None),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import click
@@ -90,3 +91,13 @@ def test_help_imports_nothing_heavy() -> None:
         "--yes",
     ):
         assert option in help_text
+
+
+def test_the_demo_names_its_bad_nic_and_says_that_it_is_a_demo() -> None:
+    arguments = ("--quick", "--sizes", "64", "--collectives", "all_reduce", "--yes")
+    done = gpuwatch("probe", "--demo", *arguments)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("DEMO")
+    assert re.search(r"^BAD  gpu-\d+ .* slow", done.stdout, re.MULTILINE)
+    assert "128 ranks on 16 nodes" in done.stdout
+    assert "not the training fabric" not in done.stdout

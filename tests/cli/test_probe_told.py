@@ -162,7 +162,7 @@ def test_ctrl_c_at_the_question_ends_it() -> None:
 def test_ctrl_c_prints_what_was_measured_by_then() -> None:
     status, shown = typed("endless", CTRL_C, "--yes", until="7/60 steps", columns=100)
     assert status == 130
-    assert "about 60 s left" in shown
+    assert "60 s left" in shown
     after = shown[shown.index("7/60 steps") :]
     assert re.search(r"all_reduce +4M", after)
     assert "cancelled: this is what was measured until then" in after

@@ -357,7 +357,7 @@ def test_the_budget_ends_it_and_says_what_was_left_out() -> None:
 
     lines = cluster(4, fabric=Fabric(unlucky=unlucky))
     conductor = Conductor(
-        lines, Wish(budget_s=20.0), judge=judge, suspects=lambda _results: [], clock=lambda: clock[0]
+        lines, Wish(budget_s=14.0), judge=judge, suspects=lambda _results: [], clock=lambda: clock[0]
     )
     conductor.start()
     await_phase(conductor, "asking")

@@ -10,6 +10,7 @@ import pytest
 from gpuwatch.probe.baseline import Baseline
 from gpuwatch.probe.conductor import Conductor
 from gpuwatch.probe.judge import judge
+from gpuwatch.probe.load import load_for
 from gpuwatch.probe.plan import make_plan
 from gpuwatch.probe.results import Results, Seat
 from gpuwatch.probe.schedule import circle, crossed_round, full_rounds, neighbour_round
@@ -142,3 +143,16 @@ def test_without_pairs_there_are_no_rounds() -> None:
 def test_a_slow_network_is_estimated_slower() -> None:
     seats = seated(4, 1)
     assert make_plan(seats, Wish(), "gloo", 25e6).seconds > make_plan(seats, Wish(), "gloo", 1.25e9).seconds
+
+
+@pytest.mark.parametrize("rate", [1e5, 6e6, 25e6, 1e9, 5e10, 9e11])
+@pytest.mark.parametrize("backend", ["gloo", "nccl"])
+def test_a_pair_sends_enough_and_not_for_long(rate: float, backend: str) -> None:
+    load = load_for(rate, 0.25, backend)
+    assert 2 * MIB <= load.bytes <= 256 * MIB
+    assert 3 <= load.iterations <= 12
+    assert load.alone.iterations >= load.iterations
+    if load.bytes > 2 * MIB:
+        assert load.bytes * load.iterations / rate <= 0.3
+    assert load_for(rate, 0.0, backend).iterations <= load.iterations
+    assert load_for(None, 0.25, backend).bytes == 2 * MIB

@@ -64,7 +64,7 @@ def test_a_killed_rank_is_told_at_once_and_named_by_the_barrier_of_the_next_step
         ready = cluster.ready()
         os.kill(pid_of(ready, 0), signal.SIGKILL)
         (died,) = cluster.all_of(Died, 1)
-        assert (died.rank, died.reason) == (0, "killed by SIGKILL")
+        assert died.rank == 0 and died.reason.startswith("killed by SIGKILL")
         done = cluster.do("collective", answers=2, collective="all_reduce", bytes=4096, timeout_s=0.5)
         assert {said.error for said in done} == {"rank 0 did not come within 0.5 s"}
         (absent,) = cluster.all_of(Absent, 1)

@@ -17,6 +17,6 @@ def test_it_says_what_is_measured_and_how_long_it_takes() -> None:
     results.collectives = measured([1, 4])
     results.all_steps, results.done_steps, results.left_s = 86, 12, 31.4
     results.testing = ((0, 1),)
-    start = "12/86 steps, 2 rows, 2 links, about 31 s left"
+    start = "12/86 steps, 2 rows, 2 links, 31 s left"
     assert told(results) == f"{start}; gpu-001 GPU 0 -> gpu-002 GPU 0"
     assert told(results, pairs=False) == start

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from gpuwatch.probe.results import CollectiveResult, CounterChange, NodeGround, Results, Seat, Unreachable
 from gpuwatch.probe.talk import GpuUser, Ground
 from gpuwatch.report.probe_ground import busy_lines, ground_lines, plan_lines, question, refused_lines
-from gpuwatch.report.probe_text import print_results, result_lines
+from gpuwatch.report.probe_text import print_results, result_lines, wrapped
 from gpuwatch.report.probe_words import ASCII, UNICODE, Signs, rate_text, size_text, time_text
 from tests.report.probes import cluster, gpu_checks, ground, measured, slow_node, with_pairs
 
@@ -220,3 +220,11 @@ def test_an_output_that_is_no_utf8_gets_ascii_signs() -> None:
     text = raw.getvalue().decode("ascii")
     assert "x12.0" in text
     assert "?ber-node" in text
+
+
+def test_a_long_sentence_goes_on_further_in() -> None:
+    text = "  " + "word " * 30
+    lines = wrapped(text.rstrip(), 40)
+    assert lines[0].startswith("  word")
+    assert all(line.startswith("      word") and len(line) <= 40 for line in lines[1:])
+    assert " ".join(lines).split() == text.split()

@@ -91,7 +91,9 @@ SHOTS = (
     Shot("links-running-small", 52, (80, 24), keys=("5",), probes=(PARTWAY,)),
     Shot("links", 52, keys=("5",), probes=(links.done,)),
     Shot("links-small", 52, (80, 24), keys=("5",), probes=(links.done,)),
-    Shot("links-large", 52, (200, 50), keys=("5",), probes=(links.asking, links.refused, links.done)),
+    Shot(
+        "links-large", 52, (200, 50), keys=("5",), probes=(partial(links.done, 8), links.refused, links.done)
+    ),
     Shot("links-larger", 52, (200, 60), keys=("5",), probes=(links.asking, links.refused, links.done)),
     Shot("links-running-large", 52, (200, 50), keys=("5",), probes=(PARTWAY,)),
     Shot("links-ascii", 52, (80, 24), keys=("5",), ascii_only=True, probes=(links.done,)),

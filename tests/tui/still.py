@@ -36,6 +36,7 @@ class StillSession:
         self.waiting: list[Arrival] = []
         self.retried: list[str | None] = []
         self.streams = 0
+        self.inquiry: Any = None
         self.probes: list[Any] = []
         self.wished: list[Wish] = []
         for arrival in delivered:
@@ -50,6 +51,10 @@ class StillSession:
         self.wished.append(wish)
         self.probes.append(SimpleNamespace(results=Results(wish=wish, started=EPOCH), keeps_ranks=False))
         return self.probes[-1]
+
+    def inquire(self) -> Any:
+        """Nobody answers: a test that wants answers puts an inquiry in."""
+        return self.inquiry
 
     def retry(self, node: str | None = None) -> None:
         """Keep which node it was."""

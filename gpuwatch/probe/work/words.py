@@ -42,7 +42,7 @@ def ending(status: int) -> str:
         name = signal.Signals(number).name
     except ValueError:
         name = f"signal {number}"
-    return f"killed by {name}"
+    return f"killed by {name}" + (", as the kernel does where memory runs out" if name == "SIGKILL" else "")
 
 
 def os_signal(status: int) -> Optional[int]:

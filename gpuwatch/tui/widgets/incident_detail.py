@@ -124,7 +124,8 @@ class IncidentDetail(ThingsPage):
 
     def made_for(self) -> Hashable:
         """What was told, and which of it is shown."""
-        return id(self.scene.told), self.ident, self.with_moments
+        question = self.scene.questions.get(self.ident)
+        return id(self.scene.told), self.ident, self.with_moments, question and question.version
 
     def action_move(self, dx: int, dy: int) -> None:
         """Up from the first thing leads to the sentence."""
@@ -138,6 +139,7 @@ class IncidentDetail(ThingsPage):
         incident = self.incident()
         if incident is None:
             return
+        yield from self._waited_for(incident, width)
         yield from self._steps(incident, width)
         if self.with_moments:
             yield heading("What happened", width, self.look)
@@ -147,6 +149,16 @@ class IncidentDetail(ThingsPage):
         yield from self._meaning(incident, width)
         if self.with_moments:
             yield from rank_rows(incident, self.scene.fleet, width, self.look)
+
+    def _waited_for(self, incident: Incident, width: int) -> Iterator[Row | Thing]:
+        question = self.scene.questions.get(incident.id)
+        if question is None:
+            return
+        age = age_text(max(0.0, self.scene.wall() - question.at))
+        yield heading("Who everyone waits for", width, self.look, "D asks again")
+        head = (Segment(f" {self.look.glyphs.slope} ", self.look.dim),)
+        rows = hanging(head, f"{question.sentence} (asked {age} ago)", width, self.look.text)
+        yield Thing("waited-for", rows, text=clean(question.sentence))
 
     def _steps(self, incident: Incident, width: int) -> Iterator[Row | Thing]:
         if not incident.do:

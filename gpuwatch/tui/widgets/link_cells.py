@@ -22,6 +22,8 @@ CALM = 5
 EVEN = 0.95
 """Under this an ok link is a little darker."""
 MOST_KINDS = 4096
+LEAST_MARKED = 3
+"""Cells wider than this have room for a sign beside the number."""
 
 
 def sign(grade: Grade, look: Look) -> str:
@@ -29,6 +31,11 @@ def sign(grade: Grade, look: Look) -> str:
     glyphs = look.glyphs
     marks = {"bad": glyphs.severity["error"], "low": glyphs.down, "noisy": glyphs.noisy, "dead": glyphs.lost}
     return marks.get(grade, "")
+
+
+def number_width(cell: int) -> int:
+    """Columns of a cell that its number has: beside it a sign, and a gap to the next one."""
+    return max(1, cell - 2) if cell > LEAST_MARKED else max(1, cell - 1)
 
 
 class LinkCells:
@@ -77,13 +84,13 @@ class LinkCells:
             return mark or str(max(0, min(9, int(ratio * 10)))), style
         if width == 2:
             return f"{min(99, round(ratio * 100)):>2}", style
+        room = number_width(width)
         text = f"{min(999, round(value * 100))}" if self._measure == "share" else rate_text(value)
-        if width == 3:
-            text = f"{min(99, round(ratio * 100))}" if len(text) > 2 else text
-            return text.rjust(2).ljust(3), style
-        return (text if len(text) >= width - 1 else f"{text}{mark}").rjust(width - 1)[
-            : width - 1
-        ] + " ", style
+        if len(text) > room:
+            text = text if len(text) < width else f"{min(99, round(ratio * 100))}"
+        return f"{text:>{room}}{mark if len(text) <= room and width > LEAST_MARKED else ''}".ljust(
+            width
+        ), style
 
     def _style(self, grade: Grade, ratio: float) -> Style:
         look = self._look

@@ -1,0 +1,120 @@
+"""Where the outcome of `gpuwatch probe` goes besides the terminal: JSON, CSV, a baseline."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuwatch.cli.output import OutputError, writing
+from gpuwatch.cli.source import Refusal, Source
+
+if TYPE_CHECKING:
+    from gpuwatch.probe.baseline import Baseline
+    from gpuwatch.probe.results import Results
+
+STDOUT = "-"
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where the outcome goes besides, or instead of, text on stdout."""
+
+    json: str | None
+    csv: str | None
+    baseline: str | None
+
+    @property
+    def text(self) -> bool:
+        """Whether stdout is for people."""
+        return STDOUT not in (self.json, self.csv)
+
+    def check(self) -> None:
+        """Refuse what could not be written, before minutes have been spent.
+
+        Raises:
+            click.UsageError: two outputs want stdout.
+            Refusal: a folder is not there or not writable, or the baseline to add to is none.
+        """
+        if self.json == self.csv == STDOUT:
+            raise click.UsageError("--json - and --csv - both want stdout; name a file for one of them.")
+        for name in (self.json, self.csv, self.baseline):
+            if name in (None, STDOUT):
+                continue
+            path = Path(str(name))
+            if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+                raise Refusal([f"{name}: cannot be written there"])
+        if self.baseline is not None and Path(self.baseline).exists():
+            read_baseline(Path(self.baseline))
+
+
+def read_baseline(path: Path) -> Baseline:
+    """An earlier probe to compare with.
+
+    Raises:
+        Refusal: it is none.
+    """
+    from gpuwatch.probe.baseline import BaselineError, load
+
+    try:
+        return load(path)
+    except BaselineError as error:
+        raise Refusal([str(error)]) from error
+
+
+def put_data(results: Results, source: Source, outputs: Outputs) -> None:
+    """JSON and CSV, where they were asked for."""
+    if not (outputs.json or outputs.csv):
+        return
+    from gpuwatch.report.facts import to_json
+    from gpuwatch.report.probe_csv import probe_csv
+    from gpuwatch.report.probe_facts import probe_facts
+
+    facts = probe_facts(results, source.plan.source, demo=is_demo(source))
+    if outputs.json:
+        put(outputs.json, f"{to_json(facts)}\n")
+    if outputs.csv:
+        put(outputs.csv, probe_csv(facts))
+
+
+def put(name: str, text: str) -> None:
+    """Write to stdout or a file.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    if name == STDOUT:
+        with writing():
+            sys.stdout.write(text)
+        return
+    try:
+        Path(name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"{name} cannot be written: {error.strerror}") from error
+
+
+def keep(results: Results, name: str) -> None:
+    """Save what was measured as a baseline; that it was not healthy is said.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    from gpuwatch.probe.baseline import BaselineError, save
+
+    try:
+        save(name, results)
+    except BaselineError as error:
+        raise OutputError(str(error)) from error
+    if results.verdict is None or results.verdict.status != "ok":
+        click.echo(f"gpuwatch: {name} now holds a run that was not ok", err=True)
+
+
+def is_demo(source: Source) -> bool:
+    """Whether the nodes are simulated."""
+    return any(node.link == "demo" for node in source.plan.nodes)

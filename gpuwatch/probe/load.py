@@ -1,0 +1,44 @@
+"""How much a pair sends: long enough to be measured, short enough for many pairs. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MIB = 1 << 20
+TRIAL_BYTES = 2 * MIB
+"""Eight times the burst of the usual token bucket (256 kb): a smaller message fits into it and looks fast."""
+LARGEST_BYTES = {"gloo": 32 * MIB, "nccl": 256 * MIB}
+MESSAGE_S = 0.06
+"""What one message should take at the rate of the trial."""
+WAY_S = (0.08, 0.25)
+"""The least and the most that one direction of a round should take, without connecting."""
+ITERATIONS = (3, 12)
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a pair of one class sends: the same for all, so that their rates can be compared."""
+
+    bytes: int
+    iterations: int
+
+    @property
+    def alone(self) -> Load:
+        """For a pair that is measured by itself: its word counts more."""
+        return Load(self.bytes, min(2 * self.iterations, ITERATIONS[1]))
+
+
+def load_for(rate_bps: float | None, way_s: float, backend: str) -> Load:
+    """The load for links of this rate.
+
+    Args:
+        rate_bps: Of the median link in the trial; None when the trial told nothing.
+        way_s: What the budget allows for one direction of one round.
+        backend: nccl or gloo.
+    """
+    rate = rate_bps or TRIAL_BYTES / MESSAGE_S
+    message = TRIAL_BYTES
+    while message < LARGEST_BYTES[backend] and message * 1.5 / rate < MESSAGE_S:
+        message *= 2
+    iterations = round(min(max(way_s, WAY_S[0]), WAY_S[1]) * rate / message)
+    return Load(message, max(ITERATIONS[0], min(ITERATIONS[1], iterations)))

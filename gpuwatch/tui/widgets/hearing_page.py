@@ -1,0 +1,137 @@
+"""Whom everyone waits for: the sentence, what to do, and the ranks by place with the fewest first."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+
+from rich.segment import Segment
+
+from gpuwatch.diagnose.hang.remedy import commands
+from gpuwatch.diagnose.stacks import JobStacks, Spot
+from gpuwatch.diagnose.testimony import Testimony
+from gpuwatch.diagnose.waiting import Hearing
+from gpuwatch.diagnose.wording import plural, ranges
+from gpuwatch.tui.look import Severity, clean
+from gpuwatch.tui.question import Question
+from gpuwatch.tui.widgets.incident_detail import SURE
+from gpuwatch.tui.widgets.lines import Row, heading, wrapped
+from gpuwatch.tui.widgets.things import Thing, ThingsPage, hanging
+from gpuwatch.tui.words import age_text
+
+FRAMES = 4
+"""Of a place where many ranks are; of the few all are shown."""
+FEW_RANKS = 4
+MOST_SPOTS = 12
+
+
+class HearingPage(ThingsPage):
+    """The page of one question."""
+
+    DEFAULT_CSS = "HearingPage { height: 1fr; }"
+
+    def __init__(self, question: Question) -> None:
+        super().__init__(id="hearing")
+        self.question = question
+
+    def made_for(self) -> Hashable:
+        """What was heard."""
+        return self.question.version, self.question.asking.over
+
+    def parts(self, width: int) -> Iterator[Row | Thing]:
+        """The sections."""
+        look, question = self.look, self.question
+        yield heading("Who is everyone waiting for", width, look, "y copies")
+        yield from self._progress(width)
+        heard = question.hearing
+        if heard is None:
+            return
+        if heard.verdict is not None:
+            yield from self._verdict(heard.verdict, width)
+            yield from self._commands(heard, width)
+        for job in heard.jobs:
+            yield from self._job(job, width)
+        yield from self._silent(heard, width)
+
+    def _progress(self, width: int) -> Iterator[Row]:
+        asking, look = self.question.asking, self.look
+        age = age_text(max(0.0, self.scene.wall() - self.question.at))
+        told = f"{plural(asking.asked, 'rank')} asked {age} ago"
+        waiting = asking.waiting
+        if waiting:
+            more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
+            told += f", waiting for {', '.join(waiting[:3])}{more}"
+        yield from wrapped(told + ("" if waiting else "; D asks again"), width, look.dim, indent=3)
+
+    def _verdict(self, said: Testimony, width: int) -> Iterator[Row | Thing]:
+        look = self.look
+        severity: Severity = "critical" if said.wrong else "ok"
+        head = (Segment(" "), look.mark(severity), Segment(" "))
+        rows = hanging(head, said.sentence, width, look.severity[severity] if said.wrong else look.text)
+        yield Thing("sentence", rows, text=clean(said.sentence))
+        if said.wrong:
+            mark, words = SURE[said.confidence]
+            yield from hanging((Segment(" "), look.mark(mark), Segment(" ")), words, width, look.text)
+        for number, line in enumerate(said.evidence):
+            dot = (Segment(f" {look.glyphs.dot} ", look.dim),)
+            yield Thing(("evidence", number), hanging(dot, line, width, look.text), text=clean(line))
+        for number, line in enumerate(said.settle):
+            slope = (Segment(f" {look.glyphs.slope} ", look.dim),)
+            yield Thing(
+                ("settle", number), hanging(slope, line.replace("`", ""), width, look.dim), text=clean(line)
+            )
+
+    def _commands(self, heard: Hearing, width: int) -> Iterator[Row | Thing]:
+        said = heard.verdict
+        if said is None or not said.culprits:
+            return
+        job = next((each.job for each in heard.jobs if each.testimony.wrong), None)
+        steps = commands(self.scene.fleet, said.culprits, job)
+        if steps:
+            yield heading("What to do", width, self.look, "y copies the command")
+        for number, (what, command) in enumerate(steps, 1):
+            head = (Segment(f" {number} ", self.look.title),)
+            rows = hanging(head, f"{what}: {command}", width, self.look.text)
+            yield Thing(("do", number), rows, text=clean(command))
+
+    def _job(self, job: JobStacks, width: int) -> Iterator[Row | Thing]:
+        count = sum(len(spot.ranks) for spot in job.spots)
+        named = f"job {job.job}: " if job.job else ""
+        by = "by their Python stacks" if job.by == "python" else "by what the kernel tells"
+        title = f"{named}{plural(count, 'rank')} at {plural(len(job.spots), 'place')}, {by}"
+        yield heading(title, width, self.look)
+        for number, spot in enumerate(job.spots[:MOST_SPOTS]):
+            yield self._spot(job, number, spot, width)
+        if len(job.spots) > MOST_SPOTS:
+            yield from wrapped(f"{len(job.spots) - MOST_SPOTS} more places", width, self.look.dim, indent=3)
+
+    def _spot(self, job: JobStacks, number: int, spot: Spot, width: int) -> Thing:
+        look = self.look
+        few = len(spot.ranks) <= FEW_RANKS
+        who = (
+            ", ".join(f"{each.rank} ({each.node})" for each in spot.ranks)
+            if few
+            else ranges(each.rank for each in spot.ranks)
+        )
+        style = look.dim if spot.waits else look.strong
+        head = (Segment(f" {len(spot.ranks):>4} ", look.title),)
+        rows = [*hanging(head, f"{spot.what}  {'waits' if spot.waits else ''}", width, style)]
+        rows += wrapped(f"rank{'s' * (len(spot.ranks) > 1)} {who}", width, look.text, indent=6)
+        for frame in spot.frames if few else spot.frames[:FRAMES]:
+            rows += wrapped(frame, width, look.dim, indent=8)
+        return Thing((job.job, number), tuple(rows), text=clean(f"{spot.what}: rank {who}"))
+
+    def _silent(self, heard: Hearing, width: int) -> Iterator[Row | Thing]:
+        """Who did not answer, and why."""
+        look = self.look
+        unseen = [each for job in heard.jobs for each in job.unseen]
+        if unseen and not self.question.asking.waiting:
+            yield heading(f"{plural(len(unseen), 'rank')} not heard", width, look)
+            reasons: dict[str, list[int]] = {}
+            for each in unseen:
+                reasons.setdefault(f"{each.node}: {each.missing}", []).append(each.rank)
+            for why, ranks in list(reasons.items())[:MOST_SPOTS]:
+                rows = tuple(wrapped(f"{why} (rank {ranges(ranks)})", width, look.text, indent=3))
+                yield Thing(("unseen", why), rows, text=clean(why))
+        if heard.ras_trouble and not heard.ras:
+            node, why = next(iter(heard.ras_trouble.items()))
+            yield from wrapped(f"NCCL's RAS was not heard ({node}: {why})", width, look.dim, indent=3)
