@@ -150,10 +150,13 @@ class LinkBoard:
 
     def _read_all(self) -> None:
         pairs = self.pairs
-        rates = [pair.bandwidth_gb_per_s if pair.ok else None for pair in pairs]
-        self._rate = array("d", [NAN if rate is None else rate for rate in rates])
-        self._dead = array("b", [not pair.ok for pair in pairs])
-        self._varies = array("b", [(pair.spread or 0.0) > NOISY for pair in pairs])
+        rates = np.array([pair.bandwidth_gb_per_s for pair in pairs], np.float64)  # None becomes NaN
+        dead = np.array([not pair.ok for pair in pairs], np.int8)
+        rates[dead != 0] = NAN
+        varies = np.array([pair.spread for pair in pairs], np.float64) > NOISY
+        self._rate = array("d", rates.tobytes())
+        self._dead = array("b", dead.tobytes())
+        self._varies = array("b", varies.astype(np.int8).tobytes())
 
     def _group_of(self, pair: PairResult) -> int:
         """What it is compared with: its class; inside of nodes the same two local ranks of other nodes."""
