@@ -176,7 +176,8 @@ class LinkMatrix(Picker):
     def _header(self, line: int) -> Row:
         """Column names: in one line where they fit, else a letter a line."""
         shape, columns = self.shape, range(self.left, min(self.shape.size, self.left + self.shape.across))
-        out = [Segment(" " * shape.label, self.look.dim)]
+        dim, strong = self.look.dim, self.look.strong
+        out: list[Cell] = [(" " * shape.label, dim)]
         for column in columns:
             name = self.shorts[column]
             if shape.header == 1:
@@ -184,8 +185,8 @@ class LinkMatrix(Picker):
             else:
                 letter = name[-shape.header :].rjust(shape.header)[line]
                 text = letter.rjust(number_width(shape.cell)).ljust(shape.cell)
-            out.append(Segment(text, self.look.strong if column == self.place[1] else self.look.dim))
-        return tuple(out)
+            out.append((text, strong if column == self.place[1] else dim))
+        return tuple(joined(out))
 
     def _title(self, width: int) -> Row:
         look = self.look
