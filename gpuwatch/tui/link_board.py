@@ -28,8 +28,15 @@ NOTHING = -1
 UNREACHED = -2
 """Nothing can be measured there: the nodes cannot connect."""
 NAN = float("nan")
+STEP, UNKNOWN_PERCENT = 1024, 1023
 FEW = 256
 """Changes up to which each is read by itself."""
+
+
+def kind_of(kind: int) -> tuple[Grade, float]:
+    """The grade and the ratio (NaN: not known) behind a number of `LinkBoard.kinds`."""
+    code, percent = divmod(kind, STEP)
+    return GRADES[code], NAN if percent == UNKNOWN_PERCENT else percent / 100
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,7 @@ class LinkBoard:
         self._codes: NDArray[np.int8] = np.zeros(0, np.int8)
         self._ratios: NDArray[np.float64] = np.zeros(0)
         self._cells: dict[View, NDArray[np.int32]] = {}
+        self._kinds: dict[View, NDArray[np.int32]] = {}
 
     # ---- what is new
 
@@ -94,6 +102,7 @@ class LinkBoard:
         self.version += 1
         self._judge()
         self._cells.clear()
+        self._kinds.clear()
         return True
 
     def _take_seats(self, results: Results) -> bool:
@@ -141,10 +150,13 @@ class LinkBoard:
 
     def _read_all(self) -> None:
         pairs = self.pairs
-        rates = [pair.bandwidth_gb_per_s if pair.ok else None for pair in pairs]
-        self._rate = array("d", [NAN if rate is None else rate for rate in rates])
-        self._dead = array("b", [not pair.ok for pair in pairs])
-        self._varies = array("b", [(pair.spread or 0.0) > NOISY for pair in pairs])
+        rates = np.array([pair.bandwidth_gb_per_s for pair in pairs], np.float64)  # None becomes NaN
+        dead = np.array([not pair.ok for pair in pairs], np.int8)
+        rates[dead != 0] = NAN
+        varies = np.array([pair.spread for pair in pairs], np.float64) > NOISY
+        self._rate = array("d", rates.tobytes())
+        self._dead = array("b", dead.tobytes())
+        self._varies = array("b", varies.astype(np.int8).tobytes())
 
     def _group_of(self, pair: PairResult) -> int:
         """What it is compared with: its class; inside of nodes the same two local ranks of other nodes."""
@@ -209,13 +221,25 @@ class LinkBoard:
         """Rows of the matrix, and columns."""
         return len(self.nodes) if view == "nodes" else len(self.seats)
 
-    def row(self, view: View, number: int, columns: slice) -> tuple[list[int], list[int], list[float]]:
-        """Part of a row: places in `pairs`, codes of grades, ratios; without a place they mean nothing."""
-        places = self.cells(view)[number, columns]
-        safe = np.maximum(places, 0)
-        if not len(self._codes):
-            return places.tolist(), [0] * len(places), [0.0] * len(places)
-        return places.tolist(), self._codes[safe].tolist(), self._ratios[safe].tolist()
+    def kinds(self, view: View, number: int, columns: slice) -> list[int]:
+        """Part of a row as numbers that say how a cell looks (`kind_of`), NOTHING, or UNREACHED."""
+        found: list[int] = self._all_kinds(view)[number, columns].tolist()
+        return found
+
+    def places(self, view: View, number: int, columns: slice) -> list[int]:
+        """Part of a row as places in `pairs`, NOTHING, or UNREACHED."""
+        found: list[int] = self.cells(view)[number, columns].tolist()
+        return found
+
+    def _all_kinds(self, view: View) -> NDArray[np.int32]:
+        kinds = self._kinds.get(view)
+        if kinds is None:
+            cells = self.cells(view)
+            percent = np.nan_to_num(np.rint(self._ratios * 100), nan=UNKNOWN_PERCENT).clip(0, UNKNOWN_PERCENT)
+            looks = (self._codes * np.int32(STEP) + percent).astype(np.int32)
+            kinds = cells if not len(looks) else np.where(cells >= 0, looks[np.maximum(cells, 0)], cells)
+            self._kinds[view] = kinds
+        return kinds
 
     def peers(self, place: int) -> Peers:
         """A link by its place in `pairs`."""

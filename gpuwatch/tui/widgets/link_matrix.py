@@ -86,6 +86,7 @@ class LinkMatrix(Picker):
         self.labels: list[str] = []
         self.shorts: list[str] = []
         self._made_for: Hashable = None
+        self._painted_for: Hashable = None
         self._shaped_for: Hashable = None
         self._cells: LinkCells
         self._testing: frozenset[tuple[int, int]] = frozenset()
@@ -105,10 +106,12 @@ class LinkMatrix(Picker):
             )
             self.pinned = 1 + self.shape.header
             self._clamp()
-        made_for = (view.version, self.measure, id(self.look), self.shape)
-        if made_for != self._made_for:
-            self._made_for = made_for
+        painted_for = (id(board), self.measure, id(self.look), self.shape)
+        if painted_for != self._painted_for:
+            self._painted_for = painted_for
             self._cells = LinkCells(board, self.measure, self.shape.cell, self.look)
+        if (made_for := (view.version, *painted_for)) != self._made_for:
+            self._made_for = made_for
             self._testing = self._now_testing()
 
     def _now_testing(self) -> frozenset[tuple[int, int]]:
@@ -158,7 +161,7 @@ class LinkMatrix(Picker):
 
     def _cells_of(self, number: int) -> list[Segment]:
         shape, columns = self.shape, slice(self.left, self.left + self.shape.across)
-        row = list(self._cells.row(*self.view.board.row(self.view.view, number, columns)))
+        row = self._cells.row(self.view.view, number, columns)
         for source, target in self._testing:
             if source == number and columns.start <= target < columns.stop:
                 row[target - columns.start] = self._cells.testing
@@ -173,7 +176,8 @@ class LinkMatrix(Picker):
     def _header(self, line: int) -> Row:
         """Column names: in one line where they fit, else a letter a line."""
         shape, columns = self.shape, range(self.left, min(self.shape.size, self.left + self.shape.across))
-        out = [Segment(" " * shape.label, self.look.dim)]
+        dim, strong = self.look.dim, self.look.strong
+        out: list[Cell] = [(" " * shape.label, dim)]
         for column in columns:
             name = self.shorts[column]
             if shape.header == 1:
@@ -181,8 +185,8 @@ class LinkMatrix(Picker):
             else:
                 letter = name[-shape.header :].rjust(shape.header)[line]
                 text = letter.rjust(number_width(shape.cell)).ljust(shape.cell)
-            out.append(Segment(text, self.look.strong if column == self.place[1] else self.look.dim))
-        return tuple(out)
+            out.append((text, strong if column == self.place[1] else dim))
+        return tuple(joined(out))
 
     def _title(self, width: int) -> Row:
         look = self.look
