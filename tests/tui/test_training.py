@@ -16,7 +16,6 @@ from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.screens.gpu import GpuScreen
 from gpuwatch.tui.screens.logs import LogsScreen
 from gpuwatch.tui.screens.training import TrainingScreen
-from tests.tui.counting import on_terminal, painted
 from tests.tui.still import NOW, StillSession, still_app
 from tests.tui.test_screens import text_on
 from tests.tui.told import StillBook
@@ -185,9 +184,8 @@ async def test_alerts_of_the_job_are_told_in_its_head() -> None:
         title = f"title of {ident}"
         return Alert(ident, code, "critical", title, "since step 7", proof, node="gpu-001", job=job)
 
-    own, others, disk = (
-        alert("own", "num.nan_loss", "418207"), alert("others", "num.nan_loss", "9"), alert("disk", "disk", "418207"),
-    )  # fmt: skip
+    own, others = alert("own", "num.nan_loss", "418207"), alert("others", "num.nan_loss", "9")
+    disk = alert("disk", "disk", "418207")
     session = demo_session(14, book=StillBook((), (own, others, disk)))
     app = still_app(session, 14)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -213,8 +211,8 @@ async def test_no_training_is_said() -> None:
 async def test_a_hostile_job_and_log_cannot_steer_the_terminal() -> None:
     session = StillSession(replace(demo_plan(), model=None))
     told = wire.Progress(
-        t=EPOCH, seq=1, file="/x/\x1b[31mlog", offset=0, at=EPOCH, job="\x1b]0;evil\x07", dialect="progress.bar",
-        fields={"step": 5, "loss": "nan"},
+        t=EPOCH, seq=1, file="/x/\x1b[31mlog", offset=0, at=EPOCH, job="\x1b]0;evil\x07",
+        dialect="progress.bar", fields={"step": 5, "loss": "nan"},
     )  # fmt: skip
     session.fleet.apply(Arrival("gpu-001", NOW, told))
     app = still_app(session)
@@ -240,20 +238,18 @@ async def test_a_frame_without_news_paints_nothing() -> None:
     now = NOW
     session = demo_session(14)
     app = still_app(session, 14, clock=lambda: now)
-    async with on_terminal(app, (120, 40)):
-        app.action_training()
-        await painted(app)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("6")
         app.pump()
-        await painted(app)
+        await pilot.pause()
         ranks = training_of(app).ranks
         before, version = ranks.rows_painted, app.training.version
         now += 0.125
         app.pump()
-        await painted(app)
+        await pilot.pause()
         assert (ranks.rows_painted, app.training.version) == (before, version)
         now += 1.0
         app.pump()
-        await painted(app)
         assert app.training.version == version + 1
 
 
