@@ -1,0 +1,95 @@
+"""Ranks that train on the CPU: the one that computes while the others of its job wait for it in every step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from gpuwatch.diagnose.peers import ENOUGH
+from gpuwatch.fleet.fleet import Fleet
+
+FRESH_S = 15.0
+"""Processes are read every 5 s."""
+COMPUTES_PCT = 30.0
+"""Of a core: on a full machine a rank that always computes gets no more."""
+TIMES = 2.0
+"""So many times the CPU time of any of its peers; noise between equal ranks is far under it."""
+STEPS_S, STEPS = 10.0, 3.0
+"""A job steps when it told one within so long, or so many of its usual steps. One that does not is left to the
+hang verdict: the rank that loads or saves a checkpoint computes alone, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuWorker:
+    """A rank without a GPU."""
+
+    rank: int
+    node: str
+    cpu_pct: float
+    """Of one core, between the last two readings."""
+    age_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class CpuStraggler:
+    """One that computes while its peers mostly do not."""
+
+    worker: CpuWorker
+    usual_pct: float
+    peers: int
+
+    @property
+    def text(self) -> str:
+        """One sentence without the place. That others wait is a conclusion, and says on what it rests."""
+        own, usual = self.worker.cpu_pct, self.usual_pct
+        others = f"the job's {self.peers} other ranks"
+        who = (
+            f"computes {own / usual:.1f}x as much as {others}"
+            if usual >= 1
+            else f"computes, and not {others}"
+        )
+        return (
+            f"{who} ({own:.0f} % of a core, they {usual:.0f} %): every step waits for it, "
+            f"which costs the job about {100 * (1 - usual / own):.0f} % if all ranks have the same work"
+        )
+
+
+def cpu_workers(fleet: Fleet, now: float) -> dict[str, list[CpuWorker]]:
+    """The ranks of every job that steps and holds no GPU at all, as far as their CPU time is known now."""
+    found: dict[str, dict[int, CpuWorker]] = {}
+    with_gpus: set[str] = set()
+    for node in fleet.nodes.values():
+        if node.processes_at is None or now - node.processes_at > FRESH_S:
+            continue
+        for process in node.processes:
+            job = process.job or process.master
+            if process.rank is None or job is None:
+                continue
+            if process.gpus:
+                with_gpus.add(job)
+            elif process.cpu_pct is not None:
+                worker = CpuWorker(process.rank, node.name, process.cpu_pct, now - node.processes_at)
+                found.setdefault(job, {}).setdefault(process.rank, worker)
+    stepping = _stepping(fleet, now)
+    return {job: list(ranks.values()) for job, ranks in found.items() if job in stepping - with_gpus}
+
+
+def cpu_stragglers(ranks: Sequence[CpuWorker]) -> Iterator[CpuStraggler]:
+    """The one rank of a job, or none: two that compute alone share the work that the others do not have."""
+    if len(ranks) < ENOUGH:
+        return
+    first, second = sorted(ranks, key=lambda each: -each.cpu_pct)[:2]
+    if first.cpu_pct >= max(COMPUTES_PCT, TIMES * second.cpu_pct):
+        usual = median(each.cpu_pct for each in ranks if each is not first)
+        yield CpuStraggler(first, usual, len(ranks) - 1)
+
+
+def _stepping(fleet: Fleet, now: float) -> set[str]:
+    found = set()
+    for voice in fleet.progress.voices.values():
+        if voice.job is not None and voice.stepped_at is not None:
+            times = voice.step_times(16)
+            if now - voice.stepped_at <= max(STEPS_S, STEPS * median(times) if times else 0.0):
+                found.add(voice.job)
+    return found
