@@ -1,4 +1,4 @@
-"""Ranks that train on the CPU: the one that computes while the others of its job wait for it in every step."""
+"""Ranks that train on the CPU: the one that computes while the others of its job wait in every step."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from gpuwatch.fleet.fleet import Fleet
 
 FRESH_S = 15.0
 """Processes are read every 5 s."""
-COMPUTES_PCT = 30.0
-"""Of a core: on a full machine a rank that always computes gets no more."""
+COMPUTES_PCT = 50.0
+"""Of a core."""
+STARVED_PCT = 10.0
+"""On a full machine a rank gets as little though it could always compute: it is found ready to run each time."""
 TIMES = 2.0
 """So many times the CPU time of any of its peers; noise between equal ranks is far under it."""
 STEPS_S, STEPS = 10.0, 3.0
-"""A job steps when it told one within so long, or so many of its usual steps. One that does not is left to the
+"""A job steps when it told one within so long, or so many usual steps. One that does not is left to the
 hang verdict: the rank that loads or saves a checkpoint computes alone, too."""
 
 
@@ -29,6 +31,13 @@ class CpuWorker:
     cpu_pct: float
     """Of one core, between the last two readings."""
     age_s: float
+    ready: bool = False
+    """It ran, or waited for a core, when it was looked at."""
+
+    @property
+    def starved(self) -> bool:
+        """It would compute, and the machine does not let it."""
+        return self.ready and STARVED_PCT <= self.cpu_pct < COMPUTES_PCT
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +58,9 @@ class CpuStraggler:
             if usual >= 1
             else f"computes, and not {others}"
         )
+        full = "; it waits for a core, its node is full" if self.worker.starved else ""
         return (
-            f"{who} ({own:.0f} % of a core, they {usual:.0f} %): every step waits for it, "
+            f"{who} ({own:.0f} % of a core, they {usual:.0f} %{full}): every step waits for it, "
             f"which costs the job about {100 * (1 - usual / own):.0f} % if all ranks have the same work"
         )
 
@@ -69,7 +79,8 @@ def cpu_workers(fleet: Fleet, now: float) -> dict[str, list[CpuWorker]]:
             if process.gpus:
                 with_gpus.add(job)
             elif process.cpu_pct is not None:
-                worker = CpuWorker(process.rank, node.name, process.cpu_pct, now - node.processes_at)
+                age, ready = now - node.processes_at, process.state == "R"
+                worker = CpuWorker(process.rank, node.name, process.cpu_pct, age, ready)
                 found.setdefault(job, {}).setdefault(process.rank, worker)
     stepping = _stepping(fleet, now)
     return {job: list(ranks.values()) for job, ranks in found.items() if job in stepping - with_gpus}
@@ -80,7 +91,8 @@ def cpu_stragglers(ranks: Sequence[CpuWorker]) -> Iterator[CpuStraggler]:
     if len(ranks) < ENOUGH:
         return
     first, second = sorted(ranks, key=lambda each: -each.cpu_pct)[:2]
-    if first.cpu_pct >= max(COMPUTES_PCT, TIMES * second.cpu_pct):
+    computes = first.cpu_pct >= COMPUTES_PCT or first.starved
+    if computes and first.cpu_pct >= TIMES * second.cpu_pct:
         usual = median(each.cpu_pct for each in ranks if each is not first)
         yield CpuStraggler(first, usual, len(ranks) - 1)
 

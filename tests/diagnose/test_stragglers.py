@@ -61,12 +61,12 @@ class CpuJob:
         self.watch = StragglerWatch(Thresholds(hold_s=30, clear_s=60))
         self.now, self.steps = 1000.0, steps
 
-    def look(self, *cpu_pct: float, seconds: float = 60.0) -> list[str]:
+    def look(self, *cpu_pct: float, seconds: float = 60.0, state: str = "S") -> list[str]:
         """Read and look every 5 s; what fires then."""
         for _ in range(int(seconds / 5)):
             self.now += 5
             told = [
-                Process(pid=100 + rank, name="python", rank=rank, job="4711", cpu_pct=pct)
+                Process(pid=100 + rank, name="python", rank=rank, job="4711", cpu_pct=pct, state=state)
                 for rank, pct in enumerate(cpu_pct)
             ]
             self.fleet.apply(Arrival("n1", self.now, Ranks(t=self.now, seq=1, processes=told)))
@@ -93,7 +93,7 @@ def test_a_cpu_rank_that_computes_while_the_others_wait_is_told_when_it_lasted()
     ("cpu_pct", "why"),
     [
         ((99, 97, 100, 98), "all compute"),
-        ((5, 6, 22, 4), "nobody computes: they all wait for something else"),
+        ((5, 6, 42, 4), "nobody computes: they all wait for something else"),
         ((100, 99, 4, 5), "two halves with different work"),
         ((20, 22, 40, 35), "not by much"),
         ((3, 100), "of two, nobody says who is the odd one"),
@@ -108,6 +108,13 @@ def test_a_rank_that_saves_alone_now_and_then_is_none() -> None:
     for _ in range(10):
         assert job.look(100, 5, 5, 5, seconds=20) == []
         assert job.look(50, 50, 50, 50, seconds=20) == []
+
+
+def test_on_a_full_node_it_gets_less_than_it_wants() -> None:
+    job = CpuJob()
+    assert job.look(5, 6, 24, 5) == []
+    (text,) = job.look(5, 6, 24, 5, state="R")
+    assert "(24 % of a core, they 5 %; it waits for a core, its node is full)" in text
 
 
 def test_who_computes_alone_while_the_job_does_not_step_is_none() -> None:

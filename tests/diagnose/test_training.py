@@ -42,6 +42,10 @@ def noisy(level: float, spread: float) -> Callable[[int], float]:
     return lambda _step: level * (1 + spread * dice.uniform(-1, 1))
 
 
+def nan_from(first: int) -> Callable[[int], float]:
+    return lambda step: math.nan if step >= first else 2.0
+
+
 def codes(told: RankProgress, busy: tuple[float, ...] = ()) -> set[str]:
     return {sign.code for sign in (*numerics(told), *pace(told, busy))}
 
@@ -57,7 +61,7 @@ def test_a_loss_that_is_no_number_names_its_first_step(bad: float) -> None:
 
 
 def test_the_rank_whose_loss_was_no_number_first_is_named_and_not_who_spoke_last() -> None:
-    ranks = [voice(100, loss=lambda step, first=first: math.nan if step >= first else 2.0) for first in FIRST]
+    ranks = [voice(100, loss=nan_from(first)) for first in FIRST]
     for rank, each in enumerate(ranks):
         each.rank, each.node = rank, f"gpu-00{rank}"
     found = first_nans(ranks)["4711"]
@@ -65,7 +69,7 @@ def test_the_rank_whose_loss_was_no_number_first_is_named_and_not_who_spoke_last
 
 
 def test_a_loss_that_is_no_number_on_all_ranks_at_once_leads_to_none_of_them() -> None:
-    ranks = [voice(100, loss=lambda step: math.nan if step >= 98 else 2.0) for _ in range(4)]
+    ranks = [voice(100, loss=nan_from(98)) for _ in range(4)]
     for rank, each in enumerate(ranks):
         each.rank = rank
     found = first_nans(ranks)["4711"]

