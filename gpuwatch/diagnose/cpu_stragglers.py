@@ -14,7 +14,7 @@ FRESH_S = 15.0
 COMPUTES_PCT = 50.0
 """Of a core."""
 STARVED_PCT = 10.0
-"""On a full machine a rank gets as little though it could always compute: it is found ready to run each time."""
+"""On a full machine a rank gets so little while it could always compute: it is ready to run at each look."""
 TIMES = 2.0
 """So many times the CPU time of any of its peers; noise between equal ranks is far under it."""
 STEPS_S, STEPS = 10.0, 3.0
