@@ -9,6 +9,7 @@ from statistics import median
 from msgspec import structs
 
 from gpuwatch.diagnose.alert import Alert, Proof
+from gpuwatch.diagnose.cpu_stragglers import CpuStraggler, cpu_stragglers, cpu_workers
 from gpuwatch.diagnose.peers import ENOUGH, EQUAL_PCT, WORKING_PCT
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node
@@ -18,6 +19,8 @@ from gpuwatch.wire import GpuFast
 CODE = "slower_than_peers"
 """The same as against the neighbours on one node: this one knows the job, and takes its place."""
 EVERY_S = 5.0
+SKIPPED_S = 2.5 * EVERY_S
+"""Seen again after longer than this, it did not last: it is seen for the first time."""
 REASONS = {
     "hw_thermal": "its own thermal protection",
     "sw_thermal": "heat",
@@ -130,7 +133,14 @@ class StragglerWatch:
         moved = False
         for group in workers(fleet, now).values():
             for each in stragglers(group, self._thresholds):
-                moved |= self._see(each, now, wall)
+                name = f"{CODE}@{each.worker.node.name}:{each.worker.gpu.info.index}"
+                if self._lasts(name, now):
+                    moved |= self._tell(_slow_gpu(name, each, now, wall), now, wall)
+        for job, ranks in cpu_workers(fleet, now).items():
+            for one in cpu_stragglers(ranks):
+                name = f"{CODE}@{job}:{one.worker.rank}"
+                if self._lasts(name, now):
+                    moved |= self._tell(_slow_cpu(name, job, one, wall), now, wall)
         for name in [n for n, (_, last) in self._since.items() if now - last > self._thresholds.clear_s]:
             del self._since[name]
             alert = self.alerts.get(name)
@@ -139,31 +149,53 @@ class StragglerWatch:
                 moved = True
         return moved
 
-    def _see(self, each: Straggler, now: float, wall: float) -> bool:
-        worker = each.worker
-        name = f"{CODE}@{worker.node.name}:{worker.gpu.info.index}"
-        first, _ = self._since.get(name, (now, now))
+    def _lasts(self, name: str, now: float) -> bool:
+        """Whether it was seen at every look for long enough; one look may fall between two readings."""
+        first, last = self._since.get(name, (now, now))
+        first = now if now - last > SKIPPED_S else first
         self._since[name] = first, now
-        before = self.alerts.get(name)
-        if now - first < self._thresholds.hold_s or (before is not None and before.state == "firing"):
+        return now - first >= self._thresholds.hold_s
+
+    def _tell(self, alert: Alert, now: float, wall: float) -> bool:
+        before = self.alerts.get(alert.id)
+        if before is not None and before.state == "firing":
             return False
-        age = worker.gpu.age(now) or 0.0
-        began = wall - (now - first)
-        self.alerts[name] = Alert(
-            id=name,
-            code=CODE,
-            severity="warning",
-            title="Straggler",
-            text=told(each),
-            proof=(Proof("value", told(each), wall - age, node=worker.node.name),),
-            role="hint",
-            node=worker.node.name,
-            gpu=worker.gpu.info.index,
-            rank=worker.rank,
-            rank_from="process",
-            job=worker.job,
-            first=began,
-            last=wall,
-            count=1 if before is None else before.count + 1,
-        )
+        began = wall - (now - self._since[alert.id][0])
+        count = 1 if before is None else before.count + 1
+        self.alerts[alert.id] = structs.replace(alert, first=began, last=wall, count=count)
         return True
+
+
+def _slow_gpu(name: str, each: Straggler, now: float, wall: float) -> Alert:
+    worker = each.worker
+    return Alert(
+        id=name,
+        code=CODE,
+        severity="warning",
+        title="Straggler",
+        text=told(each),
+        proof=(Proof("value", told(each), wall - (worker.gpu.age(now) or 0.0), node=worker.node.name),),
+        role="hint",
+        node=worker.node.name,
+        gpu=worker.gpu.info.index,
+        rank=worker.rank,
+        rank_from="process",
+        job=worker.job,
+    )
+
+
+def _slow_cpu(name: str, job: str, each: CpuStraggler, wall: float) -> Alert:
+    worker = each.worker
+    return Alert(
+        id=name,
+        code=CODE,
+        severity="warning",
+        title="Straggler",
+        text=each.text,
+        proof=(Proof("value", each.text, wall - worker.age_s, node=worker.node),),
+        role="hint",
+        node=worker.node,
+        rank=worker.rank,
+        rank_from="process",
+        job=job,
+    )

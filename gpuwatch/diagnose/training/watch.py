@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import structs
 
 from gpuwatch.diagnose.alert import Alert, Proof
+from gpuwatch.diagnose.training.first_nan import first_nans
 from gpuwatch.diagnose.training.numerics import numerics
 from gpuwatch.diagnose.training.pace import pace
 from gpuwatch.diagnose.training.sign import Sign
@@ -56,6 +57,8 @@ class TrainingWatch:
         for job, voice in speakers(fleet, now).items():
             for sign in (*numerics(voice), *pace(voice, busy(fleet, job))):
                 moved |= self._see(job, voice, sign, now, wall)
+        for job, nan in first_nans(lately(fleet, now)).items():
+            moved |= self._see(job, nan.voice, nan.sign, now, wall, of_one=nan.alone)
         gone = [n for n, (_, last) in self._since.items() if now - last > self._thresholds.clear_s]
         for name in gone:
             del self._since[name]
@@ -65,12 +68,22 @@ class TrainingWatch:
                 moved = True
         return moved
 
-    def _see(self, job: str | None, voice: RankProgress, sign: Sign, now: float, wall: float) -> bool:
+    def _see(
+        self,
+        job: str | None,
+        voice: RankProgress,
+        sign: Sign,
+        now: float,
+        wall: float,
+        *,
+        of_one: bool = True,
+    ) -> bool:
         name = f"{sign.code}@{job or voice.node}"
         first, _ = self._since.get(name, (now, now))
         self._since[name] = first, now
         before = self.alerts.get(name)
-        if now - first < sign.hold_s or (before is not None and before.state == "firing"):
+        fires = before is not None and before.state == "firing"
+        if now - first < sign.hold_s or (fires and not _better(sign, before)):
             return False
         at = wall - (now - (voice.stepped_at or now))
         proof = Proof("line", sign.text, at, node=voice.node, file=voice.file, offset=voice.offset)
@@ -82,26 +95,39 @@ class TrainingWatch:
             text=sign.text,
             proof=(proof,),
             role="root" if sign.code in ENDS_RUNS else "hint",
-            node=voice.node,
-            rank=voice.rank,
+            node=voice.node if of_one else None,
+            rank=voice.rank if of_one else None,
             job=job,
             first=wall - (now - first),
             last=wall,
-            count=1 if before is None else before.count + 1,
+            count=1 if before is None else before.count + (not fires),
+            fields={} if sign.step is None else {"step": sign.step},
         )
         return True
+
+
+def _better(sign: Sign, before: Alert | None) -> bool:
+    """Whether it knows of an earlier step, or of more ranks: another node's log may be read more slowly."""
+    known = None if before is None else before.fields.get("step")
+    if before is None or sign.step is None or not isinstance(known, int):
+        return False
+    return sign.step < known or (sign.step == known and sign.text != before.text)
 
 
 def speakers(fleet: Fleet, now: float) -> dict[str | None, RankProgress]:
     """The voice that speaks for each job: who stepped last."""
     found: dict[str | None, RankProgress] = {}
-    for voice in fleet.progress.voices.values():
-        if voice.stepped_at is None or now - voice.stepped_at > STEPPED_S:
-            continue
+    for voice in lately(fleet, now):
         known = found.get(voice.job)
-        if known is None or (known.stepped_at or 0.0) < voice.stepped_at:
+        if known is None or (known.stepped_at or 0.0) < (voice.stepped_at or 0.0):
             found[voice.job] = voice
     return found
+
+
+def lately(fleet: Fleet, now: float) -> list[RankProgress]:
+    """The voices of runs that go on."""
+    voices = fleet.progress.voices.values()
+    return [each for each in voices if each.stepped_at is not None and now - each.stepped_at <= STEPPED_S]
 
 
 def busy(fleet: Fleet, job: str | None) -> Sequence[float]:
