@@ -74,7 +74,22 @@ def test_a_loss_that_is_no_number_on_all_ranks_at_once_leads_to_none_of_them() -
         each.rank = rank
     found = first_nans(ranks)["4711"]
     assert not found.alone
-    assert found.sign.text == "the loss is nan since step 98, on 4 ranks at once"
+    assert found.sign.text == "the loss is nan since step 98; 4 ranks tell it, none of them surely first"
+
+
+def test_between_told_steps_nobody_is_surely_first() -> None:
+    """Each rank's log is told once a second, at steps of its own: 96 on one may be after 97 on the other."""
+    ranks = [voice(100, loss=nan_from(95)) for _ in range(2)]
+    for rank, each in enumerate(ranks):
+        each.rank = rank
+        told = [step for step in each.steps if step.step % 10 == 6 + rank]
+        each.steps.clear()
+        each.steps.extend(told)
+    found = first_nans(ranks)["4711"]
+    assert not found.alone
+    assert found.sign.text.startswith(
+        "the loss is nan since step 96 at the latest (a number at step 86); 2 ranks"
+    )
 
 
 def test_a_loss_that_became_a_number_again_is_fine() -> None:
@@ -85,9 +100,11 @@ def test_an_earlier_step_that_is_read_later_takes_the_alerts_place() -> None:
     """The slow node's log names the rank that it began with; the alert is the same one."""
     fleet = Fleet(Plan((NodeSpec("gpu-000"), NodeSpec("gpu-001"))))
     watch = TrainingWatch(Thresholds())
+    tell(fleet.progress, {"step": 12, "loss": "2.0"}, 99.0, rank=0, job="4711")
     tell(fleet.progress, {"step": 13, "loss": "nan"}, 100.0, rank=0, job="4711")
     assert watch.go(fleet, 101.0, 1e9)
-    tell(fleet.progress, {"step": 12, "loss": "nan"}, 102.0, rank=2, job="4711")
+    tell(fleet.progress, {"step": 11, "loss": "2.0"}, 102.0, rank=2, job="4711")
+    tell(fleet.progress, {"step": 12, "loss": "nan"}, 103.0, rank=2, job="4711")
     assert watch.go(fleet, 104.0, 1e9)
     (alert,) = watch.alerts.values()
     assert (alert.rank, alert.text, alert.count) == (2, "the loss is nan since step 12", 1)
