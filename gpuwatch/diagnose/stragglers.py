@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from msgspec import structs
-
 from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.cpu_stragglers import CpuStraggler, cpu_stragglers, cpu_workers
+from gpuwatch.diagnose.lasting import Lasting
 from gpuwatch.diagnose.peers import ENOUGH, EQUAL_PCT, WORKING_PCT
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node
@@ -121,55 +120,38 @@ class StragglerWatch:
     def __init__(self, thresholds: Thresholds) -> None:
         self._thresholds = thresholds
         self._at = float("-inf")
-        self._since: dict[str, tuple[float, float]] = {}
-        """Alert id -> when it was first and last seen (monotonic)."""
-        self.alerts: dict[str, Alert] = {}
+        self._lasting = Lasting(thresholds.clear_s, SKIPPED_S)
+
+    @property
+    def alerts(self) -> dict[str, Alert]:
+        """By id: those that fire, and those that did."""
+        return self._lasting.alerts
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
         """Look, if it is time; True when an alert fired or ended."""
         if now - self._at < EVERY_S:
             return False
         self._at = now
-        moved = False
-        for group in workers(fleet, now).values():
-            for each in stragglers(group, self._thresholds):
-                name = f"{CODE}@{each.worker.node.name}:{each.worker.gpu.info.index}"
-                if self._lasts(name, now):
-                    moved |= self._tell(_slow_gpu(name, each, now, wall), now, wall)
+        found = [_slow_gpu(each, now, wall) for each in self._slow_gpus(fleet, now)]
         for job, ranks in cpu_workers(fleet, now).items():
-            for one in cpu_stragglers(ranks):
-                name = f"{CODE}@{job}:{one.worker.rank}"
-                if self._lasts(name, now):
-                    moved |= self._tell(_slow_cpu(name, job, one, wall), now, wall)
-        for name in [n for n, (_, last) in self._since.items() if now - last > self._thresholds.clear_s]:
-            del self._since[name]
-            alert = self.alerts.get(name)
-            if alert is not None and alert.state == "firing":
-                self.alerts[name] = structs.replace(alert, state="resolved", last=wall)
+            found += [_slow_cpu(job, one, wall) for one in cpu_stragglers(ranks)]
+        moved = False
+        for alert in found:
+            lasted_s = self._lasting.seen(alert.id, now)
+            if lasted_s >= self._thresholds.hold_s and not self._lasting.firing(alert.id):
+                self._lasting.tell(alert, now, wall)
                 moved = True
-        return moved
+        return self._lasting.clear(now, wall) or moved
 
-    def _lasts(self, name: str, now: float) -> bool:
-        """Whether it was seen at every look for long enough; one look may fall between two readings."""
-        first, last = self._since.get(name, (now, now))
-        first = now if now - last > SKIPPED_S else first
-        self._since[name] = first, now
-        return now - first >= self._thresholds.hold_s
-
-    def _tell(self, alert: Alert, now: float, wall: float) -> bool:
-        before = self.alerts.get(alert.id)
-        if before is not None and before.state == "firing":
-            return False
-        began = wall - (now - self._since[alert.id][0])
-        count = 1 if before is None else before.count + 1
-        self.alerts[alert.id] = structs.replace(alert, first=began, last=wall, count=count)
-        return True
+    def _slow_gpus(self, fleet: Fleet, now: float) -> Iterator[Straggler]:
+        for group in workers(fleet, now).values():
+            yield from stragglers(group, self._thresholds)
 
 
-def _slow_gpu(name: str, each: Straggler, now: float, wall: float) -> Alert:
+def _slow_gpu(each: Straggler, now: float, wall: float) -> Alert:
     worker = each.worker
     return Alert(
-        id=name,
+        id=f"{CODE}@{worker.node.name}:{worker.gpu.info.index}",
         code=CODE,
         severity="warning",
         title="Straggler",
@@ -184,10 +166,10 @@ def _slow_gpu(name: str, each: Straggler, now: float, wall: float) -> Alert:
     )
 
 
-def _slow_cpu(name: str, job: str, each: CpuStraggler, wall: float) -> Alert:
+def _slow_cpu(job: str, each: CpuStraggler, wall: float) -> Alert:
     worker = each.worker
     return Alert(
-        id=name,
+        id=f"{CODE}@{job}:{worker.rank}",
         code=CODE,
         severity="warning",
         title="Straggler",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from msgspec import structs
-
 from gpuwatch.diagnose.alert import Alert, Proof
+from gpuwatch.diagnose.lasting import Lasting
 from gpuwatch.diagnose.training.first_nan import first_nans
 from gpuwatch.diagnose.training.numerics import numerics
 from gpuwatch.diagnose.training.pace import pace
@@ -42,11 +41,13 @@ class TrainingWatch:
     """Looks at the voice of every job that stepped lately."""
 
     def __init__(self, thresholds: Thresholds) -> None:
-        self._thresholds = thresholds
         self._at = float("-inf")
-        self._since: dict[str, tuple[float, float]] = {}
-        """Alert id -> first and last seen (monotonic)."""
-        self.alerts: dict[str, Alert] = {}
+        self._lasting = Lasting(thresholds.clear_s)
+
+    @property
+    def alerts(self) -> dict[str, Alert]:
+        """By id: those that fire, and those that did."""
+        return self._lasting.alerts
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
         """Look, if it is time; True when an alert fired or ended."""
@@ -56,60 +57,45 @@ class TrainingWatch:
         moved = False
         for job, voice in speakers(fleet, now).items():
             for sign in (*numerics(voice), *pace(voice, busy(fleet, job))):
-                moved |= self._see(job, voice, sign, now, wall)
+                moved |= self._see(_alert(job, voice, sign, now, wall), sign, now, wall)
         for job, nan in first_nans(lately(fleet, now)).items():
-            moved |= self._see(job, nan.voice, nan.sign, now, wall, of_one=nan.alone)
-        gone = [n for n, (_, last) in self._since.items() if now - last > self._thresholds.clear_s]
-        for name in gone:
-            del self._since[name]
-            alert = self.alerts.get(name)
-            if alert is not None and alert.state == "firing":
-                self.alerts[name] = structs.replace(alert, state="resolved", last=wall)
-                moved = True
-        return moved
+            alert = _alert(job, nan.voice, nan.sign, now, wall, of_one=nan.alone)
+            moved |= self._see(alert, nan.sign, now, wall)
+        return self._lasting.clear(now, wall) or moved
 
-    def _see(
-        self,
-        job: str | None,
-        voice: RankProgress,
-        sign: Sign,
-        now: float,
-        wall: float,
-        *,
-        of_one: bool = True,
-    ) -> bool:
-        name = f"{sign.code}@{job or voice.node}"
-        first, _ = self._since.get(name, (now, now))
-        self._since[name] = first, now
-        before = self.alerts.get(name)
-        fires = before is not None and before.state == "firing"
-        if now - first < sign.hold_s or (fires and not _better(sign, before)):
+    def _see(self, alert: Alert, sign: Sign, now: float, wall: float) -> bool:
+        lasted_s = self._lasting.seen(alert.id, now)
+        before = self._lasting.firing(alert.id)
+        if lasted_s < sign.hold_s or (before is not None and not _better(sign, before)):
             return False
-        at = wall - (now - (voice.stepped_at or now))
-        proof = Proof("line", sign.text, at, node=voice.node, file=voice.file, offset=voice.offset)
-        self.alerts[name] = Alert(
-            id=name,
-            code=sign.code,
-            severity=sign.severity,
-            title=TITLES[sign.code],
-            text=sign.text,
-            proof=(proof,),
-            role="root" if sign.code in ENDS_RUNS else "hint",
-            node=voice.node if of_one else None,
-            rank=voice.rank if of_one else None,
-            job=job,
-            first=wall - (now - first),
-            last=wall,
-            count=1 if before is None else before.count + (not fires),
-            fields={} if sign.step is None else {"step": sign.step},
-        )
+        self._lasting.tell(alert, now, wall)
         return True
 
 
-def _better(sign: Sign, before: Alert | None) -> bool:
+def _alert(
+    job: str | None, voice: RankProgress, sign: Sign, now: float, wall: float, *, of_one: bool = True
+) -> Alert:
+    at = wall - (now - (voice.stepped_at or now))
+    proof = Proof("line", sign.text, at, node=voice.node, file=voice.file, offset=voice.offset)
+    return Alert(
+        id=f"{sign.code}@{job or voice.node}",
+        code=sign.code,
+        severity=sign.severity,
+        title=TITLES[sign.code],
+        text=sign.text,
+        proof=(proof,),
+        role="root" if sign.code in ENDS_RUNS else "hint",
+        node=voice.node if of_one else None,
+        rank=voice.rank if of_one else None,
+        job=job,
+        fields={} if sign.step is None else {"step": sign.step},
+    )
+
+
+def _better(sign: Sign, before: Alert) -> bool:
     """Whether it knows of an earlier step, or of more ranks: another node's log may be read more slowly."""
-    known = None if before is None else before.fields.get("step")
-    if before is None or sign.step is None or not isinstance(known, int):
+    known = before.fields.get("step")
+    if sign.step is None or not isinstance(known, int):
         return False
     return sign.step < known or (sign.step == known and sign.text != before.text)
 
