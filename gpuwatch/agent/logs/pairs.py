@@ -24,7 +24,7 @@ _PAIR = re.compile(
     re.I,
 )
 _PARTING = re.compile(
-    r"[|,;{}\[\]<>=:]|\)[\s,]|\s--?\s|\s{3,}|\((?=[^()]*$)|\s(?:INFO|DEBUG|WARNING|ERROR)\s"
+    r"[|,;{}\[\]<>=:]|\)[\s,]|\s--?\s|\s{3,}|\((?=[^()]*$)|(?:^|\s)(?:INFO|DEBUG|WARN|WARNING|ERROR)\s"
 )
 _AROUND = " \t\"'`:=([{~*#_-"
 _BEFORE = " \t\"'`)%.,;*#>_-\u2022\u2514\u2500\u251c"
