@@ -81,7 +81,7 @@ def result_lines(results: Results, signs: Signs, width: int | None) -> Iterator[
         ("", gpu_lines(results, width)),
         ("transport", transport_lines(results)),
         ("counters that moved", counter_lines(results)),
-        ("notes", [Line(plain(note)) for note in results.notes]),
+        ("notes", [Line(plain(note)) for note in results.notes if not _is_told(note, results.verdict)]),
     )
     for title, lines in sections:
         if lines:
@@ -91,6 +91,12 @@ def result_lines(results: Results, signs: Signs, width: int | None) -> Iterator[
             yield from (Line(f"  {line.text}", line.style) if title else line for line in lines)
     yield EMPTY
     yield from verdict_lines(results)
+
+
+def _is_told(note: str, verdict: Verdict | None) -> bool:
+    """Whether the verdict says why in the same words."""
+    culprits = verdict.culprits if verdict is not None else ()
+    return any(note.endswith(f": {why}") for culprit in culprits for why in culprit.evidence)
 
 
 def backend_lines(results: Results) -> Iterator[Line]:
@@ -124,15 +130,16 @@ def sentence_lines(verdict: Verdict) -> Iterator[Line]:
     for evidence in verdict.evidence:
         yield Line(plain(f"  {evidence}"))
     for culprit in verdict.culprits[:SHOWN_CULPRITS]:
-        yield from culprit_lines(culprit)
+        yield from culprit_lines(culprit, verdict.sentence)
     more = len(verdict.culprits) - SHOWN_CULPRITS
     if more > 0:
         yield Line(f"  and {more} more (--json has them)")
 
 
-def culprit_lines(culprit: Culprit) -> Iterator[Line]:
-    """`  node gpu-003  25% of its peers`, then the sentences it rests on."""
+def culprit_lines(culprit: Culprit, sentence: str) -> Iterator[Line]:
+    """`  node gpu-003  25% of its peers`, then what it rests on that the verdict's sentence has not said."""
     ratio = "nothing came through" if culprit.ratio is None else f"{percent_text(culprit.ratio)} of its peers"
     yield Line(plain(f"  {culprit.kind} {culprit.name}  {ratio}"), "critical")
     for evidence in culprit.evidence:
-        yield Line(plain(f"    {evidence}"))
+        if evidence not in sentence:
+            yield Line(plain(f"    {evidence}"))
