@@ -112,7 +112,9 @@ def verdict_lines(results: Results) -> Iterator[Line]:
     verdict = results.verdict
     if results.phase == "cancelled":
         yield Line("cancelled: this is what was measured until then", "warning")
-    elif results.phase == "failed":
+    elif results.phase == "failed" and not (
+        verdict and results.reason and results.reason in verdict.sentence
+    ):
         yield Line(plain(f"it could not go on: {results.reason}"), "critical")
     if verdict is None:
         yield Line("verdict: none, too little was measured", "warning")
@@ -128,7 +130,8 @@ def sentence_lines(verdict: Verdict) -> Iterator[Line]:
     """`BAD  gpu-003: all 14 links at 25 % of its peers`, and what it rests on."""
     yield Line(plain(f"{verdict.status.upper()}  {verdict.sentence}"), VERDICT_STYLES[verdict.status])
     for evidence in verdict.evidence:
-        yield Line(plain(f"  {evidence}"))
+        if evidence not in verdict.sentence:
+            yield Line(plain(f"  {evidence}"))
     for culprit in verdict.culprits[:SHOWN_CULPRITS]:
         yield from culprit_lines(culprit, verdict.sentence)
     more = len(verdict.culprits) - SHOWN_CULPRITS
@@ -136,10 +139,16 @@ def sentence_lines(verdict: Verdict) -> Iterator[Line]:
         yield Line(f"  and {more} more (--json has them)")
 
 
+def _says(sentence: str, evidence: str) -> bool:
+    """Whether a sentence says this already, maybe without the rank in front of it."""
+    who, _, what = evidence.partition(": ")
+    return evidence in sentence or (who.startswith("rank ") and bool(what) and what in sentence)
+
+
 def culprit_lines(culprit: Culprit, sentence: str) -> Iterator[Line]:
     """`  node gpu-003  25% of its peers`, then what it rests on that the verdict's sentence has not said."""
     ratio = "nothing came through" if culprit.ratio is None else f"{percent_text(culprit.ratio)} of its peers"
     yield Line(plain(f"  {culprit.kind} {culprit.name}  {ratio}"), "critical")
     for evidence in culprit.evidence:
-        if evidence not in sentence:
+        if not _says(sentence, evidence):
             yield Line(plain(f"    {evidence}"))

@@ -375,7 +375,9 @@ def test_the_budget_ends_it_and_says_what_was_left_out() -> None:
 
 def test_a_large_size_after_a_tiny_one_is_not_given_up_for_its_latency() -> None:
     clock = [0.0]
-    takes = lambda size: 300e-6 + size / 1e9  # noqa: E731
+
+    def takes(size: int) -> float:
+        return 300e-6 + size / 1e9
 
     def unlucky(_node: str, step: Step, rank: int) -> bool:
         if rank == 0:

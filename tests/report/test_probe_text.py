@@ -207,6 +207,16 @@ def test_why_a_node_takes_no_part_is_told_once() -> None:
     assert "a word about something else" in text
 
 
+def test_why_a_node_was_lost_is_told_once_and_not_for_each_of_its_ranks() -> None:
+    why = "gpu-002 was lost: the session or the node went down"
+    results = cluster(2, 2, phase="failed", reason=why)
+    culprit = Culprit("node", "gpu-002", None, (f"rank 2: {why}", f"rank 3: {why}", "12 links were measured"))
+    results.verdict = Verdict("failed", why, (culprit,), evidence=(why,))
+    text = said(results)
+    assert text.count(why) == 1
+    assert "12 links were measured" in text
+
+
 def test_remote_words_cannot_steer_the_terminal() -> None:
     results = with_pairs(cluster(2, 1), lambda _src, _dst: None)
     results.pairs = {key: replace(pair, error=HOSTILE) for key, pair in results.pairs.items()}

@@ -81,9 +81,10 @@ class LinkCells:
         if width == 3:
             text = f"{min(99, round(ratio * 100))}" if len(text) > 2 else text
             return text.rjust(2).ljust(3), style
-        return (text if len(text) >= width - 1 else f"{text}{mark}").rjust(width - 1)[
-            : width - 1
-        ] + " ", style
+        if len(text) + len(mark) >= width:
+            text = f"{value:.0f}" if self._measure != "share" else text
+        shown = f"{text}{mark}"
+        return (shown if len(shown) < width else text).rjust(width - 1)[: width - 1] + " ", style
 
     def _style(self, grade: Grade, ratio: float) -> Style:
         look = self._look
