@@ -1,4 +1,7 @@
-"""The system parts that some tests need: a missing one skips the test, or fails it in CI."""
+"""The system parts that some tests need: a missing one skips the test, or fails it in CI.
+
+What no package brings (root, a kernel's module, an old interpreter) is no part: such a test skips everywhere.
+"""
 
 from __future__ import annotations
 

@@ -25,9 +25,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.options import LinkOptions
-from tests.parts import missing, need
+from tests.parts import need
 
 WAIT_S = 20.0
 
@@ -253,7 +255,7 @@ class LoginUser:
 def login_user(shell: str) -> Iterator[LoginUser]:
     """An account with this login shell, for `Sshd(..., user=...)`; needs root. It is removed at the end."""
     if os.geteuid() != 0:
-        missing("only root can make a throw-away account")
+        pytest.skip("only root can make a throw-away account")
     name = f"gw{os.getpid() % 100000}t{time.monotonic_ns() % 100000}"
     home = Path(tempfile.mkdtemp(prefix="gpuwatch-home-"))  # pytest's own folders are closed to other users
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -12,6 +12,7 @@ from gpuwatch.diagnose.wording import plural, ranges
 
 Locate: TypeAlias = Callable[[str | None, int | None], int | None]
 """Host and pid -> global rank, where that is known."""
+NOBODY: Mapping[str, str] = {}
 REMOTE = "remote process error"
 LAUNCHES = "RAS counts launches, not ends: the flight recorder's dumps tell in which collective they stand"
 
@@ -29,11 +30,15 @@ class _Charge:
     size: int
 
 
-def judge_ras(answers: Sequence[Ras], locate: Locate = lambda _host, _pid: None) -> Testimony:
+def judge_ras(
+    answers: Sequence[Ras],
+    locate: Locate = lambda _host, _pid: None,
+    names: Mapping[str, str] = NOBODY,
+) -> Testimony:
     """All answers about one job (several nodes may have been asked).
 
     Dead ranks say most, then those that do not answer, those with an error, and those that have launched
-    fewer collectives than the others.
+    fewer collectives than the others. `names`: address -> node, for hosts that are told by their addresses.
     """
     charges = [charge for ras in answers for each in ras.communicators for charge in _charges(each)]
     evidence = [sentence for ras in answers for sentence in _circumstances(ras)]
@@ -43,18 +48,18 @@ def judge_ras(answers: Sequence[Ras], locate: Locate = lambda _host, _pid: None)
     if not charges:
         lost = [peer for ras in answers for peer in ras.dead]
         if lost:
-            return _lost(lost, locate, evidence)
+            return _lost(lost, locate, names, evidence)
         sentence = "NCCL's RAS finds nobody behind: all ranks have launched the same collectives"
         settle = ("a kernel or the network that stands looks like this too: " + LAUNCHES,)
         return Testimony("ras", wrong=False, sentence=sentence, evidence=tuple(evidence), settle=settle)
     charges.sort(key=lambda charge: (charge.weight, len(charge.peers), -(charge.communicator.size or 0)))
     first = charges[0]
     ranks = [_global(peer, first.communicator, world, locate) for peer in first.peers]
-    told = [f"{_whose(charge, world, locate)} {charge.what}" for charge in charges[:8]]
+    told = [f"{_whose(charge, world, locate, names)} {charge.what}" for charge in charges[:8]]
     return Testimony(
         witness="ras",
         wrong=True,
-        sentence=f"{_whose(first, world, locate)} {first.what}, says NCCL's RAS",
+        sentence=f"{_whose(first, world, locate, names)} {first.what}, says NCCL's RAS",
         culprits=tuple(sorted(rank for rank in set(ranks) if rank is not None)),
         confidence=first.confidence,
         evidence=tuple(dict.fromkeys([*told, *evidence])),
@@ -119,9 +124,13 @@ def _circumstances(ras: Ras) -> list[str]:
     return told
 
 
-def _lost(lost: Sequence[Peer], locate: Locate, evidence: Sequence[str]) -> Testimony:
+def _lost(
+    lost: Sequence[Peer], locate: Locate, names: Mapping[str, str], evidence: Sequence[str]
+) -> Testimony:
     ranks = [rank for peer in lost if (rank := locate(peer.host, peer.pid)) is not None]
-    named = ", ".join(f"process {peer.pid} on {peer.host} (GPU {peer.gpu})" for peer in lost[:4])
+    named = ", ".join(
+        f"process {peer.pid} on {names.get(peer.host or '', peer.host)} (GPU {peer.gpu})" for peer in lost[:4]
+    )
     sentence = f"{named}: dead to the others, says NCCL's RAS"
     return Testimony("ras", True, sentence, tuple(sorted(ranks)), "high", tuple(evidence))
 
@@ -134,13 +143,13 @@ def _global(peer: Peer, communicator: Communicator, world: int, locate: Locate) 
     return peer.rank if communicator.size == world else None
 
 
-def _whose(charge: _Charge, world: int, locate: Locate) -> str:
+def _whose(charge: _Charge, world: int, locate: Locate, names: Mapping[str, str]) -> str:
     ranks = [_global(peer, charge.communicator, world, locate) for peer in charge.peers]
     inner = charge.communicator
     if len(charge.peers) == 1:
         peer = charge.peers[0]
         where = " ".join(
-            ([peer.host] if peer.host else [])
+            ([names.get(peer.host, peer.host)] if peer.host else [])
             + ([f"GPU {peer.gpu}"] if peer.gpu is not None else [])
             + ([f"pid {peer.pid}"] if peer.pid is not None else [])
         )

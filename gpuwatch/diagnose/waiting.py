@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpuwatch.diagnose.ras import Ras
-from gpuwatch.diagnose.ras_verdict import Locate, judge_ras
+from gpuwatch.diagnose.ras_verdict import NOBODY, Locate, judge_ras
 from gpuwatch.diagnose.stacks import JobStacks, RankStack, judge_stacks
 from gpuwatch.diagnose.testimony import Confidence, Testimony
 from gpuwatch.diagnose.wording import ranges
@@ -71,10 +71,11 @@ def hear(
     ras_trouble: Mapping[str, str],
     locate: Locate,
     flight: Testimony | None = None,
+    names: Mapping[str, str] = NOBODY,
 ) -> Hearing:
-    """Judge what came; `flight` is what the job's dumps say, where there are some."""
+    """Judge what came; `flight` is what the job's dumps say, `names` is address -> node."""
     jobs = tuple(judge_stacks(stacks))
-    said = judge_ras(ras, locate) if ras else None
+    said = judge_ras(ras, locate, names) if ras else None
     job = next((each for each in jobs if each.testimony.wrong), jobs[0] if jobs else None)
     heard = [each for each in (job.testimony if job is not None else None, said, flight) if each is not None]
     return Hearing(waiting_for(heard), jobs, tuple(ras), said, ras_trouble)

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from gpuwatch.hosts.errors import Place, Problems, did_you_mean, shown
 from gpuwatch.hosts.keys import SETTINGS, Names
 from gpuwatch.hosts.names import MAX_NODES, fold
-from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
+from gpuwatch.hosts.plan import Model, NodeSpec, Plan, Thresholds
 from gpuwatch.hosts.structures import Entry
 
 Settings: TypeAlias = dict[str, Any]
@@ -53,6 +53,7 @@ class Assembly:
             self._take_group(name, value)
         nodes = (_spec(name, [defaults, *self._layers.get(name, ()), own]) for name, own in self._own.items())
         thresholds: Entry | None = self._values.get("thresholds")
+        model: Entry | None = self._values.get("model")
         return Plan(
             nodes=tuple(nodes),
             interval_s=self._values.get("interval", Plan.interval_s),
@@ -60,6 +61,7 @@ class Assembly:
             logs=tuple(self._values.get("logs", ())),
             rules=tuple(_beside(self._problems.source, path) for path in self._values.get("rules", ())),
             thresholds=Thresholds(**thresholds.values) if thresholds else Thresholds(),
+            model=Model(**model.values) if model and "params" in model.values else None,
             source=self._problems.source,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from gpuwatch.hosts.plan import NodeSpec, Plan
+from gpuwatch.hosts.plan import Model, NodeSpec, Plan
 
 DEMO_NODES = 16
 
@@ -19,4 +19,4 @@ def demo_plan() -> Plan:
     """The simulated cluster: `gpu-001` to `gpu-016`, each with 8 GPUs."""
     names = (f"gpu-{number:03}" for number in range(1, DEMO_NODES + 1))
     nodes = tuple(NodeSpec(name=name, link="demo", slots=8) for name in names)
-    return Plan(nodes=nodes, source="--demo")
+    return Plan(nodes=nodes, model=Model(params=13e9, layers=40, hidden=5120, seq_len=8192), source="--demo")

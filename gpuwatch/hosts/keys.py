@@ -194,6 +194,26 @@ _THRESHOLDS = Record(
     "thresholds", [Key(each.name, _LIMITS[each.name], _MEANINGS[each.name]) for each in fields(Thresholds)]
 )
 
+_MODEL = Record(
+    "model",
+    (
+        Key(
+            "params",
+            Number(1e3, 1e16, "parameters"),
+            "Parameters that work on a token, such as 13.0e+9; of a mixture of experts the active ones.",
+            required=True,
+        ),
+        Key("layers", Whole(1, 100_000), "Layers; with hidden and seq_len attention counts, too."),
+        Key("hidden", Whole(1, 10_000_000), "Width of a layer."),
+        Key("seq_len", Whole(1, 1_000_000_000), "Tokens of one sequence."),
+        Key(
+            "tokens_per_s",
+            Choice(("gpu", "job")),
+            "Whose tokens a second the log tells, one GPU's or the job's, where gpuwatch cannot know.",
+        ),
+    ),
+)
+
 DOCUMENT = Record(
     "a hosts file",
     (
@@ -220,6 +240,9 @@ DOCUMENT = Record(
         ),
         Key("interval", Number(0.2, 60, "seconds"), "How often every node is sampled."),
         Key("thresholds", _THRESHOLDS, "When a value counts as unhealthy."),
+        Key(
+            "model", _MODEL, "The model that is trained, to work out its MFU where the log does not tell it."
+        ),
     ),
 )
 FILE = OneOf(

@@ -64,6 +64,20 @@ class Thresholds:
 
 
 @dataclass(frozen=True)
+class Model:
+    """The model that is trained, for what its log does not tell."""
+
+    params: float
+    """Parameters that work on a token: of a mixture of experts the active ones."""
+    layers: int | None = None
+    hidden: int | None = None
+    seq_len: int | None = None
+    """Tokens of one sequence."""
+    tokens_per_s: Literal["gpu", "job"] | None = None
+    """Whose tokens a second the log tells, where its dialect does not say."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything a session needs to start."""
 
@@ -78,5 +92,6 @@ class Plan:
     rules: tuple[str, ...] = ()
     """Rule packs of the person's own, as paths on this machine, beside the ones that gpuwatch brings."""
     thresholds: Thresholds = field(default_factory=Thresholds)
+    model: Model | None = None
     source: str = ""
     """What the person named: a path, "--local", "--demo"."""

@@ -16,10 +16,10 @@ TWO_ENDS = frozenset(("groups", "nodes", "ranks"))
 KINDS: dict[str, CulpritKind] = {"node": "node", "seat": "gpu", "nic": "nic", "gpu": "gpu"}
 LOOK_AT = {
     "rail": "the switch of that rail, not the nodes",
-    "node": "NIC, cable or PCIe of {0}",
-    "nic": "port, cable or PCIe of {1}",
-    "seat": "the GPU, its process or PCIe of {1}",
-    "gpu": "NVLink or PCIe of {1}",
+    "node": "its NIC, cable or PCIe",
+    "nic": "its port, cable or PCIe",
+    "seat": "the GPU, its process or its PCIe",
+    "gpu": "its NVLink or PCIe",
     "groups": "what joins the two groups: an uplink or the spine",
     "nodes": "the switch ports or the route between the two",
     "ranks": "what lies between the two",
@@ -52,8 +52,7 @@ def told(blame: Blame, links: Mapping[tuple[int, int], Link]) -> Told:
         why = _why(blame.bad) or f"; {DEAD}"
         sentence = f"nothing comes through {subject}: {_count(blame)} failed{why}"
     else:
-        look = LOOK_AT[part.scope].format(part.where[0], " ".join(part.where))
-        sentence = f"{subject} is slow: {_reach(blame, ratio, back, len(links))}; {look}"
+        sentence = f"{subject} is slow: {_reach(blame, ratio, back, len(links))}; {LOOK_AT[part.scope]}"
     return Told(Culprit(kind, name, ratio, evidence), sentence)
 
 

@@ -27,6 +27,22 @@ def digits(value: float) -> str:
     return f"{value:.0f}" if value >= 99.95 else f"{value:.3g}"
 
 
+def three_digits(value: float) -> str:
+    """As many decimals as fill three digits: 1.23, 12.3, 123."""
+    for limit, places in ((9.995, 2), (99.95, 1)):
+        if value < limit:
+            return f"{value:.{places}f}"
+    return f"{value:.0f}"
+
+
+def time_text(seconds: float) -> str:
+    """Three digits: `845us`, `12.3ms`, `1.23s`."""
+    for limit, unit, factor in ((0.9995e-3, "us", 1e6), (0.9995, "ms", 1e3)):
+        if seconds < limit:
+            return three_digits(seconds * factor) + unit
+    return three_digits(seconds) + "s"
+
+
 def plural(count: int, one: str) -> str:
     """`1 link`, `56 links`."""
     return f"{count} {one}" if count == 1 else f"{count} {one}s"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gpuwatch.fleet.quantities import UNKNOWN
 from gpuwatch.plain import plain
+from gpuwatch.probe import words
 from gpuwatch.probe.links import Grade
 from gpuwatch.probe.results import Results, Seat
 
@@ -60,19 +61,7 @@ def rate_text(gb_per_s: float | None) -> str:
 
 def time_text(seconds: float | None) -> str:
     """Three digits: `845us`, `12.3ms`, `1.23s`."""
-    if seconds is None:
-        return UNKNOWN
-    for limit, unit, factor in ((0.9995e-3, "us", 1e6), (0.9995, "ms", 1e3)):
-        if seconds < limit:
-            return _three_digits(seconds * factor) + unit
-    return _three_digits(seconds) + "s"
-
-
-def _three_digits(value: float) -> str:
-    for limit, digits in ((9.995, 2), (99.95, 1)):
-        if value < limit:
-            return f"{value:.{digits}f}"
-    return f"{value:.0f}"
+    return UNKNOWN if seconds is None else words.time_text(seconds)
 
 
 def size_text(size: int) -> str:

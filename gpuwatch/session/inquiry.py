@@ -110,7 +110,7 @@ class Inquiry:
                 return None
             return ranks.get((addresses.get(host, host), pid))
 
-        return hear(list(self.stacks.values()), self.ras, self.ras_trouble, locate)
+        return hear(list(self.stacks.values()), self.ras, self.ras_trouble, locate, names=addresses)
 
     def _begin(self, session: Session, node: Node, py_spy: str | None) -> None:
         gpus = {gpu.info.uuid: gpu.info.index for gpu in node.gpus.values()}

@@ -31,6 +31,14 @@ EVERYWHERE = [
         tooltip="links: measure what the ranks would get from each other, and who is slow",
     ),
     Binding(
+        "6",
+        "training",
+        "Training",
+        id="app.training",
+        show=False,
+        tooltip="training: how far and how fast a job is, and how its ranks compare",
+    ),
+    Binding(
         "D",
         "waiting",
         "Who waits",
@@ -397,7 +405,7 @@ LINK = [
     Binding(
         "enter",
         "choose",
-        "Measure again",
+        "Again",
         id="links.again",
         key_display="enter",
         tooltip="on a link: measure it again, alone",
@@ -408,7 +416,7 @@ LINKS = [
     Binding(
         "ctrl+n",
         "new_probe",
-        "New probe",
+        "New",
         id="links.new",
         key_display="^n",
         tooltip="choose a probe to make; nothing is measured before you have seen its plan",
@@ -460,6 +468,33 @@ LINKS = [
     ),
 ]
 
+TRAINING = [
+    Binding(
+        "left_square_bracket",
+        "neighbour(-1)",
+        "Job before",
+        id="training.before",
+        key_display="[",
+        show=False,
+        tooltip="the job before",
+    ),
+    Binding(
+        "right_square_bracket",
+        "neighbour(1)",
+        "Next job",
+        id="training.after",
+        key_display="]",
+        tooltip="the next job",
+    ),
+    Binding(
+        "m",
+        "another(1)",
+        "Log",
+        id="training.log",
+        tooltip="the log of the rank under the cursor, at the line of its newest step",
+    ),
+]
+
 SECTIONS: list[tuple[str, list[Binding]]] = [
     ("On every screen", EVERYWHERE),
     ("Moving", [*MOVES, *PANES]),
@@ -469,6 +504,7 @@ SECTIONS: list[tuple[str, list[Binding]]] = [
     ("Logs", LOGS),
     ("Incidents", INCIDENTS),
     ("Links", [*LINK, *LINKS]),
+    ("Training", TRAINING),
 ]
 """For people: in this order on the help screen and in docs/keys.md."""
 

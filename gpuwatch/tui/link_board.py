@@ -9,12 +9,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
+from operator import is_not
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuwatch.probe.links import BEST_TENTH, ENOUGH_NODES, OK, Grade, grade_of
+from gpuwatch.probe.links import BAD, BEST_TENTH, ENOUGH_NODES, NOISY, OK, Grade, grade_of
 from gpuwatch.probe.results import PairResult, Results, Seat, Unreachable
 
 View: TypeAlias = Literal["nodes", "ranks"]
@@ -25,6 +27,16 @@ NOTHING = -1
 """No link was measured there."""
 UNREACHED = -2
 """Nothing can be measured there: the nodes cannot connect."""
+NAN = float("nan")
+STEP, UNKNOWN_PERCENT = 1024, 1023
+FEW = 256
+"""Changes up to which each is read by itself."""
+
+
+def kind_of(kind: int) -> tuple[Grade, float]:
+    """The grade and the ratio (NaN: not known) behind a number of `LinkBoard.kinds`."""
+    code, percent = divmod(kind, STEP)
+    return GRADES[code], NAN if percent == UNKNOWN_PERCENT else percent / 100
 
 
 @dataclass(frozen=True)
@@ -57,10 +69,13 @@ class LinkBoard:
         self._groups: dict[object, int] = {}
         self._src, self._dst, self._group = array("i"), array("i"), array("i")
         self._rate, self._dead = array("d"), array("b")
+        self._varies, self._own_cores = array("b"), array("b")
+        """Whether a link's repeats lie far apart; whether its ranks share the cores of a machine."""
         self._references: list[float | None] = []
         self._codes: NDArray[np.int8] = np.zeros(0, np.int8)
         self._ratios: NDArray[np.float64] = np.zeros(0)
         self._cells: dict[View, NDArray[np.int32]] = {}
+        self._kinds: dict[View, NDArray[np.int32]] = {}
 
     # ---- what is new
 
@@ -72,18 +87,22 @@ class LinkBoard:
             self._reset(self.seats)
             moved = True
         known = len(self.pairs)
-        changed = [i for i, (new, old) in enumerate(zip(pairs, self.pairs, strict=False)) if new is not old]
+        changed = list(compress(range(known), map(is_not, pairs, self.pairs)))
         moved |= bool(changed) or len(pairs) > known
         if not moved:
             return False
-        for index in changed:
-            self._read(index, pairs[index])
-        for index in range(known, len(pairs)):
-            self._append(pairs[index])
+        for pair in pairs[known:]:
+            self._append(pair)
         self.pairs = pairs
+        if len(changed) > FEW:
+            self._read_all()
+        else:
+            for index in changed:
+                self._read(index, pairs[index])
         self.version += 1
         self._judge()
         self._cells.clear()
+        self._kinds.clear()
         return True
 
     def _take_seats(self, results: Results) -> bool:
@@ -115,14 +134,29 @@ class LinkBoard:
         self._src.append(place.get(pair.src, NOTHING))
         self._dst.append(place.get(pair.dst, NOTHING))
         self._group.append(self._group_of(pair))
-        self._rate.append(float("nan"))
+        src = self._place.get(pair.src)
+        own_cores = pair.link == "same_node" and src is not None and self.seats[src].device == "cpu"
+        self._own_cores.append(own_cores)
+        self._rate.append(NAN)
         self._dead.append(0)
+        self._varies.append(0)
         self._read(len(self._rate) - 1, pair)
 
     def _read(self, index: int, pair: PairResult) -> None:
         rate = pair.bandwidth_gb_per_s
         self._dead[index] = not pair.ok
-        self._rate[index] = rate if pair.ok and rate is not None else float("nan")
+        self._rate[index] = rate if pair.ok and rate is not None else NAN
+        self._varies[index] = pair.spread is not None and pair.spread > NOISY
+
+    def _read_all(self) -> None:
+        pairs = self.pairs
+        rates = np.array([pair.bandwidth_gb_per_s for pair in pairs], np.float64)  # None becomes NaN
+        dead = np.array([not pair.ok for pair in pairs], np.int8)
+        rates[dead != 0] = NAN
+        varies = np.array([pair.spread for pair in pairs], np.float64) > NOISY
+        self._rate = array("d", rates.tobytes())
+        self._dead = array("b", dead.tobytes())
+        self._varies = array("b", varies.astype(np.int8).tobytes())
 
     def _group_of(self, pair: PairResult) -> int:
         """What it is compared with: its class; inside of nodes the same two local ranks of other nodes."""
@@ -145,17 +179,15 @@ class LinkBoard:
                 reference[number] = np.partition(values, at)[at]
         self._references = [None if np.isnan(each) else float(each) for each in reference]
         self._ratios = rate / reference[group] if len(rate) else np.zeros(0)
-        self._codes = np.zeros(len(rate), np.int8)
-        for index in np.nonzero(self._ratios < OK)[0].tolist():
-            self._codes[index] = CODES[self._grade(self.pairs[index], float(self._ratios[index]))]
-        self._codes[np.frombuffer(self._dead, np.int8) != 0] = CODES["dead"]
-
-    def _grade(self, pair: PairResult, ratio: float) -> Grade:
-        grade = grade_of(ratio, pair.spread)
-        place = self._place.get(pair.src)
-        if grade == "bad" and pair.link == "same_node" and place is not None:
-            return "noisy" if self.seats[place].device == "cpu" else grade
-        return grade
+        codes = np.where(self._ratios < BAD, CODES["bad"], CODES["low"]).astype(np.int8)
+        codes[~(self._ratios < OK)] = CODES["ok"]
+        varies = np.frombuffer(self._varies, np.int8) != 0
+        for index in np.nonzero(varies & (codes != CODES["ok"]))[0].tolist():
+            codes[index] = CODES[grade_of(float(self._ratios[index]), self.pairs[index].spread)]
+        own_cores = np.frombuffer(self._own_cores, np.int8) != 0
+        codes[own_cores & (codes == CODES["bad"])] = CODES["noisy"]  # as `probe.links` has it
+        codes[np.frombuffer(self._dead, np.int8) != 0] = CODES["dead"]
+        self._codes = codes
 
     def cells(self, view: View) -> NDArray[np.int32]:
         """For every (source, destination) the place in `pairs` of the worst link, NOTHING, or UNREACHED."""
@@ -189,13 +221,25 @@ class LinkBoard:
         """Rows of the matrix, and columns."""
         return len(self.nodes) if view == "nodes" else len(self.seats)
 
-    def row(self, view: View, number: int, columns: slice) -> tuple[list[int], list[int], list[float]]:
-        """Part of a row: places in `pairs`, codes of grades, ratios; without a place they mean nothing."""
-        places = self.cells(view)[number, columns]
-        safe = np.maximum(places, 0)
-        if not len(self._codes):
-            return places.tolist(), [0] * len(places), [0.0] * len(places)
-        return places.tolist(), self._codes[safe].tolist(), self._ratios[safe].tolist()
+    def kinds(self, view: View, number: int, columns: slice) -> list[int]:
+        """Part of a row as numbers that say how a cell looks (`kind_of`), NOTHING, or UNREACHED."""
+        found: list[int] = self._all_kinds(view)[number, columns].tolist()
+        return found
+
+    def places(self, view: View, number: int, columns: slice) -> list[int]:
+        """Part of a row as places in `pairs`, NOTHING, or UNREACHED."""
+        found: list[int] = self.cells(view)[number, columns].tolist()
+        return found
+
+    def _all_kinds(self, view: View) -> NDArray[np.int32]:
+        kinds = self._kinds.get(view)
+        if kinds is None:
+            cells = self.cells(view)
+            percent = np.nan_to_num(np.rint(self._ratios * 100), nan=UNKNOWN_PERCENT).clip(0, UNKNOWN_PERCENT)
+            looks = (self._codes * np.int32(STEP) + percent).astype(np.int32)
+            kinds = cells if not len(looks) else np.where(cells >= 0, looks[np.maximum(cells, 0)], cells)
+            self._kinds[view] = kinds
+        return kinds
 
     def peers(self, place: int) -> Peers:
         """A link by its place in `pairs`."""

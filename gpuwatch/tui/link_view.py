@@ -54,7 +54,10 @@ class LinkView:
 
 
 def still(results: Results) -> Results:
-    """A copy that nobody writes to. Each list is copied in one step, so the writer needs no lock."""
+    """A copy that nobody writes to. Each list is copied in one step, so the writer needs no lock.
+
+    The pairs stay the writer's: there may be 100,000, and the board takes its own copy of what is new.
+    """
     return replace(
         results,
         nodes=list(results.nodes),
@@ -63,7 +66,6 @@ def still(results: Results) -> Results:
         gone=dict(results.gone),
         unreachable=list(results.unreachable),
         collectives=list(results.collectives),
-        pairs=dict(results.pairs),
         gpus=dict(results.gpus),
         counters=list(results.counters),
         transports=dict(results.transports),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuwatch.fleet.quantities import UNKNOWN
+from gpuwatch.probe import words
 from gpuwatch.probe.results import ENDED, Phase, Results, Seat
 from gpuwatch.probe.verdict import Status, Verdict
 from gpuwatch.probe.words import listed
@@ -29,22 +30,12 @@ WORD: dict[Status, str] = {"ok": "OK", "noisy": "NOISY", "bad": "BAD", "failed":
 
 def rate_text(gb_per_s: float | None) -> str:
     """10^9 bytes per second in three digits: `392`, `48.7`, `4.87`."""
-    if gb_per_s is None:
-        return UNKNOWN
-    for limit, places in ((9.995, 2), (99.95, 1)):
-        if gb_per_s < limit:
-            return f"{gb_per_s:.{places}f}"
-    return f"{gb_per_s:.0f}"
+    return UNKNOWN if gb_per_s is None else words.three_digits(gb_per_s)
 
 
 def time_text(seconds: float | None) -> str:
     """Three digits: `845us`, `12.3ms`, `1.23s`."""
-    if seconds is None:
-        return UNKNOWN
-    for limit, unit, factor in ((0.9995e-3, "us", 1e6), (0.9995, "ms", 1e3)):
-        if seconds < limit:
-            return rate_text(seconds * factor) + unit
-    return rate_text(seconds) + "s"
+    return UNKNOWN if seconds is None else words.time_text(seconds)
 
 
 def size_text(size: int) -> str:

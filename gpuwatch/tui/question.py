@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from gpuwatch.diagnose.waiting import Hearing
-from gpuwatch.fleet.fleet import Fleet
+if TYPE_CHECKING:
+    from gpuwatch.diagnose.waiting import Hearing
+    from gpuwatch.fleet.fleet import Fleet
 
 
 class Asking(Protocol):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from gpuwatch.diagnose.classes import Packs
+from gpuwatch.diagnose.training.seats import Seats
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.hosts.plan import Plan
@@ -141,6 +142,8 @@ class Scene:
         self._frozen_wall = 0.0
         self._told = Told()
         self._told_version: int | None = None
+        self.seats = Seats()
+        """Where the ranks of every job are or were; they are remembered from the first frame on."""
         self.questions: dict[str | None, Question] = {}
         """Incident -> the newest question about it; None: about no incident."""
         self.now = clock()
@@ -184,6 +187,7 @@ class Scene:
         for question in self.questions.values():
             question.update(self.session.fleet)
         self.now = self._frozen_at if self.frozen else self._clock()
+        self.seats.refresh(self.session.fleet)
 
     def wall(self) -> float:
         """The unix time that belongs to `now`."""

@@ -19,6 +19,7 @@ from gpuwatch.tui.screens.live import LiveScreen
 if TYPE_CHECKING:
     from gpuwatch.tui.link_view import LinkView
     from gpuwatch.tui.log_desk import LogDesk
+    from gpuwatch.tui.training_view import TrainingView
 
 
 class Travel(App[None]):
@@ -42,6 +43,13 @@ class Travel(App[None]):
         from gpuwatch.tui.link_view import LinkView
 
         return LinkView(self.scene)
+
+    @cached_property
+    def training(self) -> TrainingView:
+        """Which job is looked at, however often its screen is left."""
+        from gpuwatch.tui.training_view import TrainingView
+
+        return TrainingView(self.scene)
 
     @property
     def where(self) -> str:
@@ -78,11 +86,12 @@ class Travel(App[None]):
             self._show_spot(spot)
         elif node := self.scene.fleet.nodes.get(alert.node or ""):
             gpu = next((gpu for gpu in node.gpu_list() if gpu.info.index == alert.gpu), None)
-            self._push_place(node.name, None if gpu is None else gpu.info.uuid)
+            self.show_place(node.name, None if gpu is None else gpu.info.uuid)
         else:
             self.notify("this alert names neither a line nor a node", timeout=3)
 
-    def _push_place(self, node: str, uuid: str | None) -> None:
+    def show_place(self, node: str, uuid: str | None) -> None:
+        """Open a GPU, or a node, over the screen that is shown."""
         from gpuwatch.tui.screens.gpu import GpuScreen
         from gpuwatch.tui.screens.node import NodeScreen
 
@@ -154,6 +163,14 @@ class Travel(App[None]):
         if self.where != "links":
             self.action_fleet()
             self.push_screen(LinksScreen(self.links))
+
+    def action_training(self) -> None:
+        """How the jobs train."""
+        from gpuwatch.tui.screens.training import TrainingScreen
+
+        if self.where != "training":
+            self.action_fleet()
+            self.push_screen(TrainingScreen(self.training))
 
     def show_logs(
         self,

@@ -10,14 +10,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from tests.parts import missing
+import pytest
 
 VERSIONS = tuple(f"3.{minor}" for minor in range(6, 14))
 T = TypeVar("T")
 
 
 def interpreter(version: str) -> str:
-    """A Python of this version: this one, one under pyenv or on PATH; else `missing`."""
+    """A Python of this version: this one, one under pyenv or on PATH; else the test is skipped."""
     if sys.version_info[:2] == tuple(int(part) for part in version.split(".")):
         return sys.executable
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
@@ -26,7 +26,7 @@ def interpreter(version: str) -> str:
             return str(folder / "bin/python")
     found = shutil.which(f"python{version}")
     if found is None or "shims" in found:
-        missing(f"Python {version} is not here")
+        pytest.skip(f"Python {version} is not here")
     return str(found)
 
 

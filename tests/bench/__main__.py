@@ -18,6 +18,7 @@ from tests.bench import (
     cockpit,
     hang,
     latency,
+    links,
     log_pane,
     logs,
     matcher,
@@ -40,6 +41,7 @@ def memory() -> Sequence[Row]:
 PARTS: dict[str, Callable[[Path], Sequence[Row]]] = {
     "startup": lambda _folder: startup.rows(),
     "screen": lambda _folder: screen.rows(),
+    "links": lambda _folder: links.rows(),
     "memory": lambda _folder: memory(),
     "agent": agent_cost.rows,
     "transport": transport.rows,

@@ -14,7 +14,7 @@ import pytest
 
 from gpuwatch.session import Session
 from tests.end_to_end.cluster import all_full, fake_driver, node_server, plan_of, watch
-from tests.parts import missing, need
+from tests.parts import need
 from tests.sshd import Client
 
 LATE_S = 2.0
@@ -25,7 +25,7 @@ LATE_S = 2.0
 def namespace() -> Iterator[str]:
     """A network namespace of our own with loopback up, so that dropped packets are nobody else's."""
     if os.geteuid() != 0:
-        missing("only root can make a network namespace")
+        pytest.skip("only root can make a network namespace")
     need("iptables")
     ip, name = need("ip"), f"gpuwatch-test-{os.getpid()}"
     subprocess.run([ip, "netns", "add", name], check=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.link.boot import NO_PYTHON, bundle, loader_argv, loader_command
-from tests.parts import missing, need
+from tests.parts import need
 
 TELL = """
 import json, sys
@@ -74,7 +74,7 @@ def test_the_usual_names_find_a_python() -> None:
 def test_python_2_is_refused_politely() -> None:
     python2 = next(iter(Path("~/.pyenv/versions").expanduser().glob("2.*/bin/python")), None)
     if python2 is None:
-        missing("no Python 2 under ~/.pyenv/versions")
+        pytest.skip("no Python 2 under ~/.pyenv/versions")
     done = _start(["/bin/sh", "-c", loader_command(str(python2))])
     assert (done.stdout.decode().strip(), done.stderr) == (NO_PYTHON, b"")
 

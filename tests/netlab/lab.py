@@ -13,8 +13,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import pytest
+
 from gpuwatch.hosts.plan import NodeSpec, Plan
-from tests.parts import missing, need
+from tests.parts import need
 
 GOOD_MBIT = 200
 BAD_MBIT = 100
@@ -167,13 +169,13 @@ def lab(hosts: int) -> Iterator[Lab]:
     for part in ("ip", "tc", "iptables"):
         need(part)
     if os.geteuid() != 0:
-        missing("network namespaces need root")
+        pytest.skip("network namespaces need root")
     made = Lab(hosts)
     try:
         try:
             made.build()
         except RuntimeError as error:
-            missing(f"no network namespaces with shaped links here ({error})")
+            pytest.skip(f"no network namespaces with shaped links here ({error})")
         yield made
     finally:
         made.close()

@@ -30,7 +30,7 @@ def test_half_of_the_links_bad_is_one_node_of_four() -> None:
     assert [culprit.name for culprit in verdict.culprits] == ["host-1"]
     assert verdict.culprits[0].ratio == 0.25
     assert verdict.sentence == (
-        "node host-1 is slow: all 6 of its links reach 25 % of their peers; NIC, cable or PCIe of host-1"
+        "node host-1 is slow: all 6 of its links reach 25 % of their peers; its NIC, cable or PCIe"
     )
     assert verdict.culprits[0].evidence[0] == "all 6 links of host-1 at 25 % of their peers' (6 of 24 GB/s)"
 

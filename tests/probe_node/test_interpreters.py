@@ -16,7 +16,7 @@ import pytest
 from gpuwatch.probe.shipped import interpreters
 from gpuwatch.probe.talk import Done, Ground, Note, Ready, Step
 from tests.agent.pythons import interpreter
-from tests.parts import missing, need
+from tests.parts import need
 from tests.probe_node.driving import STUB, Driven, children, dial, fake_torch, one_rank
 
 BARE = {"PYTHONPATH": "", "VIRTUAL_ENV": "", "CONDA_PREFIX": "", "HOME": "/nonexistent"}
@@ -168,7 +168,7 @@ def test_the_interpreter_of_another_users_process_is_not_taken(
     bare: Path, with_torch: Path, tmp_path: Path, proc: Path
 ) -> None:
     if os.geteuid() != 0:
-        missing("only root can show a folder as somebody else's")
+        pytest.skip("only root can show a folder as somebody else's")
     with training(with_torch, tmp_path) as pid:
         (proc / str(pid)).mkdir()
         for name in ("stat", "cmdline", "environ", "exe", "status"):

@@ -91,7 +91,9 @@ SHOTS = (
     Shot("links-running-small", 52, (80, 24), keys=("5",), probes=(PARTWAY,)),
     Shot("links", 52, keys=("5",), probes=(links.done,)),
     Shot("links-small", 52, (80, 24), keys=("5",), probes=(links.done,)),
-    Shot("links-large", 52, (200, 50), keys=("5",), probes=(links.asking, links.refused, links.done)),
+    Shot(
+        "links-large", 52, (200, 50), keys=("5",), probes=(partial(links.done, 8), links.refused, links.done)
+    ),
     Shot("links-larger", 52, (200, 60), keys=("5",), probes=(links.asking, links.refused, links.done)),
     Shot("links-running-large", 52, (200, 50), keys=("5",), probes=(PARTWAY,)),
     Shot("links-ascii", 52, (80, 24), keys=("5",), ascii_only=True, probes=(links.done,)),
@@ -102,6 +104,13 @@ SHOTS = (
     Shot("links-ranks", 52, (160, 50), keys=("5", "z"), probes=(links.done,)),
     Shot("links-rates", 52, keys=("5", "m"), probes=(links.done,)),
     Shot("links-fleet", 52, probes=(links.done,)),
+    Shot("training", 40, (150, 44), keys=("6",), told=True),
+    Shot("training-stopped", 66, (120, 40), keys=("6", "s", "s"), told=True),
+    Shot("training-small", 40, (80, 24), keys=("6",), told=True),
+    Shot("training-small-ascii", 60, (80, 24), keys=("6",), ascii_only=True),
+    Shot("training-no-color", 40, keys=("6",), no_color=True),
+    Shot("training-light", 40, keys=("6",), theme="gpuwatch-light"),
+    Shot("training-large", 40, (200, 60), keys=("6",), told=True),
     Shot("nodes-64", 52, (160, 50), nodes=64),
     Shot("nodes-1024", 20, (200, 60), nodes=1024),
 )

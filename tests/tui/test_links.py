@@ -13,6 +13,7 @@ from gpuwatch.hosts.builtin import demo_plan
 from gpuwatch.probe.results import PairResult, Results
 from gpuwatch.session import Session
 from gpuwatch.tui.app import GpuwatchApp
+from gpuwatch.tui.link_words import lasting
 from gpuwatch.tui.screens.fleet import FleetScreen
 from gpuwatch.tui.screens.links import LinksScreen
 from tests.tui import links
@@ -58,10 +59,12 @@ async def settle(pilot: Pilot[None], *keys: str) -> None:
 async def test_the_plan_is_said_before_enter_starts_it(size: tuple[int, int]) -> None:
     app = links_app(links.asking())
     probing = probe_of(app)
+    assert probing.results.estimate is not None
+    lasts = f"about {lasting(probing.results.estimate.seconds)}"
     async with app.run_test(size=size) as pilot:
         await settle(pilot, "5")
         shown = flat(app)
-        for told in ("Enter starts the probe", "128 ranks on 16 nodes", "NCCL on the GPUs", "bond0", "46s"):
+        for told in ("Enter starts the probe", "128 ranks on 16 nodes", "NCCL on the GPUs", "bond0", lasts):
             assert told in shown
         await settle(pilot, "enter")
         assert probing.asked == ["confirm"]
@@ -98,7 +101,7 @@ async def test_a_busy_gpu_refuses_lists_the_processes_and_enter_asks_again_in_sp
         shown = flat(app)
         assert "REFUSED" in shown
         assert "24 processes on the GPUs of 3 nodes" in shown
-        assert "40000 python train.py of ana 72.0GB" in shown
+        assert "8x python train.py of ana, 576GB (pid 40000, 40001, 40002, 40003 and 4 more)" in shown
         assert "no Python with torch" in shown
         await settle(pilot, "enter")
         assert [wish.busy_too for wish in session.wished] == [True]

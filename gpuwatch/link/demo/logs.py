@@ -26,6 +26,8 @@ from gpuwatch.rules.load import load_packs
 JOB = "418207"
 MOST_LINES = 500
 """In one frame."""
+STEPS_BEFORE = 200
+"""Of rank 0, told at once when somebody begins to watch: without them curves would take minutes to grow."""
 SLICE = 250
 """Lines that a search looks at before others get their turn."""
 _GPU_OF = {machines.bus_id(gpu): gpu for gpu in range(GPUS_PER_NODE)}
@@ -34,7 +36,7 @@ _GPU_OF = {machines.bus_id(gpu): gpu for gpu in range(GPUS_PER_NODE)}
 @cache
 def rules() -> tuple[RuleSet, Sieve]:
     """The packs that come with gpuwatch, compiled once for all nodes."""
-    ruleset = RuleSet(compiled_or_kept(load_packs().rules))
+    ruleset = RuleSet(compiled_or_kept(load_packs().all))
     return ruleset, Sieve(ruleset)
 
 
@@ -57,6 +59,8 @@ class NodeLogs:
         self._speakers[texts.launcher_path(name)] = {"job": JOB}
         self._began = {path: log.count(began) for path, log in self.files.items()}
         self._seen = dict(self._began)
+        self._past = number == 0
+        """Whether `STEPS_BEFORE` are still to be told."""
         self._numbers = itertools.count(1)
         self._scanners: dict[str, Scanner] = {}
         self._ruled: dict[tuple[str, int], str] = {}
@@ -94,8 +98,13 @@ class NodeLogs:
     def follow(self, t: float, seq: int) -> list[wire.AnyFrame]:
         """What is new at second `t`: what the rules find in it, and its lines for those who look on."""
         numbers = itertools.count(seq)
-        scanned = (finding for log in self.files.values() for finding in self._scan(log, t))
+        scanned = [finding for log in self.files.values() for finding in self._scan(log, t)]
         found: list[wire.AnyFrame] = [self._finding(finding, t, next(numbers)) for finding in scanned]
+        if self._past:
+            found += [self._told(told, t, next(numbers)) for told in self._watched_before()]
+            self._past = False
+        for scanner in self._scanners.values():
+            found += [self._told(told, t, next(numbers)) for told in scanner.progress()]
         for request, (log, first) in self._tails.items():
             stop = max(first, log.count(t))
             if stop > first:
@@ -109,16 +118,28 @@ class NodeLogs:
         if stop <= first:
             return [] if scanner is None else scanner.quiet(self._epoch + t)
         if scanner is None:
-            ruleset, sieve = rules()
-            scanner = self._scanners[log.path] = Scanner(
-                ruleset, log.path, self._numbers.__next__, lambda: self._speakers[log.path], sieve
-            )
+            scanner = self._scanners[log.path] = self._scanner(log)
         self._seen[log.path] = stop
         found: list[dict[str, Any]] = []
         for line in log.lines(first, stop):
             arrived = self._epoch + line.second
             found += scanner.feed(line.text.encode() + b"\n", line.offset, arrived)
         return found + scanner.quiet(self._epoch + t)
+
+    def _scanner(self, log: LogText) -> Scanner:
+        ruleset, sieve = rules()
+        return Scanner(ruleset, log.path, self._numbers.__next__, lambda: self._speakers[log.path], sieve)
+
+    def _watched_before(self) -> Iterator[dict[str, Any]]:
+        """What rank 0 told in the last minutes, as to one who had been watching for so long."""
+        log = next(iter(self.files.values()))
+        scanner, stop = self._scanner(log), self._began[log.path]
+        for line in log.lines(max(0, stop - STEPS_BEFORE), stop):
+            scanner.feed(line.text.encode() + b"\n", line.offset, self._epoch + line.second)
+            yield from scanner.progress()
+
+    def _told(self, told: dict[str, Any], t: float, seq: int) -> wire.Progress:
+        return msgspec.convert({**told, "t": self._epoch + t, "seq": seq}, wire.Progress)
 
     def _finding(self, found: dict[str, Any], t: float, seq: int) -> wire.Finding:
         kernel = found["file"] == wire.KERNEL_LOG

@@ -88,11 +88,11 @@ def _rank_head(who: Writer) -> list[Said]:
     bus = machines.bus_id(who.gpu).split(":")[1].lower()
     nccl = f"{who.name}:{who.pid}:{who.pid} [{who.gpu}] NCCL INFO"
     lines = (
-        (2.0, "INFO DEMO: the simulated job helios-13b; nothing in this file is real"),
-        (2.1, f"INFO rank {who.rank} of {who.world} on {who.name}, local rank {who.gpu}, pid {who.pid}"),
-        (2.4, f"INFO process group: nccl, timeout {scenario.TIMEOUT_S:.0f} s (short, as this is a demo)"),
-        (30.0, f"INFO data: shard {who.rank} of {who.world} opened"),
-        (66.0, "INFO model: 13.0 B parameters, bf16, sharded over 8 GPUs"),
+        (2.0, "[INFO] DEMO: the simulated job helios-13b; nothing in this file is real"),
+        (2.1, f"[INFO] rank {who.rank} of {who.world} on {who.name}, local rank {who.gpu}, pid {who.pid}"),
+        (2.4, f"[INFO] process group: nccl, timeout {scenario.TIMEOUT_S:.0f} s (short, as this is a demo)"),
+        (30.0, f"[INFO] data: shard {who.rank} of {who.world} opened"),
+        (66.0, "[INFO] model: 13.0 B parameters, bf16, sharded over 8 GPUs"),
     )
     joined = (
         f"{nccl} comm 0x5d{who.gpu:02x}e0 rank {who.rank} nranks {who.world} cudaDev {who.gpu} "
@@ -111,11 +111,11 @@ def _step(who: Writer, number: int) -> Said:
     compute = took - max(0.02, wait) - scenario.ALLREDUCE_S
     loss = 2.05 + 3.1 * math.exp(-number / 700.0) + 0.05 * noise(who.seed, who.rank, number, 22)
     norm = 0.71 + 0.22 * noise(who.seed, number, 23)
-    tokens = 16 * 8192 / took
+    tokens = 2 * 8192 / took
     second = done + lag(who)
     return Said(
         second,
-        f"{log_stamp(who.epoch + second)} INFO step {number:6}/50000 | loss {loss:6.4f} | "
+        f"{log_stamp(who.epoch + second)} [INFO] step {number:6}/50000 | loss {loss:6.4f} | "
         f"grad norm {norm:5.3f} | lr 3.00e-04 | step time {took:5.2f} s | compute {compute:5.2f} s | "
         f"waiting {max(0.02, wait):5.2f} s | {tokens:6.0f} tokens/s",
     )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
 from rich.style import Style
 
 from gpuwatch.probe.links import Grade
-from gpuwatch.tui.link_board import GRADES, NOTHING, UNREACHED, LinkBoard
+from gpuwatch.tui.link_board import NOTHING, UNREACHED, LinkBoard, View, kind_of
 from gpuwatch.tui.link_words import rate_text
 from gpuwatch.tui.look import Look
 
@@ -21,7 +20,8 @@ CALM = 5
 """The ramp's step of a link that is as good as its peers: trouble stands out."""
 EVEN = 0.95
 """Under this an ok link is a little darker."""
-MOST_KINDS = 4096
+LEAST_MARKED = 3
+"""Cells wider than this have room for a sign beside the number."""
 
 
 def sign(grade: Grade, look: Look) -> str:
@@ -31,12 +31,17 @@ def sign(grade: Grade, look: Look) -> str:
     return marks.get(grade, "")
 
 
+def number_width(cell: int) -> int:
+    """Columns of a cell that its number has: beside it a sign, and a gap to the next one."""
+    return max(1, cell - 2) if cell > LEAST_MARKED else max(1, cell - 1)
+
+
 class LinkCells:
     """Cells of one width, measure and look; what looks alike is made once."""
 
     def __init__(self, board: LinkBoard, measure: Measure, width: int, look: Look) -> None:
         self._board, self._measure, self._width, self._look = board, measure, width, look
-        self._made: dict[tuple[int, float], Cell] = {}
+        self._made: dict[int, Cell] = {}
         pad = max(1, width)
         self.nothing: Cell = (look.glyphs.missing.center(pad), look.track)
         """Not measured (yet)."""
@@ -44,23 +49,32 @@ class LinkCells:
         """Being measured now."""
         self.dead: Cell = (look.glyphs.lost.center(pad), look.badge["critical"])
 
-    def row(self, places: Sequence[int], codes: Sequence[int], ratios: Sequence[float]) -> Iterator[Cell]:
-        """The cells of a row, as the board tells it."""
-        made, dead = self._made, len(GRADES) - 1
-        for place, code, ratio in zip(places, codes, ratios, strict=True):
-            if place == NOTHING:
-                yield self.nothing
-            elif place == UNREACHED or code == dead:
-                yield self.dead
-            else:
-                value = ratio if self._measure == "share" else self._value(place)
-                kind = (code, round(value, 2) if value == value else -1.0)  # noqa: PLR0124 - nan is not itself
-                cell = made.get(kind)
-                if cell is None:
-                    if len(made) > MOST_KINDS:
-                        made.clear()
-                    cell = made[kind] = self._number(GRADES[code], value, ratio)
-                yield cell
+    def row(self, view: View, number: int, columns: slice) -> list[Cell]:
+        """The cells of a part of a row."""
+        kinds = self._board.kinds(view, number, columns)
+        if self._measure == "share":
+            made = self._made
+            return [made.get(kind) or self._make(kind) for kind in kinds]
+        places = self._board.places(view, number, columns)
+        return [self._valued(kind, place) for kind, place in zip(kinds, places, strict=True)]
+
+    def _make(self, kind: int) -> Cell:
+        if kind == NOTHING:
+            cell = self.nothing
+        elif kind == UNREACHED or kind_of(kind)[0] == "dead":
+            cell = self.dead
+        else:
+            grade, ratio = kind_of(kind)
+            cell = self._number(grade, ratio, ratio)
+        self._made[kind] = cell
+        return cell
+
+    def _valued(self, kind: int, place: int) -> Cell:
+        """A cell with the rate or the latency in it."""
+        if place < 0 or kind_of(kind)[0] == "dead":
+            return self._made.get(kind) or self._make(kind)
+        grade, ratio = kind_of(kind)
+        return self._number(grade, self._value(place), ratio)
 
     def _value(self, place: int) -> float:
         pair = self._board.pairs[place]
@@ -77,14 +91,13 @@ class LinkCells:
             return mark or str(max(0, min(9, int(ratio * 10)))), style
         if width == 2:
             return f"{min(99, round(ratio * 100)):>2}", style
+        room = number_width(width)
         text = f"{min(999, round(value * 100))}" if self._measure == "share" else rate_text(value)
-        if width == 3:
-            text = f"{min(99, round(ratio * 100))}" if len(text) > 2 else text
-            return text.rjust(2).ljust(3), style
-        if len(text) + len(mark) >= width:
-            text = f"{value:.0f}" if self._measure != "share" else text
-        shown = f"{text}{mark}"
-        return (shown if len(shown) < width else text).rjust(width - 1)[: width - 1] + " ", style
+        if len(text) > room:
+            text = text if len(text) < width else f"{min(99, round(ratio * 100))}"
+        return f"{text:>{room}}{mark if len(text) <= room and width > LEAST_MARKED else ''}".ljust(
+            width
+        ), style
 
     def _style(self, grade: Grade, ratio: float) -> Style:
         look = self._look

@@ -43,10 +43,12 @@ class LinkEvidence(ThingsPage):
             yield from wrapped(text, width, self.look.dim)
         else:
             yield from self._culprits(verdict, width)
-            yield from self._sentences("alert", verdict.alerts, width, "warning")
+            told = {sentence for culprit in verdict.culprits for sentence in culprit.evidence}
+            alerts = tuple(alert for alert in verdict.alerts if alert not in told)
+            yield from self._sentences("alert", alerts, width, "warning")
             yield from self._sentences("evidence", verdict.evidence, width, None)
             if verdict.advice:
-                yield heading("What to do", width, self.look, "y copies")
+                yield heading("What is usual, and what to do", width, self.look)
                 yield from self._sentences("advice", verdict.advice, width, None)
         yield from self._gone(results, width)
         yield from self._counters(results, width)
@@ -89,7 +91,7 @@ class LinkEvidence(ThingsPage):
         moved = [
             each for each in results.counters if not each.name.startswith("=") and each.after > each.before
         ]
-        if not moved:
+        if not moved or results.verdict is not None:  # the verdict's alerts tell them
             return
         yield heading("Counters that moved", width, self.look, f"{len(moved)}" if len(moved) > 1 else "")
         moved.sort(key=lambda each: each.before - each.after)

@@ -12,6 +12,7 @@ from gpuwatch.fleet.quantities import scaled_text
 from gpuwatch.hosts.names import fold
 from gpuwatch.probe.results import Estimate, NodeGround, Results
 from gpuwatch.probe.talk import GpuUser, Ground
+from gpuwatch.probe.words import listed
 from gpuwatch.tui.link_view import LinkView
 from gpuwatch.tui.link_words import counted, lasting, size_text
 from gpuwatch.tui.look import clean, fit
@@ -19,7 +20,6 @@ from gpuwatch.tui.widgets.lines import Row, heading, wrapped
 from gpuwatch.tui.widgets.things import Thing, ThingsPage, hanging
 
 LABEL = 14
-MOST_USERS = 8
 
 
 class LinkGround(ThingsPage):
@@ -122,10 +122,8 @@ class LinkGround(ThingsPage):
         who = "1 process" if users == 1 else f"{users:,} processes"
         yield heading(f"{who} on the GPUs of {counted(len(results.busy), 'node')}", width, look)
         for node, own in results.busy.items():
-            shown = ", ".join(_user_text(user) for user in own[:MOST_USERS])
-            more = f" and {len(own) - MOST_USERS} more" if len(own) > MOST_USERS else ""
             head = (Segment(" "), look.mark("warning"), Segment(" "))
-            yield from hanging(head, f"{node}: {shown}{more}", width, look.text)
+            yield from hanging(head, f"{node}: {_users_text(own)}", width, look.text)
 
     def _have(self, results: Results, width: int) -> Iterator[Row | Thing]:
         nodes = list(results.nodes)
@@ -134,9 +132,9 @@ class LinkGround(ThingsPage):
         yield heading("What the nodes have", width, self.look, note)
         groups: dict[tuple[str, ...], list[NodeGround]] = {}
         for node in nodes:
-            groups.setdefault(tuple(_facts_of(node)), []).append(node)
-        for facts, alike in sorted(groups.items(), key=lambda item: item[1][0].problem is None):
-            yield self._alike(facts, alike, width)
+            groups.setdefault((node.problem or "", *_facts_of(node)), []).append(node)
+        for facts, alike in sorted(groups.items(), key=lambda item: not item[0][0]):
+            yield self._alike(facts[1:], alike, width)
         if not nodes:
             yield (Segment(" no node has answered yet", self.look.dim),)
 
@@ -161,17 +159,25 @@ class LinkGround(ThingsPage):
         return Thing(("node", named), tuple(rows), text=clean(named))
 
 
-def _user_text(user: GpuUser) -> str:
-    who = f" of {user.user}" if user.user else ""
-    memory = "" if user.memory_bytes is None else f" {scaled_text(user.memory_bytes, 1024)}B"
-    return f"{user.pid} {user.name or '?'}{who}{memory}"
+def _users_text(users: list[GpuUser]) -> str:
+    """`8x python train.py of ana, 576GB (pid 4711, 4712, 4713 and 5 more)`."""
+    alike: dict[str, list[GpuUser]] = {}
+    for user in users:
+        who = f" of {user.user}" if user.user else ""
+        alike.setdefault(f"{user.name or 'a process'}{who}", []).append(user)
+    said = []
+    for who, own in alike.items():
+        count = f"{len(own)}x " if len(own) > 1 else ""
+        taken = sum(user.memory_bytes or 0 for user in own)
+        memory = f", {scaled_text(taken, 1024)}B" if taken else ""
+        pids = listed([str(user.pid) for user in own if user.pid])
+        said.append(f"{count}{who}{memory}" + (f" (pid {pids})" if pids else ""))
+    return "; ".join(said)
 
 
 def _facts_of(node: NodeGround) -> Iterator[str]:
     """What a node has, as `name NUL text`; nodes of one kind say the same."""
     ground = node.ground
-    if node.problem:
-        yield f"\0{node.problem}"
     if ground is None:
         return
     if ground.python is None:

@@ -15,7 +15,15 @@ from gpuwatch.tui.link_board import CODES, GRADES, View
 from gpuwatch.tui.link_view import LinkView
 from gpuwatch.tui.look import clean, fit
 from gpuwatch.tui.widgets.lines import Picker, Row
-from gpuwatch.tui.widgets.link_cells import MEASURES, TITLES, Cell, LinkCells, Measure, sign
+from gpuwatch.tui.widgets.link_cells import (
+    MEASURES,
+    TITLES,
+    Cell,
+    LinkCells,
+    Measure,
+    number_width,
+    sign,
+)
 
 WIDTHS = (6, 5, 4, 3, 2, 1)
 """Columns of a cell, from roomy to dense."""
@@ -52,7 +60,7 @@ def shape_of(size: int, labels: list[str], shorts: list[str], width: int, height
     longest = max((len(text) for text in shorts), default=1)
     fitting = [cell for cell in WIDTHS if label + size * cell <= width]
     cell = fitting[0] if fitting else LEGIBLE if (width - label) // LEGIBLE * 2 >= size else 1
-    header = 1 if longest < cell or cell >= longest == 1 else min(MOST_HEADER, longest)
+    header = 1 if longest <= number_width(cell) else min(MOST_HEADER, longest)
     room = height - 1 - header
     tall = TALLEST if cell > LEGIBLE and size * TALLEST <= room else 1
     return Shape(size, cell, tall, label, header, max(1, min(size, (width - label) // cell)))
@@ -78,6 +86,7 @@ class LinkMatrix(Picker):
         self.labels: list[str] = []
         self.shorts: list[str] = []
         self._made_for: Hashable = None
+        self._painted_for: Hashable = None
         self._shaped_for: Hashable = None
         self._cells: LinkCells
         self._testing: frozenset[tuple[int, int]] = frozenset()
@@ -97,10 +106,12 @@ class LinkMatrix(Picker):
             )
             self.pinned = 1 + self.shape.header
             self._clamp()
-        made_for = (view.version, self.measure, id(self.look), self.shape)
-        if made_for != self._made_for:
-            self._made_for = made_for
+        painted_for = (id(board), self.measure, id(self.look), self.shape)
+        if painted_for != self._painted_for:
+            self._painted_for = painted_for
             self._cells = LinkCells(board, self.measure, self.shape.cell, self.look)
+        if (made_for := (view.version, *painted_for)) != self._made_for:
+            self._made_for = made_for
             self._testing = self._now_testing()
 
     def _now_testing(self) -> frozenset[tuple[int, int]]:
@@ -140,7 +151,8 @@ class LinkMatrix(Picker):
         number, below = divmod(line - self.pinned, self.shape.tall)
         cells = self._cells_of(number)
         if below:
-            return tuple(Segment(" " * part.cell_length, part.style) for part in cells)
+            blank = [Segment(" " * part.cell_length, part.style) for part in cells]
+            return (Segment(" " * self.shape.label), *blank)
         here = number == self.place[0]
         name = fit(self.labels[number], self.shape.label - 3)
         mark = self.look.glyphs.cursor if here else " "
@@ -149,7 +161,7 @@ class LinkMatrix(Picker):
 
     def _cells_of(self, number: int) -> list[Segment]:
         shape, columns = self.shape, slice(self.left, self.left + self.shape.across)
-        row = list(self._cells.row(*self.view.board.row(self.view.view, number, columns)))
+        row = self._cells.row(self.view.view, number, columns)
         for source, target in self._testing:
             if source == number and columns.start <= target < columns.stop:
                 row[target - columns.start] = self._cells.testing
@@ -164,20 +176,17 @@ class LinkMatrix(Picker):
     def _header(self, line: int) -> Row:
         """Column names: in one line where they fit, else a letter a line."""
         shape, columns = self.shape, range(self.left, min(self.shape.size, self.left + self.shape.across))
-        out = [Segment(" " * shape.label, self.look.dim)]
+        dim, strong = self.look.dim, self.look.strong
+        out: list[Cell] = [(" " * shape.label, dim)]
         for column in columns:
             name = self.shorts[column]
             if shape.header == 1:
-                text = fit(name, shape.cell - 1, ">").ljust(shape.cell) if shape.cell > 1 else name[-1:]
+                text = fit(name, number_width(shape.cell), ">").ljust(shape.cell)
             else:
-                text = (
-                    name[-shape.header :]
-                    .rjust(shape.header)[line]
-                    .rjust(max(1, shape.cell - 1))
-                    .ljust(shape.cell)
-                )
-            out.append(Segment(text, self.look.strong if column == self.place[1] else self.look.dim))
-        return tuple(out)
+                letter = name[-shape.header :].rjust(shape.header)[line]
+                text = letter.rjust(number_width(shape.cell)).ljust(shape.cell)
+            out.append((text, strong if column == self.place[1] else dim))
+        return tuple(joined(out))
 
     def _title(self, width: int) -> Row:
         look = self.look
@@ -277,7 +286,7 @@ class LinkMatrix(Picker):
         """Show nodes or ranks, with the cursor on the same link."""
         links = self.view.board.between(self.view.view, *self.place)
         self.view.view = view
-        self.prepare()
+        self.repaint()
         if links:
             worst = max(links, key=lambda each: CODES[each.grade] * 10 - (each.ratio or 0.0))
             self.put_on(worst.pair.src, worst.pair.dst)

@@ -18,6 +18,7 @@ from gpuwatch.tui.widgets.lines import Row, heading, wrapped
 from gpuwatch.tui.widgets.link_cells import CALM, sign
 from gpuwatch.tui.widgets.things import Thing, ThingsPage, hanging
 
+ROOMY = 70
 WISHES: tuple[tuple[str, str, str, Wish], ...] = (
     (
         "full",
@@ -118,18 +119,21 @@ class LinkProbes(ThingsPage):
         look, wall = self.look, self.scene.wall()
         probes = list(self.scene.session.probes)
         yield heading(
-            "Probes of this session", width, look, "enter shows one, ctrl+n makes one" if width > 60 else ""
+            "Probes of this session",
+            width,
+            look,
+            "enter shows one, ctrl+n makes one" if width >= ROOMY else "",
         )
         for number, probing in reversed(list(enumerate(probes))):
             results = probing.results
             severity, word = standing_of(results)
             here = look.glyphs.cursor if number == self.view.at else " "
             nodes = len({seat.node for seat in list(results.seats)}) or len(results.nodes)
+            size = f"{counted(nodes, 'node'):>9}  " if width >= ROOMY else ""
             head = [
                 Segment(here, look.title),
                 look.mark(severity),
-                Segment(f" {number + 1:>2}  {clock(results.started, wall)}  ", look.dim),
-                Segment(f"{counted(nodes, 'node'):>9}  ", look.dim),
+                Segment(f" {number + 1:>2}  {clock(results.started, wall)}  {size}", look.dim),
                 Segment(f"{word:<9} ", look.severity[severity]),
             ]
             room = width - sum(part.cell_length for part in head)

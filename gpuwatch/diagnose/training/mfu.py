@@ -1,0 +1,60 @@
+"""Model FLOP utilisation where the log does not tell it: from tokens a second, the model and the GPUs."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from gpuwatch.hosts.plan import Model
+
+Scope: TypeAlias = Literal["gpu", "job"]
+"""Whose tokens a second a log tells: of one GPU, or of the whole job."""
+
+PER_GPU = frozenset((
+    "progress.torchtitan", "progress.torchtune", "progress.maxtext", "progress.olmo", "progress.internevo",
+    "progress.verl",
+))  # fmt: skip
+PER_JOB = frozenset(("progress.nanotron", "progress.nanochat", "progress.llm_c", "progress.fairseq"))
+"""Dialects whose sources say so; of all others the hosts file must (`tokens_per_s`)."""
+TFLOPS_PER_GPU = frozenset((
+    "progress.megatron", "progress.torchtitan", "progress.torchtune", "progress.maxtext", "progress.nanotron",
+))  # fmt: skip
+"""Dialects that tell the TFLOP/s of one GPU."""
+
+
+def flops_per_token(model: Model) -> float:
+    """Floating point operations of forward and backward for one token of a dense transformer.
+
+    6 a parameter, and where the shape is known 12 x layers x hidden x sequence length for attention
+    (Chowdhery et al., PaLM, appendix B; Kaplan et al., 2020). Recomputed activations do not count.
+    """
+    attention = 0.0
+    if model.layers and model.hidden and model.seq_len:
+        attention = 12.0 * model.layers * model.hidden * model.seq_len
+    return 6.0 * model.params + attention
+
+
+def mfu(tokens_per_s: float, gpus: int, model: Model, peak_flops: float) -> float:
+    """Share of the GPUs' peak (0 to 1) that the model's own arithmetic takes.
+
+    Args:
+        tokens_per_s: Of the whole job.
+        gpus: That work on it.
+        model: Its size.
+        peak_flops: Dense FLOP/s of one of the GPUs.
+    """
+    return flops_per_token(model) * tokens_per_s / (gpus * peak_flops)
+
+
+def scope_of(dialect: str, told_by: int, model: Model | None) -> Scope | None:
+    """Whose tokens a second a log tells; None: nobody knows.
+
+    Args:
+        dialect: That the log is written in.
+        told_by: How many ranks tell theirs: several tell each their own.
+        model: What the hosts file says goes first.
+    """
+    if model is not None and model.tokens_per_s is not None:
+        return model.tokens_per_s
+    if dialect in PER_GPU or told_by > 1:
+        return "gpu"
+    return "job" if dialect in PER_JOB else None

@@ -1,0 +1,73 @@
+"""What screen 6 looks at: one job, worked out anew about once a second however often is painted."""
+
+from __future__ import annotations
+
+from gpuwatch.diagnose.alert import Alert
+from gpuwatch.diagnose.condition import ORDER
+from gpuwatch.diagnose.training.facts import JobFacts
+from gpuwatch.diagnose.training.overview import jobs_of, overview
+from gpuwatch.diagnose.training.seats import Job
+from gpuwatch.tui.scene import Scene
+from gpuwatch.tui.told import standing
+
+EVERY_S = 1.0
+CODES = ("num.", "train.", "job.hang", "slower_than_peers")
+"""Alerts that are about how a job trains."""
+
+
+class TrainingView:
+    """The job that is looked at, however often the screen is left."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self.jobs: list[Job] = []
+        self.facts: JobFacts | None = None
+        self.alerts: list[Alert] = []
+        """Of this job, the worst first; only those that fire."""
+        self.version = 0
+        """Moves when anything above did."""
+        self._chosen: Job = None
+        self._by_hand = False
+        self._seen: object = None
+
+    def refresh(self) -> None:
+        """Work the job out again, if it is time."""
+        scene = self._scene
+        seen = (scene.frozen, self._chosen, self._by_hand)
+        held = self.facts is not None and seen == self._seen
+        if held and (
+            scene.frozen or 0.0 <= scene.now - (self.facts.made_at if self.facts else 0.0) < EVERY_S
+        ):
+            return
+        self.jobs = jobs_of(scene.fleet, scene.seats)
+        if not self._by_hand or self._chosen not in self.jobs:
+            self._chosen = self.jobs[0] if self.jobs else None
+        self._seen = (scene.frozen, self._chosen, self._by_hand)
+        self.facts = overview(scene.fleet, scene.seats, self._chosen, scene.now, scene.wall())
+        self.alerts = sorted(self._own_alerts(), key=lambda alert: ORDER.index(alert.severity))
+        self.version += 1
+
+    def _own_alerts(self) -> list[Alert]:
+        return [
+            alert
+            for alert in self._scene.told.alerts.values()
+            if alert.code.startswith(CODES)
+            and standing(alert) in ("firing", "acknowledged")
+            and (alert.job == self._chosen or (alert.job is None and self._is_ours(alert)))
+        ]
+
+    def _is_ours(self, alert: Alert) -> bool:
+        rows = self.facts.rows if self.facts else ()
+        return any(row.node == alert.node and alert.gpu in (None, row.gpu) for row in rows)
+
+    def turn(self, step: int) -> None:
+        """The job before or after."""
+        if self.jobs:
+            at = self.jobs.index(self._chosen) if self._chosen in self.jobs else 0
+            self._chosen, self._by_hand = self.jobs[(at + step) % len(self.jobs)], True
+            self.refresh()
+
+    @property
+    def number(self) -> int:
+        """Which of the jobs it is, from 1."""
+        return self.jobs.index(self._chosen) + 1 if self._chosen in self.jobs else 0

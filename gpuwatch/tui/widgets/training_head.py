@@ -1,0 +1,222 @@
+"""The job over its ranks: who speaks, how far it is, how fast, and what is wrong with it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+
+from gpuwatch.diagnose.training.facts import Fact, JobFacts
+from gpuwatch.diagnose.wording import plural
+from gpuwatch.fleet.quantities import UNKNOWN, scaled_text
+from gpuwatch.tui.graphs import bar
+from gpuwatch.tui.look import Look, Severity, clean, fit
+from gpuwatch.tui.training_view import TrainingView
+from gpuwatch.tui.widgets.lines import Page, Row
+from gpuwatch.tui.widgets.status_line import spread
+from gpuwatch.tui.words import age_text
+
+ALERT_LINES = 3
+BAR = 24
+
+
+def span_text(seconds: float) -> str:
+    """A long time in two units: `1d 18h`, `3h 05m`, `4m 10s`."""
+    whole = int(seconds)
+    for size, small, words in ((86_400, 3600, "dh"), (3600, 60, "hm")):
+        if whole >= size:
+            return f"{whole // size}{words[0]} {whole % size // small:02}{words[1]}"
+    return f"{whole // 60}m {whole % 60:02}s" if whole >= 60 else f"{whole}s"
+
+
+def seconds_long(value: float) -> str:
+    """A step's time: `0.312s`, `3.20s`, `41.5s`."""
+    return f"{value:.3f}s" if value < 1 else f"{value:.2f}s" if value < 10 else f"{value:.1f}s"
+
+
+class Sheet:
+    """Writes the numbers of a job; what is late looks stale and says how old it is."""
+
+    def __init__(self, facts: JobFacts, look: Look, now: float) -> None:
+        self._facts, self._look, self._now = facts, look, now
+
+    def number(
+        self, title: str, fact: Fact | None, text: str, severity: Severity | None = None
+    ) -> list[Segment]:
+        """A title and its value, or a dash."""
+        look = self._look
+        parts = [Segment(f" {title} ", look.dim)]
+        if fact is None:
+            return [*parts, Segment(UNKNOWN, look.dim), Segment(" ")]
+        late = self._facts.late(fact.at, self._now)
+        style = look.stale if late else look.severity[severity] if severity else look.strong
+        parts.append(Segment(text, style))
+        if fact.computed:
+            parts.append(Segment(" computed", look.dim))
+        step = self._facts.facts.get("step")
+        own_age = step is None or fact.at < step.at - max(2.0, self._facts.gap_s or 0.0)
+        if own_age and not (fact.computed and not late):
+            parts.append(Segment(f" {age_text(fact.age_s(self._now))} ago", look.dim))
+        return [*parts, Segment(" ")]
+
+    def told(self, title: str, name: str, form: str) -> list[Segment]:
+        """A told field by a format of its value."""
+        fact = self._facts.facts.get(name)
+        return self.number(title, fact, "" if fact is None else form.format(fact.value))
+
+
+def whose(facts: JobFacts) -> str:
+    """Who speaks for the job, in words."""
+    voice = facts.speaker
+    if voice is None:
+        return "no log of it tells its progress"
+    who = voice.file.rpartition("/")[2] if facts.speaker_rank is None else f"rank {facts.speaker_rank}"
+    others = f", as {facts.speaking - 1} others do" if facts.speaking > 1 else ""
+    return f"{who} tells its steps{others}"
+
+
+def size_text(facts: JobFacts) -> str:
+    """How large the job is, as far as its ranks are seen."""
+    seen = f"{facts.ranks_seen} of {facts.world}" if facts.world else str(facts.ranks_seen)
+    gpus = (
+        "" if not facts.gpus else f", {facts.gpus}x {clean(facts.gpu_name or 'GPU').removeprefix('NVIDIA ')}"
+    )
+    return f"{seen} ranks on {plural(facts.nodes, 'node')}{gpus}"
+
+
+class TrainingHead(Page, can_focus=False):
+    """The lines over the ranks."""
+
+    DEFAULT_CSS: ClassVar[str] = "TrainingHead { height: 5; overflow-y: hidden; }"
+    can_focus = False
+
+    def __init__(self, view: TrainingView) -> None:
+        super().__init__(id="training-head")
+        self.view = view
+
+    def build(self, width: int) -> list[Row]:
+        """Who, how far, what, how fast, and the alerts."""
+        facts, look = self.view.facts, self.look
+        if facts is None or (not facts.rows and facts.speaker is None):
+            text = " No training is seen: no process has a rank, and no log tells steps."
+            return [
+                (Segment(text, look.dim),),
+                (Segment(" Logs elsewhere: `--log` or `logs:` in the hosts file.", look.dim),),
+            ]
+        sheet = Sheet(facts, look, self.scene.now)
+        lines = [self._who(facts, width), self._far(facts, sheet, width), self._losses(sheet, width)]
+        lines += [self._fast(facts, sheet), self._times(facts, sheet)]
+        return [*lines, *self._alerts(width)]
+
+    def _who(self, facts: JobFacts, width: int) -> Row:
+        look, view = self.look, self.view
+        name = " training without a job id " if facts.job is None else f" job {clean(facts.job)} "
+        partial = facts.world is not None and facts.ranks_seen < facts.world
+        left = [
+            Segment(name, look.brand),
+            Segment(f" {size_text(facts)}", look.severity["warning"] if partial else look.text),
+        ]
+        words = f"  {whose(facts)}"
+        right = (
+            [Segment(f"job {view.number} of {len(view.jobs)}: [ ] ", look.title)]
+            if len(view.jobs) > 1
+            else []
+        )
+        used = sum(part.cell_length for part in (*left, *right))
+        if used + len(words) <= width:
+            left.append(Segment(words, look.dim))
+        return spread(left, right, width)
+
+    def _far(self, facts: JobFacts, sheet: Sheet, width: int) -> Row:
+        look, now = self.look, self.scene.now
+        step, total = facts.facts.get("step"), facts.facts.get("total_steps")
+        text = (
+            "" if step is None else f"{step.value:,.0f}" + ("" if total is None else f" / {total.value:,.0f}")
+        )
+        row = sheet.number("step", step, text)
+        if step is not None:
+            late = facts.late(facts.stepped_at, now)
+            age = step.age_s(now) if facts.stepped_at is None else now - facts.stepped_at
+            stopped = late and facts.gap_s is not None
+            told = f"no step for {span_text(age)} " if stopped else f"told {age_text(max(0.0, age))} ago "
+            if stopped:
+                row.append(Segment(f"{look.glyph('warning')} ", look.severity["warning"]))
+            row.append(Segment(told, look.severity["warning"] if stopped else look.dim))
+        if facts.speaker is not None and (done := facts.speaker.done) is not None:
+            style: Style = look.stale if facts.late(facts.stepped_at, now) else look.severity["ok"]
+            row += [
+                Segment(" "),
+                *bar(done, min(BAR, max(8, width // 6)), look, style),
+                Segment(f" {100 * done:.1f} % "),
+            ]
+        eta = facts.facts.get("eta_s")
+        row += sheet.number("ETA", eta, "" if eta is None else span_text(eta.value))
+        return tuple(row)
+
+    @staticmethod
+    def _losses(sheet: Sheet, width: int) -> Row:
+        row = [
+            *sheet.told("loss", "loss", "{:.4g}"),
+            *sheet.told("grad norm", "grad_norm", "{:.3g}"),
+            *sheet.told("lr", "lr", "{:.2e}"),
+            *sheet.told("epoch", "epoch", "{:g}"),
+            *sheet.told("loss scale", "loss_scale", "{:g}"),
+        ]
+        return tuple(row + sheet.told("skipped", "skipped", "{:.0f}")) if width >= 90 else tuple(row)
+
+    def _fast(self, facts: JobFacts, sheet: Sheet) -> Row:
+        row: list[Segment] = []
+        tokens, whole = facts.facts.get("tokens_per_s"), facts.job_tokens_per_s
+        if whole is not None and facts.gpus:
+            text = f"{scaled_text(whole.value, 1000)} ({scaled_text(whole.value / facts.gpus, 1000)}/GPU)"
+            row += sheet.number("tokens/s", Fact(whole.value, whole.at), text)
+        elif tokens is not None or "samples_per_s" not in facts.facts:
+            text = "" if tokens is None else scaled_text(tokens.value, 1000)
+            row += sheet.number("tokens/s", tokens, text)
+        if (samples := facts.facts.get("samples_per_s")) is not None:
+            row += sheet.number("samples/s", samples, f"{samples.value:.4g}")
+        row += sheet.told("TFLOP/s", "tflops", "{:.4g}")
+        mfu = facts.facts.get("mfu")
+        row += sheet.number("MFU", mfu, "" if mfu is None else f"{100 * mfu.value:.1f} %")
+        if mfu is None and facts.why_no_mfu:
+            row.append(Segment(facts.why_no_mfu, self.look.dim))
+        return tuple(row)
+
+    def _times(self, facts: JobFacts, sheet: Sheet) -> Row:
+        look, last = self.look, facts.facts.get("step_time_s")
+        if last is None and facts.speaker is not None and facts.speaker.steps:
+            step = facts.speaker.steps[-1]
+            last = None if step.took_s is None else Fact(step.took_s, step.at)
+        row = sheet.number("step time", last, "" if last is None else seconds_long(last.value))
+        if facts.times is not None:
+            times = facts.times
+            row.append(Segment(" p50 ", look.dim))
+            row.append(Segment(seconds_long(times.p50), look.text))
+            row.append(Segment("  p95 ", look.dim))
+            row.append(Segment(seconds_long(times.p95), look.text))
+            row.append(Segment("  p99 ", look.dim))
+            row.append(Segment(seconds_long(times.p99), look.text))
+            row.append(Segment(f"  of {plural(times.count, 'told step')} ", look.dim))
+        for share in facts.shares:
+            style = look.severity["warning"] if share.flagged else look.text
+            sign = f"{look.glyph('warning')} " if share.flagged else ""
+            row += [Segment(f" {share.what} ", look.dim), Segment(f"{sign}{100 * share.share:.0f} %", style)]
+        return tuple(row)
+
+    def _alerts(self, width: int) -> list[Row]:
+        look, wall = self.look, self.scene.wall()
+        rows: list[Row] = []
+        for alert in self.view.alerts[:ALERT_LINES]:
+            more = len(self.view.alerts) - ALERT_LINES
+            tail = f" {age_text(max(0.0, wall - alert.first))}" + (
+                f", {more} more: 4" if more > 0 and len(rows) == ALERT_LINES - 1 else ""
+            )
+            rank = "" if alert.rank is None else f"rank {alert.rank}: "
+            text = f"{alert.title}: {rank}{alert.text}"
+            room = max(8, width - len(tail) - 4)
+            rows.append((
+                Segment(" "), look.mark(alert.severity), Segment(" "),
+                Segment(fit(text, room), look.severity[alert.severity]), Segment(tail, look.dim),
+            ))  # fmt: skip
+        return rows
