@@ -209,7 +209,8 @@ def test_why_a_node_takes_no_part_is_told_once() -> None:
 
 def test_why_a_node_was_lost_is_told_once_and_not_for_each_of_its_ranks() -> None:
     why = "gpu-002 was lost: the session or the node went down"
-    results = cluster(2, 2, phase="failed", reason=why)
+    results = cluster(2, 2, phase="failed")
+    results.reason = why
     culprit = Culprit("node", "gpu-002", None, (f"rank 2: {why}", f"rank 3: {why}", "12 links were measured"))
     results.verdict = Verdict("failed", why, (culprit,), evidence=(why,))
     text = said(results)
