@@ -36,6 +36,8 @@ COLLECTIVES = frozenset(
     )
 )
 """torch.distributed's functions in which a rank waits for others."""
+ONE_TO_ONE = frozenset(("send", "recv", "batch_isend_irecv"))
+"""Of those, where a rank waits for one other."""
 OTHERS_WAIT = frozenset(("wait", "synchronize", "_engine_run_backward", "item"))
 """Where a rank is found when the collective that it waits for runs on the GPU."""
 FEW = 0.25
@@ -71,6 +73,8 @@ class Spot:
     ranks: tuple[RankStack, ...]
     waits: bool
     """For other ranks, as far as that can be seen."""
+    call: str | None = None
+    """torch's collective or send in which they wait, where the frames show one."""
 
 
 @dataclass(frozen=True)
@@ -121,29 +125,30 @@ def main_thread(each: RankStack) -> PythonThread | None:
 
 
 def _spots(seen: Sequence[RankStack], *, frames: bool) -> tuple[Spot, ...]:
-    found: dict[tuple[str, bool], list[RankStack]] = {}
+    found: dict[tuple[str, bool, str | None], list[RankStack]] = {}
     for each in seen:
-        thread = main_thread(each)
-        key = _python_spot(thread.frames) if frames and thread is not None else _kernel_spot(each)
+        thread = main_thread(each) if frames else None
+        key = (*_kernel_spot(each), None) if thread is None else _python_spot(thread.frames)
         found.setdefault(key, []).append(each)
     spots = []
-    for (what, waits), ranks in found.items():
+    for (what, waits, call), ranks in found.items():
         shown = next((thread for each in ranks if (thread := main_thread(each)) is not None), None)
         lines = [_line(frame) for frame in shown.frames[:SHOWN_FRAMES]] if shown is not None else []
-        spots.append(Spot(what, tuple(lines), tuple(ranks), waits))
+        spots.append(Spot(what, tuple(lines), tuple(ranks), waits, call))
     return tuple(sorted(spots, key=lambda spot: (len(spot.ranks), spot.waits, spot.ranks[0].rank)))
 
 
-def _python_spot(frames: Sequence[StackFrame]) -> tuple[str, bool]:
-    """The innermost function, and the line of the user's code that called it; whether it waits for ranks."""
+def _python_spot(frames: Sequence[StackFrame]) -> tuple[str, bool, str | None]:
+    """The innermost function, and the line of the user's code that called it; whether it waits, in what."""
     mine = next((n for n, frame in enumerate(frames) if not _foreign(frame)), None)
     if mine is None:
-        return f"in {_line(frames[0])}", _collective(frames) is not None
+        called = _collective(frames)
+        return f"in {_line(frames[0])}", called is not None, called
     if mine == 0:
-        return f"in {_line(frames[0])}", False
+        return f"in {_line(frames[0])}", False, None
     called = _collective(frames[:mine])
     waits = called is not None or any(frame.function in OTHERS_WAIT for frame in frames[:mine])
-    return f"in {called or frames[0].function}, called by {_line(frames[mine])}", waits
+    return f"in {called or frames[0].function}, called by {_line(frames[mine])}", waits, called
 
 
 def _collective(frames: Sequence[StackFrame]) -> str | None:
@@ -186,6 +191,9 @@ def _testimony(spots: Sequence[Spot], unseen: Sequence[RankStack], by: str) -> T
     ranks = [each for spot in odd for each in spot.ranks]
     few = len(ranks) <= FEW * total or (len(ranks) == 1 and total > 2)
     if len(usual.ranks) * 2 <= total or not few:
+        stuck = None if unseen else _deadlock(spots, total, evidence)
+        if stuck is not None:
+            return stuck
         sentence = (
             f"no majority: {plural(total, 'rank')} are at {len(spots)} places, most of them {usual.what}"
         )
@@ -203,6 +211,32 @@ def _testimony(spots: Sequence[Spot], unseen: Sequence[RankStack], by: str) -> T
         confidence=_confidence(usual, odd, unseen, by),
         evidence=tuple(evidence),
         settle=(*settle, "the same once more in a minute: whether they are still there"),
+    )
+
+
+def _deadlock(spots: Sequence[Spot], total: int, evidence: Sequence[str]) -> Testimony | None:
+    """Every rank waits for others in torch: some for one other, and the rest in a collective for those."""
+    paired = [spot for spot in spots if spot.call in ONE_TO_ONE]
+    together = [spot for spot in spots if spot.call is not None and spot.call not in ONE_TO_ONE]
+    if not paired or not together or len(paired) + len(together) < len(spots):
+        return None
+    ranks = sorted((each for spot in paired for each in spot.ranks), key=lambda each: each.rank)
+    what = paired[0].what if len(paired) == 1 else "in sends and receives"
+    rest = together[-1].what if len(together) == 1 else "in collectives"
+    count = sum(len(spot.ranks) for spot in together)
+    word = "is" if len(ranks) == 1 else "are"
+    return Testimony(
+        witness="stacks",
+        wrong=True,
+        sentence=f"all {total} ranks wait for each other: {_named(ranks)} {word} {what}, "
+        f"while {count} {'is' if count == 1 else 'are'} {rest}",
+        culprits=tuple(each.rank for each in ranks),
+        confidence="medium",
+        evidence=tuple(evidence),
+        settle=(
+            f"the order of sends and receives on {_named(ranks)}: who sends only after it has received",
+            "the same once more in a minute: whether they are still there",
+        ),
     )
 
 

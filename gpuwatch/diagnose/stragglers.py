@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from msgspec import structs
-
 from gpuwatch.diagnose.alert import Alert, Proof
+from gpuwatch.diagnose.cpu_stragglers import CpuStraggler, cpu_stragglers, cpu_workers
+from gpuwatch.diagnose.lasting import Lasting
 from gpuwatch.diagnose.peers import ENOUGH, EQUAL_PCT, WORKING_PCT
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node
@@ -18,6 +18,8 @@ from gpuwatch.wire import GpuFast
 CODE = "slower_than_peers"
 """The same as against the neighbours on one node: this one knows the job, and takes its place."""
 EVERY_S = 5.0
+SKIPPED_S = 2.5 * EVERY_S
+"""Seen again after longer than this, it did not last: it is seen for the first time."""
 REASONS = {
     "hw_thermal": "its own thermal protection",
     "sw_thermal": "heat",
@@ -118,52 +120,64 @@ class StragglerWatch:
     def __init__(self, thresholds: Thresholds) -> None:
         self._thresholds = thresholds
         self._at = float("-inf")
-        self._since: dict[str, tuple[float, float]] = {}
-        """Alert id -> when it was first and last seen (monotonic)."""
-        self.alerts: dict[str, Alert] = {}
+        self._lasting = Lasting(thresholds.clear_s, SKIPPED_S)
+
+    @property
+    def alerts(self) -> dict[str, Alert]:
+        """By id: those that fire, and those that did."""
+        return self._lasting.alerts
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
         """Look, if it is time; True when an alert fired or ended."""
         if now - self._at < EVERY_S:
             return False
         self._at = now
+        found = [_slow_gpu(each, now, wall) for each in self._slow_gpus(fleet, now)]
+        for job, ranks in cpu_workers(fleet, now).items():
+            found += [_slow_cpu(job, one, wall) for one in cpu_stragglers(ranks)]
         moved = False
-        for group in workers(fleet, now).values():
-            for each in stragglers(group, self._thresholds):
-                moved |= self._see(each, now, wall)
-        for name in [n for n, (_, last) in self._since.items() if now - last > self._thresholds.clear_s]:
-            del self._since[name]
-            alert = self.alerts.get(name)
-            if alert is not None and alert.state == "firing":
-                self.alerts[name] = structs.replace(alert, state="resolved", last=wall)
+        for alert in found:
+            lasted_s = self._lasting.seen(alert.id, now)
+            if lasted_s >= self._thresholds.hold_s and not self._lasting.firing(alert.id):
+                self._lasting.tell(alert, now, wall)
                 moved = True
-        return moved
+        return self._lasting.clear(now, wall) or moved
 
-    def _see(self, each: Straggler, now: float, wall: float) -> bool:
-        worker = each.worker
-        name = f"{CODE}@{worker.node.name}:{worker.gpu.info.index}"
-        first, _ = self._since.get(name, (now, now))
-        self._since[name] = first, now
-        before = self.alerts.get(name)
-        if now - first < self._thresholds.hold_s or (before is not None and before.state == "firing"):
-            return False
-        age = worker.gpu.age(now) or 0.0
-        began = wall - (now - first)
-        self.alerts[name] = Alert(
-            id=name,
-            code=CODE,
-            severity="warning",
-            title="Straggler",
-            text=told(each),
-            proof=(Proof("value", told(each), wall - age, node=worker.node.name),),
-            role="hint",
-            node=worker.node.name,
-            gpu=worker.gpu.info.index,
-            rank=worker.rank,
-            rank_from="process",
-            job=worker.job,
-            first=began,
-            last=wall,
-            count=1 if before is None else before.count + 1,
-        )
-        return True
+    def _slow_gpus(self, fleet: Fleet, now: float) -> Iterator[Straggler]:
+        for group in workers(fleet, now).values():
+            yield from stragglers(group, self._thresholds)
+
+
+def _slow_gpu(each: Straggler, now: float, wall: float) -> Alert:
+    worker = each.worker
+    return Alert(
+        id=f"{CODE}@{worker.node.name}:{worker.gpu.info.index}",
+        code=CODE,
+        severity="warning",
+        title="Straggler",
+        text=told(each),
+        proof=(Proof("value", told(each), wall - (worker.gpu.age(now) or 0.0), node=worker.node.name),),
+        role="hint",
+        node=worker.node.name,
+        gpu=worker.gpu.info.index,
+        rank=worker.rank,
+        rank_from="process",
+        job=worker.job,
+    )
+
+
+def _slow_cpu(job: str, each: CpuStraggler, wall: float) -> Alert:
+    worker = each.worker
+    return Alert(
+        id=f"{CODE}@{job}:{worker.rank}",
+        code=CODE,
+        severity="warning",
+        title="Straggler",
+        text=each.text,
+        proof=(Proof("value", each.text, wall - worker.age_s, node=worker.node),),
+        role="hint",
+        node=worker.node,
+        rank=worker.rank,
+        rank_from="process",
+        job=job,
+    )

@@ -61,6 +61,25 @@ def test_halves_at_two_places_blame_nobody() -> None:
     assert "no majority" in job.testimony.sentence
 
 
+def test_a_deadlock_names_those_that_wait_for_one_another_and_what_they_call() -> None:
+    receives = (("recv", TORCH, 2799), ("exchange", MINE, 22), ("main", MINE, 41))
+    (job,) = judge_stacks([python(rank, receives if rank in (1, 2) else WAITS) for rank in range(4)])
+    said = job.testimony
+    assert (said.wrong, said.culprits, said.confidence) == (True, (1, 2), "medium")
+    assert said.sentence == (
+        "all 4 ranks wait for each other: ranks 1-2 are in recv, called by exchange (train.py:22), "
+        "while 2 are in all_reduce, called by train_step (train.py:11)"
+    )
+    assert said.settle[0].startswith("the order of sends and receives on ranks 1-2")
+
+
+def test_a_pipeline_in_which_one_rank_computes_is_no_deadlock() -> None:
+    receives = (("recv", TORCH, 2799), ("forward", MINE, 22), ("main", MINE, 41))
+    places = {0: LOADS, 1: receives, 2: receives, 3: WAITS, 4: WAITS, 5: WAITS}
+    (job,) = judge_stacks([python(rank, place) for rank, place in places.items()])
+    assert "wait for each other" not in job.testimony.sentence
+
+
 @pytest.mark.parametrize(
     ("odd", "words"),
     [

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec import structs
 
-from tests.diagnose.story import FINE
+from gpuwatch.diagnose.stragglers import StragglerWatch
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
+from gpuwatch.link.inbox import Arrival
+from gpuwatch.wire import Process, Ranks
+from tests.diagnose.story import EPOCH, FINE
 from tests.diagnose.test_book import Cluster
+from tests.fleet.test_progress import tell
 
 WORKING = structs.replace(FINE, utilization_pct=99.0, sm_clock_mhz=1755, throttle=[])
 SLOW = structs.replace(WORKING, sm_clock_mhz=1228, throttle_pct={"sw_thermal": 88.0})
@@ -44,3 +51,71 @@ def test_a_gpu_that_does_less_may_clock_lower() -> None:
     odd["GPU-1-1"] = structs.replace(SLOW, utilization_pct=55.0)
     cluster.step(40, odd=odd)
     assert cluster.states("slower_than_peers") == []
+
+
+class CpuJob:
+    """Ranks without GPUs on one node, with the CPU time that a test gives them."""
+
+    def __init__(self, *, steps: bool = True) -> None:
+        self.fleet = Fleet(Plan((NodeSpec("n1"),)))
+        self.watch = StragglerWatch(Thresholds(hold_s=30, clear_s=60))
+        self.now, self.steps = 1000.0, steps
+
+    def look(self, *cpu_pct: float, seconds: float = 60.0, state: str = "S") -> list[str]:
+        """Read and look every 5 s; what fires then."""
+        for _ in range(int(seconds / 5)):
+            self.now += 5
+            told = [
+                Process(pid=100 + rank, name="python", rank=rank, job="4711", cpu_pct=pct, state=state)
+                for rank, pct in enumerate(cpu_pct)
+            ]
+            self.fleet.apply(Arrival("n1", self.now, Ranks(t=self.now, seq=1, processes=told)))
+            if self.steps:
+                tell(self.fleet.progress, {"step": self.now, "loss": 0.5}, self.now, rank=0, job="4711")
+            self.watch.go(self.fleet, self.now, EPOCH + self.now)
+        return [alert.text for alert in self.watch.alerts.values() if alert.state == "firing"]
+
+
+def test_a_cpu_rank_that_computes_while_the_others_wait_is_told_when_it_lasted() -> None:
+    job = CpuJob()
+    assert job.look(24, 26, 99, 25, seconds=25) == []
+    assert job.look(24, 26, 100, 25, seconds=20) != []
+    (alert,) = job.watch.alerts.values()
+    assert (alert.rank, alert.node, alert.job, alert.rank_from) == (2, "n1", "4711", "process")
+    assert alert.text.startswith(
+        "computes 4.0x as much as the job's 3 other ranks (100 % of a core, they 25 %)"
+    )
+    assert "costs the job about 75 % if all ranks have the same work" in alert.proof[0].text
+    assert job.look(60, 62, 61, 60, seconds=90) == []
+
+
+@pytest.mark.parametrize(
+    ("cpu_pct", "why"),
+    [
+        ((99, 97, 100, 98), "all compute"),
+        ((5, 6, 42, 4), "nobody computes: they all wait for something else"),
+        ((100, 99, 4, 5), "two halves with different work"),
+        ((20, 22, 40, 35), "not by much"),
+        ((3, 100), "of two, nobody says who is the odd one"),
+    ],
+)
+def test_cpu_ranks_that_are_no_stragglers(cpu_pct: tuple[float, ...], why: str) -> None:
+    assert CpuJob().look(*cpu_pct) == [], why
+
+
+def test_a_rank_that_saves_alone_now_and_then_is_none() -> None:
+    job = CpuJob()
+    for _ in range(10):
+        assert job.look(100, 5, 5, 5, seconds=20) == []
+        assert job.look(50, 50, 50, 50, seconds=20) == []
+
+
+def test_on_a_full_node_it_gets_less_than_it_wants() -> None:
+    job = CpuJob()
+    assert job.look(5, 6, 24, 5) == []
+    (text,) = job.look(5, 6, 24, 5, state="R")
+    assert "(24 % of a core, they 5 %; it waits for a core, its node is full)" in text
+
+
+def test_who_computes_alone_while_the_job_does_not_step_is_none() -> None:
+    assert CpuJob(steps=False).look(100, 3, 3, 3) == []

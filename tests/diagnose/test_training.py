@@ -8,9 +8,17 @@ from collections.abc import Callable
 
 import pytest
 
+from gpuwatch.diagnose.training.first_nan import first_nans
 from gpuwatch.diagnose.training.numerics import numerics
 from gpuwatch.diagnose.training.pace import pace
+from gpuwatch.diagnose.training.watch import TrainingWatch
+from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.progress import RankProgress, Step, Value
+from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
+from tests.fleet.test_progress import tell
+
+FIRST = (98, 98, 97, 98)
+"""By rank, the step since which the loss is NaN."""
 
 
 def voice(
@@ -34,6 +42,10 @@ def noisy(level: float, spread: float) -> Callable[[int], float]:
     return lambda _step: level * (1 + spread * dice.uniform(-1, 1))
 
 
+def nan_from(first: int) -> Callable[[int], float]:
+    return lambda step: math.nan if step >= first else 2.0
+
+
 def codes(told: RankProgress, busy: tuple[float, ...] = ()) -> set[str]:
     return {sign.code for sign in (*numerics(told), *pace(told, busy))}
 
@@ -41,9 +53,62 @@ def codes(told: RankProgress, busy: tuple[float, ...] = ()) -> set[str]:
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_loss_that_is_no_number_names_its_first_step(bad: float) -> None:
     told = voice(100, loss=lambda step: bad if step >= 97 else 2.0)
-    (sign,) = numerics(told)
-    assert (sign.code, sign.severity) == ("num.nan_loss", "critical")
-    assert sign.text == f"the loss is {bad} since step 97"
+    found = first_nans([told])["4711"]
+    assert (found.sign.code, found.sign.severity) == ("num.nan_loss", "critical")
+    assert found.sign.text == f"the loss is {bad} since step 97"
+    assert found.alone
+    assert codes(told) == set()
+
+
+def test_the_rank_whose_loss_was_no_number_first_is_named_and_not_who_spoke_last() -> None:
+    ranks = [voice(100, loss=nan_from(first)) for first in FIRST]
+    for rank, each in enumerate(ranks):
+        each.rank, each.node = rank, f"gpu-00{rank}"
+    found = first_nans(ranks)["4711"]
+    assert (found.voice.rank, found.sign.text, found.alone) == (2, "the loss is nan since step 97", True)
+
+
+def test_a_loss_that_is_no_number_on_all_ranks_at_once_leads_to_none_of_them() -> None:
+    ranks = [voice(100, loss=nan_from(98)) for _ in range(4)]
+    for rank, each in enumerate(ranks):
+        each.rank = rank
+    found = first_nans(ranks)["4711"]
+    assert not found.alone
+    assert found.sign.text == "the loss is nan since step 98; 4 ranks tell it, none of them surely first"
+
+
+def test_between_told_steps_nobody_is_surely_first() -> None:
+    """Each rank's log is told once a second, at steps of its own: 96 on one may be after 97 on the other."""
+    ranks = [voice(100, loss=nan_from(95)) for _ in range(2)]
+    for rank, each in enumerate(ranks):
+        each.rank = rank
+        told = [step for step in each.steps if step.step % 10 == 6 + rank]
+        each.steps.clear()
+        each.steps.extend(told)
+    found = first_nans(ranks)["4711"]
+    assert not found.alone
+    assert found.sign.text.startswith(
+        "the loss is nan since step 96 at the latest (a number at step 86); 2 ranks"
+    )
+
+
+def test_a_loss_that_became_a_number_again_is_fine() -> None:
+    assert first_nans([voice(100, loss=lambda step: math.inf if step < 9 else 2.0)]) == {}
+
+
+def test_an_earlier_step_that_is_read_later_takes_the_alerts_place() -> None:
+    """The slow node's log names the rank that it began with; the alert is the same one."""
+    fleet = Fleet(Plan((NodeSpec("gpu-000"), NodeSpec("gpu-001"))))
+    watch = TrainingWatch(Thresholds())
+    tell(fleet.progress, {"step": 12, "loss": "2.0"}, 99.0, rank=0, job="4711")
+    tell(fleet.progress, {"step": 13, "loss": "nan"}, 100.0, rank=0, job="4711")
+    assert watch.go(fleet, 101.0, 1e9)
+    tell(fleet.progress, {"step": 11, "loss": "2.0"}, 102.0, rank=2, job="4711")
+    tell(fleet.progress, {"step": 12, "loss": "nan"}, 103.0, rank=2, job="4711")
+    assert watch.go(fleet, 104.0, 1e9)
+    (alert,) = watch.alerts.values()
+    assert (alert.rank, alert.text, alert.count) == (2, "the loss is nan since step 12", 1)
+    assert not watch.go(fleet, 107.0, 1e9)
 
 
 def test_a_spike_is_told_against_the_running_median_and_not_for_one_point() -> None:

@@ -9,29 +9,27 @@ import pytest
 from tests.netlab.lab import BAD_MBIT, GOOD_MBIT, Lab, lab
 from tests.netlab.throughput import mb_per_s
 
-SLOW = BAD_MBIT / GOOD_MBIT
+BETWEEN = (BAD_MBIT / GOOD_MBIT + 1) / 2
+"""A busy machine can only make a link slower: the best of three is its shape, and halfway tells which one."""
 
 
-def compared(made: Lab, suspect: tuple[int, int], healthy: tuple[int, int]) -> float:
-    """What one link reaches of another one."""
-    slow, good = mb_per_s(made, *suspect), mb_per_s(made, *healthy)
-    assert slow is not None
-    assert good is not None
-    return slow / good
+def best(made: Lab, src: int, dst: int) -> float:
+    """What a link reaches when nothing but its shape holds it back."""
+    rates = [rate for _ in range(3) if (rate := mb_per_s(made, src, dst)) is not None]
+    assert rates
+    return max(rates)
 
 
 def test_faults_are_where_they_were_put() -> None:
     with lab(4) as made:
-        assert compared(made, (0, 1), (1, 0)) == pytest.approx(1.0, rel=0.2)
+        healthy = best(made, 0, 1)
         made.slow_node(1)
         made.slow_egress(2)
         made.slow_link(0, 3)
-
-        assert compared(made, (0, 1), (3, 0)) == pytest.approx(SLOW, rel=0.2)
-        assert compared(made, (1, 0), (3, 0)) == pytest.approx(SLOW, rel=0.2)
-        assert compared(made, (2, 0), (0, 2)) == pytest.approx(SLOW, rel=0.2)
-        assert compared(made, (0, 3), (3, 0)) == pytest.approx(SLOW, rel=0.2)
-        assert compared(made, (0, 2), (3, 0)) == pytest.approx(1.0, rel=0.2)
+        for slow in ((0, 1), (1, 0), (2, 0), (0, 3)):
+            assert best(made, *slow) < BETWEEN * healthy, slow
+        for fine in ((3, 0), (0, 2)):
+            assert best(made, *fine) > BETWEEN * healthy, fine
 
 
 def test_a_cut_pair_is_silent_and_the_others_talk() -> None:

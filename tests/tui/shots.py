@@ -105,7 +105,7 @@ SHOTS = (
     Shot("links-rates", 52, keys=("5", "m"), probes=(links.done,)),
     Shot("links-fleet", 52, probes=(links.done,)),
     Shot("training", 40, (150, 44), keys=("6",), told=True),
-    Shot("training-stopped", 66, (120, 40), keys=("6", "s", "s"), told=True),
+    Shot("training-stopped", 66, (120, 40), keys=("6",), told=True),
     Shot("training-small", 40, (80, 24), keys=("6",), told=True),
     Shot("training-small-ascii", 60, (80, 24), keys=("6",), ascii_only=True),
     Shot("training-no-color", 40, keys=("6",), no_color=True),

@@ -58,6 +58,8 @@ class RankRow:
     power_w: float | None = None
     temperature_c: float | None = None
     throttle_pct: float | None = None
+    """Share of the last second in a thermal or power-brake slowdown; a power cap is ordinary under load."""
+    busy_pct: float | None = None
     gpu_at: float | None = None
     told_late: bool = False
     """What it told is too old to say anything about now."""

@@ -28,11 +28,11 @@ SKIPPED_SHARE = 0.25
 
 
 def numerics(voice: RankProgress) -> Iterator[Sign]:
-    """What the newest steps of the rank that speaks for a job say."""
+    """What the newest steps of the rank that speaks for a job say; a NaN loss is `first_nan`'s."""
     steps = list(voice.steps)[-4 * WINDOW :]
     if not steps:
         return
-    yield from not_numbers(steps)
+    yield from gradient_nan(steps)
     losses = [step.loss for step in steps if step.loss is not None and math.isfinite(step.loss)]
     yield from spike(losses)
     norms = [step.grad_norm for step in steps if step.grad_norm is not None and math.isfinite(step.grad_norm)]
@@ -42,12 +42,8 @@ def numerics(voice: RankProgress) -> Iterator[Sign]:
     yield from skipped(voice)
 
 
-def not_numbers(steps: Sequence[Step]) -> Iterator[Sign]:
-    """NaN and Inf: of the loss at once, of the gradient norm when it repeats (one fp16 step is normal)."""
-    last = steps[-1]
-    if last.loss is not None and not math.isfinite(last.loss):
-        since = next((s for s in steps if s.loss is not None and not math.isfinite(s.loss)), last)
-        yield Sign("num.nan_loss", "critical", f"the loss is {last.loss} since step {since.step}")
+def gradient_nan(steps: Sequence[Step]) -> Iterator[Sign]:
+    """NaN and Inf of the gradient norm, when it repeats (one fp16 step is normal)."""
     norms = [step.grad_norm for step in steps[-IN_A_ROW:]]
     if len(norms) == IN_A_ROW and all(norm is not None and not math.isfinite(norm) for norm in norms):
         yield Sign("num.grad_nan", "error", f"the gradient norm is {norms[-1]} for {IN_A_ROW} told steps")

@@ -27,6 +27,7 @@ from gpuwatch.diagnose.training.seats import Job, Seat, Seats
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import STALE_TICKS, Node
 from gpuwatch.fleet.progress import RankProgress
+from gpuwatch.fleet.readings import slowdown_pct
 from gpuwatch.hosts.plan import Model
 
 RECENT = 50
@@ -189,7 +190,7 @@ def _place(row: RankRow, seat: Seat, node: Node, written: dict[int | str, float]
         return
     row.memory_bytes, row.memory_total_bytes = fast.memory_used_bytes, fast.memory_total_bytes
     row.clock_mhz, row.power_w, row.temperature_c = fast.sm_clock_mhz, fast.power_w, fast.temperature_c
-    row.throttle_pct = max(fast.throttle_pct.values(), default=None) if fast.throttle_pct else None
+    row.busy_pct, row.throttle_pct = fast.utilization_pct, slowdown_pct(fast)
 
 
 def _hear(row: RankRow, voice: RankProgress) -> None:

@@ -18,3 +18,5 @@ class Sign:
     """What is wrong, with the numbers."""
     hold_s: float = 0.0
     """It must have been true for so long."""
+    step: int | None = None
+    """Since which step, where that is known."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from msgspec import structs
-
 from gpuwatch.diagnose.alert import Alert, Proof
+from gpuwatch.diagnose.lasting import Lasting
+from gpuwatch.diagnose.training.first_nan import first_nans
 from gpuwatch.diagnose.training.numerics import numerics
 from gpuwatch.diagnose.training.pace import pace
 from gpuwatch.diagnose.training.sign import Sign
@@ -41,11 +41,13 @@ class TrainingWatch:
     """Looks at the voice of every job that stepped lately."""
 
     def __init__(self, thresholds: Thresholds) -> None:
-        self._thresholds = thresholds
         self._at = float("-inf")
-        self._since: dict[str, tuple[float, float]] = {}
-        """Alert id -> first and last seen (monotonic)."""
-        self.alerts: dict[str, Alert] = {}
+        self._lasting = Lasting(thresholds.clear_s)
+
+    @property
+    def alerts(self) -> dict[str, Alert]:
+        """By id: those that fire, and those that did."""
+        return self._lasting.alerts
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
         """Look, if it is time; True when an alert fired or ended."""
@@ -55,53 +57,63 @@ class TrainingWatch:
         moved = False
         for job, voice in speakers(fleet, now).items():
             for sign in (*numerics(voice), *pace(voice, busy(fleet, job))):
-                moved |= self._see(job, voice, sign, now, wall)
-        gone = [n for n, (_, last) in self._since.items() if now - last > self._thresholds.clear_s]
-        for name in gone:
-            del self._since[name]
-            alert = self.alerts.get(name)
-            if alert is not None and alert.state == "firing":
-                self.alerts[name] = structs.replace(alert, state="resolved", last=wall)
-                moved = True
-        return moved
+                moved |= self._see(_alert(job, voice, sign, now, wall), sign, now, wall)
+        for job, nan in first_nans(lately(fleet, now)).items():
+            alert = _alert(job, nan.voice, nan.sign, now, wall, of_one=nan.alone)
+            moved |= self._see(alert, nan.sign, now, wall)
+        return self._lasting.clear(now, wall) or moved
 
-    def _see(self, job: str | None, voice: RankProgress, sign: Sign, now: float, wall: float) -> bool:
-        name = f"{sign.code}@{job or voice.node}"
-        first, _ = self._since.get(name, (now, now))
-        self._since[name] = first, now
-        before = self.alerts.get(name)
-        if now - first < sign.hold_s or (before is not None and before.state == "firing"):
+    def _see(self, alert: Alert, sign: Sign, now: float, wall: float) -> bool:
+        lasted_s = self._lasting.seen(alert.id, now)
+        before = self._lasting.firing(alert.id)
+        if lasted_s < sign.hold_s or (before is not None and not _better(sign, before)):
             return False
-        at = wall - (now - (voice.stepped_at or now))
-        proof = Proof("line", sign.text, at, node=voice.node, file=voice.file, offset=voice.offset)
-        self.alerts[name] = Alert(
-            id=name,
-            code=sign.code,
-            severity=sign.severity,
-            title=TITLES[sign.code],
-            text=sign.text,
-            proof=(proof,),
-            role="root" if sign.code in ENDS_RUNS else "hint",
-            node=voice.node,
-            rank=voice.rank,
-            job=job,
-            first=wall - (now - first),
-            last=wall,
-            count=1 if before is None else before.count + 1,
-        )
+        self._lasting.tell(alert, now, wall)
         return True
+
+
+def _alert(
+    job: str | None, voice: RankProgress, sign: Sign, now: float, wall: float, *, of_one: bool = True
+) -> Alert:
+    at = wall - (now - (voice.stepped_at or now))
+    proof = Proof("line", sign.text, at, node=voice.node, file=voice.file, offset=voice.offset)
+    return Alert(
+        id=f"{sign.code}@{job or voice.node}",
+        code=sign.code,
+        severity=sign.severity,
+        title=TITLES[sign.code],
+        text=sign.text,
+        proof=(proof,),
+        role="root" if sign.code in ENDS_RUNS else "hint",
+        node=voice.node if of_one else None,
+        rank=voice.rank if of_one else None,
+        job=job,
+        fields={} if sign.step is None else {"step": sign.step},
+    )
+
+
+def _better(sign: Sign, before: Alert) -> bool:
+    """Whether it knows of an earlier step, or of more ranks: another node's log may be read more slowly."""
+    known = before.fields.get("step")
+    if sign.step is None or not isinstance(known, int):
+        return False
+    return sign.step < known or (sign.step == known and sign.text != before.text)
 
 
 def speakers(fleet: Fleet, now: float) -> dict[str | None, RankProgress]:
     """The voice that speaks for each job: who stepped last."""
     found: dict[str | None, RankProgress] = {}
-    for voice in fleet.progress.voices.values():
-        if voice.stepped_at is None or now - voice.stepped_at > STEPPED_S:
-            continue
+    for voice in lately(fleet, now):
         known = found.get(voice.job)
-        if known is None or (known.stepped_at or 0.0) < voice.stepped_at:
+        if known is None or (known.stepped_at or 0.0) < (voice.stepped_at or 0.0):
             found[voice.job] = voice
     return found
+
+
+def lately(fleet: Fleet, now: float) -> list[RankProgress]:
+    """The voices of runs that go on."""
+    voices = fleet.progress.voices.values()
+    return [each for each in voices if each.stepped_at is not None and now - each.stepped_at <= STEPPED_S]
 
 
 def busy(fleet: Fleet, job: str | None) -> Sequence[float]:

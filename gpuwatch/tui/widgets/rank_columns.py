@@ -65,6 +65,7 @@ COLUMNS = (
         "tokens_per_s", falling=False,
     ),
     RankColumn("memory", "mem", 5, 88, lambda r, _: r.memory_bytes, q.MEMORY.text, "gpu", "memory_bytes"),
+    RankColumn("util", "util", 4, 50, lambda r, _: r.busy_pct, q.PERCENT.text, "gpu", falling=False),
     RankColumn(
         "clock", "SM MHz", 6, 94, lambda r, _: r.clock_mhz, q.MEGAHERTZ.text, "gpu", "clock_mhz",
         falling=False,
@@ -80,11 +81,24 @@ COLUMNS = (
 SORTS = ("rank", *(column.name for column in COLUMNS))
 
 
-def choose(width: int) -> list[RankColumn]:
-    """The columns that fit `width` cells, a cell for the flag behind each."""
+TRENDS = (("smclk", "SM clock", 0.4), ("power", "power", 0.0))
+"""Histories of the GPU that a wide screen has room for: a series of `GpuHistory`, its title, and where its
+picture begins as a share of the scale's top."""
+TREND_S = 120.0
+TREND_LEAST, TREND_MOST = 14, 24
+
+
+def trend_width(left: int) -> int:
+    """How wide each of the histories may be in the cells that the columns leave; 0: there is no room."""
+    each = left // len(TRENDS) - 2
+    return min(TREND_MOST, each) if each >= TREND_LEAST else 0
+
+
+def choose(width: int) -> tuple[list[RankColumn], int]:
+    """The columns that fit `width` cells, a cell for the flag behind each, and how many cells are left."""
     left, chosen = width, []
     for column in sorted(COLUMNS, key=lambda each: -each.keep):
         if column.width + 1 <= left:
             chosen.append(column)
             left -= column.width + 1
-    return sorted(chosen, key=COLUMNS.index)
+    return sorted(chosen, key=COLUMNS.index), left

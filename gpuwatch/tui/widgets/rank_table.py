@@ -9,11 +9,13 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpuwatch.diagnose.training.facts import JobFacts, RankRow, Spread
+from gpuwatch.fleet.metrics import METRICS
 from gpuwatch.fleet.quantities import UNKNOWN
+from gpuwatch.tui.graphs import sparkline
 from gpuwatch.tui.look import Severity, fit
 from gpuwatch.tui.training_view import TrainingView
 from gpuwatch.tui.widgets.lines import Picker, Row, highlighted, text_of
-from gpuwatch.tui.widgets.rank_columns import COLUMNS, SORTS, RankColumn, choose
+from gpuwatch.tui.widgets.rank_columns import COLUMNS, SORTS, TREND_S, TRENDS, RankColumn, choose, trend_width
 
 RANK, PLACE = 6, 15
 STATISTICS = ("imbalance", "mean", "std", "min", "max")
@@ -40,6 +42,7 @@ class RankTable(Picker):
         self.only_flagged = False
         self.rows: list[RankRow] = []
         self._columns: list[RankColumn] = []
+        self._place, self._trend = PLACE, 0
         self._made_for: Hashable = None
         self._on: object = None
         """Rank and node under the cursor."""
@@ -49,7 +52,8 @@ class RankTable(Picker):
         made_for = (self.view.version, self.sort_name, self.falling, self.only_flagged)
         self.pinned = 1 + self.statistics
         self._place = PLACE + max(0, min(9, (self.columns - PLAIN) // 8))
-        self._columns = choose(self.columns - 3 - RANK - self._place)
+        self._columns, left = choose(self.columns - 3 - RANK - self._place)
+        self._trend = trend_width(left)
         if made_for == self._made_for:
             return
         self._made_for = made_for
@@ -97,6 +101,7 @@ class RankTable(Picker):
         parts.append(Segment(fit(place, self._place - 1) + " ", ground))
         for column in self._columns:
             parts += self._cell(rank, column)
+        parts += self._trends(rank)
         row = tuple(parts)
         if line - self.pinned != self.at:
             return row
@@ -112,6 +117,23 @@ class RankTable(Picker):
         late = rank.told_late if column.source == "log" else rank.gpu_late and column.source == "gpu"
         return [Segment(text + " ", look.stale if late else look.text)]
 
+    def _trends(self, rank: RankRow) -> list[Segment]:
+        """What its GPU did in the last minutes, where the screen has room for it."""
+        gpu = self.scene.gpu(rank.node, rank.uuid) if self._trend and rank.uuid is not None else None
+        if gpu is None:
+            return []
+        look, parts, points = self.look, [], self._trend * (2 if self.look.glyphs.braille else 1)
+        style = look.severity["ok"] if rank.flags and not rank.gpu_late else look.dim
+        for name, _, begins in TRENDS:
+            _, high = METRICS[name].scale(gpu) or (0.0, 1.0)
+            series = gpu.history.series(name, TREND_S, points, self.scene.now)
+            values = [None if value != value else value for value in series.tolist()]  # noqa: PLR0124 - NaN
+            parts += [
+                Segment("  "),
+                Segment(sparkline(values, begins * high, high, self._trend, look.glyphs), style),
+            ]
+        return parts
+
     def _heading(self) -> Row:
         look = self.look
         parts = [Segment("   "), self._title("rank", "rank", RANK - 1, right=True), Segment(" ")]
@@ -119,6 +141,8 @@ class RankTable(Picker):
         parts.append(Segment(fit(count, self._place), look.dim))
         for column in self._columns:
             parts += [self._title(column.name, column.title, column.width, right=True), Segment(" ")]
+        for _, title, _ in TRENDS if self._trend else ():
+            parts.append(Segment("  " + fit(f"{title}, 2 min", self._trend), look.dim))
         return tuple(parts)
 
     def _title(self, name: str, title: str, width: int, *, right: bool) -> Segment:

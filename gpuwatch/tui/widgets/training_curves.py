@@ -20,7 +20,7 @@ Read = Callable[[Step], "float | None"]
 CURVES: tuple[tuple[str, Read], ...] = (
     ("loss", lambda step: step.loss),
     ("grad norm", lambda step: step.grad_norm),
-    ("step time, s", lambda step: step.took_s),
+    ("step s", lambda step: step.took_s),
 )
 GAP = 2
 
@@ -91,7 +91,7 @@ def curve(
     if high - low < 0.02 * abs(high):  # noises of a flat curve are not to fill the height
         low, high = low - 0.05 * abs(high), high + 0.05 * abs(high)
     odd = len([value for value in values if value is not None]) - len(known)
-    words = f"{name}  {min(known):.4g} to {max(known):.4g}" + (f", {odd} NaN or Inf" if odd else "")
+    words = f"{name} {min(known):.3g}..{max(known):.3g}" + (f", {odd} NaN or Inf" if odd else "")
     style: Style = look.dim if late else look.severity["ok"]
     title = Segment(fit(words, width), look.severity["warning"] if odd else look.dim)
     picture = plot(plain, low, high, width, max(1, height - 1), look.glyphs)

@@ -117,7 +117,7 @@ class TrainingHead(Page, can_focus=False):
             Segment(name, look.brand),
             Segment(f" {size_text(facts)}", look.severity["warning"] if partial else look.text),
         ]
-        words = f"  {whose(facts)}"
+        words = f"  {clean(whose(facts))}"
         right = (
             [Segment(f"job {view.number} of {len(view.jobs)}: [ ] ", look.title)]
             if len(view.jobs) > 1

@@ -1,0 +1,78 @@
+"""Whose loss stopped being a number first: ranks share gradients, so one rank's NaN is soon everybody's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gpuwatch.diagnose.training.sign import Sign
+from gpuwatch.fleet.progress import RankProgress, Step
+
+NAN_LOSS = "num.nan_loss"
+
+
+@dataclass(frozen=True)
+class Onset:
+    """Between two told steps of one voice: fast steps, or those of which each tenth is printed, have gaps."""
+
+    voice: RankProgress
+    step: Step
+    """The first without a number."""
+    before: int | None
+    """The last told step with one; None: none is known."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether no step lies between the two."""
+        return self.before == self.step.step - 1
+
+    def may_precede(self, other: Onset) -> bool:
+        """Whether it may have begun no later than the other one surely had."""
+        return self.before is None or self.before < other.step.step
+
+
+@dataclass(frozen=True)
+class FirstNan:
+    """The voice of a job that told it at the earliest step."""
+
+    voice: RankProgress
+    sign: Sign
+    alone: bool
+    """False: it may have begun on other ranks, so that it does not lead to one of them."""
+
+
+def first_nans(voices: Iterable[RankProgress]) -> dict[str | None, FirstNan]:
+    """By job, of those whose loss is no number now; compared by step, as clocks and logs lag."""
+    jobs: dict[str | None, list[Onset]] = {}
+    for voice in voices:
+        began = onset(voice)
+        if began is not None:
+            jobs.setdefault(voice.job, []).append(began)
+    return {job: _first(told) for job, told in jobs.items()}
+
+
+def onset(voice: RankProgress) -> Onset | None:
+    """When the loss became NaN or Inf; None while it is a number."""
+    first = None
+    for step in reversed(voice.steps):
+        if step.loss is None:
+            continue
+        if math.isfinite(step.loss):
+            return None if first is None else Onset(voice, first, step.step)
+        first = step
+    return None if first is None else Onset(voice, first, None)
+
+
+def _first(told: list[Onset]) -> FirstNan:
+    first = min(told, key=lambda each: (each.step.step, each.step.at))
+    ranks = {first.voice.rank, *(each.voice.rank for each in told if each.may_precede(first))}
+    ranks.discard(None)  # a log of the whole job repeats what a rank's own says
+    text = f"the loss is {first.step.loss} since step {first.step.step}"
+    if not first.exact:
+        known = "" if first.before is None else f" (a number at step {first.before})"
+        text += f" at the latest{known}"
+    if len(ranks) > 1:
+        text += f"; {len(ranks)} ranks tell it, none of them surely first"
+    sign = Sign(NAN_LOSS, "critical", text, step=first.step.step)
+    return FirstNan(first.voice, sign, len(ranks) <= 1)
