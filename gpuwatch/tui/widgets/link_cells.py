@@ -37,7 +37,7 @@ def number_width(cell: int) -> int:
 
 
 def _short(value: float, room: int, most: int) -> str:
-    """A rate or latency in `room` columns, in `most` at the worst; `++` is more than fits, and never a share."""
+    """A rate or latency in `room` columns, at worst in `most`; `++` is more than fits, never a share."""
     for columns in (room, most):
         for text in (rate_text(value), f"{value:.0f}", f"{value / 1000:.0f}k"):
             if len(text) <= columns:
