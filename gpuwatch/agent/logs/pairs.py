@@ -19,7 +19,7 @@ RATE = r"(?:[A-Za-z]{1,12}\.?)?/[A-Za-z]{1,12}(?:/[A-Za-z]{1,12})?"
 UNIT = r"%|[kKMGT]?i?B(?:ytes)?\b|(?:ms|us|s|secs?|seconds?|msec|min|mins|minutes|hrs?|hours?|[hdmMGKkBT])\b"
 _PAIR = re.compile(
     r"(?<![\w.@/])(?P<value>" + CLOCK + r"(?![\w:])|" + SPELLED + r"(?![\w/])"
-    r"|[-+]?" + NUMBER + r"(?: {0,12}/ {0,12}" + NUMBER + r")?|(?:" + ODD + r")(?![\w/]))"
+    r"|[-+]?" + NUMBER + r"(?: {0,12}(?:/|(?:out )?of) {0,12}" + NUMBER + r")?|(?:" + ODD + r")(?![\w/]))"
     r"(?:\s{0,2}(?P<rate>" + RATE + r")(?!\w| ?[:=])|\s?(?P<unit>" + UNIT + r")(?![/\w]))?",
     re.I,
 )
@@ -57,7 +57,8 @@ def canonical(words):
 def _words(before):
     # type: (str) -> str
     before = before.rstrip(_AROUND)
-    before = before[:-3] if before.endswith(" is") else before
+    if before.endswith((" is", "->", "=>")):
+        before = before[:-2].rstrip(_AROUND)
     begin = 0
     for sign in _PARTING.finditer(before):
         begin = sign.end()

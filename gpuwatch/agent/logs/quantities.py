@@ -82,7 +82,7 @@ NOTHING = "-"
 
 _READ = re.compile(
     r"\s*[\"']?(?:(?P<clock>" + CLOCK + r")(?![\d:])|(?P<odd>" + ODD + r")|(?P<number>[-+]?" + NUMBER + r"))"
-    r"(?:\s*/\s*(?P<of>" + NUMBER + r"))?(?:\s?(?P<unit>[A-Za-z%]+))?",
+    r"(?:\s*(?:/|(?:out )?of)\s*(?P<of>" + NUMBER + r"))?(?:\s?(?P<unit>[A-Za-z%]+))?",
     re.I,
 )
 _SPELLED = re.compile(r"\s*[\"']?(?P<spelled>" + SPELLED + r")", re.I)

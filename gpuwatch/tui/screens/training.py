@@ -52,11 +52,18 @@ class TrainingScreen(LiveScreen):
 
     def on_mount(self) -> None:
         """Start on the ranks."""
+        self.view.refresh()
         self.ranks.focus()
+
+    def pull(self) -> int:
+        """Repaint what moved; then work the job out, if it is time, so that no frame has to do both."""
+        painted = super().pull()
+        if self.is_mounted:
+            self.view.refresh()
+        return painted
 
     def arrange_parts(self) -> None:
         """The job says all it has to say; curves, spread and ranks share what is left."""
-        self.view.refresh()
         self.head.prepare()
         facts = self.view.facts
         room = self.size.height - FRAME_LINES - self.head.count()
