@@ -71,6 +71,10 @@ def probe(
     Exit status: 0 nothing is proven slow, 1 a bad node, NIC, link or GPU, or it failed, 2 wrong usage,
     refused or not confirmed (nothing was measured), 130 Ctrl-C (what was measured by then is printed).
     """
+    if wish.pairs == "none" and not wish.collectives and not wish.gpu_checks:
+        raise click.UsageError(
+            "nothing is left to measure: give collectives, pairs or the checks of the GPUs."
+        )
     outputs = Outputs(json_to, csv_to, save_baseline)
     outputs.check()
     before = None if baseline is None else read_baseline(baseline)
@@ -155,7 +159,7 @@ def announce(results: Results, source: Source, outputs: Outputs, *, asking: bool
     lines = [title, *ground_lines(results), *plan_lines(results)]
     if outputs.text:
         write(lines, sys.stdout)
-    if asking and not (outputs.text and sys.stdout.isatty()):
+    if asking and not (outputs.text and (sys.stdout.isatty() or not sys.stderr.isatty())):
         write(lines, sys.stderr)
 
 

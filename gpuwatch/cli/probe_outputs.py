@@ -44,14 +44,34 @@ class Outputs:
         """
         if self.json == self.csv == STDOUT:
             raise click.UsageError("--json - and --csv - both want stdout; name a file for one of them.")
-        for name in (self.json, self.csv, self.baseline):
-            if name in (None, STDOUT):
+        named = {"--json": self.json, "--csv": self.csv, "--save-baseline": self.baseline}
+        taken: dict[Path, str] = {}
+        for option, name in named.items():
+            if name is None or (name == STDOUT and option != "--save-baseline"):
                 continue
-            path = Path(str(name))
-            if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-                raise Refusal([f"{name}: cannot be written there"])
+            other = taken.setdefault(Path(name).resolve(), option)
+            if other != option and not _is_device(Path(name)):
+                raise click.UsageError(f"{other} and {option} both want {name}; name a file for each.")
+            problem = unwritable(Path(name))
+            if problem is not None:
+                raise Refusal([f"{option} {name}: cannot be written there: {problem}"])
         if self.baseline is not None and Path(self.baseline).exists():
             read_baseline(Path(self.baseline))
+
+
+def unwritable(path: Path) -> str | None:
+    """Why a file cannot be written, with the remedy; None where it seems that it can."""
+    if path.is_dir():
+        return "it is a folder; name a file in it"
+    if not path.parent.is_dir():
+        return f"there is no folder {path.parent}; make it first"
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        return "no permission; name a file where you may write"
+    return None
+
+
+def _is_device(path: Path) -> bool:
+    return path.exists() and not path.is_file()
 
 
 def read_baseline(path: Path) -> Baseline:

@@ -15,6 +15,8 @@ from gpuwatch.probe.talk import Ground, GroundNic
 Network: TypeAlias = IPv4Network | IPv6Network
 
 LOOPBACK = "lo"
+NAMED = 12
+"""Interfaces that are named where the wanted one is missing; the most common first."""
 INWARD = re.compile(r"docker|br-|veth|cni|virbr|flannel|cali|cilium|lxc|tailscale|podman")
 """Interfaces that seldom lead to another node; they are taken only where nothing else is common."""
 
@@ -99,7 +101,9 @@ def _by_name(grounds: Mapping[str, Ground], name: str) -> Choice:
             names = ", ".join(dict.fromkeys(nic.name for nic in ground.nics)) or "none with an address"
             without[node] = f"it has no interface {name} with an address; there are: {names}"
     if not found:
-        raise NoNetworkError(f"no node has an interface {name} with an address")
+        named = Counter(nic for ground in grounds.values() for nic in {nic.name for nic in ground.nics})
+        there = ", ".join(each for each, _ in named.most_common(NAMED)) or "none with an address"
+        raise NoNetworkError(f"no node has an interface {name} with an address; there are: {there}")
     return Choice(_addresses(found), _words(found), without)
 
 

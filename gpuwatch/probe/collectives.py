@@ -16,6 +16,8 @@ from gpuwatch.probe.words import size_text
 CHECK_BYTES = 64 * 1024
 CHECK_ITERATIONS = 3
 ITERATIONS_LEAST = 3
+CLIMB = 16
+"""What a small message takes is latency mostly: it tells of sizes up to so many times its own."""
 LONGEST_S = 15.0
 """A row that would take longer is left out, and larger sizes with it."""
 SHARE = 0.45
@@ -79,15 +81,21 @@ class Collectives:
             self._add(CollectiveResult(op, CHECK_BYTES, correct=False, error=f"wrong result on {wrong}"))
 
     def _row(self, op: Collective, size: int, left_s: float) -> None:
-        known, took_s = self._known.get(op, (size, ROW_S / ITERATIONS_MOST))
-        one_s = max(took_s * size / known, 1e-6)
-        iterations = max(ITERATIONS_LEAST, min(ITERATIONS_MOST, int(ROW_S / one_s)))
-        warmup = 5 if iterations >= 20 else 2 if iterations > ITERATIONS_LEAST else 1
-        calls = warmup + iterations + 1  # one of them checks the result
-        if calls * one_s > min(left_s, LONGEST_S):
+        began = self._run.clock()
+        iterations, warmup, takes_s = self._amount(op, size)
+        while takes_s > min(left_s, LONGEST_S):
+            known, _ = self._known.get(op, (size, 0.0))
+            if known * CLIMB >= size or not self._try(op, known * CLIMB):
+                break
+            iterations, warmup, takes_s = self._amount(op, size)
+        if op in self._given_up:
+            return
+        left_s -= self._run.clock() - began
+        if takes_s > min(left_s, LONGEST_S):
             self._given_up.add(op)
             self._run.leave_out(f"{op} from {size_text(size)} up")
             return
+        calls = warmup + iterations + 1  # one of them checks the result
         began = self._run.clock()
         outcome = self._step(op, size, warmup, iterations)
         if self._refuse(op, size, outcome):
@@ -95,6 +103,24 @@ class Collectives:
         self._known[op] = (size, (self._run.clock() - began) / calls)
         times = {rank: done.times_s for rank, done in outcome.done.items()}
         self._add(collective_row(op, size, times, self._nodes, _correct(outcome)))
+
+    def _amount(self, op: Collective, size: int) -> tuple[int, int, float]:
+        """Iterations, warm-up, and the seconds all of it should take by what is known of the operation."""
+        known, took_s = self._known.get(op, (size, ROW_S / ITERATIONS_MOST))
+        one_s = max(took_s * size / known, 1e-6)
+        iterations = max(ITERATIONS_LEAST, min(ITERATIONS_MOST, int(ROW_S / one_s)))
+        warmup = 5 if iterations >= 20 else 2 if iterations > ITERATIONS_LEAST else 1
+        return iterations, warmup, (warmup + iterations + 1) * one_s
+
+    def _try(self, op: Collective, size: int) -> bool:
+        """See what a size takes that is no row; False when it did not come to a result."""
+        outcome = self._step(op, size, 1, CHECK_ITERATIONS)
+        if self._refuse(op, size, outcome):
+            return False
+        times = slowest_of([done.times_s for done in outcome.done.values()])
+        if times:
+            self._known[op] = (size, nearest_rank(times, 50))
+        return bool(times)
 
     def _step(self, op: Collective, size: int, warmup: int, iterations: int) -> StepOutcome:
         step = Step(

@@ -58,11 +58,11 @@ def some(count: int, every: int, one: str) -> str:
 
 
 def size_text(size: int) -> str:
-    """A buffer's size, 2^20 bytes to an MB as nccl-tests counts: `64 MB`, `512 KB`."""
-    for limit, unit in ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB")):
+    """A buffer's size as `--sizes` takes it, 2^20 bytes to an M: `64M`, `512K`, `1.5G`."""
+    for limit, unit in ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")):
         if size >= limit:
-            return f"{digits(size / limit)} {unit}"
-    return f"{size} B"
+            return f"{digits(size / limit)}{unit}"
+    return f"{size}B"
 
 
 def listed(names: list[str], most: int = 4) -> str:

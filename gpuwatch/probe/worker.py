@@ -45,6 +45,7 @@ def run(config: Dict[str, Any], stdin: BinaryIO, stdout: BinaryIO) -> int:
     prepare = read(Prepare, json.loads(line))
     settle(os.environ, prepare.iface)
     fd = config.get("store_fd")
+    stdout.write(b"\n")  # ends what a sitecustomize or an activation has printed without an end of line
     crew = Crew(stdout, _foreign(stdin, stdout, fd))
     start = time.perf_counter()
     try:

@@ -81,7 +81,7 @@ def result_lines(results: Results, signs: Signs, width: int | None) -> Iterator[
         ("", gpu_lines(results, width)),
         ("transport", transport_lines(results)),
         ("counters that moved", counter_lines(results)),
-        ("notes", [Line(plain(note)) for note in results.notes]),
+        ("notes", [Line(plain(note)) for note in results.notes if not _is_told(note, results.verdict)]),
     )
     for title, lines in sections:
         if lines:
@@ -91,6 +91,12 @@ def result_lines(results: Results, signs: Signs, width: int | None) -> Iterator[
             yield from (Line(f"  {line.text}", line.style) if title else line for line in lines)
     yield EMPTY
     yield from verdict_lines(results)
+
+
+def _is_told(note: str, verdict: Verdict | None) -> bool:
+    """Whether the verdict says why in the same words."""
+    culprits = verdict.culprits if verdict is not None else ()
+    return any(note.endswith(f": {why}") for culprit in culprits for why in culprit.evidence)
 
 
 def backend_lines(results: Results) -> Iterator[Line]:
@@ -106,7 +112,9 @@ def verdict_lines(results: Results) -> Iterator[Line]:
     verdict = results.verdict
     if results.phase == "cancelled":
         yield Line("cancelled: this is what was measured until then", "warning")
-    elif results.phase == "failed":
+    elif results.phase == "failed" and not (
+        verdict and results.reason and results.reason in verdict.sentence
+    ):
         yield Line(plain(f"it could not go on: {results.reason}"), "critical")
     if verdict is None:
         yield Line("verdict: none, too little was measured", "warning")
@@ -122,17 +130,25 @@ def sentence_lines(verdict: Verdict) -> Iterator[Line]:
     """`BAD  gpu-003: all 14 links at 25 % of its peers`, and what it rests on."""
     yield Line(plain(f"{verdict.status.upper()}  {verdict.sentence}"), VERDICT_STYLES[verdict.status])
     for evidence in verdict.evidence:
-        yield Line(plain(f"  {evidence}"))
+        if evidence not in verdict.sentence:
+            yield Line(plain(f"  {evidence}"))
     for culprit in verdict.culprits[:SHOWN_CULPRITS]:
-        yield from culprit_lines(culprit)
+        yield from culprit_lines(culprit, verdict.sentence)
     more = len(verdict.culprits) - SHOWN_CULPRITS
     if more > 0:
         yield Line(f"  and {more} more (--json has them)")
 
 
-def culprit_lines(culprit: Culprit) -> Iterator[Line]:
-    """`  node gpu-003  25% of its peers`, then the sentences it rests on."""
+def _says(sentence: str, evidence: str) -> bool:
+    """Whether a sentence says this already, maybe without the rank in front of it."""
+    who, _, what = evidence.partition(": ")
+    return evidence in sentence or (who.startswith("rank ") and bool(what) and what in sentence)
+
+
+def culprit_lines(culprit: Culprit, sentence: str) -> Iterator[Line]:
+    """`  node gpu-003  25% of its peers`, then what it rests on that the verdict's sentence has not said."""
     ratio = "nothing came through" if culprit.ratio is None else f"{percent_text(culprit.ratio)} of its peers"
     yield Line(plain(f"  {culprit.kind} {culprit.name}  {ratio}"), "critical")
     for evidence in culprit.evidence:
-        yield Line(plain(f"    {evidence}"))
+        if not _says(sentence, evidence):
+            yield Line(plain(f"    {evidence}"))

@@ -109,6 +109,22 @@ def test_two_nodes_of_two_ranks_as_json(tmp_path: Path, mark: str) -> None:
     assert left_behind(mark) == []
 
 
+def test_a_python_that_prints_garbage_at_its_start_is_measured_all_the_same(
+    tmp_path: Path, mark: str
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os\nos.write(1, b'\\x1b]0;owned\\x07 no end of line')\nos.write(2, b'\\x1b[2J' * 99)\n"
+    )
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    arguments = ("--ranks-per-node", "2", "--no-pairs", "--backend", "gloo", "--yes", *SMALL)
+    done = probe(hosts(tmp_path, 1, str(python)), *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not set("\x1b\x07") & set(done.stdout + done.stderr)
+    assert left_behind(mark) == []
+
+
 def test_this_machine_as_text(mark: str) -> None:
     done = probe("--local", "--ranks-per-node", "2", "--no-pairs", "--backend", "gloo", "--yes", *SMALL)
     assert done.returncode == 0, done.stdout + done.stderr

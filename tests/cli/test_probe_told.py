@@ -108,6 +108,7 @@ def test_without_a_terminal_nobody_can_be_asked_and_the_plan_is_told(tmp_path: P
     assert "Run it on 4 nodes for about 40 s?" in done.stderr
     assert "--yes" in done.stderr
     assert "plan: GLOO" in done.stdout
+    assert "plan: GLOO" not in done.stderr  # who reads both would read it twice
     assert "busbw" not in done.stdout
     path = tmp_path / "plan.json"
     assert told("well", "--json", str(path)).returncode == 2

@@ -55,6 +55,8 @@ class Fabric:
 
     rate: Callable[[int, int], float] = lambda _src, _dst: 2e9
     """(source, destination) -> bytes per second."""
+    takes: Callable[[int], float] = lambda size: size / 1e9
+    """Bytes of a collective -> seconds."""
     cut: set[frozenset[str]] = field(default_factory=set)
     """Pairs of nodes that cannot connect."""
     mute: set[frozenset[int]] = field(default_factory=set)
@@ -156,7 +158,7 @@ class ScriptedLine:
 
     def _done(self, step: Step, rank: int, pair: tuple[int, int] | None) -> Done:
         if step.what == "collective":
-            times = [step.bytes / 1e9] * step.iterations
+            times = [self._fabric.takes(step.bytes)] * step.iterations
             return Done(step=step.id, rank=rank, times_s=times, correct=True)
         if pair is None:
             return Done(step=step.id, rank=rank, value=5e14)

@@ -173,3 +173,9 @@ def test_of_two_that_cannot_meet_one_is_left_with_the_reason() -> None:
     store, without = settle(["a", "b"], {("a", "b"): "refused", ("b", "a"): "refused"})
     assert store == "a"
     assert without == {"b": "it cannot connect to a, where the ranks meet: refused"}
+
+
+def test_a_name_that_no_interface_has_is_told_with_those_there_are() -> None:
+    grounds = {"a": ground("a", 1), "b": ground("b", 2)}
+    with pytest.raises(NoNetworkError, match=r"no node has an interface ib9 .*there are: .*eth0"):
+        choose(grounds, "ib9")

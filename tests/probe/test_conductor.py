@@ -373,6 +373,31 @@ def test_the_budget_ends_it_and_says_what_was_left_out() -> None:
     assert "rounds of pairs" in left_out
 
 
+def test_a_large_size_after_a_tiny_one_is_not_given_up_for_its_latency() -> None:
+    clock = [0.0]
+
+    def takes(size: int) -> float:
+        return 300e-6 + size / 1e9
+
+    def unlucky(_node: str, step: Step, rank: int) -> bool:
+        if rank == 0:
+            clock[0] += (step.warmup + step.iterations + 1) * takes(step.bytes)
+        return True
+
+    wish = Wish(sizes=(1024, 256 * MIB), collectives=("all_reduce",), pairs="none", budget_s=60.0)
+    conductor = Conductor(
+        cluster(4, fabric=Fabric(takes=takes, unlucky=unlucky)), wish, judge=judge, clock=lambda: clock[0]
+    )
+    conductor.start()
+    await_phase(conductor, "asking")
+    conductor.confirm()
+    assert conductor.wait(30)
+    conductor.close()
+    results = conductor.results
+    assert [row.bytes for row in results.collectives] == [1024, 256 * MIB]
+    assert not [note for note in results.notes if "want of time" in note]
+
+
 def test_quick_mode_finds_a_slow_node_in_two_rounds() -> None:
     slow = {4, 5}  # node 2
     rate = lambda src, dst: 2e8 if {src, dst} & slow else 2e9  # noqa: E731

@@ -44,7 +44,7 @@ def test_a_collective_that_got_slower(tmp_path: Path) -> None:
     assert verdict.status == "bad"
     assert verdict.culprits == ()
     assert verdict.sentence == (
-        "slower than the baseline: all_reduce of 64 MB -12 % (8.8 GB/s, baseline 10 GB/s)"
+        "slower than the baseline: all_reduce of 64M -12 % (8.8 GB/s, baseline 10 GB/s)"
     )
     assert verdict.alerts == (verdict.sentence,)
 
@@ -82,7 +82,7 @@ def test_a_slow_node_is_named_beside_a_baseline_too(tmp_path: Path) -> None:
     assert [each.name for each in verdict.culprits] == ["host-1"]
     assert verdict.alerts == (
         "slower than the baseline too: 2 of 3 rates;"
-        " the worst all_reduce of 64 MB -60 % (4 GB/s, baseline 10 GB/s)",
+        " the worst all_reduce of 64M -60 % (4 GB/s, baseline 10 GB/s)",
     )
 
 

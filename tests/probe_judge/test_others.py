@@ -91,7 +91,7 @@ def test_a_wrong_result_is_bad_at_once() -> None:
     verdict = judge(results)
 
     assert (verdict.status, verdict.culprits) == ("bad", ())
-    assert verdict.sentence == "all_gather of 64 MB gives a wrong result"
+    assert verdict.sentence == "all_gather of 64M gives a wrong result"
 
 
 def test_a_slow_collective_is_not_told_beside_the_node_that_makes_it_slow() -> None:
@@ -115,7 +115,7 @@ def test_a_collective_that_fails_on_fine_links_is_bad() -> None:
 
     assert judge(results).status == "bad"
     assert judge(results).sentence == (
-        "all_reduce of 1 MB failed although every measured link works: rank 0 (host-0): timed out"
+        "all_reduce of 1M failed although every measured link works: rank 0 (host-0): timed out"
     )
 
 

@@ -101,7 +101,7 @@ class Worker:
 
     def _hear(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
+        for line in filter(bytes.strip, self.process.stdout):
             said = msgspec.json.decode(line, type=AnySaid)
             with self._news:
                 self.heard.append(said)

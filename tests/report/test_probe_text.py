@@ -9,6 +9,7 @@ from rich.cells import cell_len
 
 from gpuwatch.probe.results import CollectiveResult, CounterChange, NodeGround, Results, Seat, Unreachable
 from gpuwatch.probe.talk import GpuUser, Ground
+from gpuwatch.probe.verdict import Culprit, Verdict
 from gpuwatch.report.probe_ground import busy_lines, ground_lines, plan_lines, question, refused_lines
 from gpuwatch.report.probe_text import print_results, result_lines, wrapped
 from gpuwatch.report.probe_words import ASCII, UNICODE, Signs, rate_text, size_text, time_text
@@ -193,6 +194,28 @@ def test_unreachable_nodes_counters_and_partial_results() -> None:
     assert "gpu-001: pcie:GPU-1:gen 1 before, 4 under load" in text
     assert "cancelled: this is what was measured until then" in text
     assert "verdict: none" in text
+
+
+def test_why_a_node_takes_no_part_is_told_once() -> None:
+    results = cluster(2, 1, phase="done")
+    why = "no Python with torch; name one with `python:`"
+    results.notes = [f"gpu-002 does not take part: {why}", "a word about something else"]
+    culprit = Culprit("node", "gpu-002", None, (why,))
+    results.verdict = Verdict("failed", f"gpu-002 cannot take part: {why}", (culprit,))
+    text = said(results)
+    assert text.count(why) == 1
+    assert "a word about something else" in text
+
+
+def test_why_a_node_was_lost_is_told_once_and_not_for_each_of_its_ranks() -> None:
+    why = "gpu-002 was lost: the session or the node went down"
+    results = cluster(2, 2, phase="failed")
+    results.reason = why
+    culprit = Culprit("node", "gpu-002", None, (f"rank 2: {why}", f"rank 3: {why}", "12 links were measured"))
+    results.verdict = Verdict("failed", why, (culprit,), evidence=(why,))
+    text = said(results)
+    assert text.count(why) == 1
+    assert "12 links were measured" in text
 
 
 def test_remote_words_cannot_steer_the_terminal() -> None:

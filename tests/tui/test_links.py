@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -104,6 +105,33 @@ async def test_a_busy_gpu_refuses_lists_the_processes_and_enter_asks_again_in_sp
         assert "no Python with torch" in shown
         await settle(pilot, "enter")
         assert [wish.busy_too for wish in session.wished] == [True]
+
+
+async def test_the_plan_of_the_next_probe_is_seen_on_a_short_terminal() -> None:
+    app = links_app(links.done())
+    session = session_of(app)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, "5")
+        assert "26" in flat(app)
+        await settle(pilot, "ctrl+n", "enter")
+        assert len(session.wished) == 1
+        session.probes[-1] = links.StillProbing(links.asking())
+        links_of(app).view.show(0)
+        links_of(app).view.show(len(session.probes) - 1)
+        links_of(app).pull()
+        await settle(pilot)
+        assert "Enter starts the probe" in flat(app)
+        await settle(pilot, "enter")
+        assert session.probes[-1].asked == ["confirm"]
+
+
+async def test_rates_in_cells_are_rounded_and_keep_their_sign() -> None:
+    app = links_app(links.done())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, "5", "m")
+        rows = [line for line in text_on(app).splitlines() if re.match(r"[ ▌]*gpu-0\d\d ", line)]
+        assert all(re.search(r" 1[123]◆", row) for row in rows)  # to gpu-013, in GB/s
+        assert re.search(r" 4[678]  4[678]", rows[0])  # and not 98, their share
 
 
 @pytest.mark.parametrize("size", SIZES)

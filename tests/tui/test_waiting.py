@@ -86,6 +86,16 @@ async def test_who_is_waited_for_is_said_with_the_commands_and_kept(size: tuple[
         assert "rank 85 (gpu-010 GPU 5) is in data_loader_next" in flat(app)
 
 
+async def test_where_no_rank_runs_that_is_said_and_not_a_zero() -> None:
+    app, asked = asking_app()
+    asked.asked, asked.waiting = 0, []
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("D")
+        await frames(pilot, app)
+        assert "no rank of a job runs on these nodes" in flat(app)
+        assert "0 ranks" not in flat(app)
+
+
 async def test_a_command_can_be_copied() -> None:
     app, asked = asking_app()
     asked.answer()

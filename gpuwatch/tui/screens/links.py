@@ -127,6 +127,7 @@ class LinksScreen(LiveScreen):
         if stage == "results":
             self._arrange_results(room)
         else:
+            self.right.display = True  # the results of another probe may have hidden it
             self.ground.display = stage == "ground"
             self.table.display = self.evidence.display = False
             self._arrange_probes(shown=some > (stage == "ground"), room=room // 3)

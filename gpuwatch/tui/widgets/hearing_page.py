@@ -55,8 +55,10 @@ class HearingPage(ThingsPage):
     def _progress(self, width: int) -> Iterator[Row]:
         asking, look = self.question.asking, self.look
         age = age_text(max(0.0, self.scene.wall() - self.question.at))
-        told = f"{plural(asking.asked, 'rank')} asked {age} ago"
         waiting = asking.waiting
+        told = f"{plural(asking.asked, 'rank')} asked {age} ago"
+        if not asking.asked and not waiting:
+            told = f"no rank of a job runs on these nodes, so nobody could be asked ({age} ago)"
         if waiting:
             more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
             told += f", waiting for {', '.join(waiting[:3])}{more}"

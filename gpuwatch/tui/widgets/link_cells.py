@@ -36,6 +36,15 @@ def number_width(cell: int) -> int:
     return max(1, cell - 2) if cell > LEAST_MARKED else max(1, cell - 1)
 
 
+def _short(value: float, room: int, most: int) -> str:
+    """A rate or latency in `room` columns, at worst in `most`; `++` is more than fits, never a share."""
+    for columns in (room, most):
+        for text in (rate_text(value), f"{value:.0f}", f"{value / 1000:.0f}k"):
+            if len(text) <= columns:
+                return text
+    return "++"
+
+
 class LinkCells:
     """Cells of one width, measure and look; what looks alike is made once."""
 
@@ -92,9 +101,10 @@ class LinkCells:
         if width == 2:
             return f"{min(99, round(ratio * 100)):>2}", style
         room = number_width(width)
-        text = f"{min(999, round(value * 100))}" if self._measure == "share" else rate_text(value)
-        if len(text) > room:
-            text = text if len(text) < width else f"{min(99, round(ratio * 100))}"
+        if self._measure == "share":
+            text = f"{min(999 if width > LEAST_MARKED else 99, round(value * 100))}"
+        else:
+            text = _short(value, room, width - 1)
         return f"{text:>{room}}{mark if len(text) <= room and width > LEAST_MARKED else ''}".ljust(
             width
         ), style
