@@ -22,8 +22,8 @@ from gpuwatch.cli.probe_outputs import Outputs, is_demo, keep, put_data, read_ba
 from gpuwatch.cli.source import Refusal, Source, source_options
 
 if TYPE_CHECKING:
-    from gpuwatch.probe.baseline import Baseline
-    from gpuwatch.probe.conductor import Conductor
+    from gpuwatch.probe.conducting.conductor import Conductor
+    from gpuwatch.probe.judging.baseline import Baseline
     from gpuwatch.probe.results import Results
     from gpuwatch.probe.wish import Wish
     from gpuwatch.report.lines import Line
@@ -90,7 +90,7 @@ def open_source(source: Source, wish: Wish, baseline: Baseline | None) -> Conduc
         Refusal: something that was asked for cannot be used.
     """
     from gpuwatch.link.carrier import CarrierError
-    from gpuwatch.probe.opening import open_probe
+    from gpuwatch.probe.conducting.opening import open_probe
 
     try:
         return open_probe(source.plan, source.options, source.ask, wish, baseline)

@@ -16,7 +16,7 @@ from gpuwatch.cli.output import OutputError, writing
 from gpuwatch.cli.source import Refusal, Source
 
 if TYPE_CHECKING:
-    from gpuwatch.probe.baseline import Baseline
+    from gpuwatch.probe.judging.baseline import Baseline
     from gpuwatch.probe.results import Results
 
 STDOUT = "-"
@@ -80,7 +80,7 @@ def read_baseline(path: Path) -> Baseline:
     Raises:
         Refusal: it is none.
     """
-    from gpuwatch.probe.baseline import BaselineError, load
+    from gpuwatch.probe.judging.baseline import BaselineError, load
 
     try:
         return load(path)
@@ -125,7 +125,7 @@ def keep(results: Results, name: str) -> None:
     Raises:
         OutputError: it cannot be written.
     """
-    from gpuwatch.probe.baseline import BaselineError, save
+    from gpuwatch.probe.judging.baseline import BaselineError, save
 
     try:
         save(name, results)

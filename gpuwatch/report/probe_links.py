@@ -9,7 +9,7 @@ from statistics import median
 
 from gpuwatch.hosts.names import fold
 from gpuwatch.plain import plain
-from gpuwatch.probe.links import Grade, Link
+from gpuwatch.probe.judging.links import Grade, Link
 from gpuwatch.probe.results import Results
 from gpuwatch.report.lines import Line
 from gpuwatch.report.probe_tables import Column, table_lines

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from gpuwatch.fleet.quantities import UNKNOWN
 from gpuwatch.plain import plain
-from gpuwatch.probe.links import BAD, NOISY, OK, Grade, Link, graded
+from gpuwatch.probe.judging.links import BAD, NOISY, OK, Grade, Link, graded
 from gpuwatch.probe.results import Results, Seat
 from gpuwatch.report.lines import Line
 from gpuwatch.report.probe_links import blamed, error_lines, node_summary, slow_lines

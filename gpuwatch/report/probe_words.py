@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from gpuwatch.fleet.quantities import UNKNOWN
 from gpuwatch.plain import plain
-from gpuwatch.probe import words
-from gpuwatch.probe.links import Grade
+from gpuwatch.probe.judging import words
+from gpuwatch.probe.judging.links import Grade
 from gpuwatch.probe.results import Results, Seat
 
 NOT_THE_FABRIC = "CPU ranks over TCP: not the training fabric"

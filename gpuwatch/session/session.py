@@ -33,8 +33,8 @@ from gpuwatch.wire import (
 )
 
 if TYPE_CHECKING:
-    from gpuwatch.probe.baseline import Baseline
-    from gpuwatch.probe.conductor import Conductor
+    from gpuwatch.probe.conducting.conductor import Conductor
+    from gpuwatch.probe.judging.baseline import Baseline
     from gpuwatch.probe.wish import Wish
     from gpuwatch.session.inquiry import Inquiry
 
@@ -189,8 +189,8 @@ class Session:
         """
         if self.probes and not self.probes[-1].results.over:
             raise ProbeRunsError("a probe is under way; wait for its end, or cancel it")
-        from gpuwatch.probe.conductor import Conductor  # noqa: PLC0415 - only a probe pays for it
-        from gpuwatch.probe.opening import node_lines  # noqa: PLC0415
+        from gpuwatch.probe.conducting.conductor import Conductor  # noqa: PLC0415 - only a probe pays for it
+        from gpuwatch.probe.conducting.opening import node_lines  # noqa: PLC0415
 
         lines = node_lines(self.plan, self._links.dialer, wish, self._options.connect_workers)
         earlier = self.probes[-1:]

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuwatch.probe.links import BAD, BEST_TENTH, ENOUGH_NODES, NOISY, OK, Grade, grade_of
+from gpuwatch.probe.judging.links import BAD, BEST_TENTH, ENOUGH_NODES, NOISY, OK, Grade, grade_of
 from gpuwatch.probe.results import PairResult, Results, Seat, Unreachable
 
 View: TypeAlias = Literal["nodes", "ranks"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gpuwatch.fleet.quantities import UNKNOWN
-from gpuwatch.probe import words
+from gpuwatch.probe.judging import words
+from gpuwatch.probe.judging.words import listed
 from gpuwatch.probe.results import ENDED, Phase, Results, Seat
 from gpuwatch.probe.verdict import Status, Verdict
-from gpuwatch.probe.words import listed
 from gpuwatch.tui.look import Severity
 
 DOING: dict[Phase, str] = {

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuwatch.probe.plan import Plan, make_plan
+from gpuwatch.probe.conducting.plan import Plan, make_plan
 from gpuwatch.probe.results import Seat
 from gpuwatch.probe.wish import Wish
 from tests.bench.cpu import Row

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuwatch.cli import main
-from gpuwatch.probe import opening
+from gpuwatch.probe.conducting import opening
 from gpuwatch.probe.results import NodeGround, Results
 from gpuwatch.probe.talk import GpuUser, Ground
 from gpuwatch.probe.verdict import Verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuwatch.link.options import LinkOptions
-from gpuwatch.probe.opening import open_probe
+from gpuwatch.probe.conducting.opening import open_probe
 from gpuwatch.probe.results import Results
 from gpuwatch.probe.wish import Wish
 from tests.netlab.lab import Lab

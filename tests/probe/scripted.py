@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpuwatch.probe.line import Hear, Lost
+from gpuwatch.probe.conducting.line import Hear, Lost
 from gpuwatch.probe.talk import (
     Absent,
     AnyOrder,

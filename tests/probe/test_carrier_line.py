@@ -13,8 +13,8 @@ from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.carrier import Carrier, CarrierError
 from gpuwatch.link.child import ChildCarrier
 from gpuwatch.link.slots import ConnectSlots
-from gpuwatch.probe.carrier_line import CarrierLine
-from gpuwatch.probe.line import Heard, Lost
+from gpuwatch.probe.conducting.carrier_line import CarrierLine
+from gpuwatch.probe.conducting.line import Heard, Lost
 from gpuwatch.probe.talk import Count, Note
 
 HEAR_S = 20.0

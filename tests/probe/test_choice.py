@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gpuwatch.probe.choice import Choice, NoNetworkError, choose
-from gpuwatch.probe.reach import settle
-from gpuwatch.probe.seating import seat_ranks
+from gpuwatch.probe.conducting.choice import Choice, NoNetworkError, choose
+from gpuwatch.probe.conducting.reach import settle
+from gpuwatch.probe.conducting.seating import seat_ranks
 from gpuwatch.probe.talk import Ground, GroundNic, GroundPort
 from gpuwatch.probe.wish import Wish
 from tests.probe.scripted import ground

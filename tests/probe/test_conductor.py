@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpuwatch.probe.conductor import Conductor
+from gpuwatch.probe.conducting.conductor import Conductor
 from gpuwatch.probe.results import Phase, Results
 from gpuwatch.probe.talk import Absent, Died, Done, GpuUser, Step
 from gpuwatch.probe.verdict import Verdict

@@ -7,13 +7,13 @@ from collections import Counter
 
 import pytest
 
-from gpuwatch.probe.baseline import Baseline
-from gpuwatch.probe.conductor import Conductor
-from gpuwatch.probe.judge import judge
-from gpuwatch.probe.load import load_for
-from gpuwatch.probe.plan import make_plan
+from gpuwatch.probe.conducting.conductor import Conductor
+from gpuwatch.probe.conducting.load import load_for
+from gpuwatch.probe.conducting.plan import make_plan
+from gpuwatch.probe.conducting.schedule import circle, crossed_round, full_rounds, neighbour_round
+from gpuwatch.probe.judging.baseline import Baseline
+from gpuwatch.probe.judging.judge import judge
 from gpuwatch.probe.results import Results, Seat
-from gpuwatch.probe.schedule import circle, crossed_round, full_rounds, neighbour_round
 from gpuwatch.probe.verdict import Verdict
 from gpuwatch.probe.wish import MIB, Wish
 from tests.probe.scripted import Fabric, cluster

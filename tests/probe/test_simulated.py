@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gpuwatch.hosts.builtin import demo_plan
-from gpuwatch.probe.conductor import Conductor
-from gpuwatch.probe.opening import node_lines
+from gpuwatch.probe.conducting.conductor import Conductor
+from gpuwatch.probe.conducting.opening import node_lines
+from gpuwatch.probe.conducting.simulated import Simulation
 from gpuwatch.probe.results import Results
-from gpuwatch.probe.simulated import Simulation
 from gpuwatch.probe.wish import Wish
 
 

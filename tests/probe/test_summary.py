@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from gpuwatch.probe.summary import busbw_factor, collective_row, least_waiting, nearest_rank, nic_share
+from gpuwatch.probe.conducting.summary import (
+    busbw_factor,
+    collective_row,
+    least_waiting,
+    nearest_rank,
+    nic_share,
+)
 
 GB = 1e9
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuwatch.probe.expected import NVLINK, PCIE, matching
-from gpuwatch.probe.judge import judge
+from gpuwatch.probe.judging.expected import NVLINK, PCIE, matching
+from gpuwatch.probe.judging.judge import judge
 from gpuwatch.probe.results import CounterChange, GpuResult, NodeGround, Results
 from gpuwatch.probe.talk import Ground, GroundGpu, GroundNic, GroundPort
 from tests.probe_judge.fabric import Fabric, through

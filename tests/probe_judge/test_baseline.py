@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.probe.baseline import BaselineError, load, save
-from gpuwatch.probe.judge import judge
+from gpuwatch.probe.judging.baseline import BaselineError, load, save
+from gpuwatch.probe.judging.judge import judge
 from gpuwatch.probe.results import CollectiveResult, Results
 from tests.probe_judge.fabric import Fabric, through
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuwatch.probe.judge import judge, suspects
+from gpuwatch.probe.judging.judge import judge, suspects
 from tests.probe_judge.fabric import Fabric, both_ways, into, one_way, out_of, through
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuwatch.probe.judge import judge
+from gpuwatch.probe.judging.judge import judge
 from gpuwatch.probe.verdict import Verdict
 from tests.probe_judge.fabric import Fabric, both_ways, into, one_way, out_of, through
 

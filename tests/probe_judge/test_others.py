@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuwatch.probe.judge import judge
+from gpuwatch.probe.judging.judge import judge
 from gpuwatch.probe.results import CollectiveResult, GpuResult, NodeGround, Results, Unreachable
 from gpuwatch.probe.wish import Collective, Wish
 from tests.probe_judge.fabric import Fabric, both_ways, through

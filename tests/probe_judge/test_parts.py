@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuwatch.probe.judge import SAMPLES, judge, suspects
+from gpuwatch.probe.judging.judge import SAMPLES, judge, suspects
 from gpuwatch.probe.results import Seat
 from tests.probe_judge.fabric import Fabric, both_ways, one_way, out_of, through
 

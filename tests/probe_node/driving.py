@@ -16,7 +16,7 @@ import msgspec
 from gpuwatch.link.bounds import LineSplitter, StartFinder
 from gpuwatch.link.carrier import Carrier, Dialer
 from gpuwatch.link.child import ChildCarrier
-from gpuwatch.probe.shipping import ProbeWay, probe_bundle, probe_way
+from gpuwatch.probe.conducting.shipping import ProbeWay, probe_bundle, probe_way
 from gpuwatch.probe.talk import AnyOrder, AnySaid, Ground, Prepare, RankSeat
 
 PATIENCE_S = 60.0

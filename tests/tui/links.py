@@ -8,10 +8,10 @@ from dataclasses import replace
 from functools import cache
 
 from gpuwatch.link.demo.links import EPOCH
-from gpuwatch.probe.conductor import Conductor
-from gpuwatch.probe.judge import judge
+from gpuwatch.probe.conducting.conductor import Conductor
+from gpuwatch.probe.conducting.simulated import Simulation
+from gpuwatch.probe.judging.judge import judge
 from gpuwatch.probe.results import NodeGround, Results
-from gpuwatch.probe.simulated import Simulation
 from gpuwatch.probe.talk import GpuUser
 from gpuwatch.probe.wish import Wish
 from tests.tui.still import StillSession, demo_session

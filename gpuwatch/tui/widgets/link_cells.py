@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from rich.style import Style
 
-from gpuwatch.probe.links import Grade
+from gpuwatch.probe.judging.links import Grade
 from gpuwatch.tui.link_board import NOTHING, UNREACHED, LinkBoard, View, kind_of
 from gpuwatch.tui.link_words import rate_text
 from gpuwatch.tui.look import Look

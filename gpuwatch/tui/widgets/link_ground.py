@@ -10,9 +10,9 @@ from rich.segment import Segment
 
 from gpuwatch.fleet.quantities import scaled_text
 from gpuwatch.hosts.names import fold
+from gpuwatch.probe.judging.words import listed
 from gpuwatch.probe.results import Estimate, NodeGround, Results
 from gpuwatch.probe.talk import GpuUser, Ground
-from gpuwatch.probe.words import listed
 from gpuwatch.tui.link_view import LinkView
 from gpuwatch.tui.link_words import counted, lasting, size_text
 from gpuwatch.tui.look import clean, fit

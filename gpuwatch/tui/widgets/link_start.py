@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpuwatch.diagnose.wording import clock
-from gpuwatch.probe.links import BAD, OK
+from gpuwatch.probe.judging.links import BAD, OK
 from gpuwatch.probe.wish import Wish
 from gpuwatch.tui.link_view import LinkView
 from gpuwatch.tui.link_words import counted, sentence_of, standing_of

@@ -1,0 +1,190 @@
+"""The ranks: started on all nodes at once, told in steps, missed by name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from gpuwatch.probe.conducting.counting import count_meanwhile
+from gpuwatch.probe.conducting.reach import Rendezvous
+from gpuwatch.probe.conducting.run import FailedError, ProbeRun
+from gpuwatch.probe.talk import Absent, Died, Done, Prepare, RankSeat, Ready, Step
+
+READY_S = 120.0
+"""Importing torch from a cold network file system takes a minute."""
+STEP_MARGIN_S = 5.0
+"""Beyond a step's own timeout: ranks tell a timeout themselves, and better."""
+AFTER_DEATH_S = 1.0
+"""How long the others may still say what they saw."""
+LOAD_BYTES = 1 << 20
+"""A step with so much to move lasts until the counters are read: PCIe slows down when a GPU rests."""
+RANKS_NAMED = 6
+
+
+@dataclass
+class StepOutcome:
+    """What became of one step."""
+
+    done: dict[int, Done] = field(default_factory=dict)
+    absent: list[int] = field(default_factory=list)
+    """Did not come to the barrier before it."""
+    died: dict[int | None, str] = field(default_factory=dict)
+    """Rank, or None for a node's worker, -> why, with the name."""
+    missing: list[int] = field(default_factory=list)
+    """Said nothing until the end."""
+
+    @property
+    def blame(self) -> str | None:
+        """Why the ranks cannot go on together, in no particular words about the step."""
+        return next(iter(self.died.values()), None)
+
+
+class Ranks:
+    """Tells the ranks what to do and gathers what they answer."""
+
+    def __init__(self, run: ProbeRun, rendezvous: Rendezvous) -> None:
+        self._run = run
+        self._rendezvous = rendezvous
+        self._steps = 0
+        self._counted = False
+        """Whether counters were asked for under load."""
+
+    @property
+    def together(self) -> bool:
+        """Whether there is a group of all ranks."""
+        return not self._rendezvous.pairs_only
+
+    def start(self) -> None:
+        """Start them; returns when every one has joined.
+
+        Raises:
+            FailedError: a rank died or did not come.
+            CancelledError: the person has cancelled.
+        """
+        run = self._run
+        run.enter("starting")
+        for node in run.grounds:
+            run.company.tell([node], self._prepare(node))
+        waiting = {seat.rank for seat in run.results.seats}
+        # A rank that cannot join says so itself after the timeout of the group; the import comes before that.
+        allowed_s = READY_S + run.results.wish.timeout_s
+        until = run.clock() + allowed_s
+        while waiting and (heard := run.hear(until)) is not None:
+            node, said = heard
+            if isinstance(said, Died):
+                lost = run.ranks_of(node) if said.rank is None else [said.rank]
+                run.lose(lost, f"did not start: {said.reason}")
+                raise FailedError(f"{self._who(node, said.rank)} did not start: {said.reason}")
+            if isinstance(said, Ready) and self._is_of(said.rank, node) and said.rank in waiting:
+                waiting.discard(said.rank)
+                self._greet(said)
+        if waiting:
+            late = f"did not join within {allowed_s:.0f} s"
+            run.lose(sorted(waiting), late)
+            raise FailedError(f"{self.names(waiting)} {late}")
+
+    def step(self, step: Step, ranks: Collection[int]) -> StepOutcome:
+        """Let these ranks do one thing and wait for their answers.
+
+        Args:
+            step: What to do; its id is given here.
+            ranks: Who does it.
+
+        Raises:
+            FailedError: a node was lost.
+            CancelledError: the person has cancelled.
+        """
+        run = self._run
+        self._steps += 1
+        seats = run.results.seats
+        order = msgspec.structs.replace(step, id=self._steps)
+        nodes = dict.fromkeys(seats[rank].node for rank in ranks)
+        run.company.tell(nodes, order)
+        if not self._counted and step.bytes >= LOAD_BYTES:
+            self._counted = True
+            count_meanwhile(run)
+        outcome = StepOutcome()
+        waiting = set(ranks)
+        # Once for the meeting before the step, and once for the step.
+        until = run.clock() + 2 * step.timeout_s + STEP_MARGIN_S
+        while waiting and (heard := run.hear(until)) is not None:
+            node, said = heard
+            if isinstance(said, Done) and said.step == self._steps and self._is_of(said.rank, node):
+                if said.rank in waiting:
+                    waiting.discard(said.rank)
+                    outcome.done[said.rank] = said
+                if said.error is not None:
+                    until = min(until, run.clock() + STEP_MARGIN_S)
+            elif isinstance(said, Absent) and said.step == self._steps:
+                outcome.absent = [rank for rank in said.ranks if run.seat(rank) is not None]
+                run.lose(outcome.absent, f"did not come to it within {step.timeout_s:.0f} s")
+                until = min(until, run.clock() + AFTER_DEATH_S)
+            elif isinstance(said, Died) and (said.rank is None or self._is_of(said.rank, node)):
+                outcome.died[said.rank] = f"{self._who(node, said.rank)} died: {said.reason}"
+                lost = run.ranks_of(node) if said.rank is None else [said.rank]
+                run.lose(lost, f"died: {said.reason}")
+                waiting.difference_update(lost)
+                until = min(until, run.clock() + AFTER_DEATH_S)
+        outcome.missing = sorted(waiting)
+        if not (outcome.died or outcome.absent or any(done.error for done in outcome.done.values())):
+            run.lose(outcome.missing, f"did not answer within {step.timeout_s:.0f} s")
+        return outcome
+
+    def names(self, ranks: Collection[int]) -> str:
+        """Ranks in words, the first few by name."""
+        known = sorted(ranks)
+        named = ", ".join(self._run.name(rank) for rank in known[:RANKS_NAMED])
+        return named if len(known) <= RANKS_NAMED else f"{named} and {len(known) - RANKS_NAMED} more"
+
+    def _prepare(self, node: str) -> Prepare:
+        run, meeting = self._run, self._rendezvous
+        assert run.choice is not None  # noqa: S101 - the preflight has made it
+        assert run.plan is not None  # noqa: S101
+        gpus = {gpu.index: gpu.uuid for gpu in run.grounds[node].gpus}
+        seats = [
+            RankSeat(
+                rank=seat.rank,
+                local=seat.local,
+                gpu=None if seat.gpu is None else gpus.get(seat.gpu),
+                gpu_index=seat.gpu,
+            )
+            for seat in run.results.seats
+            if seat.node == node
+        ]
+        return Prepare(
+            backend=run.plan.backend,
+            world_size=len(run.results.seats),
+            seats=seats,
+            store_address=meeting.address,
+            store_port=meeting.port,
+            store_here=node == meeting.node,
+            iface=run.choice.of[node].interface,
+            timeout_s=run.results.wish.timeout_s,
+            pairs_only=meeting.pairs_only,
+        )
+
+    def _greet(self, ready: Ready) -> None:
+        results = self._run.results
+        results.backend = ready.backend
+        results.torch = results.torch or ready.torch
+        results.nccl = results.nccl or ready.nccl
+        self._run.lacks.update(ready.lacks)
+        if ready.nccl_backend not in {None, "nccl"}:
+            self._run.note(f"torch runs NCCL through its back end {ready.nccl_backend}")
+        self._run.changed()
+
+    def _is_of(self, rank: int, node: str) -> bool:
+        """A node speaks for its own ranks only."""
+        seat = self._run.seat(rank)
+        return seat is not None and seat.node == node
+
+    def _who(self, node: str, rank: int | None) -> str:
+        return f"the worker on {node}" if rank is None else self._run.name(rank)
+
+
+def times_of(dones: Sequence[Done]) -> list[list[float]]:
+    """The timed iterations of each, as many as all of them have."""
+    count = min((len(done.times_s) for done in dones), default=0)
+    return [done.times_s[:count] for done in dones]

@@ -1,0 +1,1 @@
+"""The verdict over what a probe has measured: pure functions over `results`."""

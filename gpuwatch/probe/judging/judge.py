@@ -1,0 +1,120 @@
+"""The verdict over what a probe has measured: pure, and cheap enough to be asked after every round.
+
+Order: who dropped out, wrong results, links, GPUs, what holds for a whole class, the baseline, doubts.
+Symptoms are told once: a part explains its links, and no collective is blamed for being slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain, zip_longest
+
+from gpuwatch.probe.judging.alerts import Alert, alerts, tcp_instead_of_rdma
+from gpuwatch.probe.judging.baseline import Baseline, compare
+from gpuwatch.probe.judging.case import make_case
+from gpuwatch.probe.judging.collective_signs import told_waited_for, wrong
+from gpuwatch.probe.judging.expected import advice
+from gpuwatch.probe.judging.gone import told_gone
+from gpuwatch.probe.judging.gpu_peers import slow_checks, told_gpus
+from gpuwatch.probe.judging.links import BAD, Link
+from gpuwatch.probe.judging.one_cause import one_each
+from gpuwatch.probe.judging.overall import all_bad, doubts, evidence, failed_collectives, fine
+from gpuwatch.probe.judging.peel import Blame
+from gpuwatch.probe.judging.telling import Told, told
+from gpuwatch.probe.results import Results
+from gpuwatch.probe.verdict import Status, Verdict
+
+SAMPLES = 4
+"""Links of one culprit that are measured again alone: they stand for the others."""
+MOST_SUSPECTS = 64
+TOLD = 2
+"""Statements that the sentence takes in; the others are counted."""
+
+
+def judge(results: Results, baseline: Baseline | None = None) -> Verdict:
+    """What all of it comes to; preliminary while the probe runs, and its sentence says so.
+
+    Args:
+        results: Everything measured so far; it is only read.
+        baseline: What a healthy run of the same shape reached.
+    """
+    compared = compare(results, baseline)
+    case = make_case(results, compared.floors)
+    gone, slow, raised = told_gone(results), slow_checks(results), alerts(results)
+    ends = case.by_ends if case.blamed else {}
+    links = [_with_alerts(told(blame, ends), blame, raised) for blame in case.blamed]
+    found = one_each([*links, *told_gpus(slow, results)], results.seats)
+    waits = None if found or gone else told_waited_for(results)
+    if waits is not None and not results.pairs:
+        found = [waits]
+    tcp = tcp_instead_of_rdma(results)
+
+    broken = [each.sentence for each in gone]
+    if results.phase in {"failed", "refused"} and not broken:
+        broken = [results.reason or "the probe could not go on"]
+    bad = [*wrong(results), *tcp, *(each.sentence for each in found), *all_bad(case)]
+    bad = bad or ([] if broken else list(failed_collectives(results)))
+    worse = compared.regressions(explained=bool(bad or broken))
+    bad = bad or worse
+    doubtful = list(doubts(case))
+    status: Status = "failed" if broken else "bad" if bad else "noisy" if doubtful else "ok"
+
+    beside = [results.reason] if gone and results.reason else []
+    beside += evidence(case)
+    beside += waits.culprit.evidence if waits is not None and results.pairs else ()
+    beside += [each.sentence for each in slow if each.ratio >= BAD]
+    beside += doubtful if bad or broken else ()
+    return Verdict(
+        status=status,
+        sentence=_so_far(results) + _in_one([*broken, *bad] or doubtful or [fine(case, results)]),
+        culprits=tuple(each.culprit for each in (*gone, *found)),
+        evidence=tuple(beside),
+        alerts=(*tcp, *worse, *(each.text for each in raised)),
+        advice=(*compared.remarks, *advice(results, case.links)),
+    )
+
+
+def _with_alerts(one: Told, blame: Blame, raised: Sequence[Alert]) -> Told:
+    """The counters of the culprit's own nodes are evidence against it."""
+    if blame.part.scope in {"rail", "groups"}:
+        return one
+    nodes = {blame.part.where[0]}
+    if blame.part.scope in {"nodes", "ranks"}:
+        nodes = {seat.node for link in blame.bad for seat in (link.src, link.dst)}
+    more = tuple(alert.text for alert in raised if alert.node in nodes)
+    return replace(one, culprit=replace(one.culprit, evidence=(*one.culprit.evidence, *more)))
+
+
+def suspects(results: Results) -> list[tuple[int, int]]:
+    """The links to measure again alone, most telling first; those that have been are not among them.
+
+    Of a culprit with many links a few stand for all. Rounds of many pairs can be slow by congestion alone.
+    """
+    case = make_case(results)
+    each = [_samples(blame) for blame in case.blamed]
+    samples = (link for links in zip_longest(*each) for link in links if link is not None)
+    found = dict.fromkeys(link.key for link in chain(samples, case.noisy) if not link.retested)
+    return [key for key in found if min(key) >= 0][:MOST_SUSPECTS]
+
+
+def _samples(blame: Blame) -> list[Link]:
+    """Some bad links of a part, both ways and of different neighbours."""
+    ways: dict[bool, list[Link]] = {True: [], False: []}
+    for link in blame.bad:
+        ways[link.src.node == blame.part.where[0]].append(link)
+    mixed = [
+        link for pair in zip_longest(ways[True], reversed(ways[False])) for link in pair if link is not None
+    ]
+    return mixed[:SAMPLES]
+
+
+def _in_one(said: Sequence[str]) -> str:
+    more = len(said) - TOLD
+    return "; and ".join(said[:TOLD]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _so_far(results: Results) -> str:
+    if results.phase == "cancelled":
+        return "cancelled, so far: "
+    return "" if results.over else "so far: "

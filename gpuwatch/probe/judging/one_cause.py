@@ -1,0 +1,39 @@
+"""Several signs of one fault become one culprit: a GPU with a bad PCIe link is slow alone and to others."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+
+from gpuwatch.probe.judging.peel import label, nic
+from gpuwatch.probe.judging.telling import Told
+from gpuwatch.probe.results import Seat
+
+
+def one_each(found: Iterable[Told], seats: Iterable[Seat]) -> list[Told]:
+    """Every culprit once with all its evidence; the NIC of a GPU that is a culprit itself is evidence too.
+
+    Args:
+        found: Culprits, most telling first.
+        seats: Whose NIC is whose.
+    """
+    owners: defaultdict[str, list[str]] = defaultdict(list)
+    for seat in seats:
+        owners[f"{seat.node} {nic(seat)}"].append(f"{seat.node} {label(seat)}")
+    every = list(found)
+    gpus = {each.culprit.name for each in every if each.culprit.kind == "gpu"}
+    kept: dict[str, Told] = {}
+    for each in sorted(every, key=lambda each: each.culprit.kind == "nic"):
+        name = each.culprit.name
+        if each.culprit.kind == "nic" and len(owners[name]) == 1 and owners[name][0] in gpus:
+            name = owners[name][0]
+        kept[name] = _joined(kept[name], each) if name in kept else each
+    order = {each.culprit.name: at for at, each in reversed(list(enumerate(every)))}
+    return sorted(kept.values(), key=lambda each: order[each.culprit.name])
+
+
+def _joined(first: Told, other: Told) -> Told:
+    evidence = tuple(dict.fromkeys((*first.culprit.evidence, *other.culprit.evidence)))
+    ratios = [each.culprit.ratio for each in (first, other) if each.culprit.ratio is not None]
+    return replace(first, culprit=replace(first.culprit, ratio=min(ratios, default=None), evidence=evidence))

@@ -1,0 +1,140 @@
+"""What holds for all links together: the healthy sentence, doubts, and what no single part explains."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from statistics import median_low
+
+from gpuwatch.probe.judging.case import Case
+from gpuwatch.probe.judging.collective_signs import failed
+from gpuwatch.probe.judging.links import BAD, NOISY, OK, Link
+from gpuwatch.probe.judging.telling import named, numbers
+from gpuwatch.probe.judging.words import percent, plural, rate_of, rate_text, size_text, some
+from gpuwatch.probe.results import LinkClass, Results
+
+TOO_FEW = 2
+"""The links of two ranks: nothing could be called their best tenth."""
+TOLD = 3
+"""Blames of one kind that are evidence with their numbers; the others are counted."""
+
+
+def class_name(link: LinkClass) -> str:
+    """`same-rail`."""
+    return link.replace("_", "-")
+
+
+def all_bad(case: Case) -> Iterator[str]:
+    """Classes that are bad as a whole: no node of them is to blame."""
+    for name, bad in case.all_bad.items():
+        every = sum(link.link == name for link in case.links)
+        links = some(len(bad), every, f"{class_name(name)} link")
+        ratios = [link.ratio for link in bad if link.ratio is not None]
+        if ratios:
+            ratio = percent(median_low(ratios))
+            yield f"{links} are at {ratio} of the baseline: look at what they share, not at one node"
+        else:
+            error = Counter(link.error for link in bad if link.error).most_common(1)
+            why = f" ({error[0][0]})" if error else ""
+            yield f"{links} failed{why}: a firewall between all nodes, or the wrong interface"
+
+
+def failed_collectives(results: Results) -> Iterator[str]:
+    """Collectives that failed where no rank, node or link explains it."""
+    for each in failed(results)[:1]:
+        yield f"{each.op} of {size_text(each.bytes)} failed although every measured link works: {each.error}"
+
+
+def doubts(case: Case) -> Iterator[str]:
+    """Why nobody is named although not all is well."""
+    measured = sum(link.ratio is not None for link in case.links)
+    if case.crowded:
+        yield (
+            f"{some(len(case.crowded), measured, 'link')} slow only while others talk, not alone:"
+            " congestion, not a fault"
+        )
+    for name, fast in case.few_fast.items():
+        best = max(fast, key=lambda link: link.ratio or 0.0)
+        number = rate_of(best.reference or 0.0, best.rate or 0.0)
+        yield (
+            f"{plural(len(fast), f'{class_name(name)} link')} far faster than all others ({number}):"
+            " either these ends share a machine or switch, or nearly everything else is slow"
+        )
+    if case.noisy:
+        yield (
+            f"{some(len(case.noisy), measured, 'link')} vary too much between repeats to be judged:"
+            " not enough evidence, repeat when the nodes are quiet"
+        )
+
+
+def fine(case: Case, results: Results) -> str:
+    """The sentence of a healthy probe, or of one that had nothing to compare."""
+    links = [link for link in case.links if link.ratio is not None]
+    if not links:
+        return _no_links(results)
+    every = f"all {plural(len(links), 'link')}"
+    if len(links) <= TOO_FEW:
+        rates = sorted(link.rate or 0.0 for link in links)
+        work = some(len(links), len(links), "link")
+        return (
+            f"{work} {'work' if rates[1:] else 'works'} ({rate_of(rates[0], rates[-1])}); too few to compare"
+        )
+    far = {link for blame in case.inside for link in blame.bad}
+    under = [link for link in links if link.grade != "ok" and link not in far]
+    if not under and not far:
+        worst = min(link.ratio or 0.0 for link in links)
+        return f"{every} within {percent(max(0.01, 1.0 - worst))} of the best tenth of their class"
+    vary = [link for link in under if link.grade == "noisy"]
+    said = []
+    if len(under) > len(vary):
+        low = some(len(under) - len(vary), len(links), "link")
+        most = f" (mostly {named(case.low[0].part)[1]})" if case.low else ""
+        said.append(f"{low} at {percent(BAD)} to {percent(OK)} of their peers{most}")
+    if vary:
+        why = " between ranks that share a machine's cores" if all(link.shares_cores for link in vary) else ""
+        said.append(f"{some(len(vary), len(links), 'link')}{why} vary")
+    if far:
+        said.append(
+            f"{some(len(far), len(links), 'link')} inside of a node slow both ways, as its layout may be"
+        )
+    return f"no link is bad, {', '.join(said)}"
+
+
+def _no_links(results: Results) -> str:
+    done = sum(each.p50_s is not None for each in results.collectives)
+    if done:
+        return f"{plural(done, 'collective')} measured without a fault; no pair was, so no link is judged"
+    if results.gpus:
+        return f"{plural(len(results.gpus), 'GPU')} measured alone, nothing slow; no link was measured"
+    return "nothing was measured" if results.over else "nothing is measured yet"
+
+
+def evidence(case: Case) -> Iterator[str]:
+    """What holds for the whole, with numbers."""
+    classes: defaultdict[LinkClass, list[Link]] = defaultdict(list)
+    for link in case.links:
+        classes[link.link].append(link)
+    for name, links in classes.items():
+        yield from _of_class(name, links)
+    for blame in case.low[:TOLD]:
+        yield f"low but not bad: {numbers(blame)[0]}"
+    if len(case.low) > TOLD:
+        yield f"low but not bad: {len(case.low) - TOLD} more"
+    for blame in case.inside[:TOLD]:
+        yield numbers(blame)[0]
+    if case.inside:
+        pairs = plural(len(case.inside), "pair")
+        yield f"{pairs} of GPUs slow both ways: the layout of the node may explain that (nvidia-smi topo -m)"
+
+
+def _of_class(name: LinkClass, links: list[Link]) -> Iterator[str]:
+    grades = Counter(link.grade for link in links)
+    best = max((link.reference or 0.0 for link in links), default=0.0)
+    said = [f"{grades['bad']} under {BAD:g} of that"] if grades["bad"] else []
+    said += [f"{grades['low']} under {OK:g} of that"] if grades["low"] else []
+    said += [f"{grades['noisy']} vary by over {percent(NOISY)}"] if grades["noisy"] else []
+    said += [f"{grades['dead']} let nothing through"] if grades["dead"] else []
+    if said:
+        every = plural(len(links), f"{class_name(name)} link")
+        tenth = f", the best tenth at {rate_text(best)}" if best else ""
+        yield f"{every}{tenth}: {', '.join(said)}"
