@@ -5,9 +5,14 @@ What no package brings (root, a kernel's module, an old interpreter) is no part:
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import importlib.util
 import os
 import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -31,3 +36,11 @@ def need_module(name: str, remedy: str) -> None:
     """Skip or fail this test where a Python package is not installed."""
     if importlib.util.find_spec(name) is None:
         missing(f"{name} is not installed; {remedy}")
+
+
+@contextlib.contextmanager
+def the_only_job() -> Iterator[None]:
+    """No real job of another test module runs meanwhile: whoever watches this machine sees them all."""
+    with (Path(tempfile.gettempdir()) / f"gpuwatch-tests-job-{os.getuid()}").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

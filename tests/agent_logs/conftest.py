@@ -49,11 +49,17 @@ class LogAgent(RunningAgent):
 
     def found(self, fits: Callable[[Finding], bool] = lambda _: True, after: int = 0) -> Finding:
         """The first finding that fits."""
-        return self.until(lambda fs: _first(fs, Finding, fits), "such finding", after)
+        return self.until(
+            lambda fs: _first(fs, Finding, lambda one: self._own(one) and fits(one)), "such finding", after
+        )
 
     def findings(self) -> list[Finding]:
         """All findings so far."""
-        return [frame for frame in self.frames if isinstance(frame, Finding)]
+        return [frame for frame in self.frames if isinstance(frame, Finding) and self._own(frame)]
+
+    def _own(self, finding: Finding) -> bool:
+        """Not of a job that another test runs at the same time: an agent finds every job on its machine."""
+        return "/pytest-" not in finding.file or finding.file.startswith(str(self.folder.parent))
 
     def file(self, path: Path | str, fits: Callable[[LogFile], bool] = lambda _: True) -> LogFile:
         """What the newest list says of a file, once it fits."""

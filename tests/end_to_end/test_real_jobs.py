@@ -25,8 +25,17 @@ from gpuwatch.runs.files import gather
 from gpuwatch.runs.scan import scan
 from gpuwatch.session import Session
 from tests.end_to_end.cluster import ROOT, all_full, fake_driver, node_server, plan_of, watch
-from tests.parts import need_module
+from tests.parts import need_module, the_only_job
 from tests.sshd import Client
+
+pytestmark = pytest.mark.timeout(400)  # other jobs may have to end first
+
+
+@pytest.fixture(autouse=True, scope="module")
+def only_job() -> Iterator[None]:
+    with the_only_job():
+        yield
+
 
 JOB = Path(__file__).with_name("gloo_job.py")
 RANKS, WHOM, TIMEOUT_S = 4, 2, 6.0
@@ -66,7 +75,6 @@ def wait_until_told(session: Session, how: str) -> None:
         raise AssertionError(f"{error}; incidents: {instead}; alerts: {session.book.alerts}") from error
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("how", ["killed", "exception", "hung"])
 def test_the_rank_that_failed_first_is_named(tmp_path: Path, how: str) -> None:
     need_module("torch", "pip install torch (the CPU build is enough)")

@@ -29,7 +29,16 @@ from gpuwatch.runs.flight_files import gather_dumps
 from gpuwatch.session import Session
 from gpuwatch.session.inquiry import Inquiry
 from tests.end_to_end.cluster import ROOT, watch
-from tests.parts import need, need_module
+from tests.parts import need, need_module, the_only_job
+
+pytestmark = pytest.mark.timeout(400)  # other jobs may have to end first
+
+
+@pytest.fixture(autouse=True, scope="module")
+def only_job() -> Iterator[None]:
+    with the_only_job():
+        yield
+
 
 JOB = Path(__file__).with_name("training_job.py")
 WHOM, OTHER, STEP_OF_GRIEF = 2, 1, 4
@@ -172,7 +181,6 @@ def spread(scene: Scene, story: str) -> list[int | None]:
     return [voice.rank for voice in late if math.isnan(voice.value("loss") or 0.0)]
 
 
-@pytest.mark.timeout(300)
 def test_the_rank_whose_loss_was_nan_first_is_named_with_its_step(scene: Scene) -> None:
     alert = scene.alert("nan", "num.nan_loss")
     assert (alert.rank, alert.node) == (WHOM, NODE)
@@ -191,7 +199,6 @@ def test_the_rank_whose_loss_was_nan_first_is_named_with_its_step(scene: Scene) 
     scene.end("nan")
 
 
-@pytest.mark.timeout(300)
 def test_the_slow_rank_is_named_by_what_it_computes(scene: Scene) -> None:
     alert = scene.alert("slow", "slower_than_peers")
     assert (alert.rank, alert.node, alert.severity) == (WHOM, NODE, "warning")
@@ -202,7 +209,6 @@ def test_the_slow_rank_is_named_by_what_it_computes(scene: Scene) -> None:
 
 
 @pytest.mark.usefixtures("py_spy")
-@pytest.mark.timeout(300)
 def test_the_rank_in_its_data_loader_is_named(scene: Scene) -> None:
     assert scene.hang("stall").job == name_of("stall")
     told = scene.asked("stall")
@@ -214,7 +220,6 @@ def test_the_rank_in_its_data_loader_is_named(scene: Scene) -> None:
 
 
 @pytest.mark.usefixtures("py_spy")
-@pytest.mark.timeout(300)
 def test_the_rank_in_another_collective_is_named(scene: Scene) -> None:
     assert scene.hang("order").job == name_of("order")
     told = scene.asked("order")
@@ -227,7 +232,6 @@ def test_the_rank_in_another_collective_is_named(scene: Scene) -> None:
 
 
 @pytest.mark.usefixtures("py_spy")
-@pytest.mark.timeout(300)
 def test_the_two_ranks_that_wait_for_each_other_are_named(scene: Scene) -> None:
     assert scene.hang("deadlock").job == name_of("deadlock")
     told = scene.asked("deadlock")
