@@ -1,10 +1,10 @@
 # make run    set up on first use, then watch this machine; ARGS replaces the arguments: make run ARGS="hosts.yaml"
 # make test   set up on first use, then the test suite;    ARGS goes to pytest:          make test ARGS="-k dmon"
-#             (three test processes at a time: many tests wait for others; WORKERS=0 for one without them)
+#             (two test processes at a time; WORKERS=0 for one without them)
 # make lint, make bench, make docs
 
 PYTHON ?= python3
-WORKERS ?= 3
+WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -17,7 +17,7 @@ run: $(INSTALLED)
 	@$(BIN)/gpuwatch $(or $(ARGS),--local)
 
 test: $(INSTALLED_DEV)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 lint: $(INSTALLED_DEV)
 	$(BIN)/ruff check .
