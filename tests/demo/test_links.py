@@ -98,15 +98,16 @@ def test_the_ranks_are_gone_after_the_timeout() -> None:
 
 def test_real_time_delivers_and_the_thread_ends() -> None:
     inbox = Inbox()
+    of_others = set(demo_threads())  # a test before this one may have left a screen that is still closing
     links = demo_links(PLAN, inbox, speed=20.0)
     for link in links:
         link.start()
-    assert len(demo_threads()) == 1, "one thread for all nodes"
+    assert len(set(demo_threads()) - of_others) == 1, "one thread for all nodes"
     taken = collect(inbox, lambda arrivals: len(arrivals) > 300)
     for link in links:
         link.close()
         link.close()
-    assert demo_threads() == []
+    assert set(demo_threads()) <= of_others
     assert {arrival.node for arrival in taken} == {spec.name for spec in PLAN.nodes}
     for spec in PLAN.nodes:
         own = [arrival for arrival in taken if arrival.node == spec.name]
