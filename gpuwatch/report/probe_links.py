@@ -10,10 +10,11 @@ from statistics import median
 from gpuwatch.hosts.names import fold
 from gpuwatch.plain import plain
 from gpuwatch.probe.judging.links import Grade, Link
+from gpuwatch.probe.judging.marks import Marks
 from gpuwatch.probe.results import Results
 from gpuwatch.report.lines import Line
 from gpuwatch.report.probe_tables import Column, table_lines
-from gpuwatch.report.probe_words import STYLES, Signs, counted, percent_text, rate_text, seat_name
+from gpuwatch.report.probe_words import STYLES, counted, percent_text, rate_text, seat_name
 
 SLOW: tuple[Grade, ...] = ("dead", "bad", "low")
 SHOWN_LINKS = 12
@@ -52,7 +53,7 @@ def touches(link: Link, nodes: Container[str]) -> bool:
 
 
 def node_summary(
-    links: Iterable[Link], nodes: Sequence[str], sick: Container[str], signs: Signs, width: int | None
+    links: Iterable[Link], nodes: Sequence[str], sick: Container[str], marks: Marks, width: int | None
 ) -> list[Line]:
     """A line for each node that has a slow link, unless only with `sick` ones; the others are counted."""
     out: dict[str, list[Link]] = defaultdict(list)
@@ -68,8 +69,8 @@ def node_summary(
         Column("node", lambda row: row.node, right=False),
         Column("links", lambda row: str(len(row.out) + len(row.back))),
         Column("FAILED", lambda row: str(row.count("dead"))),
-        Column(f"{signs.bad} bad", lambda row: str(row.count("bad"))),
-        Column(f"{signs.low} low", lambda row: str(row.count("low"))),
+        Column(f"{marks['bad']} bad", lambda row: str(row.count("bad"))),
+        Column(f"{marks['low']} low", lambda row: str(row.count("low"))),
         Column("median out", lambda row: rate_text(middle(row.out)), 1),
         Column("median in", lambda row: rate_text(middle(row.back)), 1),
         Column("slowest", lambda row: rate_text(min(rates((*row.out, *row.back)), default=None))),

@@ -11,11 +11,12 @@ from rich.cells import cell_len
 from gpuwatch.fleet.quantities import UNKNOWN
 from gpuwatch.plain import plain
 from gpuwatch.probe.judging.links import BAD, NOISY, OK, Grade, Link, graded
+from gpuwatch.probe.judging.marks import Marks
 from gpuwatch.probe.results import Results, Seat
 from gpuwatch.report.lines import Line
 from gpuwatch.report.probe_links import blamed, error_lines, node_summary, slow_lines
 from gpuwatch.report.probe_tables import padded
-from gpuwatch.report.probe_words import GRAVITY, STYLES, Signs, percent_text, rate_text, seat_name
+from gpuwatch.report.probe_words import GRAVITY, STYLES, percent_text, rate_text, seat_name
 
 MOST_RANKS = 16
 """More ranks than this are folded to nodes."""
@@ -32,25 +33,25 @@ class Cell:
     grade: Grade = "ok"
 
 
-def pair_lines(results: Results, signs: Signs, width: int | None) -> list[Line]:
+def pair_lines(results: Results, marks: Marks, width: int | None) -> list[Line]:
     """Everything about the pairs, from the matrix to what the failed ones said."""
     if not results.pairs:
         return []
     links = graded(results)
     nodes = list(dict.fromkeys(seat.node for seat in results.seats))
     if len(results.seats) <= MOST_RANKS:
-        lines = [Line("from (row) to (column), GB/s"), *rank_matrix(links, results.seats, signs, width)]
+        lines = [Line("from (row) to (column), GB/s"), *rank_matrix(links, results.seats, marks, width)]
     elif len(nodes) <= MOST_NODES:
         title = "from (row) to (column), GB/s: the slowest link of two nodes, and inside one"
-        lines = [Line(title), *node_matrix(links, nodes, signs, width)]
+        lines = [Line(title), *node_matrix(links, nodes, marks, width)]
     else:
-        lines = node_summary(links, nodes, blamed(results), signs, width)
-    return [*lines, *legend(links, signs), *slow_lines(links, results), *error_lines(links)]
+        lines = node_summary(links, nodes, blamed(results), marks, width)
+    return [*lines, *legend(links, marks), *slow_lines(links, results), *error_lines(links)]
 
 
-def rank_matrix(links: Iterable[Link], seats: Sequence[Seat], signs: Signs, width: int | None) -> list[Line]:
+def rank_matrix(links: Iterable[Link], seats: Sequence[Seat], marks: Marks, width: int | None) -> list[Line]:
     """A field for every two ranks."""
-    cells = {link.key: cell_of(link, signs) for link in links}
+    cells = {link.key: cell_of(link, marks) for link in links}
     by_rank = {seat.rank: seat for seat in seats}
 
     def name(rank: int) -> str:
@@ -60,7 +61,7 @@ def rank_matrix(links: Iterable[Link], seats: Sequence[Seat], signs: Signs, widt
     return matrix_lines(sorted(by_rank), cells, name, width)
 
 
-def node_matrix(links: Iterable[Link], nodes: Sequence[str], signs: Signs, width: int | None) -> list[Line]:
+def node_matrix(links: Iterable[Link], nodes: Sequence[str], marks: Marks, width: int | None) -> list[Line]:
     """A field for every two nodes: the gravest of the links between them."""
     places = {node: number for number, node in enumerate(nodes)}
     worst: dict[tuple[int, int], Link] = {}
@@ -68,15 +69,15 @@ def node_matrix(links: Iterable[Link], nodes: Sequence[str], signs: Signs, width
         key = places.get(link.src.node, -1), places.get(link.dst.node, -1)
         if key not in worst or gravity(link) < gravity(worst[key]):
             worst[key] = link
-    cells = {key: cell_of(link, signs) for key, link in worst.items()}
+    cells = {key: cell_of(link, marks) for key, link in worst.items()}
     return matrix_lines(range(len(nodes)), cells, lambda number: f"{number:>2} {nodes[number]}", width)
 
 
-def cell_of(link: Link, signs: Signs) -> Cell:
+def cell_of(link: Link, marks: Marks) -> Cell:
     """The bandwidth and the mark of a link."""
     if link.grade == "dead":
         return Cell("FAILED", link.grade)
-    return Cell(signs.of(link.grade) + rate_text(link.rate), link.grade)
+    return Cell(marks.get(link.grade, "") + rate_text(link.rate), link.grade)
 
 
 def gravity(link: Link) -> tuple[int, float]:
@@ -118,7 +119,7 @@ def clipped(text: str) -> str:
     return f"{text[:6]}..{text[-(LONGEST_NAME - 8) :]}"
 
 
-def legend(links: Iterable[Link], signs: Signs) -> Iterator[Line]:
+def legend(links: Iterable[Link], marks: Marks) -> Iterator[Line]:
     """What the marks mean that stand in the matrix."""
     grades = {link.grade for link in links}
     words: dict[Grade, str] = {
@@ -126,6 +127,6 @@ def legend(links: Iterable[Link], signs: Signs) -> Iterator[Line]:
         "low": f"under {percent_text(OK)}",
         "noisy": f"slow, but its repeats lie over {percent_text(NOISY)} apart",
     }
-    told = [f"{signs.of(grade)} {text}" for grade, text in words.items() if grade in grades]
+    told = [f"{marks[grade]} {text}" for grade, text in words.items() if grade in grades]
     if told:
         yield Line(f"of the best tenth of its class: {', '.join(told)}", "old")

@@ -11,6 +11,7 @@ from rich.cells import cell_len
 
 from gpuwatch import __version__
 from gpuwatch.plain import plain
+from gpuwatch.probe.judging.marks import Marks
 from gpuwatch.probe.results import Results
 from gpuwatch.probe.verdict import Culprit, Verdict
 from gpuwatch.report.console import console_on, show
@@ -18,7 +19,7 @@ from gpuwatch.report.lines import Line
 from gpuwatch.report.probe_ground import unreachable_lines
 from gpuwatch.report.probe_matrix import pair_lines
 from gpuwatch.report.probe_tables import collective_lines, counter_lines, gpu_lines, transport_lines
-from gpuwatch.report.probe_words import Signs, backend_text, percent_text, signs_for
+from gpuwatch.report.probe_words import backend_text, marks_for, percent_text
 
 EMPTY = Line("")
 VERDICT_STYLES = {"ok": "ok", "noisy": "warning", "bad": "critical", "failed": "critical"}
@@ -68,16 +69,16 @@ def title_line(results: Results, source: str, *, demo: bool) -> Line:
 
 def print_results(results: Results, out: TextIO) -> None:
     """Everything that was measured, fitted to this output."""
-    print_lines(list(result_lines(results, signs_for(out.encoding), width_of(out))), out)
+    print_lines(list(result_lines(results, marks_for(out.encoding), width_of(out))), out)
 
 
-def result_lines(results: Results, signs: Signs, width: int | None) -> Iterator[Line]:
+def result_lines(results: Results, marks: Marks, width: int | None) -> Iterator[Line]:
     """What was measured, then what it means."""
     yield from backend_lines(results)
     sections = (
         ("", list(unreachable_lines(results))),
         ("", collective_lines(results, width)),
-        ("", pair_lines(results, signs, width)),
+        ("", pair_lines(results, marks, width)),
         ("", gpu_lines(results, width)),
         ("transport", transport_lines(results)),
         ("counters that moved", counter_lines(results)),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gpuwatch.fleet.quantities import UNKNOWN
 from gpuwatch.plain import plain
 from gpuwatch.probe.judging import words
 from gpuwatch.probe.judging.links import Grade
+from gpuwatch.probe.judging.marks import ASCII, UNICODE, Marks
 from gpuwatch.probe.results import Results, Seat
 
 NOT_THE_FABRIC = "CPU ranks over TCP: not the training fabric"
@@ -16,22 +16,6 @@ GIGA = 1e9
 SMALLEST_RATE = 0.0005
 """GB/s; below this three digits after the point would read 0.000."""
 
-
-@dataclass(frozen=True)
-class Signs:
-    """Marks of a link; nothing is said by colour alone."""
-
-    bad: str
-    low: str
-    noisy: str
-
-    def of(self, grade: Grade) -> str:
-        """The mark before a bandwidth; none where all is well."""
-        return {"bad": self.bad, "low": self.low, "noisy": self.noisy}.get(grade, "")
-
-
-UNICODE = Signs("✖", "▲", "≈")
-ASCII = Signs("x", "!", "~")
 GRAVITY: tuple[Grade, ...] = ("dead", "bad", "low", "noisy", "ok")
 STYLES: dict[Grade, str] = {
     "dead": "critical",
@@ -42,8 +26,8 @@ STYLES: dict[Grade, str] = {
 }
 
 
-def signs_for(encoding: str | None) -> Signs:
-    """The signs that an output of this encoding can carry."""
+def marks_for(encoding: str | None) -> Marks:
+    """The marks of links that an output of this encoding can carry."""
     return UNICODE if (encoding or "").lower().replace("-", "").startswith("utf") else ASCII
 
 

@@ -17,6 +17,8 @@ from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 
+from gpuwatch.probe.judging import marks
+
 Severity: TypeAlias = Literal["ok", "info", "warning", "error", "critical", "unknown"]
 Colours: TypeAlias = Literal["many", "few", "none"]
 """256 or more; the 16 of a plain terminal; none at all (NO_COLOR)."""
@@ -68,7 +70,8 @@ class Glyphs:
     dot: str
     cursor: str
     slope: str
-    noisy: str
+    link: marks.Marks
+    """Of a link that is not ok, by its grade."""
     testing: str
     right: str
     wrong: str
@@ -76,11 +79,12 @@ class Glyphs:
 
 UNICODE = Glyphs(
     {"ok": "●", "info": "●", "warning": "▲", "error": "◆", "critical": "✖", "unknown": "?"},
-    "✖", "‼", "?", "·", ("━", "╸", "─"), "─", "▼", "▲", True, "°", "·", "▌", "→", "≈", "»", "✓", "✗",
+    "✖", "‼", "?", "·", ("━", "╸", "─"), "─", "▼", "▲", True, "°", "·", "▌", "→", marks.UNICODE,
+    "»", "✓", "✗",
 )  # fmt: skip
 ASCII = Glyphs(
     {"ok": "o", "info": "o", "warning": "!", "error": "x", "critical": "X", "unknown": "?"},
-    "X", "#", "?", ".", ("=", "=", "-"), "-", "v", "^", False, "", "|", ">", "->", "~", ">", "+", "X",
+    "X", "#", "?", ".", ("=", "=", "-"), "-", "v", "^", False, "", "|", ">", "->", marks.ASCII, ">", "+", "X",
 )  # fmt: skip
 
 

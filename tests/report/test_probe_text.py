@@ -7,19 +7,20 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
+from gpuwatch.probe.judging.marks import ASCII, UNICODE, Marks
 from gpuwatch.probe.results import CollectiveResult, CounterChange, NodeGround, Results, Seat, Unreachable
 from gpuwatch.probe.talk import GpuUser, Ground
 from gpuwatch.probe.verdict import Culprit, Verdict
 from gpuwatch.report.probe_ground import busy_lines, ground_lines, plan_lines, question, refused_lines
 from gpuwatch.report.probe_text import print_results, result_lines, wrapped
-from gpuwatch.report.probe_words import ASCII, UNICODE, Signs, rate_text, size_text, time_text
+from gpuwatch.report.probe_words import rate_text, size_text, time_text
 from tests.report.probes import cluster, gpu_checks, ground, measured, slow_node, with_pairs
 
 HOSTILE = "\x1b]0;owned\x07 [red] \u202e"
 
 
-def said(results: Results, width: int | None = None, signs: Signs = UNICODE) -> str:
-    return "\n".join(line.text for line in result_lines(results, signs, width))
+def said(results: Results, width: int | None = None, marks: Marks = UNICODE) -> str:
+    return "\n".join(line.text for line in result_lines(results, marks, width))
 
 
 def lopsided(src: Seat, dst: Seat) -> float | None:
@@ -128,7 +129,7 @@ def test_the_matrix_of_ranks_says_which_links_are_slow_and_which_failed() -> Non
     assert rows["gpu-003"] == ["✖12.0"] * 7
     assert "1 link FAILED, gpu-001 rank 0 -> gpu-004 rank 3: timed out after 30 s" in text
     assert "✖ under 70%" in text
-    plain_text = said(results, signs=ASCII)
+    plain_text = said(results, marks=ASCII)
     assert plain_text.isascii()
     assert "x12.0" in plain_text
 

@@ -10,6 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from gpuwatch.hosts.builtin import demo_plan
+from gpuwatch.probe.judging import marks
 from gpuwatch.probe.results import PairResult, Results
 from gpuwatch.session import Session
 from gpuwatch.tui.app import GpuwatchApp
@@ -130,7 +131,7 @@ async def test_rates_in_cells_are_rounded_and_keep_their_sign() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot, "5", "m")
         rows = [line for line in text_on(app).splitlines() if re.match(r"[ ▌]*gpu-0\d\d ", line)]
-        assert all(re.search(r" 1[123]◆", row) for row in rows)  # to gpu-013, in GB/s
+        assert all(re.search(r" 1[123]✖", row) for row in rows)  # to gpu-013, in GB/s
         assert re.search(r" 4[678]  4[678]", rows[0])  # and not 98, their share
 
 
@@ -272,7 +273,7 @@ async def test_a_dead_pair_is_a_sign_and_its_reason_is_told() -> None:
         screen = links_of(app)
         screen.matrix.put(1, 3)
         await pilot.pause()
-        assert "✖" in screen.matrix.render_line(screen.matrix.pinned + 1).text
+        assert "∅" in screen.matrix.render_line(screen.matrix.pinned + 1).text
         assert "refused by gpu-004" in flat(app)
         assert "nothing comes through" in flat(app)
 
@@ -304,6 +305,16 @@ async def test_many_nodes_scroll_with_the_cursor() -> None:
         assert screen.matrix.place == (124, 124)
         await settle(pilot, "g")
         assert screen.matrix.place == (0, 0)
+
+
+@pytest.mark.parametrize(("ascii_only", "table"), [(False, marks.UNICODE), (True, marks.ASCII)])
+async def test_the_legend_has_the_marks_of_the_text_report(ascii_only: bool, table: marks.Marks) -> None:
+    app = links_app(ascii_only=ascii_only)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, "5")
+        shown = flat(app)
+    for grade, mark in table.items():
+        assert f"{mark} {grade}: " in shown
 
 
 async def test_ascii_shows_nothing_else() -> None:

@@ -61,13 +61,13 @@ class LinksScreen(LiveScreen):
         """What the footer's keys were made for."""
         self._led: int | None = None
         """The probe whose culprit the cursor was put on."""
-        self.head = LinkHead(view)
+        self.head = LinkHead(view, id="link-head")
         self.start = LinkStart()
-        self.ground = LinkGround(view)
+        self.ground = LinkGround(view, id="ground")
         self.matrix = LinkMatrix(view)
         self.cell = LinkCell(self.matrix)
-        self.table = LinkTable(view)
-        self.evidence = LinkEvidence(view)
+        self.table = LinkTable(view, id="collectives")
+        self.evidence = LinkEvidence(view, id="evidence")
         self.probes = LinkProbes(view)
         self.left = Vertical(self.matrix, self.cell, id="link-left")
         self.right = Vertical(self.table, self.evidence, self.ground, self.probes, id="link-right")

@@ -98,7 +98,7 @@ class LinkCell(Page, can_focus=False):
         worst = max(links, key=lambda each: CODES[each.grade] * 10 - (each.ratio or 0.0))
         pair = worst.pair
         if worst.grade == "dead":
-            return (*left, Segment(f"{look.glyphs.lost} nothing comes through", look.severity["critical"]))
+            return (*left, Segment(f"{sign('dead', look)} nothing comes through", look.severity["critical"]))
         severity: Severity = {"bad": "critical", "low": "warning", "noisy": "warning"}.get(worst.grade, "ok")  # type: ignore[assignment]
         mark = f" {sign(worst.grade, look)} {worst.grade}" if worst.grade != "ok" else " ok"
         of = f" of {rate_text(worst.reference)}" if worst.reference and width >= BARE else ""
@@ -141,7 +141,7 @@ class LinkCell(Page, can_focus=False):
 
     def _share(self, each: Peers, width: int) -> list[Segment]:
         look = self.look
-        text = look.glyphs.lost if each.ratio is None else f"{each.ratio * 100:.0f}"
+        text = sign("dead", look) if each.ratio is None else f"{each.ratio * 100:.0f}"
         return [Segment(" " * max(0, width - len(text))), Segment(text, self._style(each))]
 
     def _style(self, each: Peers) -> Style:

@@ -25,10 +25,8 @@ LEAST_MARKED = 3
 
 
 def sign(grade: Grade, look: Look) -> str:
-    """The mark of a link that is not ok."""
-    glyphs = look.glyphs
-    marks = {"bad": glyphs.severity["error"], "low": glyphs.down, "noisy": glyphs.noisy, "dead": glyphs.lost}
-    return marks.get(grade, "")
+    """The mark of a link; none of one that is ok."""
+    return look.glyphs.link.get(grade, "")
 
 
 def number_width(cell: int) -> int:
@@ -56,7 +54,7 @@ class LinkCells:
         """Not measured (yet)."""
         self.testing: Cell = (look.glyphs.testing.center(pad), look.brand)
         """Being measured now."""
-        self.dead: Cell = (look.glyphs.lost.center(pad), look.badge["critical"])
+        self.dead: Cell = (sign("dead", look).center(pad), look.badge["critical"])
 
     def row(self, view: View, number: int, columns: slice) -> list[Cell]:
         """The cells of a part of a row."""

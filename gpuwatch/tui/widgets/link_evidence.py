@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from typing import ClassVar
 
 from rich.segment import Segment
 
 from gpuwatch.probe.results import Results
 from gpuwatch.probe.verdict import Verdict
-from gpuwatch.tui.link_view import LinkView
 from gpuwatch.tui.link_words import counted, share_text
 from gpuwatch.tui.look import Severity, clean
 from gpuwatch.tui.widgets.lines import Row, heading, wrapped
-from gpuwatch.tui.widgets.things import Thing, ThingsPage, hanging
+from gpuwatch.tui.widgets.link_page import LinkPage
+from gpuwatch.tui.widgets.things import Thing, hanging
 
 MOST_COUNTERS = 12
 
 
-class LinkEvidence(ThingsPage):
+class LinkEvidence(LinkPage):
     """Culprits first; a culprit can be chosen, which puts the matrix's cursor on it."""
 
     DEFAULT_CSS: ClassVar[str] = "LinkEvidence { height: 1fr; }"
 
-    def __init__(self, view: LinkView) -> None:
-        super().__init__(id="evidence")
-        self.view = view
-
-    def made_for(self) -> Hashable:
-        """What was measured."""
-        return self.view.version, self.view.at
-
-    def parts(self, width: int) -> Iterator[Row | Thing]:
+    def parts_of(self, results: Results, width: int) -> Iterator[Row | Thing]:
         """The sections."""
-        results = self.view.results
-        if results is None:
-            return
         verdict = results.verdict
         yield heading("Evidence", width, self.look)
         if verdict is None:

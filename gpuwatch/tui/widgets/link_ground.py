@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -13,33 +13,22 @@ from gpuwatch.hosts.names import fold
 from gpuwatch.probe.judging.words import listed
 from gpuwatch.probe.results import Estimate, NodeGround, Results
 from gpuwatch.probe.talk import GpuUser, Ground
-from gpuwatch.tui.link_view import LinkView
 from gpuwatch.tui.link_words import counted, lasting, size_text
 from gpuwatch.tui.look import clean, fit
 from gpuwatch.tui.widgets.lines import Row, heading, wrapped
-from gpuwatch.tui.widgets.things import Thing, ThingsPage, hanging
+from gpuwatch.tui.widgets.link_page import LinkPage
+from gpuwatch.tui.widgets.things import Thing, hanging
 
 LABEL = 14
 
 
-class LinkGround(ThingsPage):
+class LinkGround(LinkPage):
     """The question with what it is about; its first thing is the answer yes."""
 
     DEFAULT_CSS: ClassVar[str] = "LinkGround { height: 1fr; }"
 
-    def __init__(self, view: LinkView) -> None:
-        super().__init__(id="ground")
-        self.view = view
-
-    def made_for(self) -> Hashable:
-        """What is known of the nodes."""
-        return self.view.version, self.view.at
-
-    def parts(self, width: int) -> Iterator[Row | Thing]:
+    def parts_of(self, results: Results, width: int) -> Iterator[Row | Thing]:
         """What to answer, the plan, then the nodes."""
-        results = self.view.results
-        if results is None:
-            return
         if results.phase == "asking":
             yield from self._question(results, width)
         elif results.phase == "refused":

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from rich.segment import Segment
 
 from gpuwatch.diagnose.wording import clock
 from gpuwatch.probe.results import Results
-from gpuwatch.tui.link_view import LinkView
 from gpuwatch.tui.link_words import (
     DOING,
     SEVERITY,
@@ -22,33 +21,27 @@ from gpuwatch.tui.link_words import (
 )
 from gpuwatch.tui.look import clean
 from gpuwatch.tui.widgets.lines import Row
-from gpuwatch.tui.widgets.things import ThingsPage, hanging
+from gpuwatch.tui.widgets.link_page import LinkPage
+from gpuwatch.tui.widgets.things import Thing, hanging
 
 BAR = 32
 MOST_LINES = 5
 
 
-class LinkHead(ThingsPage):
+class LinkHead(LinkPage):
     """A few lines; nothing in it can be chosen."""
 
     DEFAULT_CSS: ClassVar[str] = "LinkHead { height: 2; background: $surface; overflow-y: hidden; }"
     can_focus = False
 
-    def __init__(self, view: LinkView) -> None:
-        super().__init__(id="link-head")
-        self.view = view
+    def parts(self, width: int) -> Iterable[Row | Thing]:
+        """What the screen is for, until there is a probe."""
+        if self.view.results is None:
+            return [(Segment(" Links: what the ranks of a job would get from each other", self.look.strong),)]
+        return super().parts(width)
 
-    def made_for(self) -> Hashable:
-        """What was measured."""
-        return self.view.version, self.view.at
-
-    def parts(self, width: int) -> Iterator[Row]:
+    def parts_of(self, results: Results, width: int) -> Iterator[Row]:
         """What it is, how far it is, what it comes to."""
-        results = self.view.results
-        if results is None:
-            words = " Links: what the ranks of a job would get from each other"
-            yield (Segment(words, self.look.strong),)
-            return
         yield self._which(results, width)
         if not results.over and results.phase != "asking":
             yield self._progress(results, width)

@@ -93,7 +93,7 @@ def legend(width: int, look: Look) -> Iterator[Row]:
             look.severity["warning"],
             "noisy: its own repeats differ too much",
         ),
-        (f"  {look.glyphs.lost} ", look.badge["critical"], "dead: nothing came through, and why is told"),
+        (f"  {sign('dead', look)} ", look.badge["critical"], "dead: nothing came through, and why is told"),
         (f"  {look.glyphs.testing} ", look.brand, "being measured now"),
         (f"  {look.glyphs.missing} ", look.track, "not measured"),
     )

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 from rich.segment import Segment
 
 from gpuwatch.probe.results import CollectiveResult, GpuResult, Results
-from gpuwatch.tui.link_view import LinkView
 from gpuwatch.tui.link_words import op_text, rate_text, seat_text, size_text, time_text
 from gpuwatch.tui.look import clean, fit
 from gpuwatch.tui.widgets.lines import Row, heading
-from gpuwatch.tui.widgets.things import Thing, ThingsPage
+from gpuwatch.tui.widgets.link_page import LinkPage
+from gpuwatch.tui.widgets.things import Thing
 
 LABEL = 15
 NARROWEST, WIDEST = 7, 11
@@ -26,24 +26,13 @@ CHECKS: tuple[tuple[str, str, float, Callable[[GpuResult], float | None]], ...] 
 )
 
 
-class LinkTable(ThingsPage):
+class LinkTable(LinkPage):
     """Operations under each other, sizes beside each other: bus bandwidth over the median time."""
 
     DEFAULT_CSS: ClassVar[str] = "LinkTable { height: 8; }"
 
-    def __init__(self, view: LinkView) -> None:
-        super().__init__(id="collectives")
-        self.view = view
-
-    def made_for(self) -> Hashable:
-        """What was measured."""
-        return self.view.version, self.view.at
-
-    def parts(self, width: int) -> Iterator[Row | Thing]:
+    def parts_of(self, results: Results, width: int) -> Iterator[Row | Thing]:
         """Both tables."""
-        results = self.view.results
-        if results is None:
-            return
         if results.wish.collectives:
             yield heading("Collectives", width, self.look, "busbw GB/s over median time")
             yield from self._collectives(results, width)
