@@ -199,7 +199,7 @@ _MODEL = Record(
     (
         Key(
             "params",
-            Number(1e3, 1e16, "parameters"),
+            Number(1e3, 1e16, "parameters, such as 13.0e+9"),
             "Parameters that work on a token, such as 13.0e+9; of a mixture of experts the active ones.",
             required=True,
         ),
@@ -210,6 +210,11 @@ _MODEL = Record(
             "tokens_per_s",
             Choice(("gpu", "job")),
             "Whose tokens a second the log tells, one GPU's or the job's, where gpuwatch cannot know.",
+        ),
+        Key(
+            "peak_tflops",
+            Number(0.1, 1e6, "TFLOP/s of one GPU, without sparsity"),
+            "What one GPU can compute at most, where gpuwatch's table lacks it or another precision is used.",
         ),
     ),
 )

@@ -75,6 +75,8 @@ class Model:
     """Tokens of one sequence."""
     tokens_per_s: Literal["gpu", "job"] | None = None
     """Whose tokens a second the log tells, where its dialect does not say."""
+    peak_tflops: float | None = None
+    """What one GPU can compute at most, without sparsity; goes before gpuwatch's own table."""
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,8 @@ class Record(Shape):
     def read(self, node: yaml.Node, problems: Problems) -> Entry | None:
         """The entry with every value that could be read."""
         if not isinstance(node, yaml.MappingNode):
-            self.refuse(node, problems)
+            known = ", ".join(self.keys)
+            problems.refuse(place(node), f"must be a mapping with keys of {known}, not {described(node)}")
             return None
         entry = Entry(place(node))
         for name, key_node, value_node in pairs(node, problems):

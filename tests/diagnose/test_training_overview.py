@@ -212,6 +212,16 @@ def test_mfu_is_computed_where_model_and_gpus_are_known() -> None:
     assert (told.value, told.computed) == (0.41, False)
 
 
+def test_the_person_s_own_peak_goes_before_the_table() -> None:
+    job = Job(model=Model(13e9, tokens_per_s="job", peak_tflops=1979))
+    job.tell(0, 5, NOW, tokens_per_s=40_000.0)
+    assert job.facts().facts["mfu"].value == pytest.approx(6 * 13e9 * 40_000 / (8 * 1979e12))
+    elsewhere = Job()
+    elsewhere.fleet = Fleet(job.fleet.plan)
+    elsewhere.tell(0, 5, NOW, tokens_per_s=40_000.0)
+    assert elsewhere.facts().why_no_mfu == "no GPU of it is seen"
+
+
 def test_mfu_says_what_it_lacks() -> None:
     job = Job()
     job.tell(0, 5, NOW, tokens_per_s=40_000.0)
@@ -258,8 +268,11 @@ def test_attention_counts_where_the_shape_is_known() -> None:
     [
         ("NVIDIA H100 80GB HBM3", 989.5), ("NVIDIA H100 PCIe", 756.5), ("NVIDIA H100 NVL", 835.5),
         ("NVIDIA H200", 989.5), ("NVIDIA H200 NVL", 835.5), ("NVIDIA A100-SXM4-80GB", 312),
-        ("NVIDIA GH200 480GB", 989.5), ("NVIDIA B200", 2250), ("NVIDIA GB200", 2500), ("NVIDIA L40S", 362),
-        ("NVIDIA L40", 181), ("NVIDIA L4", 121), ("NVIDIA A10", 125), ("NVIDIA GeForce RTX 3090", 71),
+        ("NVIDIA GH200 480GB", 989.5), ("NVIDIA B200", 2250), ("NVIDIA GB200", 2500), ("NVIDIA L40S", 362.05),
+        ("NVIDIA L40", 181.05), ("NVIDIA L4", 121), ("NVIDIA A10", 125), ("NVIDIA GeForce RTX 3090", 71),
+        ("NVIDIA B300 SXM6 AC", 2250), ("NVIDIA GB300", 2500), ("NVIDIA GeForce RTX 5090", 209.5),
+        ("NVIDIA RTX A6000", 154.8), ("NVIDIA RTX 6000 Ada Generation", 364.25), ("NVIDIA A30", 165),
+        ("NVIDIA A800-SXM4-80GB", 312), ("NVIDIA A40", 149.7), ("NVIDIA H800", 989.5),
     ],
 )  # fmt: skip
 def test_peaks_by_the_driver_s_names(name: str, tera: float) -> None:
@@ -267,8 +280,11 @@ def test_peaks_by_the_driver_s_names(name: str, tera: float) -> None:
 
 
 def test_peaks_of_others_are_not_guessed() -> None:
-    assert peak_flops("Tesla V100-SXM2-32GB") is None
-    assert peak_flops("NVIDIA A10G") is None
+    for name in (
+        "Tesla V100-SXM2-32GB", "NVIDIA A10G", "NVIDIA H20", "NVIDIA RTX A1000", "NVIDIA GeForce RTX 3090 Ti",
+        "NVIDIA GeForce RTX 4090 D", "NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA L40G",
+    ):  # fmt: skip
+        assert peak_flops(name) is None, name
     assert all(source for _, _, source in PEAKS)
 
 

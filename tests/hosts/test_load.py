@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.keys import DOCUMENT, SETTINGS
 from gpuwatch.hosts.load import load_plan, load_source, parse_plan
-from gpuwatch.hosts.plan import NodeSpec, Thresholds
+from gpuwatch.hosts.plan import Model, NodeSpec, Thresholds
 
 
 def problems(text: str) -> list[str]:
@@ -116,6 +116,20 @@ def test_a_tilde_in_a_key_path_is_the_home_directory(monkeypatch: pytest.MonkeyP
     )
 
 
+def test_a_bad_model_is_told_with_file_line_and_remedy(tmp_path: Path) -> None:
+    file = tmp_path / "hosts.yaml"
+    file.write_text("hosts: n1\nmodel:\n  params: 13B\n")
+    with pytest.raises(HostsError) as caught:
+        load_plan(file)
+    told = "3:11: 'params' must be a number from 1000 to 1e+16 (parameters, such as 13.0e+9), not '13B'"
+    assert caught.value.problems == (f"{file}:{told}",)
+
+
+def test_a_model_reaches_the_plan() -> None:
+    plan = parse_plan("hosts: n1\nmodel: {params: 13e9, layers: 40, peak_tflops: 148}", "hosts.yaml")
+    assert plan.model == Model(13e9, layers=40, peak_tflops=148)
+
+
 def test_every_mistake_is_told_at_once_in_the_order_of_the_file() -> None:
     text = """\
 defaults:
@@ -177,6 +191,22 @@ interval: 1
         ("hosts:\n\t- n1", "2:1: not YAML: "),
         ("hosts: [n1]\n---\nhosts: [n2]", "2:1: not YAML: "),
         ("hosts: [n1]\nlogs: \x00", "2:7: the character '\\x00' is not allowed in YAML"),
+        (
+            "hosts: n1\nmodel: {params: 13B}",
+            "2:17: 'params' must be a number from 1000 to 1e+16 (parameters, such as 13.0e+9), not '13B'",
+        ),
+        ("hosts: n1\nmodel: {params: 0}", "2:17: 'params' must be a number from 1000"),
+        ("hosts: n1\nmodel: {params: .nan}", "2:17: 'params' must be a number from 1000"),
+        ("hosts: n1\nmodel: {layers: 40}", "2:8: model needs the key 'params'"),
+        ("hosts: n1\nmodel: {parms: 1.0e+9}", "2:9: unknown key 'parms', did you mean 'params'?"),
+        ("hosts: n1\nmodel: {params: 1.0e+9, layers: 4.5}", "2:33: 'layers' must be a whole number from 1"),
+        ("hosts: n1\nmodel: {params: 1.0e+9, tokens_per_s: node}", "2:39: 'tokens_per_s' must be gpu or job"),
+        (
+            "hosts: n1\nmodel: {params: 1.0e+9, peak_tflops: 0}",
+            "2:38: 'peak_tflops' must be a number from 0.1",
+        ),
+        ("hosts: n1\nmodel: 13.0e+9", "2:8: 'model' must be a mapping with keys of params, layers, "),
+        ("hosts: n1\nmodel:", "2:7: 'model' must be a mapping with keys of params, layers, "),
         ("", "1:1: the file is empty"),
         ("# nothing\n", "1:1: the file is empty"),
         ("hosts: " + "[" * 100 + "]" * 100, "1:23: nested too deep"),

@@ -283,9 +283,13 @@ def _utilisation(made: JobFacts, voice: RankProgress, model: Model | None) -> No
     if "mfu" in made.facts:
         return
     peak = None if made.gpu_name is None else peak_flops(made.gpu_name)
+    if model is not None and model.peak_tflops is not None:
+        peak = model.peak_tflops * TERA
     tflops, tokens = made.facts.get("tflops"), made.job_tokens_per_s
-    if peak is None:
-        made.why_no_mfu = "no peak FLOP/s known of these GPUs"
+    if not made.gpus:
+        made.why_no_mfu = "no GPU of it is seen"
+    elif peak is None:
+        made.why_no_mfu = "needs model: peak_tflops: for these GPUs"
     elif model is not None and tokens is not None:
         value = mfu(tokens.value, made.gpus, model, peak)
         made.facts["mfu"] = Fact(value, tokens.at, computed=True)
