@@ -80,7 +80,10 @@ class Fleet:
         if node is None:
             return
         self._take(arrival.what, node, arrival.at)
-        node.version += 1
+        if not isinstance(
+            arrival.what, Progress
+        ):  # that has a version of its own, and says nothing of a node
+            node.version += 1
         self.version += 1
 
     def gpus(self) -> list[Gpu]:

@@ -21,7 +21,12 @@ def slowdown_pct(fast: GpuFast) -> float | None:
     """Share of the last interval in thermal or power-brake slowdown: the largest one, for they overlap."""
     if fast.throttle_pct is None:
         return None
-    return max((fast.throttle_pct[each] for each in SLOWDOWNS if each in fast.throttle_pct), default=None)
+    largest = None
+    for each in SLOWDOWNS:
+        share = fast.throttle_pct.get(each)
+        if share is not None and (largest is None or share > largest):
+            largest = share
+    return largest
 
 
 def pcie_bps(fast: GpuFast) -> float | None:

@@ -11,6 +11,10 @@ from gpuwatch.tui.look import Glyphs, Look
 
 _LEFT = (0x00, 0x40, 0x44, 0x46, 0x47)
 _RIGHT = (0x00, 0x80, 0xA0, 0xB0, 0xB8)
+_BRAILLE = tuple(
+    tuple(chr(0x2800 + left + right) if left or right else " " for right in _RIGHT) for left in _LEFT
+)
+"""The cell whose left column is filled to the first index, its right one to the second, 0 to 4."""
 _ASCII_STEPS = " .:-=+*#%@"
 
 
@@ -38,10 +42,15 @@ def resample(values: Sequence[float | None], count: int) -> list[float | None]:
 
 
 def _heights(values: Sequence[float | None], low: float, high: float, steps: int) -> list[int]:
-    span = (high - low) or 1.0
-    return [
-        0 if v is None else max(1, min(steps, 1 + int((v - low) / span * (steps - 1) + 0.5))) for v in values
-    ]
+    share = (steps - 1) / ((high - low) or 1.0)
+    found = []
+    for value in values:
+        if value is None:
+            found.append(0)
+            continue
+        height = 1 + int((value - low) * share + 0.5)
+        found.append(1 if height < 1 else min(height, steps))
+    return found
 
 
 def sparkline(values: Sequence[float | None], low: float, high: float, width: int, glyphs: Glyphs) -> str:
@@ -58,13 +67,9 @@ def plot(
     heights = _heights(resample(values, width * 2), low, high, height * 4)
     lines = []
     for row in range(height - 1, -1, -1):
-        part = [min(4, max(0, h - row * 4)) for h in heights]
-        lines.append(
-            "".join(
-                chr(0x2800 + _LEFT[a] + _RIGHT[b]) if a or b else " "
-                for a, b in zip(part[::2], part[1::2], strict=True)
-            )
-        )
+        base = row * 4
+        part = [0 if h <= base else 4 if h >= base + 4 else h - base for h in heights]
+        lines.append("".join([_BRAILLE[a][b] for a, b in zip(part[::2], part[1::2], strict=True)]))
     return lines
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.condition import ORDER
 from gpuwatch.diagnose.training.facts import JobFacts
-from gpuwatch.diagnose.training.overview import jobs_of, overview
+from gpuwatch.diagnose.training.overview import heard_of, jobs_of, overview
 from gpuwatch.diagnose.training.seats import Job
 from gpuwatch.tui.scene import Scene
 from gpuwatch.tui.told import standing
@@ -29,21 +31,39 @@ class TrainingView:
         self._chosen: Job = None
         self._by_hand = False
         self._seen: object = None
+        self._work: Iterator[JobFacts | None] | None = None
+        """What is being worked out."""
 
     def refresh(self) -> None:
-        """Work the job out again, if it is time."""
+        """Work the job out again, if it is time: a part a frame, all of it where nothing is shown yet."""
         scene = self._scene
-        seen = (scene.frozen, self._chosen, self._by_hand)
-        held = self.facts is not None and seen == self._seen
-        if held and (
-            scene.frozen or 0.0 <= scene.now - (self.facts.made_at if self.facts else 0.0) < EVERY_S
-        ):
-            return
-        self.jobs = jobs_of(scene.fleet, scene.seats)
+        wanted = (scene.frozen, self._chosen, self._by_hand)
+        at_once = self.facts is None or wanted != self._seen
+        if at_once or (self._work is None and self._is_time()):
+            self._work = self._begin()
+        while self._work is not None:
+            facts = next(self._work)
+            if facts is not None:
+                self._work = None
+                self._take(facts)
+            if not at_once:
+                return
+
+    def _is_time(self) -> bool:
+        made_at = self.facts.made_at if self.facts else 0.0
+        return not self._scene.frozen and not 0.0 <= self._scene.now - made_at < EVERY_S
+
+    def _begin(self) -> Iterator[JobFacts | None]:
+        scene = self._scene
+        heard = heard_of(scene.fleet, scene.seats)
+        self.jobs = jobs_of(scene.seats, heard)
         if not self._by_hand or self._chosen not in self.jobs:
             self._chosen = self.jobs[0] if self.jobs else None
         self._seen = (scene.frozen, self._chosen, self._by_hand)
-        self.facts = overview(scene.fleet, scene.seats, self._chosen, scene.now, scene.wall())
+        return overview(scene.fleet, scene.seats, heard, self._chosen, scene.now, scene.wall())
+
+    def _take(self, facts: JobFacts) -> None:
+        self.facts = facts
         self.alerts = sorted(self._own_alerts(), key=lambda alert: ORDER.index(alert.severity))
         self.version += 1
 

@@ -93,6 +93,8 @@ async def measure_training() -> tuple[float, float]:
         while app.where != "training":
             await asyncio.sleep(0.01)
         await painted(app)
+        if app._timer is not None:
+            app._timer.pause()  # or some frames would be two
         for frame in range(3 * FRAMES):
             now += 0.125
             for arrival in samples[frame % 8 :: 8]:

@@ -9,7 +9,7 @@ import pytest
 from gpuwatch import wire
 from gpuwatch.diagnose.training.facts import JobFacts, spread, step_times
 from gpuwatch.diagnose.training.mfu import flops_per_token, mfu, scope_of
-from gpuwatch.diagnose.training.overview import jobs_of, overview
+from gpuwatch.diagnose.training.overview import Heard, heard_of, jobs_of, overview
 from gpuwatch.diagnose.training.peaks import PEAKS, peak_flops
 from gpuwatch.diagnose.training.seats import MAX_JOBS, Seats
 from gpuwatch.fleet.fleet import Fleet
@@ -83,9 +83,14 @@ class Job:
             for rank in range(self.world):
                 self.tell(rank, step, NOW - (steps - step) * every_s, **fields)
 
+    def heard(self) -> Heard:
+        return heard_of(self.fleet, self.seats)
+
     def facts(self, now: float = NOW, job: str | None = "77") -> JobFacts:
         self.seats.refresh(self.fleet)
-        return overview(self.fleet, self.seats, job, now, WALL + now - NOW)
+        parts = overview(self.fleet, self.seats, self.heard(), job, now, WALL + now - NOW)
+        (facts,) = filter(None, parts)
+        return facts
 
 
 def test_a_job_of_which_rank_0_alone_speaks() -> None:
@@ -306,7 +311,7 @@ def test_jobs_are_listed_and_ended_ones_are_remembered() -> None:
     job.seats.refresh(job.fleet)
     job.run("78", NOW + 5)
     job.seats.refresh(job.fleet)
-    assert jobs_of(job.fleet, job.seats) == ["78", "77"]
+    assert jobs_of(job.seats, job.heard()) == ["78", "77"]
     made = job.facts(NOW + 5, "77")
     assert made.ranks_seen == 8
     assert not any(row.alive for row in made.rows)
@@ -347,7 +352,7 @@ def test_a_training_without_ranks_or_job_is_one_too() -> None:
     )
     job.put("n0", told, NOW + 1)
     job.seats.refresh(job.fleet)
-    assert jobs_of(job.fleet, job.seats)[0] == "n0 pid 9"
+    assert jobs_of(job.seats, job.heard())[0] == "n0 pid 9"
     made = job.facts(NOW + 1, "n0 pid 9")
     assert len(made.rows) == 1
     assert (made.rows[0].gpu, made.rows[0].step, made.speaker_rank) == (1, 5, None)

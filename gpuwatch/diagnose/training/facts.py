@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -73,7 +73,7 @@ class Column:
     """A column of numbers that ranks are compared by."""
 
     name: str
-    read: Callable[[RankRow], float | None]
+    """The field of `RankRow`."""
     source: Literal["log", "gpu"]
     limit: float | None = None
     """Imbalance from which it is told; None: healthy ranks differ by more than that (heat, power)."""
@@ -82,12 +82,12 @@ class Column:
 
 
 COLUMNS = (
-    Column("step_s", lambda row: row.step_s, "log", IMBALANCE),
-    Column("tokens_per_s", lambda row: row.tokens_per_s, "log", IMBALANCE, "low"),
-    Column("memory_bytes", lambda row: row.memory_bytes, "gpu", MEMORY_IMBALANCE, "both"),
-    Column("clock_mhz", lambda row: row.clock_mhz, "gpu", IMBALANCE, "low"),
-    Column("power_w", lambda row: row.power_w, "gpu"),
-    Column("temperature_c", lambda row: row.temperature_c, "gpu"),
+    Column("step_s", "log", IMBALANCE),
+    Column("tokens_per_s", "log", IMBALANCE, "low"),
+    Column("memory_bytes", "gpu", MEMORY_IMBALANCE, "both"),
+    Column("clock_mhz", "gpu", IMBALANCE, "low"),
+    Column("power_w", "gpu"),
+    Column("temperature_c", "gpu"),
 )
 
 
@@ -115,7 +115,7 @@ def spread(values: Sequence[float], limit: float | None) -> Spread | None:
         return None
     ordered = sorted(values)
     mean = math.fsum(ordered) / count
-    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in ordered) / count)
+    deviation = math.sqrt(math.fsum([(value - mean) ** 2 for value in ordered]) / count)
     share = (ordered[-1] - ordered[0]) / mean if mean > 0 else None
     flagged = limit is not None and share is not None and share > limit
     return Spread(count, mean, deviation, ordered[0], ordered[-1], ordered[count // 2], share, flagged)

@@ -6,9 +6,11 @@ Pure functions; the caller says how often. Values that are too old to be of now 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress, pairwise
+from operator import attrgetter
 from statistics import median
+from typing import TypeAlias
 
 from gpuwatch.diagnose.training.facts import (
     COLUMNS,
@@ -30,6 +32,10 @@ from gpuwatch.fleet.progress import RankProgress
 from gpuwatch.fleet.readings import slowdown_pct
 from gpuwatch.hosts.plan import Model
 
+Voice: TypeAlias = "tuple[RankProgress, Seat | None]"
+"""Who speaks, and where that one sits."""
+Heard: TypeAlias = dict[Job, list[Voice]]
+
 RECENT = 50
 """Told steps that a pace, a gap and an ETA are worked out from."""
 PERCENTILES_OF = 500
@@ -40,56 +46,66 @@ SILENT_S, SILENT_GAPS = 10.0, 5.0
 THROTTLED_PCT = 10.0
 
 
-def jobs_of(fleet: Fleet, seats: Seats) -> list[Job]:
-    """All jobs: those that run and tell steps first, the largest first."""
-    told: dict[Job, float] = {}
+def heard_of(fleet: Fleet, seats: Seats) -> Heard:
+    """What all logs tell, by the job that they speak of."""
+    heard: Heard = {}
     for voice in fleet.progress.voices.values():
-        job, _ = seats.of(voice)
-        told[job] = max(told.get(job, -math.inf), voice.stepped_at or -math.inf)
-    found = {**dict.fromkeys(seats.jobs), **told}
+        job, seat = seats.of(voice)
+        heard.setdefault(job, []).append((voice, seat))
+    return heard
+
+
+def jobs_of(seats: Seats, heard: Heard) -> list[Job]:
+    """All jobs: those that run and tell steps first, the largest first."""
+    told = {job for job, voices in heard.items() if any(v.stepped_at is not None for v, _ in voices)}
 
     def order(job: Job) -> tuple[bool, bool, int, str]:
         here = seats.jobs.get(job, {})
-        alive = sum(seat.alive for seat in here.values())
-        return not alive, math.isinf(told.get(job, -math.inf)), -alive, job or ""
+        alive = sum([seat.alive for seat in here.values()])
+        return not alive, job not in told, -alive, job or ""
 
-    return sorted(found, key=order)
+    return sorted({**dict.fromkeys(seats.jobs), **dict.fromkeys(heard)}, key=order)
 
 
-def overview(fleet: Fleet, seats: Seats, job: Job, now: float, wall: float) -> JobFacts:
-    """All that is known of a job.
+def overview(
+    fleet: Fleet, seats: Seats, heard: Heard, job: Job, now: float, wall: float
+) -> Iterator[JobFacts | None]:
+    """All that is known of a job, worked out in parts: of 1,024 ranks all at once would hold up a frame.
 
     Args:
         fleet: What is known.
         seats: Refreshed with that fleet.
+        heard: `heard_of` both.
         job: One of `jobs_of`.
         now: Our monotonic clock, as the fleet's.
         wall: The unix time of the same moment; log files name the second in which they grew.
+
+    Yields:
+        None where the next frame may go on; what is known at last.
     """
     here = seats.jobs.get(job, {})
-    voices = _voices(fleet, seats, job)
+    voices = _voices(heard.get(job, ()))
     made = JobFacts(job, now, speaking=sum(voice.stepped_at is not None for voice, _ in voices))
     made.speaker = _speaker([voice for voice, _ in voices])
     _pace(made)
+    yield None
     made.rows = _rows(fleet, here.values(), voices, now, wall)
+    yield None
     _size(made, fleet, here.values())
     _tell(made, voices, fleet.plan.model, now)
     _compare(made, now)
-    return made
+    yield made
 
 
 # --------------------------------------------------------------------------- who speaks
 
 
-def _voices(fleet: Fleet, seats: Seats, job: Job) -> list[tuple[RankProgress, Seat | None]]:
+def _voices(told: Iterable[Voice]) -> list[Voice]:
     """The voices of a job, the freshest of each rank."""
-    found: dict[object, tuple[RankProgress, Seat | None]] = {}
-    for key, voice in fleet.progress.voices.items():
-        own, seat = seats.of(voice)
-        if own != job:
-            continue
+    found: dict[object, Voice] = {}
+    for voice, seat in told:
         rank = voice.rank if seat is None else seat.rank
-        who: object = key if rank is None else rank
+        who: object = id(voice) if rank is None else ("rank", rank)
         known = found.get(who)
         if known is None or _freshness(known[0]) < _freshness(voice):
             found[who] = voice, seat
@@ -133,7 +149,7 @@ def _pace(made: JobFacts) -> None:
 def _rows(
     fleet: Fleet,
     seats: Iterable[Seat],
-    voices: Sequence[tuple[RankProgress, Seat | None]],
+    voices: Sequence[Voice],
     now: float,
     wall: float,
 ) -> list[RankRow]:
@@ -208,17 +224,17 @@ def _hear(row: RankRow, voice: RankProgress) -> None:
 
 def _lags(rows: Sequence[RankRow]) -> None:
     """Steps behind the furthest; where steps begin anew with each epoch, only within the furthest's epoch."""
-    told = [(row, row.voice, row.step) for row in rows if row.voice is not None and row.step is not None]
+    told = [
+        (row, row.step, (row.voice.value("epoch") or 0.0) // 1.0 if row.voice.per_epoch else 0.0)
+        for row in rows
+        if row.voice is not None and row.step is not None
+    ]
     if not told:
         return
-
-    def epoch(voice: RankProgress) -> float:
-        return (voice.value("epoch") or 0.0) // 1.0 if voice.per_epoch else 0.0
-
-    newest = max(epoch(voice) for _, voice, _ in told)
-    furthest = max(step for _, voice, step in told if epoch(voice) == newest)
-    for row, voice, step in told:
-        row.lag = furthest - step if epoch(voice) == newest else None
+    newest = max([epoch for _, _, epoch in told])
+    furthest = max([step for _, step, epoch in told if epoch == newest])
+    for row, step, epoch in told:
+        row.lag = furthest - step if epoch == newest else None
 
 
 # --------------------------------------------------------------------------- the job
@@ -237,9 +253,7 @@ def _size(made: JobFacts, fleet: Fleet, seats: Iterable[Seat]) -> None:
     made.gpu_name = next(iter(names)) if len(names) == 1 else None
 
 
-def _tell(
-    made: JobFacts, voices: Sequence[tuple[RankProgress, Seat | None]], model: Model | None, now: float
-) -> None:
+def _tell(made: JobFacts, voices: Sequence[Voice], model: Model | None, now: float) -> None:
     """The numbers of the header: told ones as they are, else worked out where that is possible."""
     voice = made.speaker
     if voice is None:
@@ -319,41 +333,42 @@ def _eta(made: JobFacts, voice: RankProgress, now: float) -> None:
 
 def _compare(made: JobFacts, now: float) -> None:
     """How far the ranks lie apart, and which of them stand out."""
-    newest = max((row.told_at for row in made.rows if row.told_at is not None), default=None)
-    for row in made.rows:
+    rows = made.rows
+    newest = max([row.told_at for row in rows if row.told_at is not None], default=math.inf)
+    for row in rows:
         row.told_late = made.late(row.told_at, now)
+    # a GPU's value counts while it is fresh, a told one when it is of about the newest told step
+    fresh = {
+        "gpu": [not row.gpu_late for row in rows],
+        "log": [row.told_at is not None and newest - row.told_at <= made.late_s for row in rows],
+    }
     stands: dict[int, set[str]] = {}
     for column in COLUMNS:
-        values = {
-            index: value
-            for index, row in enumerate(made.rows)
-            if (value := column.read(row)) is not None and _of_now(row, column, newest, made)
-        }
+        of_now = compress(enumerate(map(attrgetter(column.name), rows)), fresh[column.source])
+        values = {index: value for index, value in of_now if value is not None}
         apart = spread(list(values.values()), column.limit)
         if apart is None:
             continue
         made.spreads[column.name] = apart
-        for index, value in values.items():
-            if apart.flagged and _stands_out(value, apart.middle, column):
+        for index, value in values.items() if apart.flagged else ():
+            if _stands_out(value, apart.middle, column):
                 stands.setdefault(index, set()).add(column.name)
+    _flag(made, stands)
+
+
+def _flag(made: JobFacts, stands: dict[int, set[str]]) -> None:
+    """Mark the ranks that stand out, those by their lag, slowdowns and silence, too."""
     silent = _silent_from(made)
     every = _told_every(made)
     for index, row in enumerate(made.rows):
-        flags = stands.get(index, set())
         if row.lag is not None and row.lag > every:
-            flags.add("lag")
+            stands.setdefault(index, set()).add("lag")
         if row.throttle_pct is not None and not row.gpu_late and row.throttle_pct > THROTTLED_PCT:
-            flags.add("throttle")
+            stands.setdefault(index, set()).add("throttle")
         if silent is not None and row.step is not None and row.wrote_at is not None and row.wrote_at < silent:
-            flags.add("log")
-        row.flags = frozenset(flags)
-
-
-def _of_now(row: RankRow, column: Column, newest: float | None, made: JobFacts) -> bool:
-    """Whether a value may be compared: a GPU's is fresh, a told one is of about the newest told step."""
-    if column.source == "gpu":
-        return not row.gpu_late
-    return row.told_at is not None and newest is not None and newest - row.told_at <= made.late_s
+            stands.setdefault(index, set()).add("log")
+    for index, names in stands.items():
+        made.rows[index].flags = frozenset(names)
 
 
 def _stands_out(value: float, middle: float, column: Column) -> bool:

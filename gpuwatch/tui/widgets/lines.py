@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 Row: TypeAlias = "tuple[Segment, ...]"
 """One painted line."""
+Cell: TypeAlias = "tuple[str, Style]"
+"""A piece of a line before it is painted."""
 
 
 def text_of(row: Sequence[Segment]) -> str:
@@ -290,6 +292,18 @@ class Page(Picker):
         """The line under the cursor."""
         line = self.first_line(self.at)
         return text_of(self._rows[line]) if line < len(self._rows) else ""
+
+
+def joined(cells: Sequence[Cell]) -> list[Segment]:
+    """Neighbours of one style as one segment: the fewer there are, the sooner a line is painted."""
+    out: list[Segment] = []
+    text, last = "", None
+    for piece, style in cells:
+        if style is not last and text:
+            out.append(Segment(text, last))
+            text = ""
+        text, last = text + piece, style
+    return [*out, Segment(text, last)] if text else out
 
 
 def highlighted(row: Row, width: int, style: Style) -> Row:

@@ -11,11 +11,11 @@ from gpuwatch.probe.judging.links import Grade
 from gpuwatch.tui.link_board import NOTHING, UNREACHED, LinkBoard, View, kind_of
 from gpuwatch.tui.link_words import rate_text
 from gpuwatch.tui.look import Look
+from gpuwatch.tui.widgets.lines import Cell
 
 Measure: TypeAlias = Literal["share", "rate", "latency"]
 MEASURES: tuple[Measure, ...] = ("share", "rate", "latency")
 TITLES: dict[Measure, str] = {"share": "% of peers", "rate": "GB/s", "latency": "latency us"}
-Cell = tuple[str, Style]
 CALM = 5
 """The ramp's step of a link that is as good as its peers: trouble stands out."""
 EVEN = 0.95

@@ -14,11 +14,10 @@ from gpuwatch.tui import keys
 from gpuwatch.tui.link_board import CODES, GRADES, View
 from gpuwatch.tui.link_view import LinkView
 from gpuwatch.tui.look import clean, fit
-from gpuwatch.tui.widgets.lines import Picker, Row
+from gpuwatch.tui.widgets.lines import Cell, Picker, Row, joined
 from gpuwatch.tui.widgets.link_cells import (
     MEASURES,
     TITLES,
-    Cell,
     LinkCells,
     Measure,
     number_width,
@@ -298,18 +297,6 @@ class LinkMatrix(Picker):
         if not self.labels:
             return ""
         return clean(f"{self.labels[self.place[0]]} -> {self.labels[self.place[1]]}")
-
-
-def joined(cells: list[Cell]) -> list[Segment]:
-    """Neighbours of one style as one segment."""
-    out: list[Segment] = []
-    text, last = "", None
-    for piece, style in cells:
-        if style is not last and text:
-            out.append(Segment(text, last))
-            text = ""
-        text, last = text + piece, style
-    return [*out, Segment(text, last)] if text else out
 
 
 def axis_names(view: LinkView) -> tuple[list[str], list[str]]:

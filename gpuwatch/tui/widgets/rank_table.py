@@ -12,9 +12,9 @@ from gpuwatch.diagnose.training.facts import JobFacts, RankRow, Spread
 from gpuwatch.fleet.metrics import METRICS
 from gpuwatch.fleet.quantities import UNKNOWN
 from gpuwatch.tui.graphs import sparkline
-from gpuwatch.tui.look import Severity, fit
+from gpuwatch.tui.look import Look, Severity, fit
 from gpuwatch.tui.training_view import TrainingView
-from gpuwatch.tui.widgets.lines import Picker, Row, highlighted, text_of
+from gpuwatch.tui.widgets.lines import Cell, Picker, Row, highlighted, joined, text_of
 from gpuwatch.tui.widgets.rank_columns import COLUMNS, SORTS, TREND_S, TRENDS, RankColumn, choose, trend_width
 
 RANK, PLACE = 6, 15
@@ -42,7 +42,7 @@ class RankTable(Picker):
         self.only_flagged = False
         self.rows: list[RankRow] = []
         self._columns: list[RankColumn] = []
-        self._place, self._trend = PLACE, 0
+        self._width, self._place, self._trend = 0, PLACE, 0
         self._made_for: Hashable = None
         self._on: object = None
         """Rank and node under the cursor."""
@@ -51,8 +51,9 @@ class RankTable(Picker):
         """Order the ranks and choose the columns."""
         made_for = (self.view.version, self.sort_name, self.falling, self.only_flagged)
         self.pinned = 1 + self.statistics
-        self._place = PLACE + max(0, min(9, (self.columns - PLAIN) // 8))
-        self._columns, left = choose(self.columns - 3 - RANK - self._place)
+        self._width = self.columns
+        self._place = PLACE + max(0, min(9, (self._width - PLAIN) // 8))
+        self._columns, left = choose(self._width - 3 - RANK - self._place)
         self._trend = trend_width(left)
         if made_for == self._made_for:
             return
@@ -79,7 +80,7 @@ class RankTable(Picker):
     def key(self, line: int) -> Hashable:
         """All lines change when the job was worked out anew, and with the cursor."""
         here = line - self.pinned == self.at
-        return (self._made_for, len(self._columns), self.columns, self.pinned, here and (1, self.has_focus))
+        return (self._made_for, len(self._columns), self._width, self.pinned, here and (1, self.has_focus))
 
     def row(self, line: int, width: int) -> Row:
         """A line."""
@@ -87,7 +88,7 @@ class RankTable(Picker):
             return self._heading()
         if line < self.pinned:
             return self._statistic(STATISTICS[line - 1])
-        rank, look = self.rows[line - self.pinned], self.look
+        rank, look, now = self.rows[line - self.pinned], self.look, self.scene.now
         severity = severity_of(rank)
         name = UNKNOWN if rank.rank is None else str(rank.rank)
         place = rank.node if rank.gpu is None else f"{rank.node}:{rank.gpu}"
@@ -99,8 +100,7 @@ class RankTable(Picker):
             Segment(fit(name, RANK - 1, ">") + " ", look.strong),
         ]
         parts.append(Segment(fit(place, self._place - 1) + " ", ground))
-        for column in self._columns:
-            parts += self._cell(rank, column)
+        parts += joined([cell for column in self._columns for cell in self._cell(rank, column, look, now)])
         parts += self._trends(rank)
         row = tuple(parts)
         if line - self.pinned != self.at:
@@ -109,13 +109,14 @@ class RankTable(Picker):
             return highlighted(row, width, look.cursor)
         return (Segment(look.glyphs.cursor, look.title), *row[1:])
 
-    def _cell(self, rank: RankRow, column: RankColumn) -> list[Segment]:
-        look = self.look
-        text = fit(column.text(rank, self.scene.now), column.width, ">")
+    @staticmethod
+    def _cell(rank: RankRow, column: RankColumn, look: Look, now: float) -> tuple[Cell, ...]:
+        text = fit(column.text(rank, now), column.width, ">")
         if column.flag and column.flag in rank.flags:
-            return [Segment(text, look.severity["warning"]), look.mark("warning")]
+            style = look.severity["warning"]
+            return ((text + look.glyph("warning"), style),)
         late = rank.told_late if column.source == "log" else rank.gpu_late and column.source == "gpu"
-        return [Segment(text + " ", look.stale if late else look.text)]
+        return ((text + " ", look.stale if late else look.text),)
 
     def _trends(self, rank: RankRow) -> list[Segment]:
         """What its GPU did in the last minutes, where the screen has room for it."""
