@@ -12,13 +12,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from gpuwatch.wire import Progress
+from gpuwatch.wire import PastStep, Progress
 
 VoiceKey: TypeAlias = tuple[str, str, int | None, int | None, int | None, str | None]
 """Node, file, rank, local rank, pid, host: who speaks, as far as is known."""
 
 KEPT_STEPS = 2_000
+KEPT_PAST = 400
 KEPT_VOICES = 10_000
+CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s")
+"""Fields of a step that are kept with it."""
 OTHER_BAR_S = 600.0
 """A bar with another length is another loop (an evaluation) while the first one moved so recently."""
 
@@ -40,11 +43,13 @@ class Step:
 
     step: int
     at: float
-    """Our monotonic clock."""
+    """Our monotonic clock; -inf: the log says no time, and we were not there."""
     took_s: float | None
     """Seconds a step: as told, else from this step and the one told before."""
     loss: float | None = None
     grad_norm: float | None = None
+    tokens_per_s: float | None = None
+    samples_per_s: float | None = None
 
 
 @dataclass
@@ -67,6 +72,8 @@ class RankProgress:
     """Timer -> seconds, the newest."""
     steps: deque[Step] = field(default_factory=lambda: deque(maxlen=KEPT_STEPS))
     """Steps that went forward, oldest first; at most one a tick, so of fast ones not each."""
+    past: list[Step] = field(default_factory=list)
+    """Steps from before we came, thinned: for curves, never for judgement."""
     offset: int = 0
     """Of its newest line in the file."""
     heard_at: float = -math.inf
@@ -84,6 +91,13 @@ class RankProgress:
         """How old the newest value of a field is."""
         known = self.values.get(name)
         return None if known is None else max(0.0, now - known.at)
+
+    def curve(self) -> list[Step]:
+        """The past and what was told live, oldest first."""
+        if not self.steps or self.per_epoch:
+            return [*self.past, *self.steps]
+        first = self.steps[0].step  # a link that was lost brings the past up to its return
+        return [*(step for step in self.past if step.step < first), *self.steps]
 
     @property
     def done(self) -> float | None:
@@ -160,12 +174,17 @@ def _take(known: RankProgress, told: Progress, at: float) -> None:
     sure = told.timed or not told.backlog
     past = told.backlog and known.stepped_at is not None
     known.job = told.job or known.job
+    if told.past:
+        offset = at - told.at
+        steps = [*known.past, *[_past_step(each, offset) for each in told.past]]
+        known.past = (steps if told.per_epoch else _one_way(steps))[-KEPT_PAST:]
+        return
     if not past:
         known.offset, known.dialect, known.per_epoch = told.offset, told.dialect, told.per_epoch
         known.heard_at = max(known.heard_at, at)
     for name, text in told.fields.items():
         before = known.values.get(name)
-        if before is None or at >= before.at:
+        if before is None or (at >= before.at and (sure or not past)):
             known.values[name] = Value(float(text), at, sure)
     for name, seconds in told.phases_s.items():
         if not past or name not in known.phases:
@@ -187,10 +206,24 @@ def _step(known: RankProgress, told: Progress, at: float, sure: bool) -> None:
     took_s = float(took) if took is not None else None
     if took_s is None and before is not None and step > before.step and at > before.at:
         took_s = (at - before.at) / (step - before.step)
-    loss, grad_norm = (_number(told, name) for name in ("loss", "grad_norm"))
-    known.steps.append(Step(step, at, took_s, loss, grad_norm))
+    known.steps.append(Step(step, at, took_s, *[_number(told.fields.get(name)) for name in CURVES]))
 
 
-def _number(told: Progress, name: str) -> float | None:
-    value = told.fields.get(name)
+def _past_step(told: PastStep, offset_s: float) -> Step:
+    at = -math.inf if told.at is None else told.at + offset_s
+    curves = [_number(getattr(told, name)) for name in CURVES]
+    return Step(int(told.step), at, _number(told.step_time_s), *curves)
+
+
+def _one_way(steps: Iterable[Step]) -> list[Step]:
+    """Where a training went on from an earlier step, what had come after that one is gone."""
+    way: list[Step] = []
+    for step in steps:
+        while way and way[-1].step >= step.step:
+            way.pop()
+        way.append(step)
+    return way
+
+
+def _number(value: float | str | None) -> float | None:
     return None if value is None else float(value)

@@ -61,7 +61,7 @@ from gpuwatch.wire.processes import (
     Process,
     ProcessGpu,
 )
-from gpuwatch.wire.progress import Progress
+from gpuwatch.wire.progress import PastStep, Progress
 from gpuwatch.wire.requests import (
     AnyRequest,
     AskDumps,
@@ -129,6 +129,7 @@ __all__ = [
     "Notice",
     "Part",
     "Particulars",
+    "PastStep",
     "Ping",
     "Process",
     "ProcessGpu",

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
 
 from gpuwatch.wire.logs import RankSource
-from gpuwatch.wire.part import Frame
+from gpuwatch.wire.part import Frame, Part
 
 Odd: TypeAlias = Literal["nan", "inf", "-inf"]
 """What JSON has no number for."""
+MOST_PAST = 200
+
+
+class PastStep(Part, array_like=True, frozen=True):
+    """A step that stood in the file before the agent came."""
+
+    step: float
+    at: float | None = None
+    """The line's own time (node's clock), where it has one."""
+    loss: float | Odd | None = None
+    grad_norm: float | Odd | None = None
+    tokens_per_s: float | Odd | None = None
+    samples_per_s: float | Odd | None = None
+    step_time_s: float | Odd | None = None
 
 
 class Progress(Frame, tag="progress", frozen=True, kw_only=True):
@@ -35,6 +51,9 @@ class Progress(Frame, tag="progress", frozen=True, kw_only=True):
     tokens_per_s, tflops, mfu (0 to 1), mem_gib, eta_s: those that were written."""
     phases_s: dict[str, float] = {}
     """Seconds of each timer (forward, backward, allreduce, ...)."""
+    past: Annotated[list[PastStep], msgspec.Meta(max_length=MOST_PAST)] = []
+    """Told once, when what was there before the agent came has been read, by a frame that tells nothing else:
+    its steps in the order of the file, thinned evenly."""
     rank: int | None = None
     """The rank that speaks: of most frameworks one alone does, rank 0 or the last."""
     rank_from: RankSource | None = None

@@ -236,12 +236,18 @@ def test_training_progress_comes_a_frame_a_tick_with_the_newest_values(folder: P
     agent = agent_of(rules=load_packs().dialects)
     old = agent.until(lambda frames: _step(frames, 4999), "the last step of the past")
     assert (old.rank, old.rank_from, old.backlog, old.file) == (3, "path", True, str(log))
+    past = agent.until(_past, "the steps of the past")
+    assert (past.rank, past.past[0].step, past.past[-1].step) == (3, 0, 4999)
     after = len(agent.frames)
     append(log, "".join(f"step: {step} loss: 2.25 lr: 0.001\n" for step in range(5000, 5100)))
     new = agent.until(lambda frames: _step(frames, 5099), "the newest step")
     assert (new.fields["loss"], new.backlog, new.dialect) == (2.25, False, "progress.common")
     told = [frame for frame in agent.frames[after:] if isinstance(frame, Progress)]
     assert len(told) <= 5  # whatever the writing was cut into: not a frame a step
+
+
+def _past(frames: Sequence[AnyFrame]) -> Progress | None:
+    return next((one for one in frames if isinstance(one, Progress) and one.past), None)
 
 
 def _step(frames: Sequence[AnyFrame], step: int) -> Progress | None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from gpuwatch.agent.logs import newest
+from gpuwatch.agent.logs import newest, past
+from gpuwatch.agent.logs.past import STEPS
 from gpuwatch.agent.logs.progress import TOLD_AT_ONCE
 from gpuwatch.agent.logs.ruleset import RuleSet
 from gpuwatch.agent.logs.scanner import Scanner
@@ -168,3 +169,64 @@ def test_a_pattern_that_this_python_cannot_use_suspends_its_dialect_alone() -> N
     (frame,) = told(line(3), scanner(rules=rules))
     assert frame["fields"]["step"] == 3
     assert list(rules.suspended) == ["my.trainer"]
+
+
+def past_of(text: str, one: Scanner | None = None, piece: int = 4096) -> list[Progress]:
+    """The past of a file that is read as a backlog, piece by piece."""
+    one = one or scanner()
+    data = text.encode()
+    for at in range(0, len(data), piece):
+        one.feed(data[at : at + piece], at, NOW, True)
+        one.progress()
+    frames = one.past(NOW)
+    assert one.past(NOW) == [], "it is told once"
+    one.feed(line(10**6).encode(), len(data), NOW, True)
+    assert one.past(NOW) == []
+    return [msgspec.convert({"t": NOW, "seq": 1, "kind": "progress", **frame}, Progress) for frame in frames]
+
+
+def test_the_past_is_told_thinned_with_its_ends() -> None:
+    text = "".join(line(step, 9.0 - step / 1000) + "chatter\n" for step in range(5000))
+    (frame,) = past_of(text)
+    steps = [each.step for each in frame.past]
+    assert 100 <= len(steps) <= STEPS
+    assert steps == sorted(set(steps))
+    assert (steps[0], steps[-1]) == (0, 4999)
+    assert max(later - before for before, later in itertools.pairwise(steps)) <= 64
+    assert all(each.loss == 9.0 - each.step / 1000 and each.tokens_per_s == 1500 for each in frame.past)
+    assert (frame.backlog, frame.fields, frame.past[0].at) == (True, {}, None)
+
+
+def test_a_short_past_is_told_whole_with_the_lines_own_times() -> None:
+    text = "".join(f"2025-06-15 12:00:{step:02}Z " + line(step) for step in range(30))
+    (frame,) = past_of(text)
+    assert [(each.step, each.at) for each in frame.past] == [(n, 1749988800.0 + n) for n in range(30)]
+    assert (frame.at, frame.timed) == (1749988829.0, True)
+
+
+def test_each_rank_of_a_file_has_its_own_past() -> None:
+    text = "".join(f"[rank{rank}]: {line(step, rank)}" for step in range(40) for rank in range(4))
+    frames = past_of(text)
+    assert {frame.rank: {each.loss for each in frame.past} for frame in frames} == {r: {r} for r in range(4)}
+    assert all(len(frame.past) > 20 for frame in frames)
+
+
+def test_a_loss_without_a_step_is_of_the_bar_before_it_and_an_evaluation_s_bar_is_none() -> None:
+    text = ""
+    for step in range(10, 310, 10):
+        text += f" {step // 10}%|##5       | {step}/1000 [01:00<03:00,  2.00s/it]\n"
+        text += f"{{'loss': {1 + step}, 'grad_norm': 0.5, 'learning_rate': 1e-05, 'epoch': 0.5}}\n"
+        if step % 100 == 0:
+            text += " 12%|#         | 3/25 [00:01<00:09,  2.00s/it]\n"
+    (frame,) = past_of(text)
+    assert [(each.step, each.loss) for each in frame.past] == [(n, 1 + n) for n in range(10, 310, 10)]
+    assert {each.step_time_s for each in frame.past} == {2.0}
+
+
+def test_the_past_of_a_file_of_many_shapes_is_bounded() -> None:
+    kept = past.Past()
+    shapes = [b"step loss " + bytes([97 + n % 26, 97 + n // 26 % 26]) for n in range(20_000)]
+    dialects: dict[bytes, list[Any]] = {shape: [] for shape in shapes}
+    kept.take([shape + b"1" for shape in shapes], shapes, dialects)
+    assert len(kept.lines()) <= past.KEPT_IN_ALL + past.MAX_SHAPES
+    assert [number for number, _, _ in kept.lines()] == sorted(number for number, _, _ in kept.lines())

@@ -11,7 +11,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.progress import KEPT_STEPS, KEPT_VOICES, FleetProgress
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.inbox import Arrival
-from gpuwatch.wire import Progress
+from gpuwatch.wire import PastStep, Progress
 
 WALL = 1_750_000_000.0
 
@@ -140,3 +140,48 @@ def test_a_frame_comes_into_the_fleet_and_moves_its_version() -> None:
     fleet.apply(Arrival("n1", 5.0, frame({"step": 4}, 0.0, rank=2)))
     assert fleet.progress.of(2).value("step") == 4  # type: ignore[union-attr]
     assert (fleet.version, fleet.progress.version) == (before[0] + 1, before[1] + 1)
+
+
+def past(*steps: Any, per_epoch: bool = False) -> Progress:
+    found = [PastStep(step, *rest) for step, *rest in steps]
+    return frame({}, 0.0, backlog=True, timed=True, past=found, per_epoch=per_epoch)
+
+
+def curve_of(progress: FleetProgress) -> list[tuple[int, float | None]]:
+    voice = progress.speaker()
+    assert voice is not None
+    return [(step.step, step.loss) for step in voice.curve()]
+
+
+def test_the_past_fills_the_curve_and_nothing_else() -> None:
+    progress = FleetProgress()
+    tell(progress, {"step": 400, "loss": 1.0, "tokens_per_s": 9.0}, 100.0)
+    progress.take("n1", past((300, WALL - 50, 3.0), (350, None, 2.0)), WALL + 101, 101.0)
+    assert curve_of(progress) == [(300, 3.0), (350, 2.0), (400, 1.0)]
+    voice = progress.speaker()
+    assert voice is not None
+    assert (voice.value("step"), voice.stepped_at, len(voice.steps)) == (400, 100.0, 1)
+    assert [step.at for step in voice.past] == [-50.0, -math.inf]
+    assert voice.steps[0].tokens_per_s == 9.0
+
+
+def test_of_a_training_that_went_on_from_a_checkpoint_the_lost_steps_are_gone() -> None:
+    progress = FleetProgress()
+    progress.take("n1", past((10, None, 3.0), (20, None, 2.0), (15, None, 2.5), (18, None, 2.2)), WALL, 0.0)
+    assert curve_of(progress) == [(10, 3.0), (15, 2.5), (18, 2.2)]
+
+
+def test_an_agent_that_came_again_brings_the_past_up_to_its_return() -> None:
+    progress = FleetProgress()
+    progress.take("n1", past((10, None, 3.0), (20, None, 2.0)), WALL, 0.0)
+    tell(progress, {"step": 21, "loss": 1.9}, 1.0)
+    progress.take("n1", past((10, None, 3.0), (30, None, 1.5)), WALL + 60, 60.0)
+    tell(progress, {"step": 31, "loss": 1.4}, 61.0)
+    assert curve_of(progress) == [(10, 3.0), (21, 1.9), (31, 1.4)]
+
+
+def test_where_each_epoch_begins_anew_all_of_them_stay() -> None:
+    progress = FleetProgress()
+    progress.take("n1", past((1, None, 3.0), (9, None, 2.0), (1, None, 1.0), per_epoch=True), WALL, 0.0)
+    tell(progress, {"step": 2, "loss": 0.5}, 1.0, per_epoch=True)
+    assert [step for step, _ in curve_of(progress)] == [1, 9, 1, 2]

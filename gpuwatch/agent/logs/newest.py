@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
     from .dialect import Dialect  # noqa: F401 - used in type comments
+    from .past import Past  # noqa: F401 - used in type comments
 
 MOST = 64
 """Lines taken of one stretch of a file; the last one of each shape."""
@@ -31,10 +32,14 @@ class Newest(object):
         # type: () -> None
         self._found = []  # type: list[tuple[int, bytes, bytes, list[Dialect]]]
         self._waiting = OrderedDict()  # type: OrderedDict[Any, tuple[int, float, bool, bytes, bytes, list[Dialect]]]
+        self.past = None  # type: Past | None
+        """Is shown all lines that come while it is there: a backlog."""
 
     def take(self, lines, shapes, paced, size):
         # type: (list[bytes], list[bytes], dict[bytes, list[Dialect]], int) -> None
         """The last line of each shape of `paced`; `shapes` are those of all `lines`, `size` their bytes."""
+        if self.past is not None:
+            self.past.take(lines, shapes, paced)
         last = dict(zip(shapes, range(len(shapes))))  # noqa: B905 - strict needs Python 3.10
         wanted = {index for shape, index in last.items() if shape in paced}
         for index in list(wanted):

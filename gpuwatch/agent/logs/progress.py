@@ -3,6 +3,7 @@
 from .finding import whose
 from .newest import Newest
 from .normalise import messages
+from .past import Past, evenly
 from .split import shown
 from .stamps import HEAD, time_of
 
@@ -10,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable  # noqa: F401 - used in type comments
 
-    from .dialect import Reading  # noqa: F401 - used in type comments
+    from .dialect import Dialect, Reading  # noqa: F401 - used in type comments
     from .prefixes import Speaker  # noqa: F401 - used in type comments
     from .search import Search  # noqa: F401 - used in type comments
     from .sieve import Sieve  # noqa: F401 - used in type comments
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 TOLD_AT_ONCE = 64
 """Frames of one file and tick; who has not been told waits for the next one, with newer values then."""
 MAX_VOICES = 1024
+CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s", "step_time_s")
+"""Fields of a step of the past, in the order of `wire.PastStep`."""
 
 
 class Progress(object):
@@ -31,6 +34,15 @@ class Progress(object):
         self._sieve = sieve
         self._speaker = speaker
         self._untold = {}  # type: dict[tuple[Any, ...], dict[str, Any]]
+        self._past = None  # type: Past | None
+        self._past_told = False
+
+    def take_from(self, backlog):
+        # type: (bool) -> None
+        """What comes next is of the backlog, or live."""
+        if backlog and self._past is None and not self._past_told:
+            self._past = Past()
+        self.newest.past = self._past if backlog else None
 
     def frames(self, local_ranks):
         # type: (bool) -> list[dict[str, Any]]
@@ -52,11 +64,34 @@ class Progress(object):
         told = list(self._untold)[:TOLD_AT_ONCE]
         return [self._untold.pop(key) for key in told]
 
+    def past(self, local_ranks, arrived):
+        # type: (bool, float) -> list[dict[str, Any]]
+        """The steps of the backlog, thinned, a frame a voice: to be asked for once, when it has been read."""
+        past, self._past, self.newest.past, self._past_told = self._past, None, None, True
+        voices = {}  # type: dict[tuple[Any, ...], Steps]
+        for _, line, dialects in past.lines() if past is not None else ():
+            own = time_of(shown(line[:HEAD]), arrived)
+            for text, by in messages(line, local_ranks)[0]:
+                reading = self._search.reading(dialects, text)
+                if reading is None:
+                    continue
+                key, who = self._voice(reading.fields, by)
+                if key not in voices and len(voices) < TOLD_AT_ONCE:
+                    voices[key] = Steps(who, reading.dialect)
+                if key in voices:
+                    voices[key].take(reading, own)
+        return [steps.frame(self._file, arrived) for steps in voices.values() if steps.points]
+
+    def _voice(self, fields, by):
+        # type: (dict[str, Any], Speaker) -> tuple[tuple[Any, ...], dict[str, Any]]
+        """Whose words a line's are: a key, and the keys of `wire.Progress` that say it."""
+        who = whose(by, fields, self._speaker() if self._speaker is not None else {})
+        return tuple(who.get(name) for name in ("rank", "local_rank", "pid", "host")) + (by.task,), who
+
     def _take(self, reading, by, offset, arrived, own, backlog):
         # type: (Reading, Speaker, int, float, float | None, bool) -> None
         fields = reading.fields
-        who = whose(by, fields, self._speaker() if self._speaker is not None else {})
-        key = tuple(who.get(name) for name in ("rank", "local_rank", "pid", "host")) + (by.task,)
+        key, who = self._voice(fields, by)
         frame = self._untold.get(key)
         if frame is None:
             if len(self._untold) >= MAX_VOICES:
@@ -71,3 +106,46 @@ class Progress(object):
             frame["dialect"] = reading.dialect.id
             frame["per_epoch"] = reading.dialect.per_epoch
         frame["backlog"] = backlog
+
+
+class Steps(object):
+    """The steps of one voice in the past; a line that names none is of the step named last."""
+
+    def __init__(self, who, dialect):
+        # type: (dict[str, Any], Dialect) -> None
+        self._who = who
+        self._dialect = dialect
+        self._step = self._total = None  # type: Any
+        self.points = []  # type: list[list[Any]]
+        """[step, time, *CURVES] each, None where it was not written."""
+
+    def take(self, reading, at):
+        # type: (Reading, float | None) -> None
+        """Take in what a line tells that was written `at`."""
+        fields = reading.fields
+        if "step" in fields:
+            total = fields.get("total_steps", self._total)
+            back = self._step is not None and fields["step"] < self._step
+            if back and total != self._total and reading.dialect.id.endswith("bar"):
+                return  # the bar of an evaluation
+            self._step, self._total, self._dialect = fields["step"], total, reading.dialect
+        told = [fields.get(name) for name in CURVES]
+        if self._step is None or told == [None] * len(CURVES):
+            return
+        if not self.points or self.points[-1][0] != self._step:
+            self.points.append([self._step, at] + told)
+            return
+        point = self.points[-1]
+        for index, value in enumerate(told, 2):
+            if value is not None:
+                point[index] = value
+
+    def frame(self, file, arrived):
+        # type: (str, float) -> dict[str, Any]
+        """A dict with the keys of `wire.Progress`."""
+        at = self.points[-1][1]
+        return dict(
+            self._who, file=file, offset=0, at=arrived if at is None else at, timed=at is not None,
+            backlog=True, fields={}, past=evenly(self.points), dialect=self._dialect.id,
+            per_epoch=self._dialect.per_epoch,
+        )  # fmt: skip

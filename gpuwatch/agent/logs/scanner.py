@@ -105,6 +105,11 @@ class Scanner(object):
         """What the lines since the last call tell of the training: keys of `wire.Progress`."""
         return [] if self._progress is None else self._progress.frames(self._local_ranks)
 
+    def past(self, now):
+        # type: (float) -> list[dict[str, Any]]
+        """The steps that stood in the backlog, once that has been read: keys of `wire.Progress`."""
+        return [] if self._progress is None else self._progress.past(self._local_ranks, now)
+
     @property
     def left_out(self):
         # type: () -> int
@@ -133,6 +138,7 @@ class Scanner(object):
         if self._progress is None:
             hits = self._sieve.hits(chunk.clean)
         else:
+            self._progress.take_from(self._backlog)
             hits = self._sieve.hits(chunk.clean, self._progress.newest)
             self._progress.newest.place(chunk.offset_of, arrived, self._backlog)
         index = 0

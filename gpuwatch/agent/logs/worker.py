@@ -258,6 +258,8 @@ class Worker(object):
             entry.backlog = None
             self._teller.place(entry)
             entry.active_at = time.monotonic()
+            self._safely(entry, scanner.progress, tell=self._teller.progress)
+            self._safely(entry, scanner.past, time.time(), tell=self._teller.progress)
             if entry.ahead is not None:
                 self._safely(entry, scanner.end)
                 entry.scanner, entry.ahead = entry.ahead, None

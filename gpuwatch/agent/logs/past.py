@@ -1,0 +1,95 @@
+"""What stood in a log before we came, thinned: so many lines of each shape, evenly over all of them."""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from .dialect import Dialect  # noqa: F401 - used in type comments
+
+STEPS = 200
+"""Told of one voice."""
+KEPT = 2 * STEPS
+"""Lines of one shape, at most; and half as many at least, where there were more."""
+KEPT_IN_ALL = 4 * KEPT
+"""Lines of all shapes: some 60 ms to read."""
+MAX_SHAPES = 512
+MAX_LINE = 4096
+
+
+class _Kept(object):
+    """Every `stride`-th line of one shape, and the last one."""
+
+    __slots__ = ("dialects", "last", "lines", "seen", "stride")
+
+    def __init__(self, dialects):
+        # type: (list[Dialect]) -> None
+        self.dialects = dialects
+        self.lines = []  # type: list[tuple[int, bytes]]
+        self.last = (-1, b"")
+        self.seen = 0
+        self.stride = 1
+
+    def thin(self):
+        # type: () -> int
+        """Leave out every second line; how many that were."""
+        before = len(self.lines)
+        self.lines = self.lines[::2]
+        self.stride *= 2
+        return before - len(self.lines)
+
+
+class Past(object):
+    """Is shown the lines of a backlog in the order of the file, and keeps a bounded number of them."""
+
+    def __init__(self):
+        # type: () -> None
+        self._kept = {}  # type: dict[bytes, _Kept]
+        self._number = 0
+        self._lines = 0
+
+    def take(self, lines, shapes, paced):
+        # type: (list[bytes], list[bytes], dict[bytes, list[Dialect]]) -> None
+        """Look at the next lines with their shapes; those in `paced` may tell progress."""
+        for index in [at for at, shape in enumerate(shapes) if shape in paced]:
+            shape = shapes[index]
+            kept = self._kept.get(shape)
+            if kept is None:
+                if len(self._kept) >= MAX_SHAPES:
+                    continue
+                kept = self._kept[shape] = _Kept(paced[shape])
+            if len(lines[index]) > MAX_LINE:
+                continue
+            kept.last = (self._number + index, lines[index])
+            if kept.seen % kept.stride == 0:
+                kept.lines.append(kept.last)
+                self._lines += 1
+                if len(kept.lines) > KEPT:
+                    self._lines -= kept.thin()
+                if self._lines > KEPT_IN_ALL:
+                    self._lines -= sum([each.thin() for each in self._kept.values()])
+            kept.seen += 1
+        self._number += len(lines)
+
+    def lines(self):
+        # type: () -> list[tuple[int, bytes, list[Dialect]]]
+        """What was kept, in the order of the file: number, line, dialects."""
+        found = []
+        for kept in self._kept.values():
+            lines = kept.lines if kept.lines[-1:] == [kept.last] else kept.lines + [kept.last]
+            found += [(at, line, kept.dialects) for at, line in lines]
+        found.sort(key=_number)
+        return found
+
+
+def evenly(points):
+    # type: (list[Any]) -> list[Any]
+    """At most `STEPS` of them, the first and the last among these."""
+    if len(points) <= STEPS:
+        return points
+    last = len(points) - 1
+    return [points[at * last // (STEPS - 1)] for at in range(STEPS)]
+
+
+def _number(row):
+    # type: (tuple[int, bytes, list[Dialect]]) -> int
+    return row[0]
