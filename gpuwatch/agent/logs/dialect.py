@@ -104,9 +104,9 @@ class Dialect(object):
         # type: (str, Fields) -> None
         words, shared = self.words, self.shared
         for name, value, rate in pairs(text):
-            quantity = words.get(name) or shared.get(name)
-            if quantity in (None, NOTHING) and rate:
-                quantity = words.get(rate) or shared.get(rate)
+            if not rate and name[-1:] == ")":
+                rate = name[name.rfind("(") + 1 : -1]  # `speed (samples/sec) 12.5`
+            quantity = (words.get(rate) or shared.get(rate) if rate else None) or words.get(name) or shared.get(name)
             if quantity is None or quantity == NOTHING or QUANTITIES[quantity][0] in fields:
                 continue
             put(fields, quantity, value)
@@ -114,8 +114,14 @@ class Dialect(object):
     @staticmethod
     def _timers(text, unit, phases):
         # type: (str, str, dict[str, float]) -> None
+        last = None
         for name, value, _ in pairs(text):
-            if name and len(phases) < MAX_PHASES:
-                one = {}  # type: Fields
-                if put(one, "step_time_" + unit, value):
-                    phases.setdefault(name, float(one["step_time_s"]))
+            one = {}  # type: Fields
+            if len(phases) >= MAX_PHASES or not put(one, "step_time_" + unit, value):
+                continue
+            took = float(one["step_time_s"])
+            if name:
+                last = name.rstrip("._")
+                phases.setdefault(last, took)
+            elif last is not None:  # `(min, max)` across ranks: the slowest one counts
+                phases[last] = max(phases[last], took)

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 MAX_PAIRS = 400
 
-RATE = r"(?:[A-Za-z]{1,12}\.?)?/[A-Za-z]{1,12}(?:/[A-Za-z]{1,12})?"
+RATE = (
+    r"(?:[A-Za-z]{1,12}\.?)?/[A-Za-z]{1,12}(?:/[A-Za-z]{1,12})?"
+    r"|[A-Za-z]{1,12}[ _]per[ _]s(?:ec(?:ond)?)?\b|[GT]FLOPS?\b"
+)
 UNIT = r"%|[kKMGT]?i?B(?:ytes)?\b|(?:ms|us|s|secs?|seconds?|msec|min|mins|minutes|hrs?|hours?|[hdmMGKkBT])\b"
 _PAIR = re.compile(
     r"(?<![\w.@/])(?P<value>" + CLOCK + r"(?![\w:])|" + SPELLED + r"(?![\w/])"
@@ -43,7 +46,7 @@ def pairs(text):
         yield (
             _words(text[max(end, found.start() - _LONG) : found.start()]),
             text[found.start() : found.end() - len(rate)],
-            rate.lower(),
+            canonical(rate),
         )
         end = found.end()
 
