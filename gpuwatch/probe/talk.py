@@ -70,7 +70,7 @@ class Said(msgspec.Struct, tag_field="kind", frozen=True, omit_defaults=True, kw
 
 
 class Ground(Said, tag="ground", frozen=True, kw_only=True):
-    """The preflight: the first line of a launcher, by itself."""
+    """The preflight: the first line of a launcher but for `Alive`, by itself."""
 
     host: str
     pid: int
@@ -112,6 +112,19 @@ class Reached(Said, tag="reached", frozen=True, kw_only=True):
     """The answer to `TryReach`."""
 
     tries: list[Reach]
+
+
+class Alive(Said, tag="alive", frozen=True, kw_only=True):
+    """Every few seconds from the launcher's start to its end, so that silence means something."""
+
+    worker: str | None = None
+    """The worker's state as /proc has it: R, S, D (waits for a disk or a file system), T (stopped)."""
+
+
+class Arrived(Said, tag="arrived", frozen=True, kw_only=True):
+    """torch is imported, and the rank has reached the store: it waits for the others there."""
+
+    rank: int
 
 
 class Ready(Said, tag="ready", frozen=True, kw_only=True):
@@ -197,7 +210,19 @@ class Leaving(Said, tag="leaving", frozen=True, kw_only=True):
 
 
 AnySaid: TypeAlias = (
-    Ground | Listening | Reached | Ready | Done | Absent | Died | Transport | Counters | Note | Leaving
+    Ground
+    | Listening
+    | Reached
+    | Alive
+    | Arrived
+    | Ready
+    | Done
+    | Absent
+    | Died
+    | Transport
+    | Counters
+    | Note
+    | Leaving
 )
 
 # ---- what a node is told
@@ -251,6 +276,8 @@ class Prepare(Order, tag="prepare", frozen=True, kw_only=True):
     iface: str | None = None
     """For NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME."""
     timeout_s: float = 30.0
+    join_s: float = 30.0
+    """How long the ranks wait for each other to come at all: one node may import torch slowly."""
     pairs_only: bool = False
     """Some pair of nodes cannot reach each other: make no group of all, only groups of two."""
 

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from gpuwatch.probe.conducting.arrivals import RANKS_WAIT_S, Arrivals
 from gpuwatch.probe.conducting.counting import count_meanwhile
 from gpuwatch.probe.conducting.reach import Rendezvous
 from gpuwatch.probe.conducting.run import FailedError, ProbeRun
-from gpuwatch.probe.talk import Absent, Died, Done, Prepare, RankSeat, Ready, Step
+from gpuwatch.probe.talk import Absent, Arrived, Died, Done, Prepare, RankSeat, Ready, Step
 
-READY_S = 120.0
-"""Importing torch from a cold network file system takes a minute."""
 STEP_MARGIN_S = 5.0
 """Beyond a step's own timeout: ranks tell a timeout themselves, and better."""
 AFTER_DEATH_S = 1.0
@@ -67,23 +66,22 @@ class Ranks:
         run.enter("starting")
         for node in run.grounds:
             run.company.tell([node], self._prepare(node))
-        waiting = {seat.rank for seat in run.results.seats}
-        # A rank that cannot join says so itself after the timeout of the group; the import comes before that.
-        allowed_s = READY_S + run.results.wish.timeout_s
-        until = run.clock() + allowed_s
-        while waiting and (heard := run.hear(until)) is not None:
+        arrivals = Arrivals(run.results.seats, run.clock(), run.results.wish.timeout_s)
+        while arrivals.waiting and (heard := run.hear(arrivals.until)) is not None:
             node, said = heard
             if isinstance(said, Died):
                 lost = run.ranks_of(node) if said.rank is None else [said.rank]
                 run.lose(lost, f"did not start: {said.reason}")
                 raise FailedError(f"{self._who(node, said.rank)} did not start: {said.reason}")
-            if isinstance(said, Ready) and self._is_of(said.rank, node) and said.rank in waiting:
-                waiting.discard(said.rank)
+            if isinstance(said, Arrived) and self._is_of(said.rank, node):
+                arrivals.arrived(said.rank, run.clock())
+            elif isinstance(said, Ready) and self._is_of(said.rank, node):
+                arrivals.joined(said.rank)
                 self._greet(said)
-        if waiting:
-            late = f"did not join within {allowed_s:.0f} s"
-            run.lose(sorted(waiting), late)
-            raise FailedError(f"{self.names(waiting)} {late}")
+        if arrivals.waiting:
+            late, words = arrivals.late(run.clock(), run.states)
+            run.lose(late, words)
+            raise FailedError(f"{self.names(late)} {words}")
 
     def step(self, step: Step, ranks: Collection[int]) -> StepOutcome:
         """Let these ranks do one thing and wait for their answers.
@@ -162,6 +160,7 @@ class Ranks:
             store_here=node == meeting.node,
             iface=run.choice.of[node].interface,
             timeout_s=run.results.wish.timeout_s,
+            join_s=RANKS_WAIT_S,
             pairs_only=meeting.pairs_only,
         )
 
