@@ -13,9 +13,8 @@ def test_a_slow_import_is_waited_for_and_told_as_such() -> None:
     for rank in (0, 1):
         arrivals.arrived(rank, 105.0)
     assert arrivals.until == 100.0 + IMPORT_S + 30.0
-    disk = (
-        "did not join within 150 s: gpu-1 still imports torch and waits for its disk or network file system"
-    )
+    slow = "did not join within 150 s: gpu-1 still imports torch"
+    disk = f"{slow} and waits for its disk or network file system"
     assert arrivals.late(250.0, {"gpu-1": "D"}) == ([2, 3], disk)
     assert arrivals.late(250.0, {"gpu-1": "R"}) == ([2, 3], slow)
 

@@ -33,6 +33,8 @@ class StepOutcome:
     """Rank, or None for a node's worker, -> why, with the name."""
     missing: list[int] = field(default_factory=list)
     """Said nothing until the end."""
+    excused: set[int] = field(default_factory=set)
+    """Those who had to do with a rank that failed: they may hang because of it."""
 
     @property
     def blame(self) -> str | None:
@@ -114,7 +116,7 @@ class Ranks:
                     waiting.discard(said.rank)
                     outcome.done[said.rank] = said
                 if said.error is not None:
-                    until = min(until, run.clock() + STEP_MARGIN_S)
+                    outcome.excused.update(_bound_to(said.rank, step, ranks))
             elif isinstance(said, Absent) and said.step == self._steps:
                 outcome.absent = [rank for rank in said.ranks if run.seat(rank) is not None]
                 run.lose(outcome.absent, f"did not come to it within {step.timeout_s:.0f} s")
@@ -125,9 +127,12 @@ class Ranks:
                 run.lose(lost, f"died: {said.reason}")
                 waiting.difference_update(lost)
                 until = min(until, run.clock() + AFTER_DEATH_S)
+            if waiting <= outcome.excused:  # each of them waits for somebody who has given up
+                until = min(until, run.clock() + STEP_MARGIN_S)
         outcome.missing = sorted(waiting)
-        if not (outcome.died or outcome.absent or any(done.error for done in outcome.done.values())):
-            run.lose(outcome.missing, f"did not answer within {step.timeout_s:.0f} s")
+        if not (outcome.died or outcome.absent):
+            unexcused = [rank for rank in outcome.missing if rank not in outcome.excused]
+            run.lose(unexcused, f"did not answer within {step.timeout_s:.0f} s")
         return outcome
 
     def names(self, ranks: Collection[int]) -> str:
@@ -187,3 +192,10 @@ def times_of(dones: Sequence[Done]) -> list[list[float]]:
     """The timed iterations of each, as many as all of them have."""
     count = min((len(done.times_s) for done in dones), default=0)
     return [done.times_s[:count] for done in dones]
+
+
+def _bound_to(rank: int, step: Step, ranks: Collection[int]) -> Collection[int]:
+    """Who may hang when this rank has failed: all in a collective, its partner in a step of pairs."""
+    if step.what == "collective":
+        return ranks
+    return {other for pair in step.pairs if rank in pair for other in pair}
