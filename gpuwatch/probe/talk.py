@@ -33,6 +33,9 @@ class GroundGpu(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     uuid: str
     name: str | None = None
     bus_id: str | None = None
+    pci_path: str | None = None
+    """Its place under /sys/devices: the root complex, and every bridge down to it."""
+    numa: int | None = None
     memory_total_bytes: int | None = None
     memory_used_bytes: int | None = None
     util_pct: float | None = None
@@ -60,6 +63,9 @@ class GroundPort(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     link_layer: str | None = None
     rate_gbps: float | None = None
     """Giga*bits* per second, as the kernel prints it."""
+    pci_path: str | None = None
+    """As of a GPU."""
+    numa: int | None = None
 
 
 # ---- what a node says
@@ -86,6 +92,8 @@ class Ground(Said, tag="ground", frozen=True, kw_only=True):
     gpus: list[GroundGpu] = []
     nics: list[GroundNic] = []
     ports: list[GroundPort] = []
+    nccl: dict[str, str] = {}
+    """NCCL's settings for the ranks that say which ports it uses: NCCL_IB_HCA and the like."""
     notes: list[str] = []
     """What could not be read, in words."""
 
