@@ -59,7 +59,7 @@ def few(count: int) -> int:
 def lowest(
     group: Sequence[Load], read: Callable[[Load], float | None], limit: float
 ) -> tuple[Load, float, float] | None:
-    """The one whose value is under `limit` of the median and clearly under the next one's; with both values."""
+    """The one whose value is under `limit` of the median and clearly under the next one's; with both."""
     known = sorted((value, number) for number, each in enumerate(group) if (value := read(each)) is not None)
     if len(known) < ENOUGH:
         return None

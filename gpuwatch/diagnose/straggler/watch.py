@@ -29,7 +29,7 @@ class StragglerWatch:
     def __init__(self, thresholds: Thresholds) -> None:
         self._thresholds = thresholds
         self._window_s = max(EVERY_S, min(LONGEST_WINDOW_S, thresholds.hold_s))
-        """What must last is a mean over so long, so that no moment inside of a step is taken for all of it."""
+        """What must last is a mean over so long: no moment inside of a step is taken for all of it."""
         self._at = float("-inf")
         self._lasting = Lasting(thresholds.clear_s, SKIPPED_S)
         self._stepping = Stepping()
@@ -107,7 +107,7 @@ def unlike_peers(group: Sequence[Load], limits: Thresholds, *, steps: bool) -> I
         group: All of them.
         limits: How far is too far.
         steps: Whether the job has made steps all the time that the means are of. A rank that saves or
-            evaluates alone works while the others wait, too; without steps only clocks and links are compared.
+            evaluates alone works while the others wait, too; without steps only clocks and PCIe rates count.
     """
     yield from slow_clocks(group, limits.peer_clock_pct)
     yield from narrow_pcie(group, limits.peer_link_pct)
