@@ -50,8 +50,8 @@ class Thresholds:
     peers' for 30 s is what fleet operators call a straggler)."""
     peer_power_pct: float = 60.0
     """Tell the one GPU that draws under this share of its peers' median at full utilisation, or over the
-    inverse (a GPU that spins in a collective draws a fifth to two fifths of what it draws in training; healthy equals
-    differ by a tenth)."""
+    inverse (one that spins in a collective draws a fifth to two fifths of what it draws in training; healthy
+    equals differ by a tenth)."""
     peer_busy_pct: float = 75.0
     """Warn when a rank's utilisation is under this share of its busy peers' (a score under 0.75 is NVIDIA's
     resiliency extension's straggler)."""

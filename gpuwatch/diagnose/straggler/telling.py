@@ -44,8 +44,12 @@ class Suspect:
     def id(self) -> str:
         """Its place."""
         if self.load is None:
-            return f"{CODE}@{self.job}:{self.rank}"
-        return f"{CODE}@{self.load.node}:{self.load.info.index}"
+            return f"{self.job}:{self.rank}"
+        return f"{self.load.node}:{self.load.info.index}"
+
+    def alert_id(self, sign: Unlike) -> str:
+        """The id of the alert that this sign of it leads."""
+        return f"{kind(sign)[0]}@{self.id}"
 
     def lead(self, lasted: Sequence[Unlike]) -> Unlike | None:
         """The gravest of the signs that lasted."""
@@ -53,9 +57,14 @@ class Suspect:
         return min(lasted, key=lambda each: order.index(each.sign), default=None)
 
 
+def kind(sign: Unlike) -> tuple[str, str, Severity]:
+    """Code, title and severity of the alert that a sign leads."""
+    return ODD.get(sign.sign, (CODE, "Straggler", "warning"))
+
+
 def alert_of(suspect: Suspect, lead: Unlike, lasted_s: float, hotter_c: float, wall: float) -> Alert:
     """The alert of a rank that stood out for so long by its gravest sign."""
-    code, title, severity = ODD.get(lead.sign, (CODE, "Straggler", "warning"))
+    code, title, severity = kind(lead)
     load, why = suspect.load, _why(suspect, lead, hotter_c)
     rack = None if load is None else load.rack
     told = [
@@ -71,7 +80,7 @@ def alert_of(suspect: Suspect, lead: Unlike, lasted_s: float, hotter_c: float, w
     at = wall - (0.0 if load is None else load.age_s)
     node = None if load is None else load.node
     return Alert(
-        id=suspect.id if code == CODE else f"{code}{suspect.id.removeprefix(CODE)}",
+        id=suspect.alert_id(lead),
         code=code,
         severity=severity,
         title=title,

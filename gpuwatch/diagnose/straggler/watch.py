@@ -63,7 +63,7 @@ class StragglerWatch:
     def _suspects(
         self, groups: dict[Group, list[Load]], pace: dict[str, Pace], now: float
     ) -> Iterator[Suspect]:
-        """Who stands out now and by which figures, those with the gravest figure first."""
+        """Who stands out now, and by which figures."""
         places = {(job, load.rank): load for (job, _), group in groups.items() for load in group}
         found: dict[tuple[str, int, str | None], tuple[Load | None, list[Unlike]]] = {}
 
@@ -85,13 +85,14 @@ class StragglerWatch:
     def _tell_gpu(self, suspect: Suspect, now: float, wall: float) -> bool:
         """Fire what has lasted of a suspect's figures: one alert by the gravest, the others are evidence."""
         lasted = {each.sign: self._lasting.seen(f"{suspect.id}/{each.sign}", now) for each in suspect.signs}
+        for each in suspect.signs:
+            if self._lasting.firing(suspect.alert_id(each)):
+                self._lasting.seen(suspect.alert_id(each), now)
         lead = suspect.lead([each for each in suspect.signs if lasted[each.sign] >= suspect.hold_s])
-        if lead is None:
+        if lead is None or self._lasting.firing(suspect.alert_id(lead)):
             return False
         alert = alert_of(suspect, lead, lasted[lead.sign], self._thresholds.peer_temperature_c, wall)
         self._lasting.seen(alert.id, now)
-        if self._lasting.firing(alert.id):
-            return False
         self._lasting.tell(alert, now, wall, lasted[lead.sign])
         return True
 
