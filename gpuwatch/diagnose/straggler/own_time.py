@@ -127,7 +127,7 @@ def _waits_least(
     (first, rank), (second, _) = sorted((own, rank) for rank, own in known.items())[:2]
     if usual - first > gap_s and second - first > gap_s / 2:
         yield Unlike(
-            "time", rank, len(known) - 1, f"time in {name}", _told(first), _told(usual),
+            "last", rank, len(known) - 1, f"time in {name}", _told(first), _told(usual),
             f"last in {name}, where its peers wait {_told(usual - first)} a step for it",
             min(1.0, (usual - first) / step_s),
         )  # fmt: skip

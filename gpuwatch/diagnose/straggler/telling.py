@@ -15,13 +15,13 @@ from gpuwatch.wire import Severity
 
 CODE = "slower_than_peers"
 """The same as against the neighbours on one node: this one knows the job, and takes its place."""
-SLOW: tuple[Sign, ...] = ("time", "clock", "busy", "works_alone")
+SLOW: tuple[Sign, ...] = ("time", "clock", "busy", "works_alone", "last")
 """Signs of one that the others wait for, the gravest first."""
 ODD: dict[Sign, tuple[str, str, Severity]] = {
     "pcie": ("link_below_peers", "Link slower than its peers'", "warning"),
+    "spins": ("spins_alone", "Spins at low power", "info"),
     "nvlink_rate": ("link_below_peers", "Link slower than its peers'", "warning"),
     "pcie_rate": ("link_below_peers", "Link slower than its peers'", "warning"),
-    "spins": ("spins_alone", "Spins at low power", "info"),
 }
 """Sign of one that is odd and slows nobody, as far as it shows -> code, title, severity."""
 
@@ -54,7 +54,7 @@ class Suspect:
     def lead(self, lasted: Sequence[Unlike]) -> Unlike | None:
         """The gravest of the signs that lasted."""
         order = (*SLOW, *ODD)
-        return min(lasted, key=lambda each: order.index(each.sign), default=None)
+        return min(lasted, key=lambda each: (order.index(each.sign), -(each.cost or 0.0)), default=None)
 
 
 def kind(sign: Unlike) -> tuple[str, str, Severity]:
@@ -103,8 +103,9 @@ def _count(lead: Unlike) -> str:
 def _why(suspect: Suspect, lead: Unlike, hotter_c: float) -> list[str]:
     if suspect.load is None or lead.sign in ODD:
         return [lead.cause] if lead.cause else []
-    found = list(causes(suspect.load, suspect.group, hotter_c))
-    return found or [each.cause for each in suspect.signs if each.cause][:1]
+    capped = any(each.sign == "clock" for each in suspect.signs)
+    found = list(causes(suspect.load, suspect.group, hotter_c, capped=capped))
+    return found or [each.cause for each in (lead, *suspect.signs) if each.cause][:1]
 
 
 def _evidence(suspect: Suspect, lead: Unlike) -> Iterator[str]:

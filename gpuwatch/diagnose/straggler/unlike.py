@@ -10,8 +10,10 @@ from typing import Literal, TypeAlias
 from gpuwatch.diagnose.peers import ENOUGH
 from gpuwatch.diagnose.straggler.load import Load
 
-Sign: TypeAlias = Literal["time", "clock", "busy", "works_alone", "pcie", "nvlink_rate", "pcie_rate", "spins"]
-"""By which figure a rank is unlike its peers. For the first four the others wait; the rest is odd."""
+Sign: TypeAlias = Literal[
+    "time", "clock", "busy", "works_alone", "last", "pcie", "spins", "nvlink_rate", "pcie_rate"
+]
+"""By which figure a rank is unlike its peers. For the first five the others wait; the rest is odd."""
 
 FEW = 0.125
 """More outliers than this share (or than one, if that is more) have another part in the job; a node of
