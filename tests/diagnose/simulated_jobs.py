@@ -223,7 +223,7 @@ class Cluster:
             place.node,
             wire.Progress(
                 t=self.wall, seq=2, file=f"/logs/{job.name}/{rank}.log", offset=step * 100, at=self.wall,
-                dialect="progress.common", fields={**fields}, rank=rank, rank_from="environ", job=job.name,
+                dialect="progress.common", fields={**fields}, rank=rank, rank_from="process", job=job.name,
                 phases_s=self._timers(job, rank) if job.dialect == "all" else {},
             ),
         )  # fmt: skip
@@ -274,11 +274,10 @@ class Cluster:
         self.tell(node, hello)
 
 
-def changed(**fast: object) -> Odd:
-    """A fault of the fast tier."""
+def changed(tier: Literal["fast", "medium", "slow"] = "fast", **values: object) -> Odd:
+    """A fault: other values of a tier."""
 
     def make(sample: wire.GpuSample) -> wire.GpuSample:
-        assert sample.fast is not None
-        return structs.replace(sample, fast=structs.replace(sample.fast, **fast))
+        return structs.replace(sample, **{tier: structs.replace(getattr(sample, tier), **values)})
 
     return make

@@ -133,7 +133,7 @@ def test_the_one_that_still_works_while_all_others_spin_and_no_step_comes_is_a_h
 
 def test_half_of_the_pcie_lanes() -> None:
     cluster = Watched()
-    cluster.fault(lambda sample: structs.replace(sample, medium=structs.replace(sample.medium, pcie_width=8)))
+    cluster.fault(changed("medium", pcie_width=8))
     cluster.run(90)
     assert cluster.alert("pcie_degraded").text == "PCIe at gen 5 x8, could be gen 5 x16"
     assert len(cluster.told) == 1
@@ -143,7 +143,7 @@ def test_half_of_the_pcie_lanes_in_a_slot_that_has_no_more() -> None:
     cluster = Watched()
     gpu = cluster.fleet.nodes[f"gpu-{NODE:03d}"].gpus[cluster.places[RANK].uuid]
     gpu.info = structs.replace(gpu.info, pcie_width_max=8)
-    cluster.fault(lambda sample: structs.replace(sample, medium=structs.replace(sample.medium, pcie_width=8)))
+    cluster.fault(changed("medium", pcie_width=8))
     cluster.run(90)
     assert "gen 5 x8, its peers gen 5 x16" in cluster.alert("link_below_peers").text
     assert len(cluster.told) == 1
@@ -152,7 +152,7 @@ def test_half_of_the_pcie_lanes_in_a_slot_that_has_no_more() -> None:
 def test_nvlink_errors() -> None:
     cluster = Watched()
     errors = {"crc": 3, "replay": 2, "recovery": 1}
-    cluster.fault(lambda s: structs.replace(s, slow=structs.replace(s.slow, nvlink_errors=errors)))
+    cluster.fault(changed("slow", nvlink_errors=errors))
     cluster.run(10)
     assert "1 recovery, 2 replay" in cluster.alert("nvlink_errors").text
     assert len(cluster.told) == 1
@@ -167,7 +167,7 @@ def test_nvlink_errors() -> None:
 )
 def test_links_that_move_far_less_than_those_of_the_peers(fast: dict[str, float], name: str) -> None:
     cluster = Watched()
-    cluster.fault(changed(**fast))
+    cluster.fault(changed("fast", **fast))
     cluster.run(90)
     alert = cluster.alert("link_below_peers")
     assert re.search(rf"one of 64 ranks at 0\.\d\dx {name} throughput since", alert.text)

@@ -16,7 +16,7 @@ REASONS = {
     "power_cap": "its power limit",
 }
 """Clock-event reason -> what slows it down, the gravest first."""
-HEAT = ("held down by heat", "held down by its own thermal")
+THERMAL = frozenset(("hw_thermal", "sw_thermal"))
 LEAST_SHARE_PCT = 1.0
 LOWER_LIMIT = 0.95
 """A power limit under so much of the peers' median is another setting."""
@@ -31,26 +31,28 @@ def causes(load: Load, peers: Sequence[Load], hotter_c: float, *, capped: bool) 
         hotter_c: So much hotter than the median of its peers is hot.
         capped: Whether its clock is below theirs: a power limit slows it; else that is ordinary under load.
     """
-    throttle = throttled(load.fast, capped=capped)
+    reason, words = throttled(load.fast, capped=capped)
     usual_c, own_c = middle(each.temperature_c for each in peers), load.temperature_c
     warm = "" if own_c is None or usual_c is None else f"{own_c:.0f} C where its peers have {usual_c:.0f} C"
     hot = own_c is not None and usual_c is not None and own_c - usual_c >= hotter_c
-    if throttle:
-        yield throttle
-    if warm and (hot or throttle.startswith(HEAT)):
+    if words:
+        yield words
+    if warm and (hot or reason in THERMAL):
         yield warm
     yield from _settings(load, peers)
 
 
-def throttled(fast: GpuFast, *, capped: bool) -> str:
-    """What holds the clock down, as the GPU says; empty when it does not."""
+def throttled(fast: GpuFast, *, capped: bool) -> tuple[str, str]:
+    """What holds the clock down, as the GPU says, and in words; both empty when nothing does."""
     shares = fast.throttle_pct or {}
     reasons = {name: words for name, words in REASONS.items() if capped or name != "power_cap"}
     for name, words in reasons.items():
         if shares.get(name, 0.0) > LEAST_SHARE_PCT:
-            return f"held down by {words} {shares[name]:.0f} % of the time"
-    now = [words for name, words in reasons.items() if name in (fast.throttle or ())]
-    return f"held down by {now[0]}" if now else ""
+            return name, f"held down by {words} {shares[name]:.0f} % of the time"
+    for name, words in reasons.items():
+        if name in (fast.throttle or ()):
+            return name, f"held down by {words}"
+    return "", ""
 
 
 def _settings(load: Load, peers: Sequence[Load]) -> Iterator[str]:
