@@ -16,6 +16,7 @@ _BRAILLE = tuple(
 )
 """The cell whose left column is filled to the first index, its right one to the second, 0 to 4."""
 _ASCII_STEPS = " .:-=+*#%@"
+_ASCII_LINE = ".-'"
 
 
 def bar(
@@ -82,3 +83,41 @@ def _ascii_plot(
         "".join(_ASCII_STEPS[min(steps, max(0, h - row * steps))] for h in heights)
         for row in range(height - 1, -1, -1)
     ]
+
+
+def curve(
+    values: Sequence[float | None], low: float, high: float, width: int, height: int, glyphs: Glyphs
+) -> list[str]:
+    """As `plot`, but a line: what is flat looks flat. Neighbours are joined, unknown values leave a gap."""
+    dots, across = (4, 2) if glyphs.braille else (len(_ASCII_LINE), 1)
+    spans: list[tuple[int, int]] = []
+    before = 0
+    for top in _heights(resample(values, width * across), low, high, height * dots):
+        foot = top if not before or not top else min(top, before + 1)
+        head = top if not before or not top else max(top, before - 1)
+        spans.append((foot, head))
+        before = top
+    draw = _braille_line if glyphs.braille else _ascii_line
+    return [draw(spans, row * dots) for row in range(height - 1, -1, -1)]
+
+
+def _braille_line(spans: Sequence[tuple[int, int]], base: int) -> str:
+    """One line of cells: the dots over `base` that lie within the span of each column."""
+    bits = [
+        (max(0, min(4, foot - 1 - base)), max(0, min(4, head - base))) if head else (0, 0)
+        for foot, head in spans
+    ]
+    codes = [
+        (_LEFT[a[1]] ^ _LEFT[a[0]]) | (_RIGHT[b[1]] ^ _RIGHT[b[0]])
+        for a, b in zip(bits[::2], bits[1::2], strict=True)
+    ]
+    return "".join([chr(0x2800 + code) if code else " " for code in codes])
+
+
+def _ascii_line(spans: Sequence[tuple[int, int]], base: int) -> str:
+    """The same with a character a column; `|` where the line passes through."""
+    line = []
+    for foot, head in spans:
+        low, high = max(foot, base + 1), min(head, base + len(_ASCII_LINE))
+        line.append(" " if not head or low > high else _ASCII_LINE[high - base - 1] if low == high else "|")
+    return "".join(line)

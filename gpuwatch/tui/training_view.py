@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from gpuwatch.diagnose.alert import Alert
@@ -12,7 +13,8 @@ from gpuwatch.diagnose.training.seats import Job
 from gpuwatch.tui.scene import Scene
 from gpuwatch.tui.told import standing
 
-EVERY_S = 1.0
+EVERY_S, OLD_S = 1.0, 3.0
+"""What is older than the second was not looked at for a while."""
 CODES = ("num.", "train.", "job.hang", "slower_than_peers")
 """Alerts that are about how a job trains."""
 
@@ -35,11 +37,13 @@ class TrainingView:
         """What is being worked out."""
 
     def refresh(self) -> None:
-        """Work the job out again, if it is time: a part a frame, all of it where nothing is shown yet."""
+        """Work the job out again, if it is time: a part a frame, all of it where what is shown is old."""
         scene = self._scene
-        wanted = (scene.frozen, self._chosen, self._by_hand)
-        at_once = self.facts is None or wanted != self._seen
-        if at_once or (self._work is None and self._is_time()):
+        age_s = math.inf if self.facts is None else abs(scene.now - self.facts.made_at)
+        at_once = (scene.frozen, self._chosen, self._by_hand) != self._seen or (
+            age_s >= OLD_S and not scene.frozen
+        )
+        if at_once or (self._work is None and age_s >= EVERY_S and not scene.frozen):
             self._work = self._begin()
         while self._work is not None:
             facts = next(self._work)
@@ -48,10 +52,6 @@ class TrainingView:
                 self._take(facts)
             if not at_once:
                 return
-
-    def _is_time(self) -> bool:
-        made_at = self.facts.made_at if self.facts else 0.0
-        return not self._scene.frozen and not 0.0 <= self._scene.now - made_at < EVERY_S
 
     def _begin(self) -> Iterator[JobFacts | None]:
         scene = self._scene

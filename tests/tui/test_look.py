@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from gpuwatch.tui.graphs import bar, plot, sparkline
+from gpuwatch.tui.graphs import bar, curve, plot, sparkline
 from gpuwatch.tui.look import ASCII, UNICODE, clean, fit, make_look, wants_ascii
 from gpuwatch.tui.pace import Pace
 from gpuwatch.tui.widgets.heat_layout import arrange
@@ -45,6 +45,15 @@ def test_unknown_is_blank_and_known_never_is() -> None:
     assert line[2] != " "
     assert sparkline([0.0], 0.0, 100.0, 1, ASCII) != " "
     assert all(row.isascii() for row in plot([1.0, 50.0, 99.0], 0.0, 100.0, 4, 3, ASCII))
+
+
+def test_a_curve_is_a_line_that_is_joined_and_leaves_gaps() -> None:
+    assert curve([0.0, 2.0, 2.0, None, 1.0], 0.0, 2.0, 5, 3, ASCII) == [" |'  ", " |  -", ".|   "]
+    flat = curve([1.0] * 8, 0.0, 2.0, 4, 2, UNICODE)
+    assert [bool(row.strip()) for row in flat] == [True, False]
+    assert len({*flat[0]}) == 1
+    steep = curve([0.0, 2.0], 0.0, 2.0, 1, 3, UNICODE)
+    assert all(row.strip() for row in steep), "what lies between two values is joined"
 
 
 def test_a_bar_is_as_wide_as_asked_for_at_every_level() -> None:

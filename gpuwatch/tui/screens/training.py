@@ -41,6 +41,8 @@ class TrainingScreen(LiveScreen):
         self.head = TrainingHead(view)
         self.curves = TrainingCurves(view)
         self.ranks = RankTable(view)
+        self._jobs = 0
+        """What the footer's keys were made for."""
 
     def compose(self) -> ComposeResult:
         """Status, job, curves, ranks, footer."""
@@ -64,6 +66,9 @@ class TrainingScreen(LiveScreen):
 
     def arrange_parts(self) -> None:
         """The job says all it has to say; curves, spread and ranks share what is left."""
+        if (jobs := len(self.view.jobs)) != self._jobs:
+            self._jobs = jobs
+            self.refresh_bindings()
         self.head.prepare()
         facts = self.view.facts
         room = self.size.height - FRAME_LINES - self.head.count()
@@ -72,7 +77,7 @@ class TrainingScreen(LiveScreen):
         self.ranks.statistics = 0 if ranks < 2 else 1 if room < 20 else len(STATISTICS)
         least = 1 + self.ranks.statistics + min(LEAST_RANKS, max(1, ranks))
         lines = min(MOST_CURVE, room - least, max(5, room // 4))
-        self.curves.display = facts is not None and facts.speaker is not None and lines >= 3
+        self.curves.display = lines >= 3 and self.curves.is_told()
         self.curves.lines = max(3, lines)
         set_height(self.curves, self.curves.lines)
 
@@ -104,6 +109,12 @@ class TrainingScreen(LiveScreen):
         offset = None if row.voice is None else row.voice.offset
         ranks = () if row.rank is None else (row.rank,)
         self.cockpit.show_logs(row.node, row.file, offset=offset, ranks=ranks)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """There is a next job where there are several."""
+        if action == "neighbour":
+            return len(self.view.jobs) > 1
+        return super().check_action(action, parameters)
 
     def action_neighbour(self, step: int) -> None:
         """The job before or after."""

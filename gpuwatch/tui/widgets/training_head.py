@@ -11,7 +11,7 @@ from gpuwatch.diagnose.training.facts import Fact, JobFacts
 from gpuwatch.diagnose.wording import plural
 from gpuwatch.fleet.quantities import UNKNOWN, scaled_text
 from gpuwatch.tui.graphs import bar
-from gpuwatch.tui.look import Look, Severity, clean, fit
+from gpuwatch.tui.look import Look, clean, fit
 from gpuwatch.tui.training_view import TrainingView
 from gpuwatch.tui.widgets.lines import Page, Row
 from gpuwatch.tui.widgets.status_line import spread
@@ -19,6 +19,8 @@ from gpuwatch.tui.words import age_text
 
 ALERT_LINES = 3
 BAR = 24
+TITLE = 9
+"""The first value of every line stands in one column."""
 
 
 def span_text(seconds: float) -> str:
@@ -41,17 +43,14 @@ class Sheet:
     def __init__(self, facts: JobFacts, look: Look, now: float) -> None:
         self._facts, self._look, self._now = facts, look, now
 
-    def number(
-        self, title: str, fact: Fact | None, text: str, severity: Severity | None = None
-    ) -> list[Segment]:
-        """A title and its value, or a dash."""
+    def number(self, title: str, fact: Fact | None, text: str, *, first: bool = False) -> list[Segment]:
+        """A title and its value, or a dash; `first` in its line, it is aligned with those of other lines."""
         look = self._look
-        parts = [Segment(f" {title} ", look.dim)]
+        parts = [Segment(f" {title.ljust(TITLE) if first else title} ", look.dim)]
         if fact is None:
             return [*parts, Segment(UNKNOWN, look.dim), Segment(" ")]
         late = self._facts.late(fact.at, self._now)
-        style = look.stale if late else look.severity[severity] if severity else look.strong
-        parts.append(Segment(text, style))
+        parts.append(Segment(text, look.stale if late else look.strong))
         if fact.computed:
             parts.append(Segment(" computed", look.dim))
         step = self._facts.facts.get("step")
@@ -60,10 +59,14 @@ class Sheet:
             parts.append(Segment(f" {age_text(fact.age_s(self._now))} ago", look.dim))
         return [*parts, Segment(" ")]
 
-    def told(self, title: str, name: str, form: str) -> list[Segment]:
-        """A told field by a format of its value."""
+    def told(self, title: str, name: str, form: str, *, first: bool = False) -> list[Segment]:
+        """A told field by a format of its value, or a dash."""
         fact = self._facts.facts.get(name)
-        return self.number(title, fact, "" if fact is None else form.format(fact.value))
+        return self.number(title, fact, "" if fact is None else form.format(fact.value), first=first)
+
+    def rarely(self, title: str, name: str, form: str) -> list[Segment]:
+        """A field that few logs tell: nothing where this one does not."""
+        return self.told(title, name, form) if name in self._facts.facts else []
 
 
 def whose(facts: JobFacts) -> str:
@@ -105,7 +108,7 @@ class TrainingHead(Page, can_focus=False):
                 (Segment(" Logs elsewhere: `--log` or `logs:` in the hosts file.", look.dim),),
             ]
         sheet = Sheet(facts, look, self.scene.now)
-        lines = [self._who(facts, width), self._far(facts, sheet, width), self._losses(sheet, width)]
+        lines = [self._who(facts, width), self._far(facts, sheet, width), self._losses(sheet)]
         lines += [self._fast(facts, sheet), self._times(facts, sheet)]
         return [*lines, *self._alerts(width)]
 
@@ -134,7 +137,7 @@ class TrainingHead(Page, can_focus=False):
         text = (
             "" if step is None else f"{step.value:,.0f}" + ("" if total is None else f" / {total.value:,.0f}")
         )
-        row = sheet.number("step", step, text)
+        row = sheet.number("step", step, text, first=True)
         if step is not None:
             late = facts.late(facts.stepped_at, now)
             age = step.age_s(now) if facts.stepped_at is None else now - facts.stepped_at
@@ -144,7 +147,7 @@ class TrainingHead(Page, can_focus=False):
                 row.append(Segment(f"{look.glyph('warning')} ", look.severity["warning"]))
             row.append(Segment(told, look.severity["warning"] if stopped else look.dim))
         if facts.speaker is not None and (done := facts.speaker.done) is not None:
-            style: Style = look.stale if facts.late(facts.stepped_at, now) else look.severity["ok"]
+            style: Style = look.dim if facts.late(facts.stepped_at, now) else look.severity["ok"]
             row += [
                 Segment(" "),
                 *bar(done, min(BAR, max(8, width // 6)), look, style),
@@ -155,40 +158,39 @@ class TrainingHead(Page, can_focus=False):
         return tuple(row)
 
     @staticmethod
-    def _losses(sheet: Sheet, width: int) -> Row:
-        row = [
-            *sheet.told("loss", "loss", "{:.4g}"),
+    def _losses(sheet: Sheet) -> Row:
+        return (
+            *sheet.told("loss", "loss", "{:.4g}", first=True),
             *sheet.told("grad norm", "grad_norm", "{:.3g}"),
             *sheet.told("lr", "lr", "{:.2e}"),
-            *sheet.told("epoch", "epoch", "{:g}"),
-            *sheet.told("loss scale", "loss_scale", "{:g}"),
-        ]
-        return tuple(row + sheet.told("skipped", "skipped", "{:.0f}")) if width >= 90 else tuple(row)
+            *sheet.rarely("loss scale", "loss_scale", "{:g}"),
+            *sheet.rarely("skipped", "skipped", "{:.0f}"),
+            *sheet.rarely("epoch", "epoch", "{:g}"),
+        )
 
     def _fast(self, facts: JobFacts, sheet: Sheet) -> Row:
         row: list[Segment] = []
         tokens, whole = facts.facts.get("tokens_per_s"), facts.job_tokens_per_s
         if whole is not None and facts.gpus:
             text = f"{scaled_text(whole.value, 1000)} ({scaled_text(whole.value / facts.gpus, 1000)}/GPU)"
-            row += sheet.number("tokens/s", Fact(whole.value, whole.at), text)
+            row += sheet.number("tokens/s", Fact(whole.value, whole.at), text, first=True)
         elif tokens is not None or "samples_per_s" not in facts.facts:
             text = "" if tokens is None else scaled_text(tokens.value, 1000)
-            row += sheet.number("tokens/s", tokens, text)
+            row += sheet.number("tokens/s", tokens, text, first=True)
         if (samples := facts.facts.get("samples_per_s")) is not None:
-            row += sheet.number("samples/s", samples, f"{samples.value:.4g}")
-        row += sheet.told("TFLOP/s", "tflops", "{:.4g}")
+            row += sheet.number("samples/s", samples, f"{samples.value:.4g}", first=not row)
         mfu = facts.facts.get("mfu")
         row += sheet.number("MFU", mfu, "" if mfu is None else f"{100 * mfu.value:.1f} %")
         if mfu is None and facts.why_no_mfu:
-            row.append(Segment(facts.why_no_mfu, self.look.dim))
-        return tuple(row)
+            row.append(Segment(f"{facts.why_no_mfu} ", self.look.dim))
+        return (*row, *sheet.rarely("TFLOP/s", "tflops", "{:.4g}"))
 
     def _times(self, facts: JobFacts, sheet: Sheet) -> Row:
         look, last = self.look, facts.facts.get("step_time_s")
         if last is None and facts.speaker is not None and facts.speaker.steps:
             step = facts.speaker.steps[-1]
             last = None if step.took_s is None else Fact(step.took_s, step.at)
-        row = sheet.number("step time", last, "" if last is None else seconds_long(last.value))
+        row = sheet.number("step time", last, "" if last is None else seconds_long(last.value), first=True)
         if facts.times is not None:
             times = facts.times
             row.append(Segment(" p50 ", look.dim))
