@@ -424,7 +424,7 @@ LINKS = [
     Binding(
         "ctrl+x",
         "cancel_probe",
-        "End it",
+        "End",
         id="links.cancel",
         key_display="^x",
         tooltip="end the probe that runs, on every node; what was measured stays",

@@ -68,6 +68,7 @@ class Glyphs:
     braille: bool
     degree: str
     dot: str
+    bullet: str
     cursor: str
     slope: str
     link: marks.Marks
@@ -79,12 +80,13 @@ class Glyphs:
 
 UNICODE = Glyphs(
     {"ok": "●", "info": "●", "warning": "▲", "error": "◆", "critical": "✖", "unknown": "?"},
-    "✖", "‼", "?", "·", ("━", "╸", "─"), "─", "▼", "▲", True, "°", "·", "▌", "→", marks.UNICODE,
+    "✖", "‼", "?", "·", ("━", "╸", "─"), "─", "▼", "▲", True, "°", "·", "·", "▌", "→", marks.UNICODE,
     "»", "✓", "✗",
 )  # fmt: skip
 ASCII = Glyphs(
     {"ok": "o", "info": "o", "warning": "!", "error": "x", "critical": "X", "unknown": "?"},
-    "X", "#", "?", ".", ("=", "=", "-"), "-", "v", "^", False, "", "|", ">", "->", marks.ASCII, ">", "+", "X",
+    "X", "#", "?", ".", ("=", "=", "-"), "-", "v", "^", False, "", "|", "-", ">", "->", marks.ASCII,
+    ">", "+", "X",
 )  # fmt: skip
 
 

@@ -18,13 +18,13 @@ from gpuwatch.tui.link_board import CODES
 from gpuwatch.tui.link_view import LinkView
 from gpuwatch.tui.link_words import DOING, counted
 from gpuwatch.tui.look import clean
-from gpuwatch.tui.screens.live import LiveScreen, set_height
+from gpuwatch.tui.screens.live import LiveScreen, set_height, set_width
 from gpuwatch.tui.widgets.lines import Picker
 from gpuwatch.tui.widgets.link_cell import LinkCell
 from gpuwatch.tui.widgets.link_evidence import LinkEvidence
 from gpuwatch.tui.widgets.link_ground import LinkGround
 from gpuwatch.tui.widgets.link_head import MOST_LINES, LinkHead
-from gpuwatch.tui.widgets.link_matrix import LinkMatrix
+from gpuwatch.tui.widgets.link_matrix import WIDTHS, LinkMatrix
 from gpuwatch.tui.widgets.link_start import LinkProbes, LinkStart
 from gpuwatch.tui.widgets.link_table import LinkTable
 from gpuwatch.tui.widgets.status_line import StatusLine
@@ -39,6 +39,8 @@ SHORT = 32
 """Under this height there is room for one thing beneath the matrix."""
 LISTED = 6
 """Probes that are seen at once, at most."""
+RIGHT_LEAST = 46
+"""Columns that the verdict beside the matrix needs."""
 LEAST_MATRIX = 8
 CELL_LINES = 9
 BEFORE: frozenset[Phase] = frozenset({"connecting", "asking", "refused"})
@@ -160,6 +162,16 @@ class LinksScreen(LiveScreen):
         if links:
             self._arrange_links(room, beside=beside)
 
+    def _share_width(self, *, beside: bool) -> None:
+        """The matrix takes the width of the roomiest cells that leave enough to the verdict beside it."""
+        if not beside:
+            set_width(self.left, self.size.width)
+            return
+        label, size = self.matrix.shape.label, self.matrix.shape.size
+        most = self.size.width - RIGHT_LEAST
+        wanted = next((label + size * cell for cell in WIDTHS if label + size * cell <= most), 0)
+        set_width(self.left, max(wanted, self.size.width // 2) if wanted else most)
+
     def _arrange_links(self, room: int, *, beside: bool) -> None:
         cell = 0
         if self.cell.display:
@@ -167,12 +179,12 @@ class LinksScreen(LiveScreen):
         below = 0 if beside or not self.right.display else max(5, room // 3)
         self.matrix.room = max(LEAST_MATRIX, room - cell - below)
         self.matrix.prepare()
+        self._share_width(beside=beside)
         height = min(self.matrix.room, self.matrix.count())
         set_height(self.matrix, height)
         cell = room - height - below if cell else 0
         set_height(self.cell, max(1, cell))
-        if not beside:
-            set_height(self.left, height + cell)
+        set_height(self.left, room if beside else height + cell)
 
     def _arrange_probes(self, *, shown: bool, room: int) -> None:
         self.probes.display = shown
@@ -207,9 +219,11 @@ class LinksScreen(LiveScreen):
         self.pull()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Nothing can be ended where nothing runs."""
+        """Nothing can be ended where nothing runs, and nothing begun beside what does."""
         if action == "cancel_probe":
             return self.running() is not None
+        if action == "new_probe":
+            return self.running() is None
         if action == "zoom":
             return len(self.view.board.nodes) > 1
         return super().check_action(action, parameters)

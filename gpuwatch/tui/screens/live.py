@@ -22,6 +22,12 @@ def set_height(part: Widget, lines: int) -> None:
         part.styles.height = lines
 
 
+def set_width(part: Widget, columns: int) -> None:
+    """The same with its width."""
+    if part.styles.width is None or part.styles.width.value != columns:
+        part.styles.width = columns
+
+
 class LiveScreen(Screen[None]):
     """Pulls its visible Line-API widgets once a frame."""
 

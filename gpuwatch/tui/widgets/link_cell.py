@@ -11,11 +11,12 @@ from rich.style import Style
 from gpuwatch.probe.results import Results
 from gpuwatch.tui.link_board import CODES, NOTHING, UNREACHED, Peers
 from gpuwatch.tui.link_view import LinkView
-from gpuwatch.tui.link_words import rate_text, share_text
-from gpuwatch.tui.look import Severity, clean, fit
+from gpuwatch.tui.link_words import counted, rate_text, share_text
+from gpuwatch.tui.look import Severity, fit
 from gpuwatch.tui.widgets.lines import Page, Row, heading, wrapped
 from gpuwatch.tui.widgets.link_cells import sign
 from gpuwatch.tui.widgets.link_matrix import LinkMatrix
+from gpuwatch.tui.widgets.things import hanging
 
 CLASS = {"same_node": "inside the node", "same_rail": "same rail", "cross_rail": "across rails"}
 LABEL, RAIL = 10, 5
@@ -74,7 +75,7 @@ class LinkCell(Page, can_focus=False):
         if not inside:
             yield from self._rails(there, back, width)
         elif len(there) > 1:
-            yield self._summary(f"all {len(there)} pairs", there)
+            yield self._summary("pairs", there)
         yield from self._errors(there + back, width)
         yield from self._ends(results, width)
 
@@ -137,7 +138,7 @@ class LinkCell(Page, can_focus=False):
                 yield tuple(row)
         across = [each for each in (*there, *back) if each.pair.link == "cross_rail"]
         if len(there) > 1 and across:
-            yield self._summary(f"across {len(across)}", across)
+            yield self._summary("across", across)
 
     def _share(self, each: Peers, width: int) -> list[Segment]:
         look = self.look
@@ -156,7 +157,10 @@ class LinkCell(Page, can_focus=False):
         ratios = sorted(each.ratio for each in links if each.ratio is not None)
         bad = sum(each.grade in ("bad", "dead") for each in links)
         said = f"{share_text(ratios[0])} to {share_text(ratios[-1])}" if ratios else "nothing comes through"
-        row = [Segment(fit(f" {name}", max(LABEL, len(name) + 2)), look.dim), Segment(said, look.text)]
+        row = [
+            Segment(fit(f" {name}", LABEL), look.dim),
+            Segment(f"{counted(len(links), 'link')}, {said}", look.text),
+        ]
         if bad:
             row.append(Segment(f"  {sign('bad', look)} {bad} bad", look.severity["critical"]))
         return tuple(row)
@@ -184,8 +188,7 @@ class LinkCell(Page, can_focus=False):
             said = "  ".join(fact for fact in facts if fact)
             if said:
                 style = look.severity["warning"] if moved else look.dim
-                text = fit(clean(said), max(1, width - 13))
-                yield (Segment(fit(f" {node}", 12) + " ", look.text), Segment(text.rstrip(), style))
+                yield from hanging((Segment(fit(f" {node}", 12) + " ", look.text),), said, width, style)
 
 
 def _folded(names: list[str]) -> str:

@@ -57,7 +57,7 @@ class LinkEvidence(LinkPage):
         self, kind: str, sentences: tuple[str, ...], width: int, severity: Severity | None
     ) -> Iterator[Thing]:
         look = self.look
-        sign = look.mark(severity) if severity else Segment(look.glyphs.dot, look.dim)
+        sign = look.mark(severity) if severity else Segment(look.glyphs.bullet, look.dim)
         for number, sentence in enumerate(sentences):
             rows = hanging((Segment(" "), sign, Segment(" ")), sentence, width, look.text)
             yield Thing((kind, number), rows, text=clean(sentence))

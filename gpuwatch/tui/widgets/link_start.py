@@ -59,10 +59,9 @@ class LinkStart(ThingsPage):
         look, nodes = self.look, len(self.scene.plan.nodes)
         text = (
             f"A probe starts torch ranks on {counted(nodes, 'node')}, measures what they get from each "
-            "other and says what is slow and why. Choose one: the nodes are looked at first, and nothing is "
-            "measured before you have seen the plan and said yes. Nothing is left behind."
+            "other and says what is slow and why. The nodes are looked at first; nothing is measured "
+            "before you have seen the plan and said yes, and nothing is left behind."
         )
-        yield ()
         yield from wrapped(text, width, look.text)
         yield ()
         for key, name, note, _ in WISHES:
@@ -84,7 +83,7 @@ def legend(width: int, look: Look) -> Iterator[Row]:
         (
             " 98 ",
             look.ramp[CALM],
-            f"ok: at least {OK:.0%} of the best tenth of links of its kind, in the same run",
+            f"ok: at least {OK:.0%} of the best tenth of links of its kind",
         ),
         (f" 81{sign('low', look)}", look.badge["warning"], f"low: {BAD:.0%} to {OK:.0%} of that"),
         (f" 26{sign('bad', look)}", look.badge["critical"], f"bad: under {BAD:.0%}; measured again, alone"),
@@ -98,7 +97,7 @@ def legend(width: int, look: Look) -> Iterator[Row]:
         (f"  {look.glyphs.missing} ", look.track, "not measured"),
     )
     for text, style, meaning in cells:
-        yield (Segment(" "), Segment(text, style), Segment(f"  {fit(meaning, max(1, width - 8))}", look.text))
+        yield from hanging((Segment(" "), Segment(text, style), Segment("  ")), meaning, width, look.text)
 
 
 class LinkProbes(ThingsPage):
