@@ -232,10 +232,9 @@ def test_beside_a_culprit_the_unread_are_told_as_what_they_are() -> None:
 
 
 def test_gloo_which_tells_no_states_blames_nobody_for_an_unread_dump() -> None:
-    dumps = [
-        read_dump(pickle.dumps(content(steps(4, "scheduled", backend="gloo"), {}), 2), rank, "x")
-        for rank in (0, 1, 3)
-    ]
+    entries = [entry(seq, state="scheduled", backend="gloo") for seq in range(1, 5)]
+    held = pickle.dumps(content(entries, {}), 2)
+    dumps = [read_dump(held, rank, "x") for rank in (0, 1, 3)]
     assert judge_flight(dumps, 4).testimony.culprits == (2,)
     said = judge_flight(dumps, 4, unread={2}).testimony
     assert (said.wrong, said.culprits) == (False, ())
