@@ -10,6 +10,7 @@ import resource
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -71,13 +72,14 @@ class Apart:
         (folder / ASKED).write_bytes(msgspec.json.encode(order))
         package = str(Path(__file__).resolve().parents[2])
         paths = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
-        self._process = subprocess.Popen(
+        process = self._process = subprocess.Popen(
             [sys.executable, "-m", __name__, str(folder)],
             env={**os.environ, "PYTHONPATH": paths},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
+        self._end = weakref.finalize(self, _end, process)
 
     def take(self) -> Judged | str | None:
         """What it came to; a string says why it came to nothing; None while it runs."""
@@ -92,15 +94,20 @@ class Apart:
             return f"the process that reads the dumps ended with status {self._process.returncode}"
 
     def close(self) -> None:
-        """End it."""
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
+        """End it; that also happens by itself when nobody wants its answer any more."""
+        self._end()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.kill()
+        process.wait()
 
 
 def main(folder: Path) -> None:
     """Read, judge, and leave the answer beside the dumps."""
-    resource.setrlimit(resource.RLIMIT_CPU, (int(2 * PATIENCE_S), int(2 * PATIENCE_S)))  # should we be left alone
+    most = int(2 * PATIENCE_S)
+    resource.setrlimit(resource.RLIMIT_CPU, (most, most))  # should nobody be left to end us
     order = msgspec.json.decode((folder / ASKED).read_bytes(), type=Order)
     read = gather_dumps([folder / DUMPS])
     unread = {rank: each.why for each in read.skipped if (rank := rank_of(Path(each.name))) is not None}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gpuwatch.diagnose.flight_heard import FlightHeard
 from gpuwatch.diagnose.ras import Ras
 from gpuwatch.diagnose.ras_verdict import NOBODY, Locate, judge_ras
 from gpuwatch.diagnose.stacks import JobStacks, RankStack, judge_stacks
@@ -43,7 +44,9 @@ def waiting_for(testimonies: Sequence[Testimony]) -> Testimony | None:
 
 
 def _told(said: Testimony) -> str:
-    return said.sentence if said.witness == "ras" else f"{NAMES[said.witness]}: {said.sentence}"
+    if said.witness == "ras":
+        return said.sentence
+    return f"{NAMES[said.witness]}{f' ({said.note})' if said.note else ''}: {said.sentence}"
 
 
 def _weight(said: Testimony) -> tuple[bool, bool, int]:
@@ -63,6 +66,23 @@ class Hearing:
     """None: RAS was not asked, or did not answer."""
     ras_trouble: Mapping[str, str]
     """Node -> why its NCCL said nothing."""
+    dumps: FlightHeard | None = None
+    """None: nobody asked for dumps, or they are not judged yet."""
+    do: tuple[tuple[str, str], ...] = ()
+    """What to do: what it does, and the command to copy; the gentlest first."""
+
+    @property
+    def accused(self) -> tuple[str | None, tuple[int, ...]] | None:
+        """The job whose ranks the verdict names, and those; None: none, or it may be one of several jobs."""
+        said = self.verdict
+        if said is None or not said.wrong or not said.culprits:
+            return None
+        if said.witness == "flight" and self.dumps is not None and self.dumps.jobs:
+            return self.dumps.jobs[0].job, said.culprits
+        if said.witness == "stacks" or len(self.jobs) == 1:
+            job = next((each for each in self.jobs if each.testimony.wrong), self.jobs[0])
+            return job.job, said.culprits
+        return None
 
 
 def hear(
@@ -70,12 +90,13 @@ def hear(
     ras: Sequence[Ras],
     ras_trouble: Mapping[str, str],
     locate: Locate,
-    flight: Testimony | None = None,
+    flight: FlightHeard | None = None,
     names: Mapping[str, str] = NOBODY,
 ) -> Hearing:
-    """Judge what came; `flight` is what the job's dumps say, `names` is address -> node."""
+    """Judge what came; `flight` is what the jobs' dumps say, `names` is address -> node."""
     jobs = tuple(judge_stacks(stacks))
     said = judge_ras(ras, locate, names) if ras else None
     job = next((each for each in jobs if each.testimony.wrong), jobs[0] if jobs else None)
-    heard = [each for each in (job.testimony if job is not None else None, said, flight) if each is not None]
-    return Hearing(waiting_for(heard), jobs, tuple(ras), said, ras_trouble)
+    witnesses = (job.testimony if job else None, said, flight.testimony if flight else None)
+    verdict = waiting_for([each for each in witnesses if each is not None])
+    return Hearing(verdict, jobs, tuple(ras), said, ras_trouble, flight)
