@@ -85,15 +85,15 @@ def with_age(said: Testimony, job: JobDumps, now: float) -> Testimony:
 
 
 def dumps_text(job: JobDumps, now: float) -> str:
-    """`3 of 4 dumps, written 12:03:11 (2 min before they were read)`."""
+    """`3 of 4 dumps, 140 s old (written 12:03:11)`."""
     count = f"{len(job.read)} of {plural(job.ranks, 'dump')}" if job.ranks else plural(len(job.read), "dump")
     if not job.read:
         return count
     first = min(each.written_at for each in job.read)
     last = max(each.written_at for each in job.read)
     moment = clock(last, now) if clock(first) == clock(last) else f"{clock(first, now)} to {clock(last, now)}"
-    why = "on our word " if job.asked else ""
-    return f"{count}, written {why}{moment} ({duration(max(0.0, now - first))} before this)"
+    why = "asked for and " if job.asked else ""
+    return f"{count}, {duration(max(0.0, now - first))} old ({why}written {moment})"
 
 
 def reasons_text(without: Mapping[int, str]) -> list[str]:

@@ -10,9 +10,12 @@ from gpuwatch.diagnose.ras import Ras
 from gpuwatch.diagnose.ras_verdict import NOBODY, Locate, judge_ras
 from gpuwatch.diagnose.stacks import JobStacks, RankStack, judge_stacks
 from gpuwatch.diagnose.testimony import Confidence, Testimony
-from gpuwatch.diagnose.wording import ranges
+from gpuwatch.diagnose.wording import place, ranges
 
 NAMES = {"flight": "flight recorder", "ras": "NCCL's RAS", "stacks": "stacks"}
+SETTLED_BY = {"flight": "(gpuwatch flight)", "stacks": "(gpuwatch stacks)"}
+"""What a doubt's remedy says where this witness would take it away; once it was heard, it is not told."""
+SHOWN_PLACES = 8
 ORDER: tuple[Confidence, ...] = ("low", "medium", "high")
 
 
@@ -27,18 +30,26 @@ def waiting_for(testimonies: Sequence[Testimony]) -> Testimony | None:
         return None
     first, others = heard[0], heard[1:]
     evidence = [*first.evidence, *(_told(each) for each in others)]
-    settle = list(dict.fromkeys([*first.settle, *(line for each in others for line in each.settle)]))
+    heard_already = [SETTLED_BY[each.witness] for each in heard if each.witness in SETTLED_BY]
+    settle = [
+        line
+        for line in dict.fromkeys(line for each in (first, *others) for line in each.settle)
+        if not any(mark in line for mark in heard_already)
+    ]
     if not first.wrong or not first.culprits:
         return replace(first, evidence=tuple(evidence), settle=tuple(settle))
     accusing = [each for each in others if each.wrong and each.culprits]
-    agreeing = [each for each in accusing if set(each.culprits) & set(first.culprits)]
+    agreeing = [
+        each for each in accusing if each.confidence != "low" and set(each.culprits) & set(first.culprits)
+    ]
+    against = [each for each in accusing if not set(each.culprits) & set(first.culprits)]
     level = ORDER.index(first.confidence)
     if agreeing:
         level = min(level + 1, len(ORDER) - 1)
         evidence.insert(0, f"{NAMES[agreeing[0].witness]} and {NAMES[first.witness]} name the same rank")
-    elif accusing:
+    elif against:
         level = max(level - 1, 0)
-        other = accusing[0]
+        other = against[0]
         settle.insert(0, f"{NAMES[other.witness]} name rank {ranges(other.culprits)} instead: look at both")
     return replace(first, confidence=ORDER[level], evidence=tuple(evidence), settle=tuple(settle))
 
@@ -99,4 +110,19 @@ def hear(
     job = next((each for each in jobs if each.testimony.wrong), jobs[0] if jobs else None)
     witnesses = (job.testimony if job else None, said, flight.testimony if flight else None)
     verdict = waiting_for([each for each in witnesses if each is not None])
+    if verdict is not None and verdict.witness == "flight" and flight is not None:
+        verdict = _placed(verdict, [each for each in stacks if each.job == flight.jobs[0].job])
     return Hearing(verdict, jobs, tuple(ras), said, ras_trouble, flight)
+
+
+def _placed(said: Testimony, stacks: Sequence[RankStack]) -> Testimony:
+    """Dumps know ranks alone: where the culprits run is added."""
+    places = {each.rank: place(each.rank, each.node, each.gpu) for each in stacks}
+    known = [places[rank] for rank in said.culprits if rank in places]
+    if not known:
+        return said
+    start = f"rank {said.culprits[0]} "
+    if len(said.culprits) == 1 and said.sentence.startswith(start):
+        return replace(said, sentence=f"{known[0]} {said.sentence[len(start) :]}")
+    more = f" and {len(known) - SHOWN_PLACES} more" if len(known) > SHOWN_PLACES else ""
+    return replace(said, evidence=(f"{', '.join(known[:SHOWN_PLACES])}{more}", *said.evidence))

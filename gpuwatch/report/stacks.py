@@ -69,6 +69,8 @@ def dumps_lines(dumps: FlightHeard) -> Iterator[Line]:
         yield Line(plain(f"{named}{dumps_text(job, now)}"))
         for line in reasons_text(job.without):
             yield Line(plain(f"{INDENT}{line}"), "warning")
+    if dumps.places and not any(job.read for job in dumps.jobs):
+        yield Line(plain(f"{INDENT}they would be {', '.join(dumps.places)} and the rank"))
     if dumps.may_write:
         yield Line(f"{INDENT}fresh ones can be had of {ranks_text(dumps.may_write)} (--fresh-dumps)")
     else:

@@ -15,8 +15,8 @@ Key: TypeAlias = tuple[str, int]
 """Node, pid."""
 File: TypeAlias = tuple[str, str]
 """Node, path."""
-NONE_LEFT = "it has left none"
-NOWHERE = "it runs on no node, and has left none"
+NONE_LEFT = "none is there"
+NOWHERE = "none is there, and it runs on no node"
 NOT_ASKED = "it runs on no node that was asked"
 
 
@@ -140,7 +140,7 @@ def _explain(case: Case, rank: int, key: Key | None, listed: Listed) -> None:
         why = trouble.error or f"{trouble.left_out} files too many lie there"
         case.unread[rank] = f"{node}: {trouble.prefix}: {why}"
     elif listed.only is not None:
-        case.none[rank] = listed.late
+        case.unread[rank] = listed.late  # it may only be slow: that says nothing of it
     else:
         case.none[rank] = NONE_LEFT + _before(places)
 
@@ -155,4 +155,4 @@ def _before(places: list[DumpPlace]) -> str:
     if not older:
         return ""
     age = min(place.older_age_s for place in places if place.older_age_s is not None)
-    return f" since its start; those that lie there are of an earlier run, {duration(age)} old"
+    return f" of this run, only older ones ({duration(age)} old)"

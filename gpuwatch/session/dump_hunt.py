@@ -28,7 +28,7 @@ from gpuwatch.wire import DumpPlaces
 
 Phase: TypeAlias = Literal["listing", "writing", "fetching", "judging", "over"]
 FETCH_S = 120.0
-NOT_WRITTEN = f"it wrote none within {WRITE_S:.0f} s of being asked"
+NOT_WRITTEN = f"none was written within {WRITE_S:.0f} s of being asked"
 
 
 class DumpHunt:

@@ -12,8 +12,8 @@ from gpuwatch.plain import plain
 from gpuwatch.session.dump_choice import File, Key, Seat
 from gpuwatch.wire import DumpPlaces, Dumps
 
-WRITE_S = 15.0
-"""torch looks at its pipe once a second, and then writes a file."""
+WRITE_S = 30.0
+"""torch looks at its pipe once a second, and then names all frames before it writes."""
 LOOK_S = 0.5
 
 
