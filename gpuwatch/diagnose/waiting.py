@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpuwatch.diagnose.flight_heard import FlightHeard
+from gpuwatch.diagnose.incident import Heard
 from gpuwatch.diagnose.ras import Ras
 from gpuwatch.diagnose.ras_verdict import NOBODY, Locate, judge_ras
 from gpuwatch.diagnose.stacks import JobStacks, RankStack, judge_stacks
@@ -62,6 +63,16 @@ def _told(said: Testimony) -> str:
 
 def _weight(said: Testimony) -> tuple[bool, bool, int]:
     return said.wrong, bool(said.culprits), ORDER.index(said.confidence)
+
+
+def kept(heard: Hearing, at: float) -> Heard | None:
+    """What an incident keeps of it; None: nothing was heard. `at` is when they were asked (unix seconds)."""
+    said = heard.verdict
+    if said is None:
+        return None
+    return Heard(
+        at, said.sentence, said.wrong, said.culprits, said.confidence, said.evidence, said.settle, heard.do
+    )
 
 
 @dataclass(frozen=True)

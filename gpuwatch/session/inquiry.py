@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from gpuwatch.diagnose.hang.remedy import commands
+from gpuwatch.diagnose.hang.remedy import advised
 from gpuwatch.diagnose.ras import Ras, RasError
 from gpuwatch.diagnose.ras_reading import read_ras
 from gpuwatch.diagnose.stacks import RankStack
@@ -138,8 +138,7 @@ class Inquiry:
 
         dumps = self.dumps.heard if self.dumps is not None else None
         heard = hear(list(self.stacks.values()), self.ras, self.ras_trouble, locate, dumps, addresses)
-        accused = heard.accused
-        return heard if accused is None else replace(heard, do=tuple(commands(fleet, accused[1], accused[0])))
+        return advised(heard, fleet)
 
     def _begin(self, session: Session, node: Node, py_spy: str | None) -> None:
         gpus = {gpu.info.uuid: gpu.info.index for gpu in node.gpus.values()}

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from textual.pilot import Pilot
 
+from gpuwatch.diagnose.hang.remedy import advised
 from gpuwatch.diagnose.stacks import RankStack
 from gpuwatch.diagnose.waiting import Hearing, hear
 from gpuwatch.fleet.fleet import Fleet
@@ -29,6 +30,7 @@ class Asked:
         self.waiting = ["gpu-001", "gpu-011"]
         self.asked = 128
         self.told = 0
+        self.progress = ""
 
     @property
     def over(self) -> bool:
@@ -38,8 +40,11 @@ class Asked:
         moved, self.told = len(self.answers) != self.told, len(self.answers)
         return moved
 
-    def hearing(self, _fleet: Fleet) -> Hearing:
-        return hear(self.answers, (), {}, lambda _host, _pid: None)
+    def hearing(self, fleet: Fleet) -> Hearing:
+        return advised(hear(self.answers, (), {}, lambda _host, _pid: None), fleet)
+
+    def write_dumps(self) -> bool:
+        return False
 
     def answer(self) -> None:
         """Everybody does: one is in its data loader."""
