@@ -16,7 +16,7 @@ from gpuwatch.fleet.quantities import scaled_text
 from gpuwatch.plain import plain
 from gpuwatch.wire import DumpPiece
 
-MOST_BYTES = 64 << 20
+MOST_BYTES = 64_000_000
 """Of one dump. A full ring of 2,000 entries is about 2 MB; what is larger is read where it lies."""
 PACE_S = 0.1
 """Between two pieces of a node: with the agent's bound of a piece at most 4 MB a second over its link."""
