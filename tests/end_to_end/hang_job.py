@@ -18,6 +18,7 @@ import torch.distributed as dist
 from torch._C import _distributed_c10d
 
 WHOM, STEPS = 2, 3
+DUMP = "_dump_fr_trace"
 
 
 def data_loader_next() -> None:
@@ -37,7 +38,7 @@ def answer_pipe(rank: int) -> None:
     descriptor = os.open(pipe, os.O_RDWR)
     while os.read(descriptor, 1):
         path = Path(f"{os.environ['TORCH_FR_DUMP_TEMP_FILE']}{rank}")
-        path.write_bytes(_distributed_c10d._dump_fr_trace())
+        path.write_bytes(getattr(_distributed_c10d, DUMP)())
 
 
 def main(folder: Path) -> None:

@@ -117,7 +117,7 @@ def test_dumps_from_before_the_job_are_left_alone(hanging: Hanging) -> None:
         os.utime(hanging.dump(rank), (time.time() - 7200,) * 2)
     (job,) = asked(hanging).jobs
     assert job.read == ()
-    assert set(job.without.values()) == {"none is there of this run, only older ones (120 min old)"}
+    assert set(job.without.values()) == {"none is there of this run, only older ones (2 h old)"}
 
 
 def asked(hanging: Hanging) -> FlightHeard:
