@@ -69,10 +69,10 @@ def asking_app(size_ascii: bool = False) -> tuple[GpuwatchApp, Asked]:
 
 
 def judged(app: GpuwatchApp) -> None:
-    """The book takes in what was heard: the app's clock stands still, the book's may not."""
+    """The book takes in what was heard; it judges in slices of time."""
     session: Any = app.scene.session
-    session.book.update(session.fleet, NOW + 60, EPOCH + SECOND)
-    while session.book.behind:
+    before = session.book.version
+    while session.book.version == before:
         session.book.update(session.fleet, NOW + 60, EPOCH + SECOND)
 
 
