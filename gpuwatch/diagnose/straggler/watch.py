@@ -9,7 +9,7 @@ from gpuwatch.diagnose.lasting import Lasting
 from gpuwatch.diagnose.straggler.compute import idle, power, slow_clocks
 from gpuwatch.diagnose.straggler.cpu import cpu_stragglers, cpu_workers
 from gpuwatch.diagnose.straggler.links import narrow_pcie, throughput
-from gpuwatch.diagnose.straggler.load import Group, Load, loads
+from gpuwatch.diagnose.straggler.load import Group, Load, Usual, loads
 from gpuwatch.diagnose.straggler.own_time import OwnTimes
 from gpuwatch.diagnose.straggler.stepping import Pace, Stepping, paces
 from gpuwatch.diagnose.straggler.telling import Suspect, alert_of, cpu_alert
@@ -78,9 +78,11 @@ class StragglerWatch:
         for job, each in self._own_times.unlike(now, self._thresholds.peer_time_pct):
             if job in pace:
                 stands_out(job, each, places.get((job, each.rank)))
+        here = {(job, load.info.name) for (job, _, _), (load, _) in found.items() if load is not None}
+        usual = {group: Usual.of(groups[group]) for group in here}
         for (job, rank, _), (load, signs) in found.items():
-            peers = () if load is None else tuple(groups[job, load.info.name])
-            yield Suspect(job, rank, load, peers, tuple(signs), self._hold_s(pace.get(job)))
+            known = None if load is None else usual[job, load.info.name]
+            yield Suspect(job, rank, load, known, tuple(signs), self._hold_s(pace.get(job)))
 
     def _tell_gpu(self, suspect: Suspect, now: float, wall: float) -> bool:
         """Fire what has lasted of a suspect's figures: one alert by the gravest, the others are evidence."""
