@@ -135,11 +135,11 @@ class HealthyWeek:
                 yield from self._for(draw(15, 240))
             case "hiccup":
                 late_s = draw(5, 25)
-                job.slower = 1 + late_s / job.step_s
+                job.slower, job.done = 1 + late_s / job.step_s, 0.0
                 job.phase("spin", steps=True, odd=(self.dice.randrange(ranks), "host"))
                 yield from self._for(late_s)
             case "epoch":
-                job.slower = 1 + 30 / job.step_s
+                job.slower, job.done = 1 + 30 / job.step_s, 0.0
                 job.phase("host", steps=True)
                 yield from self._for(30)
             case "saving":

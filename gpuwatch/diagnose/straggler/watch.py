@@ -21,6 +21,8 @@ EVERY_S = 5.0
 SKIPPED_S = 2.5 * EVERY_S
 """Seen again after longer than this, it did not last: it is seen for the first time."""
 LONGEST_WINDOW_S = 60.0
+SMEARED = 0.5
+"""A mean stays over its limit after the value is fine again: by so much of the window at most."""
 
 
 class StragglerWatch:
@@ -82,7 +84,8 @@ class StragglerWatch:
         usual = {group: Usual.of(groups[group]) for group in here}
         for (job, rank, _), (load, signs) in found.items():
             known = None if load is None else usual[job, load.info.name]
-            yield Suspect(job, rank, load, known, tuple(signs), self._hold_s(pace.get(job)))
+            hold_s = self._hold_s(pace.get(job)) + SMEARED * self._window_s
+            yield Suspect(job, rank, load, known, tuple(signs), hold_s)
 
     def _tell_gpu(self, suspect: Suspect, now: float, wall: float) -> bool:
         """Fire what has lasted of a suspect's figures: one alert by the gravest, the others are evidence."""
