@@ -13,7 +13,7 @@ from tests.diagnose.finding import PACK
 from tests.diagnose.simulated_jobs import A100, DAY_S, GPUS, H100, Cluster, Job, changed
 
 WEEK_S = 7 * DAY_S
-STEADY_S = 75.0
+BEFORE_S, AFTER_S = 45.0, 75.0
 """So long it is watched before and after every event where time is skipped: longer than a verdict takes."""
 EVENTS = (
     *("evaluation",) * 2, "evaluation_alone", *("checkpoint",) * 2, "checkpoint_alone", *("hiccup",) * 3,
@@ -54,7 +54,7 @@ class HealthyWeek:
                 day = int((self.cluster.now - begin) / DAY_S)
                 self._jobs_of(first_day + day)
             trains = [job for job in self.cluster.jobs if not job.serves]
-            self._live([chain(self._for(STEADY_S), self._event(job), self._for(STEADY_S)) for job in trains])
+            self._live([chain(self._for(BEFORE_S), self._event(job), self._for(AFTER_S)) for job in trains])
             if self.whole:
                 self._live([self._for(until - self.cluster.now)])
             else:

@@ -1,0 +1,69 @@
+"""Ranks that tell their own times: who is slow in them, and who is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuwatch.diagnose.straggler.own_time import OwnTimes, slow_ranks
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.hosts.plan import NodeSpec, Plan
+from tests.fleet.test_progress import tell
+
+EQUAL = {"step": 2.0, "forward": 0.5, "backward": 1.0, "data": 0.02, "allreduce": 0.2}
+
+
+def stand_out(odd: dict[int, dict[str, float]], ranks: int = 16) -> list[tuple[int, str]]:
+    times = {rank: {**EQUAL, **odd.get(rank, {})} for rank in range(ranks)}
+    return [(each.rank, each.figure) for each in slow_ranks(times, 110.0)]
+
+
+def test_who_computes_longer_waits_less_and_both_are_seen() -> None:
+    odd = {rank: {"allreduce": 0.6} for rank in range(16)} | {5: {"forward": 0.9, "allreduce": 0.01}}
+    assert stand_out(odd) == [(5, "time in allreduce"), (5, "time in forward")]
+    times = {rank: {**EQUAL, **odd[rank]} for rank in odd}
+    last, longer = slow_ranks(times, 110.0)
+    assert longer.evidence == "time in forward 900 ms, median of its 15 peers 500 ms"
+    assert longer.cost == pytest.approx(0.2)
+    assert last.what == "last in allreduce, where its peers wait 590 ms a step for it"
+
+
+@pytest.mark.parametrize(
+    ("odd", "why"),
+    [
+        ({5: {"data": 0.1}}, "five times as long, and no part of the step worth a word"),
+        ({5: {"forward": 0.54}}, "within 10 %"),
+        ({rank: {"forward": 0.9} for rank in range(8)}, "one half is another stage"),
+        ({rank: {"allreduce": 0.01} for rank in (3, 5)}, "two that hardly wait: nobody is the last"),
+        ({5: {"allreduce": 0.9}}, "who waits longest is no straggler"),
+    ],
+)
+def test_ranks_that_are_not_slow(odd: dict[int, dict[str, float]], why: str) -> None:
+    assert stand_out(odd) == [], why
+
+
+def test_of_three_ranks_nobody_is_the_odd_one() -> None:
+    assert stand_out({1: {"forward": 0.9}}, ranks=3) == []
+
+
+def test_one_told_hiccup_is_none_and_a_silent_rank_says_nothing_about_now() -> None:
+    fleet, own = Fleet(Plan((NodeSpec("n1"),))), OwnTimes()
+
+    def step(number: int, slow: float) -> list[int]:
+        now = 10.0 * number
+        for rank in range(4):
+            took = slow if rank == 2 else 1.0
+            tell(
+                fleet.progress,
+                {"step": number, "step_time_s": took},
+                now,
+                rank=rank,
+                job="j",
+                file=f"/{rank}",
+            )
+        own.look(fleet, now)
+        return [each.rank for _, each in own.unlike(now, 110.0)]
+
+    assert [step(number, 5.0 if number == 3 else 1.0) for number in range(1, 6)] == [[]] * 5
+    assert [step(number, 1.5) for number in range(6, 9)][-1] == [2]
+    own.look(fleet, 200.0)
+    assert list(own.unlike(200.0, 110.0)) == []
