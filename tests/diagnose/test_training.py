@@ -145,6 +145,13 @@ def test_a_loss_that_stands_still_is_a_word() -> None:
     assert codes(falling) == set()
 
 
+@pytest.mark.parametrize("start", range(20_000, 60_000, 2_000))
+def test_a_noisy_loss_that_falls_slowly_does_not_stand_still(start: int) -> None:
+    dice = random.Random(start)
+    late = voice(1200, loss=lambda step: (1.7 + 6 * (start + step) ** -0.3) * dice.gauss(1.0, 0.015))
+    assert codes(late) == set()
+
+
 def test_a_run_that_became_slower_is_told_with_both_times() -> None:
     usual = noisy(0.50, 0.05)
     told = voice(240, took=lambda step: 1.3 * usual(step) if step > 215 else usual(step))
