@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from gpuwatch.diagnose.condition import duration
 from gpuwatch.diagnose.peers import ENOUGH
+from gpuwatch.diagnose.straggler.stepping import job_of
 from gpuwatch.diagnose.straggler.unlike import Unlike, few
 from gpuwatch.diagnose.training.pace import COMMUNICATION
 from gpuwatch.fleet.fleet import Fleet
@@ -30,7 +31,7 @@ Timers: TypeAlias = dict[str, "deque[tuple[float, float]]"]
 
 
 class OwnTimes:
-    """What the ranks of every job told of late; `rounds` of the same telling count once."""
+    """What the ranks of every job told of late; what is told once counts once, however often one looks."""
 
     def __init__(self) -> None:
         self._told: dict[str, dict[int, Timers]] = {}
@@ -38,8 +39,11 @@ class OwnTimes:
     def look(self, fleet: Fleet, now: float) -> None:
         """Take in what is new, and forget who has been silent for long."""
         for voice in fleet.progress.voices.values():
-            if voice.job is not None and voice.rank is not None and now - voice.heard_at <= FORGOTTEN_S:
-                _take(self._told.setdefault(voice.job, {}).setdefault(voice.rank, {}), voice)
+            if voice.rank is None or now - voice.heard_at > FORGOTTEN_S:
+                continue
+            job = job_of(voice, fleet)
+            if job is not None:
+                _take(self._told.setdefault(job, {}).setdefault(voice.rank, {}), voice)
         for job, ranks in list(self._told.items()):
             for rank in [rank for rank, timers in ranks.items() if _silent(timers, now)]:
                 del ranks[rank]
