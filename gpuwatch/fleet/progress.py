@@ -19,6 +19,7 @@ VoiceKey: TypeAlias = tuple[str, str, int | None, int | None, int | None, str | 
 
 KEPT_STEPS = 2_000
 KEPT_VOICES = 10_000
+KEPT_TIMINGS = 5
 OTHER_BAR_S = 600.0
 """A bar with another length is another loop (an evaluation) while the first one moved so recently."""
 
@@ -65,6 +66,8 @@ class RankProgress:
     """Field (of `wire.Progress`) -> the newest."""
     phases: dict[str, Value] = field(default_factory=dict)
     """Timer -> seconds, the newest."""
+    timings: dict[str, deque[Value]] = field(default_factory=dict)
+    """Timer -> the last ones that were told live, oldest first."""
     steps: deque[Step] = field(default_factory=lambda: deque(maxlen=KEPT_STEPS))
     """Steps that went forward, oldest first; at most one a tick, so of fast ones not each."""
     offset: int = 0
@@ -170,6 +173,8 @@ def _take(known: RankProgress, told: Progress, at: float) -> None:
     for name, seconds in told.phases_s.items():
         if not past or name not in known.phases:
             known.phases[name] = Value(seconds, at, sure)
+        if sure and not past:
+            known.timings.setdefault(name, deque(maxlen=KEPT_TIMINGS)).append(known.phases[name])
     if not past and "step" in told.fields:
         _step(known, told, at, sure)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuwatch.diagnose.straggler.own_time import OwnTimes, slow_ranks
+from gpuwatch.diagnose.straggler.own_time import slow_ranks, unlike_by_own_times
 from gpuwatch.diagnose.straggler.stepping import paces
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import NodeSpec, Plan
@@ -49,7 +49,7 @@ def test_of_three_ranks_nobody_is_the_odd_one() -> None:
 
 
 def test_one_told_hiccup_is_none_and_a_silent_rank_says_nothing_about_now() -> None:
-    fleet, own = Fleet(Plan((NodeSpec("n1"),))), OwnTimes()
+    fleet = Fleet(Plan((NodeSpec("n1"),)))
 
     def step(number: int, slow: float) -> list[int]:
         now = 10.0 * number
@@ -63,13 +63,11 @@ def test_one_told_hiccup_is_none_and_a_silent_rank_says_nothing_about_now() -> N
                 job="j",
                 file=f"/{rank}",
             )
-        own.look(fleet, now)
-        return [each.rank for _, each in own.unlike(now, 110.0)]
+        return [each.rank for _, each in unlike_by_own_times(fleet, now, 110.0)]
 
     assert [step(number, 5.0 if number == 3 else 1.0) for number in range(1, 6)] == [[]] * 5
     assert [step(number, 1.5) for number in range(6, 9)][-1] == [2]
-    own.look(fleet, 200.0)
-    assert list(own.unlike(200.0, 110.0)) == []
+    assert list(unlike_by_own_times(fleet, 200.0, 110.0)) == []
 
 
 def test_the_words_of_a_log_that_names_no_job_are_of_the_only_one_on_its_node() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -164,17 +165,19 @@ def test_a_run_that_became_slower_is_told_with_both_times() -> None:
 
 def test_what_the_run_waits_for() -> None:
     told = voice(60, step_time_s=1.0)
-    told.phases = {
-        "forward": Value(0.2, 60.0),
-        "grads-all-reduce": Value(0.41, 60.0),
-        "all-reduce": Value(0.4, 60.0),
-    }
+
+    def timers(**seconds: Sequence[float]) -> set[str]:
+        told.timings = {name: deque(Value(each, 60.0) for each in own) for name, own in seconds.items()}
+        return codes(told)
+
+    assert timers(forward=[0.2] * 3, grads_allreduce=[0.4, 0.41, 0.43], all_reduce=[0.4] * 3)
     (sign,) = pace(told, ())
     assert (sign.code, sign.text) == ("train.communication_bound", "41 % of a step is communication")
-    told.phases = {"batch-generator": Value(0.5, 60.0)}
-    assert codes(told) == {"train.data_bound"}
-    told.phases = {"batch-generator": Value(0.1, 60.0)}
-    assert codes(told) == set()
+    assert timers(batch_generator=[0.5] * 3) == {"train.data_bound"}
+    assert timers(data=[0.5] * 3) == {"train.data_bound"}
+    assert timers(data=[0.1] * 3) == set()
+    assert timers(data=[0.1, 0.1, 0.8]) == set()  # one hiccup of the loader, told before a pause
+    assert timers(data=[0.8]) == set()
 
 
 def test_little_used_gpus_are_a_word_after_a_while() -> None:
