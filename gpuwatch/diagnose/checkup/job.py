@@ -18,6 +18,7 @@ from gpuwatch.diagnose.checkup.check import (
     skipped,
 )
 from gpuwatch.diagnose.condition import duration
+from gpuwatch.diagnose.wording import NO_RANK_SEEN
 from gpuwatch.hosts.names import fold
 
 IMBALANCE_PCT = 20.0
@@ -48,7 +49,7 @@ def initialised(case: Case) -> Check:
     """As many ranks as the job says that it has."""
     id_ = "ranks.initialised"
     if not case.ranks:
-        return skipped(id_, "no rank runs on these nodes")
+        return skipped(id_, NO_RANK_SEEN)
     told: list[str] = []
     missing: list[str] = []
     for job, ranks in by_job(case.ranks).items():
@@ -118,7 +119,7 @@ def in_step(case: Case) -> Check:
     """No incident says that ranks wait for each other in different collectives."""
     id_ = "ranks.in_step"
     if not case.ranks:
-        return skipped(id_, "no rank runs on these nodes")
+        return skipped(id_, NO_RANK_SEEN)
     told = [one for one in case.incidents if not one.over and any(word in one.code for word in OUT_OF_STEP)]
     if not told:
         still = [one for job, ranks in by_job(case.ranks).items() if (one := silence(case, job, ranks))]
