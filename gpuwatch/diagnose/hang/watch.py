@@ -192,7 +192,7 @@ def patience(hang: SilentHang, ranks: Sequence[RankSigns], job: Job, limit: floa
     if hang.reading == "host":
         computing = 2 * sum(map(computes, ranks)) > len(ranks)
         return max((COMPUTING if computing else 1.0) * PAUSES * limit, 2 * job.longest_s, known_s)
-    if any(map(computes, hang.suspects)):
+    if hang.reading == "waiting_for_one" and any(map(computes, hang.suspects)):
         return max(PAUSES * limit, known_s)  # such as the rank that saves the model for all
     return max(limit, known_s)
 
