@@ -248,12 +248,13 @@ class Cluster:
         by_node: dict[int, list[wire.Process]] = {node: [] for node in range(NODES)}
         for job in self.jobs:
             for rank, place in enumerate(job.places):
+                busy = 3.0 if job.doing_of(rank) in ("idle", "host") else 100.0
                 command = "python -m vllm.entrypoints.api_server" if job.serves else "python train.py"
                 by_node[place.node].append(
                     wire.Process(
                         pid=1000 + rank, name="python", command=command, state="R", rank=rank,
                         local_rank=place.index, world_size=len(job.places), job=job.name,
-                        gpus=[wire.ProcessGpu(place.uuid, 70 << 30)], cpu_pct=100.0,
+                        gpus=[wire.ProcessGpu(place.uuid, 70 << 30)], cpu_pct=busy,
                         logs=[f"/logs/{job.name}/{rank}.log"],
                     )
                 )  # fmt: skip

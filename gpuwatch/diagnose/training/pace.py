@@ -19,6 +19,8 @@ SHARE = 0.30
 """Of the step spent in communication or in loading data: over it that is what the run waits for."""
 COMMUNICATION = ("allreduce", "all_reduce", "all-reduce", "reduce_scatter", "all_gather", "comm", "sync")
 LOADING = ("data", "batch", "loader", "dataloader", "batch-generator")
+NOT_LOADING = ("parallel", "train_batch", "train-batch", "batch_time", "batch-time", "batch_cost", "setup")
+"""A whole step, what ranks exchange, and what is done once: named by the same words."""
 
 
 def pace(voice: RankProgress, busy_pct: Sequence[float]) -> Iterator[Sign]:
@@ -68,4 +70,9 @@ def waits(voice: RankProgress) -> Iterator[Sign]:
 
 def share_of(phases: Mapping[str, float], words: Sequence[str]) -> float:
     """Seconds of the longest timer whose name holds one of the words: timers of a kind lie in each other."""
-    return max((s for name, s in phases.items() if any(w in name.lower() for w in words)), default=0.0)
+    named = ((name.lower(), seconds) for name, seconds in phases.items())
+    not_meant = NOT_LOADING if words is LOADING else ()
+    return max(
+        (s for name, s in named if any(w in name for w in words) and not any(w in name for w in not_meant)),
+        default=0.0,
+    )
