@@ -20,7 +20,7 @@ from gpuwatch.diagnose.ras import Bucket, Communicator, Peer
 from gpuwatch.diagnose.stacks import JobStacks, RankStack, Spot
 from gpuwatch.diagnose.testimony import Testimony
 from gpuwatch.diagnose.waiting import Hearing
-from gpuwatch.diagnose.wording import plural, ranges
+from gpuwatch.diagnose.wording import NO_RANK_SEEN, plural, ranges
 from gpuwatch.plain import plain
 from gpuwatch.report.console import console_on, show
 from gpuwatch.report.facts import Facts
@@ -39,7 +39,7 @@ def print_stacks(heard: Hearing, unasked: Mapping[str, str], out: TextIO) -> Non
 def stacks_lines(heard: Hearing, unasked: Mapping[str, str]) -> Iterator[Line]:
     """The sentence, then every job's ranks by place, the fewest first."""
     if heard.verdict is None:
-        yield Line("no rank runs on these nodes", "warning")
+        yield Line(NO_RANK_SEEN, "warning")
     else:
         yield from testimony_lines(heard.verdict)
         yield from command_lines(heard)
@@ -113,7 +113,7 @@ def stacks_json(heard: Hearing, unasked: Mapping[str, str]) -> str:
 
 def stacks_facts(heard: Hearing, unasked: Mapping[str, str]) -> Facts:
     """The report as plain data; `docs/json.md` tells every key."""
-    nothing = Testimony("stacks", wrong=False, sentence="no rank runs on these nodes")
+    nothing = Testimony("stacks", wrong=False, sentence=NO_RANK_SEEN)
     return {
         "gpuwatch": __version__,
         **testimony_facts(heard.verdict or nothing),

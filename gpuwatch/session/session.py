@@ -160,9 +160,12 @@ class Session:
         self._send(stream, Search(id=stream.id, pattern=pattern, files=list(files), ignore_case=ignore_case))
         return stream
 
-    def ask_particulars(self, node: str, reach: Sequence[str] = (), ports: Sequence[int] = ()) -> Asked:
+    def ask_particulars(
+        self, node: str, reach: Sequence[str] = (), ports: Sequence[int] = (), pids: Sequence[int] = ()
+    ) -> Asked:
         """The settings under which a node's ranks run (`wire.Particulars`), and whom the node reaches."""
-        return self._ask(node, AskParticulars(id=self._number(), reach=list(reach), ports=list(ports)))
+        request = AskParticulars(id=self._number(), reach=list(reach), ports=list(ports), pids=list(pids))
+        return self._ask(node, request)
 
     def ask_stacks(self, node: str, pids: Sequence[int], py_spy: str | None = "") -> Asked:
         """What these processes of a node do now (`wire.Stacks`); `session.inquiry` asks all nodes."""

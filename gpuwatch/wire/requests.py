@@ -76,6 +76,8 @@ class AskParticulars(Request, tag="particulars", frozen=True):
     """`host:port` of rendezvous addresses to connect to."""
     ports: list[int] = []
     """Ports that may be listened on here."""
+    pids: list[int] = []
+    """The ranks' processes, as `ranks` frames tell them; empty: the agent looks for them itself."""
 
 
 class AskStacks(Request, tag="stacks", frozen=True):
