@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from gpuwatch.wire import PastStep, Progress
+from gpuwatch.wire import Progress
 
 VoiceKey: TypeAlias = tuple[str, str, int | None, int | None, int | None, str | None]
 """Node, file, rank, local rank, pid, host: who speaks, as far as is known."""
@@ -22,6 +22,10 @@ KEPT_PAST = 400
 KEPT_VOICES = 10_000
 CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s")
 """Fields of a step that are kept with it."""
+KEPT_TIMINGS = 5
+MOST = 1e18
+"""A larger number is none that anybody counted or measured."""
+MAY_BE_ODD = frozenset(("loss", "grad_norm"))
 OTHER_BAR_S = 600.0
 """A bar with another length is another loop (an evaluation) while the first one moved so recently."""
 
@@ -70,6 +74,8 @@ class RankProgress:
     """Field (of `wire.Progress`) -> the newest."""
     phases: dict[str, Value] = field(default_factory=dict)
     """Timer -> seconds, the newest."""
+    timings: dict[str, deque[Value]] = field(default_factory=dict)
+    """Timer -> the last ones that were told live, oldest first."""
     steps: deque[Step] = field(default_factory=lambda: deque(maxlen=KEPT_STEPS))
     """Steps that went forward, oldest first; at most one a tick, so of fast ones not each."""
     past: list[Step] = field(default_factory=list)
@@ -80,6 +86,8 @@ class RankProgress:
     """When it last told anything (our monotonic clock)."""
     stepped_at: float | None = None
     """When a step other than the one before came; None: it never told one."""
+    highest_scale: float | None = None
+    """Of the loss, so far."""
     version: int = 0
 
     def value(self, name: str) -> float | None:
@@ -175,26 +183,35 @@ def _take(known: RankProgress, told: Progress, at: float) -> None:
     past = told.backlog and known.stepped_at is not None
     known.job = told.job or known.job
     if told.past:
-        offset = at - told.at
-        steps = [*known.past, *[_past_step(each, offset) for each in told.past]]
+        steps = [*known.past, *_past_steps(told, at - told.at)]
         known.past = (steps if told.per_epoch else _one_way(steps))[-KEPT_PAST:]
         return
     if not past:
         known.offset, known.dialect, known.per_epoch = told.offset, told.dialect, told.per_epoch
         known.heard_at = max(known.heard_at, at)
-    for name, text in told.fields.items():
+    fields = {name: value for name, text in told.fields.items() if _is_sane(name, value := float(text))}
+    for name, value in fields.items():
         before = known.values.get(name)
         if before is None or (at >= before.at and (sure or not past)):
-            known.values[name] = Value(float(text), at, sure)
+            known.values[name] = Value(value, at, sure)
+    if (scale := fields.get("loss_scale")) is not None:
+        known.highest_scale = max(scale, known.highest_scale or scale)
     for name, seconds in told.phases_s.items():
         if not past or name not in known.phases:
             known.phases[name] = Value(seconds, at, sure)
-    if not past and "step" in told.fields:
-        _step(known, told, at, sure)
+        if sure and not past:
+            known.timings.setdefault(name, deque(maxlen=KEPT_TIMINGS)).append(known.phases[name])
+    if not past and "step" in fields:
+        _step(known, fields, at, sure)
 
 
-def _step(known: RankProgress, told: Progress, at: float, sure: bool) -> None:
-    step = int(float(told.fields["step"]))
+def _is_sane(name: str, value: float) -> bool:
+    """Only a loss and a norm may be no number; a node that is not ours may send anything."""
+    return name in MAY_BE_ODD or abs(value) < MOST
+
+
+def _step(known: RankProgress, fields: Mapping[str, float], at: float, sure: bool) -> None:
+    step = int(fields["step"])
     before = known.steps[-1] if known.steps else None
     if before is not None and before.step == step:
         return
@@ -202,17 +219,25 @@ def _step(known: RankProgress, told: Progress, at: float, sure: bool) -> None:
         known.stepped_at = at
     if not sure:
         return
-    took = told.fields.get("step_time_s")
-    took_s = float(took) if took is not None else None
+    took_s = fields.get("step_time_s")
     if took_s is None and before is not None and step > before.step and at > before.at:
         took_s = (at - before.at) / (step - before.step)
-    known.steps.append(Step(step, at, took_s, *[_number(told.fields.get(name)) for name in CURVES]))
+    known.steps.append(Step(step, at, took_s, *[fields.get(name) for name in CURVES]))
 
 
-def _past_step(told: PastStep, offset_s: float) -> Step:
-    at = -math.inf if told.at is None else told.at + offset_s
-    curves = [_number(getattr(told, name)) for name in CURVES]
-    return Step(int(told.step), at, _number(told.step_time_s), *curves)
+def _past_steps(told: Progress, offset_s: float) -> Iterator[Step]:
+    for each in told.past:
+        if not _is_sane("step", each.step):
+            continue
+        at = -math.inf if each.at is None else each.at + offset_s
+        yield Step(
+            int(each.step), at, *[_number(name, getattr(each, name)) for name in ("step_time_s", *CURVES)]
+        )
+
+
+def _number(name: str, value: float | str | None) -> float | None:
+    number = None if value is None else float(value)
+    return number if number is not None and _is_sane(name, number) else None
 
 
 def _one_way(steps: Iterable[Step]) -> list[Step]:
@@ -223,7 +248,3 @@ def _one_way(steps: Iterable[Step]) -> list[Step]:
             way.pop()
         way.append(step)
     return way
-
-
-def _number(value: float | str | None) -> float | None:
-    return None if value is None else float(value)

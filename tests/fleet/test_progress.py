@@ -185,3 +185,17 @@ def test_where_each_epoch_begins_anew_all_of_them_stay() -> None:
     progress.take("n1", past((1, None, 3.0), (9, None, 2.0), (1, None, 1.0), per_epoch=True), WALL, 0.0)
     tell(progress, {"step": 2, "loss": 0.5}, 1.0, per_epoch=True)
     assert [step for step, _ in curve_of(progress)] == [1, 9, 1, 2]
+
+
+@pytest.mark.parametrize("odd", ["nan", "inf", "-inf", 1e300])
+def test_a_hostile_node_cannot_tell_a_step_that_is_none(odd: float | str) -> None:
+    progress = FleetProgress()
+    tell(progress, {"step": 7, "total_steps": 10}, 10.0, rank=0)
+    tell(progress, {"step": odd, "total_steps": odd, "step_time_s": odd, "eta_s": odd}, 11.0, rank=0)
+    rank = progress.of(0)
+    assert rank is not None
+    assert (rank.value("step"), rank.value("total_steps"), rank.done) == (7, 10, 0.7)
+    assert (rank.value("eta_s"), len(rank.steps)) == (None, 1)
+    if isinstance(odd, float):
+        progress.take("n1", past((odd, None, 1.0), (6, None, 1.0, 1.0, odd)), WALL, 12.0)
+    assert all(math.isfinite(step.step) for voice in progress.voices.values() for step in voice.past)
