@@ -63,7 +63,7 @@ def workers(fleet: Fleet, now: float) -> dict[tuple[str, str], list[Worker]]:
     for node in fleet.nodes.values():
         fresh = STALE_TICKS * node.interval_s
         for process in node.processes:
-            job = process.job or process.master
+            job = process.job
             if process.rank is None or job is None:
                 continue
             for hold in process.gpus:

@@ -93,7 +93,7 @@ def test_local_ranks_become_global_by_the_ranks_of_the_node() -> None:
         {"pid": 1, "rank": 8, "local_rank": 0, "logs": ["/a"], "job": "7", "name": "python"},
         {"pid": 2, "rank": 9, "local_rank": 1},
     ]
-    told = of_processes(rows)
+    told = of_processes(rows, {})
     assert told["local_ranks"] == {0: 8, 1: 9}
     assert told["writers"] == [{"pid": 1, "rank": 8, "local_rank": 0, "job": "7", "paths": ["/a"]}]
     assert told["jobs"] == ["7"]
@@ -101,12 +101,12 @@ def test_local_ranks_become_global_by_the_ranks_of_the_node() -> None:
 
 def test_local_ranks_become_global_by_torchruns_arithmetic() -> None:
     rows = [{"pid": 1, "variables": {"GROUP_RANK": "2", "LOCAL_WORLD_SIZE": "4"}}]
-    assert of_processes(rows)["local_ranks"] == {0: 8, 1: 9, 2: 10, 3: 11}
+    assert of_processes(rows, {})["local_ranks"] == {0: 8, 1: 9, 2: 10, 3: 11}
 
 
 def test_two_jobs_on_a_node_leave_local_ranks_open() -> None:
     rows = [{"pid": 1, "rank": 8, "local_rank": 0}, {"pid": 2, "rank": 0, "local_rank": 0}]
-    assert of_processes(rows)["local_ranks"] == {}
+    assert of_processes(rows, {})["local_ranks"] == {}
 
 
 def test_shared_file_systems_are_known_by_their_source() -> None:
