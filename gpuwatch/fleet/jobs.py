@@ -146,7 +146,8 @@ class Jobs:
         apart = self._apart.get(base, ())
         if EACH in apart or member.tree in apart:
             name = f"{name}@{member.tree}"
-        return f"{name}@{member.folder}" if member.tree in self._by_folder.get(base, ()) else name
+        by_folder = member.folder and member.tree in self._by_folder.get(base, ())
+        return f"{name}@{member.folder}" if by_folder else name
 
     def _tell_apart(self, one: Member, other: Member) -> bool:
         """Two claim one rank of one job: find what tells them apart; True when that is new."""
@@ -159,7 +160,7 @@ class Jobs:
                 self._apart.setdefault(base, set()).add(
                     EACH
                 )  # who of the others belongs to whom is not known
-            elif one.folder != other.folder:
+            elif "" != one.folder != other.folder != "":
                 self._by_folder.setdefault(base, set()).add(one.tree)
         elif one.host == other.host:  # the list of another node may be from before a restart
             if None not in (one.master, other.master) and one.master != other.master:
