@@ -46,7 +46,9 @@ def both(told: Several, node: str = "n1", **other: Any) -> None:
         rank(number, 800 + number, 2, **{"master": OTHER, "start": WALL - 80, **other}) for number in range(2)
     ]
     told.run(node, *ranks, *more)
-    told.list(node, *(wire.LogFile(each.logs[0], pids=[each.pid]) for each in [*ranks, *more] if each.logs))
+    told.list_files(
+        node, *(wire.LogFile(each.logs[0], pids=[each.pid]) for each in [*ranks, *more] if each.logs)
+    )
 
 
 def test_a_rank_without_a_job_is_not_put_into_the_incident_of_the_one_that_is_named() -> None:
@@ -72,7 +74,7 @@ def test_two_plain_torchruns_of_which_one_fails() -> None:
             for job in (1, 2)
         ]
         told.run(node, *ranks)
-        told.list(
+        told.list_files(
             node,
             *(wire.LogFile(each.logs[0], pids=[each.pid]) for each in ranks),
             *(wire.LogFile(f"/runs/{job}/launcher.log", source="glob", pids=[100 * job]) for job in (1, 2)),
@@ -99,7 +101,7 @@ def test_two_plain_torchruns_of_which_one_fails() -> None:
 def test_a_line_that_may_be_of_either_job_is_put_into_no_jobs_incident() -> None:
     told = Watched()
     both(told)
-    told.list("n1", *(wire.LogFile(path, source="glob") for path in ("/tmp/a.log", "/tmp/rank_1.log")))
+    told.list_files("n1", *(wire.LogFile(path, source="glob") for path in ("/tmp/a.log", "/tmp/rank_1.log")))
     told.look(2.0)
     told.find("n1", "/runs/9/rank_1.log", "oom.cuda", 100.0, rank=1, rank_from="process")
     told.find("n1", "/tmp/a.log", "rank.exit_error", 101.0, role="first")
@@ -124,8 +126,8 @@ def test_one_job_gets_everything_that_stands_in_files_with_rank_numbers() -> Non
     told.run("n1", *(rank(number, 100 + number, logs=[]) for number in range(2)))
     told.run("n2", *(rank(number, 100 + number, logs=[]) for number in range(2, 4)))
     files = [f"/logs/rank_{number}.log" for number in range(4)]
-    told.list("n1", *(wire.LogFile(path, source="glob") for path in (*files[:2], "/else/launcher.log")))
-    told.list("n2", *(wire.LogFile(path, source="glob") for path in files[2:]))
+    told.list_files("n1", *(wire.LogFile(path, source="glob") for path in (*files[:2], "/else/launcher.log")))
+    told.list_files("n2", *(wire.LogFile(path, source="glob") for path in files[2:]))
     told.look(2.0)
     told.find("n2", files[3], "oom.cuda", 100.0, rank=3, rank_from="path")
     for number, node in ((0, "n1"), (1, "n1"), (2, "n2")):
@@ -154,7 +156,7 @@ def test_what_a_process_without_a_rank_writes_is_not_of_the_job_beside_it() -> N
     told = Watched()
     notebook = wire.Process(50, "python", gpus=[wire.ProcessGpu("GPU-0")], logs=["/home/me/run.log"])
     told.run("n1", rank(0, 100, 2, job="7"), rank(1, 101, 2, job="7"), notebook)
-    told.list("n1", wire.LogFile("/home/me/run.log", pids=[50]))
+    told.list_files("n1", wire.LogFile("/home/me/run.log", pids=[50]))
     told.look(2.0)
     told.find("n1", "/home/me/run.log", "oom.cuda", 99.0)
     told.find("n1", "/runs/1/rank_1.log", "rank.killed", 100.0, rank=1, rank_from="process")

@@ -100,24 +100,24 @@ def test_a_file_is_of_the_job_whose_ranks_write_it_also_after_their_end() -> Non
     told = Several()
     told.run("n1", rank(1, 101, master=LOCAL), rank(1, 201))
     told.run("n1")
-    told.list("n1", wire.LogFile("/runs/1/rank_1.log"), wire.LogFile("/runs/2/rank_1.log"))
+    told.list_files("n1", wire.LogFile("/runs/1/rank_1.log"), wire.LogFile("/runs/2/rank_1.log"))
     assert told.files("n1") == {"/runs/1/rank_1.log": "n1:29500", "/runs/2/rank_1.log": "unnamed-4"}
 
 
 def test_a_launchers_file_is_of_the_ranks_that_it_started() -> None:
     told = Several()
     told.run("n1", rank(1, 101, master=LOCAL), rank(1, 201))
-    told.list("n1", wire.LogFile("/tmp/one.out", pids=[100]), wire.LogFile("/tmp/two.out", pids=[200]))
+    told.list_files("n1", wire.LogFile("/tmp/one.out", pids=[100]), wire.LogFile("/tmp/two.out", pids=[200]))
     assert told.files("n1") == {"/tmp/one.out": "n1:29500", "/tmp/two.out": "unnamed-4"}
 
 
 def test_a_file_that_ranks_of_two_jobs_write_is_of_none() -> None:
     told = Several()
-    both = {"logs": ["/tmp/nohup.out"]}
-    told.run("n1", rank(1, 101, master=LOCAL, **both), rank(1, 201, **both))
-    told.list("n1", wire.LogFile("/tmp/nohup.out", pids=[101, 201]))
+    both: list[str] = ["/tmp/nohup.out"]
+    told.run("n1", rank(1, 101, master=LOCAL, logs=both), rank(1, 201, logs=both))
+    told.list_files("n1", wire.LogFile("/tmp/nohup.out", pids=[101, 201]))
     told.run("n1")
-    told.list("n1", wire.LogFile("/tmp/nohup.out"))
+    told.list_files("n1", wire.LogFile("/tmp/nohup.out"))
     assert told.files("n1") == {"/tmp/nohup.out": None}
 
 
@@ -133,14 +133,14 @@ def test_without_a_writer_the_folder_tells_where_it_is_one_jobs() -> None:
         "/else/x.log",
     ]
     writes = [wire.LogFile(torchrun.format(1), pids=[101]), wire.LogFile("/runs/2/rank_1.log", pids=[201])]
-    told.list("n1", *writes, *(wire.LogFile(path, source="glob") for path in files))
+    told.list_files("n1", *writes, *(wire.LogFile(path, source="glob") for path in files))
     assert [told.files("n1")[path] for path in files] == ["n1:29500", "n1:29500", "unnamed-4", None, None]
 
 
 def test_the_folder_tells_nothing_while_a_job_may_write_anywhere() -> None:
     told = Several()
     told.run("n1", rank(1, 101, master=LOCAL), rank(1, 201, logs=[]))
-    told.list(
+    told.list_files(
         "n1",
         wire.LogFile("/runs/1/rank_1.log", pids=[101]),
         wire.LogFile("/runs/1/launcher.log", source="glob"),
@@ -151,8 +151,8 @@ def test_the_folder_tells_nothing_while_a_job_may_write_anywhere() -> None:
 def test_a_shared_file_is_of_the_job_that_writes_it_on_another_node() -> None:
     told = Several(2)
     told.run("n2", rank(1, 101, master="n2:5"))
-    told.list("n2", wire.LogFile("/runs/1/rank_1.log", pids=[101], identity="fs:1"))
-    told.list("n1", wire.LogFile("/runs/1/rank_1.log", source="glob", identity="fs:1"))
+    told.list_files("n2", wire.LogFile("/runs/1/rank_1.log", pids=[101], identity="fs:1"))
+    told.list_files("n1", wire.LogFile("/runs/1/rank_1.log", source="glob", identity="fs:1"))
     assert told.files("n1") == {"/runs/1/rank_1.log": "n2:5"}
 
 
@@ -174,7 +174,6 @@ def test_steps_are_of_the_job_whose_rank_tells_them() -> None:
     told = Several()
     told.run("n1", rank(0, 100, master=LOCAL), rank(0, 200))
     for path, step in (("/runs/1/rank_0.log", 10), ("/runs/2/rank_0.log", 90)):
-        facts = {"rank": 0, "dialect": "progress.common", "fields": {"step": step}}
-        told.tell("n1", wire.Progress(t=WALL, seq=4, file=path, offset=0, at=WALL, **facts))
+        told.step("n1", path, step)
     steps = {voice.job: voice.value("step") for voice in told.fleet.progress.voices.values()}
     assert steps == {"n1:29500": 10, "unnamed-4": 90}

@@ -44,7 +44,7 @@ class Several:
     def run(self, node: str, *processes: wire.Process, at: float = 1.0) -> None:
         self.tell(node, wire.Ranks(t=WALL + at, seq=1, processes=list(processes)), at=at)
 
-    def list(self, node: str, *files: wire.LogFile) -> None:
+    def list_files(self, node: str, *files: wire.LogFile) -> None:
         self.tell(node, wire.Logs(t=WALL, seq=2, files=list(files)))
 
     def find(self, node: str, file: str, rule: str = "oom.cuda", at: float = 0.0, **more: Any) -> None:
@@ -58,6 +58,20 @@ class Several:
             ),
             at=max(1.0, at),
         )  # fmt: skip
+
+    def step(self, node: str, file: str, step: int) -> None:
+        """Rank 0 tells a step."""
+        progress = wire.Progress(
+            t=WALL,
+            seq=4,
+            file=file,
+            offset=0,
+            at=WALL,
+            dialect="progress.common",
+            rank=0,
+            fields={"step": step},
+        )
+        self.tell(node, progress)
 
     def jobs(self, node: str) -> dict[int, str | None]:
         """Pid -> job."""
