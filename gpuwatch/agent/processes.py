@@ -238,8 +238,7 @@ class ProcessReader(object):
             return None
         place = place_of(identity(self._inherited(pid)))
         for above in self._ancestors(pid) if place[0] is not None else ():
-            one = self._known.get(above)
-            if one is not None and place_of(identity(one.variables or {})) != place:
+            if above in self._known and place_of(identity(self._inherited(above))) != place:
                 return above
         return None
 
