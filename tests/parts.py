@@ -38,9 +38,17 @@ def need_module(name: str, remedy: str) -> None:
         missing(f"{name} is not installed; {remedy}")
 
 
+SEEN_BY_EVERY_AGENT = [
+    pytest.mark.xdist_group("ranks"),
+    pytest.mark.usefixtures("only_job"),
+    pytest.mark.timeout(400),  # another suite's jobs may have to end first
+]
+"""`pytestmark` of a module that starts ranks: any agent on the machine sees them, so they run one by one."""
+
+
 @contextlib.contextmanager
 def the_only_job() -> Iterator[None]:
-    """No real job of another test module runs meanwhile: whoever watches this machine sees them all."""
+    """No ranks of another suite on this machine run meanwhile."""
     with (Path(tempfile.gettempdir()) / f"gpuwatch-tests-job-{os.getuid()}").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -19,7 +19,7 @@ from gpuwatch.cli.ending import Stop, ctrl_c_stops, leaving_politely
 from gpuwatch.cli.output import writing
 from gpuwatch.cli.probe_options import wish_options
 from gpuwatch.cli.probe_outputs import Outputs, is_demo, keep, put_data, read_baseline
-from gpuwatch.cli.source import Refusal, Source, source_options
+from gpuwatch.cli.source import Refusal, Source, node_options
 
 if TYPE_CHECKING:
     from gpuwatch.probe.conducting.conductor import Conductor
@@ -37,7 +37,7 @@ ENDING_S = 3.0
 
 
 @click.command()
-@source_options
+@node_options
 @wish_options
 @click.option(
     "--save-baseline", metavar="FILE", help="Keep what was measured, to compare later probes with it."

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from gpuwatch.cli.source import Decorator
 from gpuwatch.probe.wish import COLLECTIVES, MIB, SIZES, Collective, Wish
 
 UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -23,84 +24,91 @@ SIZES_HELP = (
     "1M..1G goes in steps of 4."
 )
 
+WISHED = (
+    "collectives",
+    "sizes",
+    "pairs",
+    "ranks_per_node",
+    "iface",
+    "backend",
+    "budget_s",
+    "busy_too",
+    "gpu_checks",
+)
+"""Fields of `Wish` that an option sets."""
+
 
 def wish_options(command: Callable[..., int]) -> Callable[..., int]:
     """Give a command the options of a probe; it receives them as one parameter `wish: Wish`."""
 
     @functools.wraps(command)
     def with_wish(*args: object, **given: Any) -> int:  # noqa: ANN401  what click parsed, of any type
-        names = (
-            "collectives",
-            "sizes",
-            "pairs",
-            "ranks_per_node",
-            "iface",
-            "backend",
-            "budget_s",
-            "busy_too",
-            "gpu_checks",
-        )
-        return command(*args, wish=Wish(**{name: given.pop(name) for name in names}), **given)
+        return command(*args, wish=Wish(**{name: given.pop(name) for name in WISHED}), **given)
 
-    decorators = (
-        click.option(
-            "--collectives",
-            default=",".join(COLLECTIVES),
-            show_default="all of them",
-            callback=lambda _ctx, _param, text: read_collectives(text),
-            help=f"Which: {', '.join(COLLECTIVES)}; or none.",
-        ),
-        click.option(
-            "--sizes",
-            default=",".join(str(size // MIB) for size in SIZES),
-            show_default=True,
-            callback=lambda _ctx, _param, text: read_sizes(text),
-            help=SIZES_HELP,
-        ),
-        click.option(
-            "--pairs",
-            "pairs",
-            flag_value="full",
-            default="full",
-            help="Measure every pair of nodes and, inside nodes, of ranks (the default).",
-        ),
-        click.option(
-            "--quick",
-            "pairs",
-            flag_value="quick",
-            help="Two rounds of pairs, however many nodes: finds a slow node, never a slow link.",
-        ),
-        click.option("--no-pairs", "pairs", flag_value="none", help="Collectives only."),
-        click.option("--gpu-checks/--no-gpu-checks", default=True, help="Also what each GPU does by itself."),
-        click.option(
-            "--ranks-per-node",
-            type=click.IntRange(1, 64),
-            show_default="one a GPU; without GPUs one a core, 4 at most",
-            help="Ranks on every node.",
-        ),
-        click.option("--iface", metavar="NAME", help="The network interface, over what the subnets say."),
-        click.option(
-            "--backend",
-            type=click.Choice(["nccl", "gloo"]),
-            show_default="nccl where every rank has a GPU",
-            help="gloo: CPU ranks over TCP, not the training fabric.",
-        ),
-        click.option(
-            "--budget",
-            "budget_s",
-            metavar="S",
-            type=click.FloatRange(1, 3600),
-            default=180.0,
-            show_default=True,
-            help="Seconds after which it stops measuring and judges what it has.",
-        ),
-        click.option(
-            "--busy-too", is_flag=True, help="Run although processes hold the GPUs: it disturbs them."
-        ),
-    )
-    for decorate in reversed(decorators):
-        with_wish = decorate(with_wish)
-    return with_wish
+    made: Callable[..., int] = with_wish
+    for decorate in reversed((*SWEEP, *PAIRS, *RANKS)):
+        made = decorate(made)
+    return made
+
+
+SWEEP: tuple[Decorator, ...] = (
+    click.option(
+        "--collectives",
+        default=",".join(COLLECTIVES),
+        show_default="all of them",
+        callback=lambda _ctx, _param, text: read_collectives(text),
+        help=f"Which: {', '.join(COLLECTIVES)}; or none.",
+    ),
+    click.option(
+        "--sizes",
+        default=",".join(str(size // MIB) for size in SIZES),
+        show_default=True,
+        callback=lambda _ctx, _param, text: read_sizes(text),
+        help=SIZES_HELP,
+    ),
+)
+PAIRS: tuple[Decorator, ...] = (
+    click.option(
+        "--pairs",
+        "pairs",
+        flag_value="full",
+        default="full",
+        help="Measure every pair of nodes and, inside nodes, of ranks (the default).",
+    ),
+    click.option(
+        "--quick",
+        "pairs",
+        flag_value="quick",
+        help="Two rounds of pairs, however many nodes: finds a slow node, never a slow link.",
+    ),
+    click.option("--no-pairs", "pairs", flag_value="none", help="Collectives only."),
+    click.option("--gpu-checks/--no-gpu-checks", default=True, help="Also what each GPU does by itself."),
+)
+RANKS: tuple[Decorator, ...] = (
+    click.option(
+        "--ranks-per-node",
+        type=click.IntRange(1, 64),
+        show_default="one a GPU; without GPUs one a core, 4 at most",
+        help="Ranks on every node.",
+    ),
+    click.option("--iface", metavar="NAME", help="The network interface, over what the subnets say."),
+    click.option(
+        "--backend",
+        type=click.Choice(["nccl", "gloo"]),
+        show_default="nccl where every rank has a GPU",
+        help="gloo: CPU ranks over TCP, not the training fabric.",
+    ),
+    click.option(
+        "--budget",
+        "budget_s",
+        metavar="S",
+        type=click.FloatRange(1, 3600),
+        default=180.0,
+        show_default=True,
+        help="Seconds after which it stops measuring and judges what it has.",
+    ),
+    click.option("--busy-too", is_flag=True, help="Run although processes hold the GPUs: it disturbs them."),
+)
 
 
 def read_collectives(text: str) -> tuple[Collective, ...]:

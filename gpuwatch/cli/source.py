@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from gpuwatch.hosts.plan import Plan
     from gpuwatch.link.options import Ask, LinkOptions
     from gpuwatch.session import Session
+
+Decorator: TypeAlias = Callable[[Callable[..., int]], Callable[..., int]]
 
 SHORTEST_INTERVAL_S = 0.2
 """NVML's own averages are 1/6 s to 1 s long: a faster tick would only repeat them."""
@@ -64,56 +66,63 @@ class Refusal(click.ClickException):
 
 
 def source_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the source options; it receives them as one parameter `source: Source`."""
+    """Give a command that watches all source options; it receives them as one parameter `source: Source`."""
+    return _with_source(command, (*NODES, *WATCHING, *LOGIN))
 
+
+def node_options(command: Callable[..., int]) -> Callable[..., int]:
+    """The same for a command that samples nothing and follows no logs."""
+    return _with_source(command, (*NODES, *LOGIN))
+
+
+NODES: tuple[Decorator, ...] = (
+    click.argument("named", metavar="[SOURCE]", required=False),
+    click.option("--local", is_flag=True, help="This machine."),
+    click.option("--demo", is_flag=True, help="A simulated cluster."),
+)
+WATCHING: tuple[Decorator, ...] = (
+    click.option(
+        "-d",
+        "--interval",
+        type=click.FloatRange(SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S),
+        help="Seconds between two samples, over what the hosts file says.",
+    ),
+    click.option(
+        "--log",
+        "logs",
+        metavar="GLOB",
+        multiple=True,
+        help="Also follow these log files on the nodes; {rank}, {host} and {date} may stand in the path.",
+    ),
+)
+LOGIN: tuple[Decorator, ...] = (
+    click.option(
+        "-F",
+        "--ssh-config",
+        type=click.Path(path_type=Path),
+        help="Read this ssh configuration instead of ~/.ssh/config.",
+    ),
+    click.option("--ask-password", is_flag=True, help="Ask for one ssh password before anything starts."),
+    click.option(
+        "--accept-new-host-keys",
+        is_flag=True,
+        help="Record the keys of hosts that are not known yet; a changed key is refused all the same.",
+    ),
+)
+READ = ("named", "local", "demo", "accept_new_host_keys", "ask_password", "interval", "ssh_config", "logs")
+"""Parameters of `read_source`."""
+
+
+def _with_source(command: Callable[..., int], decorators: tuple[Decorator, ...]) -> Callable[..., int]:
     @functools.wraps(command)
     def with_source(*args: object, **given: Any) -> int:  # noqa: ANN401  what click parsed, of any type
-        names = (
-            "named",
-            "local",
-            "demo",
-            "accept_new_host_keys",
-            "ask_password",
-            "interval",
-            "ssh_config",
-            "logs",
-        )
-        chosen = {name: given.pop(name) for name in names}
+        chosen = {name: given.pop(name) for name in READ if name in given}
         return command(*args, source=read_source(**chosen), **given)
 
-    decorators = (
-        click.argument("named", metavar="[SOURCE]", required=False),
-        click.option("--local", is_flag=True, help="Watch this machine."),
-        click.option("--demo", is_flag=True, help="Watch a simulated cluster."),
-        click.option(
-            "-d",
-            "--interval",
-            type=click.FloatRange(SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S),
-            help="Seconds between two samples, over what the hosts file says.",
-        ),
-        click.option(
-            "--log",
-            "logs",
-            metavar="GLOB",
-            multiple=True,
-            help="Also follow these log files on the nodes; {rank}, {host} and {date} may stand in the path.",
-        ),
-        click.option(
-            "-F",
-            "--ssh-config",
-            type=click.Path(path_type=Path),
-            help="Read this ssh configuration instead of ~/.ssh/config.",
-        ),
-        click.option("--ask-password", is_flag=True, help="Ask for one ssh password before anything starts."),
-        click.option(
-            "--accept-new-host-keys",
-            is_flag=True,
-            help="Record the keys of hosts that are not known yet; a changed key is refused all the same.",
-        ),
-    )
+    made: Callable[..., int] = with_source
     for decorate in reversed(decorators):
-        with_source = decorate(with_source)
-    return with_source
+        made = decorate(made)
+    return made
 
 
 def read_source(
@@ -123,8 +132,8 @@ def read_source(
     demo: bool,
     accept_new_host_keys: bool,
     ask_password: bool,
-    interval: float | None,
     ssh_config: Path | None,
+    interval: float | None = None,
     logs: tuple[str, ...] = (),
 ) -> Source:
     """Load the plan that was named: exactly one of a file or node range, `--local` and `--demo`.

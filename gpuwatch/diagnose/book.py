@@ -18,7 +18,7 @@ from gpuwatch.diagnose.incident import Incident
 from gpuwatch.diagnose.judge import in_order, incident_of
 from gpuwatch.diagnose.rounds import Rounds
 from gpuwatch.diagnose.silences import Silence
-from gpuwatch.diagnose.stragglers import StragglerWatch
+from gpuwatch.diagnose.straggler.watch import StragglerWatch
 from gpuwatch.diagnose.training.watch import TrainingWatch
 from gpuwatch.diagnose.whereabouts import Whereabouts
 from gpuwatch.diagnose.witnesses import Joiner

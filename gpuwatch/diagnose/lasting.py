@@ -37,11 +37,11 @@ class Lasting:
         alert = self.alerts.get(name)
         return alert if alert is not None and alert.state == "firing" else None
 
-    def tell(self, alert: Alert, now: float, wall: float) -> None:
-        """Fire an alert of something that was seen, or renew it."""
+    def tell(self, alert: Alert, now: float, wall: float, lasted_s: float | None = None) -> None:
+        """Fire an alert of something that was seen, or renew it; by default it lasted since it was seen."""
         before = self.alerts.get(alert.id)
         count = 1 if before is None else before.count + (before.state != "firing")
-        began = wall - (now - self._since[alert.id][0])
+        began = wall - (now - self._since[alert.id][0] if lasted_s is None else lasted_s)
         self.alerts[alert.id] = structs.replace(alert, first=began, last=wall, count=count)
 
     def clear(self, now: float, wall: float) -> bool:

@@ -16,6 +16,11 @@ ENOUGH = 4
 WORKING_PCT = 50.0
 EQUAL_PCT = 20.0
 """Utilisations that differ by less count as equal."""
+ALONE = 1.3
+"""Who draws so many times its peers' power does more than they do: a rank that evaluates alone, while they
+spin in a collective, is hotter and, under its power limit, slower than they, and well."""
+SLOWED = frozenset(("sw_thermal", "hw_thermal", "power_brake", "hw_slowdown"))
+"""Clock-event reasons of a GPU that is not well; a power cap is ordinary under load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +48,26 @@ def peer_conditions(node: Node, thresholds: Thresholds, now: float) -> Iterator[
             yield from _slower(peers, thresholds, now)
 
 
+def works_alone(fast: GpuFast, power_w: float | None, usual_w: float | None) -> bool:
+    """Whether a GPU differs only because it works while its peers wait."""
+    if SLOWED.intersection(fast.throttle or ()) or power_w is None or not usual_w:
+        return False
+    return power_w >= ALONE * usual_w
+
+
+def _usual_w(peers: list[Peer]) -> float | None:
+    watts = [peer.fast.power_w for peer in peers if peer.fast.power_w is not None]
+    return median(watts) if watts else None
+
+
 def _hotter(peers: list[Peer], thresholds: Thresholds, now: float) -> Iterator[Condition]:
     known = [(peer, peer.fast.temperature_c) for peer in peers if peer.fast.temperature_c is not None]
     if len(known) < ENOUGH:
         return
-    middle = median(degrees for _, degrees in known)
+    middle, usual_w = median(degrees for _, degrees in known), _usual_w(peers)
     for peer, degrees in known:
-        if degrees - middle >= thresholds.peer_temperature_c:
+        hotter = degrees - middle >= thresholds.peer_temperature_c
+        if hotter and not works_alone(peer.fast, peer.fast.power_w, usual_w):
             evidence = Evidence(
                 "temperature", degrees, " C", middle + thresholds.peer_temperature_c, peer.gpu.age(now)
             )
@@ -62,9 +80,10 @@ def _slower(peers: list[Peer], thresholds: Thresholds, now: float) -> Iterator[C
     if len(known) < ENOUGH:
         return
     middle, busy = median(clock for _, clock in known), median(peer.busy for peer, _ in known)
-    limit = middle * thresholds.peer_clock_pct / 100.0
+    limit, usual_w = middle * thresholds.peer_clock_pct / 100.0, _usual_w(peers)
     for peer, clock in known:
-        if clock < limit and abs(peer.busy - busy) <= EQUAL_PCT:
+        slower = clock < limit and abs(peer.busy - busy) <= EQUAL_PCT
+        if slower and not works_alone(peer.fast, peer.fast.power_w, usual_w):
             evidence = Evidence("SM clock", clock, " MHz", round(limit), peer.gpu.age(now))
             text = f"{clock} MHz where its neighbours have {middle:.0f} MHz"
             yield Condition("slower_than_peers", "warning", text, evidence, peer.gpu.info.index)

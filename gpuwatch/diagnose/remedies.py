@@ -28,6 +28,8 @@ REMEDIES: dict[str, str] = {
     "pcie_replays": "Reseat the GPU or the riser; many replays come before a GPU falls off the bus.",
     "hotter_than_peers": "Look at its fan, heat sink or cold plate: its neighbours do the same work.",
     "slower_than_peers": "Read why (`nvidia-smi -q -d PERFORMANCE`); in every step all ranks wait for it.",
+    "spins_alone": "Compare its batch, shard or stage with its peers'; if the job stops, ask `D`.",
+    "link_below_peers": "Measure it (`gpuwatch probe SOURCE`); look at riser, slot and NVLinks.",
     "idle_held": "Ask whose process it is; a rank that waits for others is idle too.",
     "node_stale": "The node or the network to it is overloaded or gone; the old numbers stay, dimmed.",
     "clock_off": "Start its time service (chrony, ntpd): events of this node stand in the wrong order.",

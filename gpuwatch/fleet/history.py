@@ -6,7 +6,7 @@ Bounded memory: a GPU's history takes 16,200 bytes of rings, and 42,120 from its
 
 from __future__ import annotations
 
-from math import nan
+from math import isnan, nan
 from typing import TYPE_CHECKING
 
 from gpuwatch.fleet.readings import (
@@ -88,6 +88,17 @@ class GpuHistory:
             ValueError: no such series.
         """
         return _series(self._rings, GPU_SERIES, name, (seconds, points, now, how))
+
+    def means(self, seconds: int, now: float) -> dict[str, float]:
+        """The mean of every series over the last `seconds`; one that is mostly unknown there is left out."""
+        if self._rings is None:
+            return {}
+        found = dict(zip(GPU_SERIES, self._rings.means(seconds, now), strict=True))
+        return {
+            name: value * RATE_SCALE if name in _RATES else value
+            for name, value in found.items()
+            if not isnan(value)
+        }
 
     def nbytes(self) -> int:
         """Bytes of rings held now."""

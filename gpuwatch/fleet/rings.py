@@ -83,6 +83,22 @@ class Rings:
             return _pick(values, (middles - begin).astype(np.int64))
         return _binned(values, np.floor((times - first_edge) / width).astype(np.int64), points, how)
 
+    def means(self, seconds: int, now: float) -> list[float]:
+        """The mean of every column over the last `seconds` (at most `FINE_S`) before `now`.
+
+        NaN for a column of which less than half of those seconds is known.
+        """
+        if not self._fine:
+            return [math.nan] * self._columns
+        end = self._second if now - self._at <= self._hold else int(now // 1)
+        wanted = np.arange(max(end - seconds, self._second - FINE_S) + 1, self._second + 1)
+        rows = self._view[wanted % FINE_S].astype(np.float32)
+        known = rows == rows  # noqa: PLR0124 - NaN is not itself
+        count = known.sum(axis=0)
+        total = np.where(known, rows, 0.0).sum(axis=0)
+        means: list[float] = np.where(2 * count >= seconds, total / np.maximum(count, 1), np.nan).tolist()
+        return means
+
     def nbytes(self) -> int:
         """Bytes held now by the rings themselves."""
         return len(self._fine) + (0 if self._buckets is None else self._buckets.nbytes)

@@ -33,6 +33,9 @@ class GroundGpu(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     uuid: str
     name: str | None = None
     bus_id: str | None = None
+    pci_path: str | None = None
+    """Its place under /sys/devices: the root complex, and every bridge down to it."""
+    numa: int | None = None
     memory_total_bytes: int | None = None
     memory_used_bytes: int | None = None
     util_pct: float | None = None
@@ -60,6 +63,9 @@ class GroundPort(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     link_layer: str | None = None
     rate_gbps: float | None = None
     """Giga*bits* per second, as the kernel prints it."""
+    pci_path: str | None = None
+    """As of a GPU."""
+    numa: int | None = None
 
 
 # ---- what a node says
@@ -70,7 +76,7 @@ class Said(msgspec.Struct, tag_field="kind", frozen=True, omit_defaults=True, kw
 
 
 class Ground(Said, tag="ground", frozen=True, kw_only=True):
-    """The preflight: the first line of a launcher, by itself."""
+    """The preflight: the first line of a launcher but for `Alive`, by itself."""
 
     host: str
     pid: int
@@ -86,6 +92,8 @@ class Ground(Said, tag="ground", frozen=True, kw_only=True):
     gpus: list[GroundGpu] = []
     nics: list[GroundNic] = []
     ports: list[GroundPort] = []
+    nccl: dict[str, str] = {}
+    """NCCL's settings for the ranks that say which ports it uses: NCCL_IB_HCA and the like."""
     notes: list[str] = []
     """What could not be read, in words."""
 
@@ -112,6 +120,19 @@ class Reached(Said, tag="reached", frozen=True, kw_only=True):
     """The answer to `TryReach`."""
 
     tries: list[Reach]
+
+
+class Alive(Said, tag="alive", frozen=True, kw_only=True):
+    """Every few seconds from the launcher's start to its end, so that silence means something."""
+
+    worker: str | None = None
+    """The worker's state as /proc has it: R, S, D (waits for a disk or a file system), T (stopped)."""
+
+
+class Arrived(Said, tag="arrived", frozen=True, kw_only=True):
+    """torch is imported, and the rank has reached the store: it waits for the others there."""
+
+    rank: int
 
 
 class Ready(Said, tag="ready", frozen=True, kw_only=True):
@@ -197,7 +218,19 @@ class Leaving(Said, tag="leaving", frozen=True, kw_only=True):
 
 
 AnySaid: TypeAlias = (
-    Ground | Listening | Reached | Ready | Done | Absent | Died | Transport | Counters | Note | Leaving
+    Ground
+    | Listening
+    | Reached
+    | Alive
+    | Arrived
+    | Ready
+    | Done
+    | Absent
+    | Died
+    | Transport
+    | Counters
+    | Note
+    | Leaving
 )
 
 # ---- what a node is told
@@ -251,6 +284,8 @@ class Prepare(Order, tag="prepare", frozen=True, kw_only=True):
     iface: str | None = None
     """For NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME."""
     timeout_s: float = 30.0
+    join_s: float = 30.0
+    """How long the ranks wait for each other to come at all: one node may import torch slowly."""
     pairs_only: bool = False
     """Some pair of nodes cannot reach each other: make no group of all, only groups of two."""
 

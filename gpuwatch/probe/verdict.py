@@ -17,9 +17,11 @@ class Culprit:
     name: str
     """gpu-003, gpu-003 mlx5_2, gpu-003 egress, gpu-001 -> gpu-006, gpu-003 GPU 4."""
     ratio: float | None
-    """Of what peers of the same link class reach (their 90th percentile); None where nothing came through."""
+    """Of what peers of the same link class reach (their 90th percentile); None: see `state`."""
     evidence: tuple[str, ...]
     """Sentences with numbers, strongest first."""
+    state: str = ""
+    """What is with it where no ratio says so: dead, took no part, did not start."""
 
 
 @dataclass(frozen=True)

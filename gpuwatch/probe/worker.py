@@ -19,6 +19,7 @@ from gpuwatch.probe.work.crew import Crew
 from gpuwatch.probe.work.joining import host_store
 from gpuwatch.probe.work.orders import Prepare, Raw, read
 from gpuwatch.probe.work.rank import enter
+from gpuwatch.probe.work.silence import Silence
 from gpuwatch.probe.work.surroundings import settle
 
 _STOP_WITHIN_S = 1.5
@@ -30,16 +31,18 @@ def run(config: Dict[str, Any], stdin: BinaryIO, stdout: BinaryIO) -> int:
 
     Args:
         config: `store_fd`, the listening socket for the store or None; `deadline_s`, after which this process
-            ends whatever happens, its ranks with it.
+            ends whatever happens, its ranks with it; `silence_s`, after which it ends its process group
+            where not even an empty line came (0 or missing: never).
         stdin: Orders, a JSON object a line.
         stdout: Where the lines go; see `talk`.
 
     Returns:
         0 after `Stop`, 1 where torch could not be had or the cockpit is gone.
     """
+    began = time.monotonic()
     if config.get("deadline_s"):
         signal.alarm(max(1, int(config["deadline_s"])))
-    line = stdin.readline()
+    line = next((each for each in stdin if each.strip()), b"")
     if not line or json.loads(line)["do"] != "prepare":
         return 0
     prepare = read(Prepare, json.loads(line))
@@ -55,7 +58,6 @@ def run(config: Dict[str, Any], stdin: BinaryIO, stdout: BinaryIO) -> int:
         crew.say({"kind": "died", "reason": f"torch cannot be imported: {words.first_line(error)}"})
         return 1
     import_s = time.perf_counter() - start
-    fd = config.get("store_fd")
     gc.freeze()  # a collection in a rank would copy every page of the import
     for seat in prepare.places():
         crew.fork(seat, partial(enter, torch, prepare, seat, import_s=import_s))
@@ -67,14 +69,28 @@ def run(config: Dict[str, Any], stdin: BinaryIO, stdout: BinaryIO) -> int:
         crew.say({"kind": "died", "reason": f"the store cannot be started: {words.first_line(error)}"})
         crew.leave(0.0)
         return 1
-    status = _follow(crew, stdin)
+    status = _follow(crew, stdin, _silence(config, began))
     crew.leave(_STOP_WITHIN_S if status == 0 else 0.0)
     del store
     return status
 
 
-def _follow(crew: Crew, stdin: BinaryIO) -> int:
+def _silence(config: Dict[str, Any], began: float) -> Optional[Silence]:
+    if not config.get("silence_s"):
+        return None
+    deadline_s = config.get("deadline_s")
+    left_s = None if not deadline_s else began + float(deadline_s) - time.monotonic()
+    return Silence(float(config["silence_s"]), left_s)
+
+
+def _follow(crew: Crew, stdin: BinaryIO, silence: Optional[Silence]) -> int:
+    if silence is not None:
+        silence.begin()
     for line in stdin:
+        if silence is not None:
+            silence.heard()
+        if not line.strip():
+            continue  # the launcher is alive
         order: Raw = json.loads(line)
         crew.tell(order)
         if order["do"] == "stop":

@@ -147,7 +147,7 @@ def _says(sentence: str, evidence: str) -> bool:
 
 def culprit_lines(culprit: Culprit, sentence: str) -> Iterator[Line]:
     """`  node gpu-003  25% of its peers`, then what it rests on that the verdict's sentence has not said."""
-    ratio = "nothing came through" if culprit.ratio is None else f"{percent_text(culprit.ratio)} of its peers"
+    ratio = culprit.state if culprit.ratio is None else f"{percent_text(culprit.ratio)} of its peers"
     yield Line(plain(f"  {culprit.kind} {culprit.name}  {ratio}"), "critical")
     for evidence in culprit.evidence:
         if not _says(sentence, evidence):

@@ -122,7 +122,7 @@ def culprit_text(verdict: Verdict) -> str:
     first = verdict.culprits[0]
     kind = "" if first.name.startswith(first.kind) or first.kind == "direction" else f"{first.kind} "
     named = listed([each.name for each in verdict.culprits], 2)
-    return f"{kind}{named} {'dead' if first.ratio is None else 'slow'}"
+    return f"{kind}{named} {first.state if first.ratio is None else 'slow'}"
 
 
 def hint(results: Results) -> tuple[Severity, str] | None:

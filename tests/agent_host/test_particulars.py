@@ -18,6 +18,9 @@ from gpuwatch.agent.particulars import particulars
 from gpuwatch.hosts.builtin import local_plan
 from gpuwatch.session import Session
 from gpuwatch.wire import Particulars
+from tests.parts import SEEN_BY_EVERY_AGENT
+
+pytestmark = SEEN_BY_EVERY_AGENT
 
 WAIT_S = 30.0
 

@@ -1,57 +1,68 @@
-"""A torch script that does one thing: two gloo ranks on loopback send each other a buffer; prints GB/s.
+"""A torch script that does one thing: two gloo ranks on loopback send each other a buffer.
 
-`python raw_send_recv.py MEBIBYTES ITERATIONS`. Each iteration begins after a barrier and is as slow as its
-slower rank, as the probe counts.
+`python raw_send_recv.py MEBIBYTES WARMUP ITERATIONS`: a turn for every line on stdin, answered by a line of
+JSON with the seconds of the timed iterations of both ranks. Each iteration begins after a barrier, as the
+probe's do.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Iterator
 
 import torch
 import torch.distributed as dist
 
-WARMUP = 2
 
-
-def times_of(rank: int, store: str, size: int, iterations: int) -> list[float]:
-    """Seconds of every timed iteration of one rank."""
+def turns(
+    rank: int, store: str, size: int, warmup: int, iterations: int, told: Iterable[bytes]
+) -> Iterator[list[float]]:
+    """The seconds of every timed iteration of one rank, a turn for every line that it is told."""
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
     give, take = torch.zeros(size // 4), torch.zeros(size // 4)
-    took = []
-    for number in range(WARMUP + iterations):
-        dist.barrier()
-        start = time.perf_counter()
-        both = [dist.P2POp(dist.isend, give, 1 - rank), dist.P2POp(dist.irecv, take, 1 - rank)]
-        for work in dist.batch_isend_irecv(both):
-            work.wait()
-        if number >= WARMUP:
-            took.append(time.perf_counter() - start)
+    for _ in told:
+        took = []
+        for number in range(warmup + iterations):
+            dist.barrier()
+            start = time.perf_counter()
+            both = [dist.P2POp(dist.isend, give, 1 - rank), dist.P2POp(dist.irecv, take, 1 - rank)]
+            for work in dist.batch_isend_irecv(both):
+                work.wait()
+            if number >= warmup:
+                took.append(time.perf_counter() - start)
+        yield took
     dist.destroy_process_group()
-    return took
 
 
 def main() -> None:
-    """Fork the second rank after the import, measure, print the rate of the median iteration."""
-    size, iterations = int(sys.argv[1]) << 20, int(sys.argv[2])
+    """Fork the second rank after the import; it is told of each turn and tells its times through pipes."""
+    size, warmup, iterations = int(sys.argv[1]) << 20, int(sys.argv[2]), int(sys.argv[3])
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     with tempfile.TemporaryDirectory() as folder:
         store = f"{folder}/store"
-        reading, writing = os.pipe()
+        told, tell = os.pipe()
+        hear, say = os.pipe()
         child = os.fork()
         if child == 0:
-            os.write(writing, json.dumps(times_of(1, store, size, iterations)).encode())
+            os.close(tell)
+            for took in turns(1, store, size, warmup, iterations, os.fdopen(told, "rb", 0)):
+                os.write(say, json.dumps(took).encode() + b"\n")
             os._exit(0)
-        ours = times_of(0, store, size, iterations)
-        theirs = json.loads(os.read(reading, 1 << 16))
+
+        def lines() -> Iterator[bytes]:
+            for line in sys.stdin.buffer:
+                os.write(tell, b"\n")
+                yield line
+            os.close(tell)
+
+        theirs = os.fdopen(hear, "rb")
+        for took in turns(0, store, size, warmup, iterations, lines()):
+            print(json.dumps([took, json.loads(theirs.readline())]), flush=True)
         os.waitpid(child, 0)
-    slowest = [max(pair) for pair in zip(ours, theirs, strict=True)]
-    print(size / statistics.median(slowest) / 1e9)
 
 
 if __name__ == "__main__":

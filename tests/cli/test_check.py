@@ -11,10 +11,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.cli.running import gpuwatch
-from tests.parts import the_only_job
+from tests.parts import SEEN_BY_EVERY_AGENT
+
+pytestmark = SEEN_BY_EVERY_AGENT
 
 CODE = "import sys; print('ready', flush=True); print(file=sys.stderr); sys.stdin.read()"
 
@@ -61,11 +61,10 @@ def test_the_demo_has_one_node_that_forgot_a_variable() -> None:
     assert told["ranks.initialised"]["detail"] == "all 128 ranks of 418207 run"
 
 
-@pytest.mark.timeout(400)  # other jobs may have to end first
 def test_what_is_wrong_with_a_real_job_is_told(tmp_path: Path) -> None:
     logs = [tmp_path / f"rank_{number}.log" for number in (0, 1, 1)]
     devices = ("0", "1", "1")
-    with the_only_job(), ExitStack() as stack:
+    with ExitStack() as stack:
         for number, (log, device) in enumerate(zip(logs, devices, strict=True)):
             extra = {"NCCL_ALGO": "Ring"} if number == 2 else {}
             extra |= {"CUDA_VISIBLE_DEVICES": device, "NCCL_P2P_DISABLE": "1"}

@@ -94,6 +94,8 @@ def test_help_imports_nothing_heavy() -> None:
         "--yes",
     ):
         assert option in help_text
+    for option in ("--log", "--interval"):  # of commands that watch
+        assert option not in help_text
 
 
 def test_the_demo_names_its_bad_nic_and_says_that_it_is_a_demo() -> None:

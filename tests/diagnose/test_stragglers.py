@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from gpuwatch.diagnose.stragglers import StragglerWatch
+from gpuwatch.diagnose.straggler.watch import StragglerWatch
+from gpuwatch.diagnose.wording import clock
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
 from gpuwatch.link.inbox import Arrival
@@ -28,8 +29,11 @@ def test_a_straggler_is_told_once_with_cause_and_cost_and_ends() -> None:
     cluster.step(20, odd=one_slow)
     (alert,) = (a for a in cluster.book.alerts.values() if a.code == "slower_than_peers")
     assert (alert.node, alert.gpu, alert.rank, alert.job) == ("gpu-004", 2, 26, "4711")
-    assert "0.70x the clock of the job's 63 other ranks (1228 of 1755 MHz, 60 C)" in alert.text
-    assert "held down by heat (88 % of the time)" in alert.text
+    assert alert.text.startswith(
+        f"one of 64 ranks at 0.70x clock since {clock(alert.first)}, held down by heat"
+    )
+    assert "88 % of the time" in alert.text
+    assert alert.proof[0].text == "SM clock 1228 MHz, median of its 63 peers 1755 MHz"
     assert "costs the job about 30 %" in alert.text
     cluster.step(30, odd=all_fine)
     assert cluster.states("slower_than_peers") == ["resolved"]

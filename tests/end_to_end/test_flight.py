@@ -6,23 +6,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.running import ROOT, gpuwatch
-from tests.parts import need_module, the_only_job
+from tests.parts import SEEN_BY_EVERY_AGENT, need_module
 
-pytestmark = pytest.mark.timeout(400)  # other jobs may have to end first
-
-
-@pytest.fixture(autouse=True, scope="module")
-def only_job() -> Iterator[None]:
-    with the_only_job():
-        yield
-
+pytestmark = SEEN_BY_EVERY_AGENT
 
 JOB = Path(__file__).with_name("flight_job.py")
 

@@ -25,17 +25,10 @@ from gpuwatch.runs.files import gather
 from gpuwatch.runs.scan import scan
 from gpuwatch.session import Session
 from tests.end_to_end.cluster import ROOT, all_full, fake_driver, node_server, plan_of, watch
-from tests.parts import need_module, the_only_job
+from tests.parts import SEEN_BY_EVERY_AGENT, need_module
 from tests.sshd import Client
 
-pytestmark = pytest.mark.timeout(400)  # other jobs may have to end first
-
-
-@pytest.fixture(autouse=True, scope="module")
-def only_job() -> Iterator[None]:
-    with the_only_job():
-        yield
-
+pytestmark = SEEN_BY_EVERY_AGENT
 
 JOB = Path(__file__).with_name("gloo_job.py")
 RANKS, WHOM, TIMEOUT_S = 4, 2, 6.0

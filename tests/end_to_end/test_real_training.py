@@ -29,16 +29,9 @@ from gpuwatch.runs.flight_files import gather_dumps
 from gpuwatch.session import Session
 from gpuwatch.session.inquiry import Inquiry
 from tests.end_to_end.cluster import ROOT, watch
-from tests.parts import need, need_module, the_only_job
+from tests.parts import SEEN_BY_EVERY_AGENT, need, need_module
 
-pytestmark = pytest.mark.timeout(400)  # other jobs may have to end first
-
-
-@pytest.fixture(autouse=True, scope="module")
-def only_job() -> Iterator[None]:
-    with the_only_job():
-        yield
-
+pytestmark = SEEN_BY_EVERY_AGENT
 
 JOB = Path(__file__).with_name("training_job.py")
 WHOM, OTHER, STEP_OF_GRIEF = 2, 1, 4

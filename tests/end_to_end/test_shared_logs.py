@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,16 +20,9 @@ from gpuwatch.link.way import Way, agent_way
 from gpuwatch.session import Session
 from tests.agent_logs.conftest import append
 from tests.end_to_end.cluster import watch
-from tests.parts import the_only_job
+from tests.parts import SEEN_BY_EVERY_AGENT
 
-pytestmark = pytest.mark.timeout(400)  # other jobs may have to end first
-
-
-@pytest.fixture(autouse=True, scope="module")
-def only_job() -> Iterator[None]:
-    with the_only_job():
-        yield
-
+pytestmark = SEEN_BY_EVERY_AGENT
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {}.00 GiB.\n"
 

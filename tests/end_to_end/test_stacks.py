@@ -15,16 +15,10 @@ import pytest
 from tests import ras_server
 from tests.cli.running import gpuwatch
 from tests.end_to_end.hanging import RANKS, WHOM, hanging_job, sleeping_ranks
-from tests.parts import need, need_module, the_only_job
+from tests.parts import SEEN_BY_EVERY_AGENT, need, need_module
 from tests.sshd import Sshd
 
-pytestmark = pytest.mark.timeout(400)  # other jobs may have to end first
-
-
-@pytest.fixture(autouse=True, scope="module")
-def only_job() -> Iterator[None]:
-    with the_only_job():
-        yield
+pytestmark = SEEN_BY_EVERY_AGENT
 
 
 @pytest.fixture(scope="module")

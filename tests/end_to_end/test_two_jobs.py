@@ -12,15 +12,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.session import Session
 from tests.agent_logs.conftest import append
 from tests.end_to_end.cluster import watch
-from tests.parts import the_only_job
+from tests.parts import SEEN_BY_EVERY_AGENT
 
-pytestmark = pytest.mark.timeout(400)  # other jobs may have to end first
+pytestmark = SEEN_BY_EVERY_AGENT
 
 LAUNCHER = """
 import os, subprocess, sys, time
@@ -34,12 +32,6 @@ time.sleep(170)
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {}.00 GiB.\n"
 FULL = "OSError: [Errno 28] No space left on device: '/scratch/step_400.pt'\n"
 SIGNALLED = "Received SIGTERM death signal, shutting down workers\n"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def only_job() -> Iterator[None]:
-    with the_only_job():
-        yield
 
 
 @contextmanager

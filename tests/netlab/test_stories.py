@@ -44,7 +44,7 @@ def test_a_healthy_network() -> None:
     verdict = verdict_of(lambda _: None, collectives=True)
 
     assert (verdict.status, named(verdict)) == ("ok", [])
-    assert verdict.sentence.startswith("all 12 links within")
+    assert verdict.sentence.startswith(("all 12 links within", "no link is bad"))  # as busy as it is here
 
 
 def test_one_slow_node() -> None:

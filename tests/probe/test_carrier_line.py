@@ -31,7 +31,7 @@ def begin(): say(b"\\nGPUWATCHP " + config["nonce"].encode())
 class Listening:
     """What a line says, until its last word."""
 
-    def __init__(self, program: str | None) -> None:
+    def __init__(self, program: str | None, beat_s: float = 5.0) -> None:
         self.heard: queue.SimpleQueue[Heard] = queue.SimpleQueue()
 
         def dial(command: str) -> Carrier:
@@ -40,7 +40,7 @@ class Listening:
                 raise CarrierError("nobody answers at 10.0.0.1")
             return ChildCarrier([sys.executable, "-c", PRELUDE + program])
 
-        self.line = CarrierLine(NodeSpec("gpu-001"), dial, ConnectSlots(4), deadline_s=60.0)
+        self.line = CarrierLine(NodeSpec("gpu-001"), dial, ConnectSlots(4), 60.0, beat_s=beat_s)
         self.line.open(lambda _node, said: self.heard.put(said))
 
     def next(self) -> Heard:
@@ -108,6 +108,14 @@ def test_a_launcher_that_fails_is_told_as_our_error() -> None:
     _, reason = Listening("begin(); raise ValueError('boom')").last()
     assert "the probe failed" in reason
     assert "boom" in reason
+
+
+def test_a_launcher_that_says_nothing_any_more_is_lost_and_one_that_beats_is_not() -> None:
+    alive = 'say(b\'{"kind": "alive"}\')'
+    talk = f"import time; begin()\nfor _ in range(30): {alive}; time.sleep(0.1)\ntime.sleep(600)"
+    said, reason = Listening(talk, beat_s=0.1).last()
+    assert len(said) == 30
+    assert reason == "it said nothing for 1 s: its launcher is stopped, or the network is gone"
 
 
 def test_close_ends_the_far_end_even_when_it_does_not_read() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace as changed
 
 from gpuwatch.probe.results import LinkClass, PairResult, Results, Seat, Unreachable
@@ -24,6 +24,7 @@ class Fabric:
         *,
         gpus: bool = False,
         jitter: float = 0.0,
+        nics: Sequence[str] = (),
     ) -> None:
         names = [f"host-{number}" for number in range(nodes)] if isinstance(nodes, int) else list(nodes)
         self.seats = [
@@ -33,7 +34,7 @@ class Fabric:
                 local=local,
                 device="H100" if gpus else "cpu",
                 gpu=local if gpus else None,
-                nic=f"mlx5_{local}" if gpus else "eth0",
+                nic=nics[local] if nics else f"mlx5_{local}" if gpus else "eth0",
             )
             for place, name in enumerate(names)
             for local in range(per_node)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpuwatch.probe.conducting.nearness import device_of
 from gpuwatch.probe.judging.judge import SAMPLES, judge, suspects
 from gpuwatch.probe.results import Seat
+from gpuwatch.probe.talk import Ground, GroundGpu, GroundPort
 from tests.probe_judge.fabric import Fabric, both_ways, one_way, out_of, through
 
 
@@ -25,6 +27,27 @@ def test_one_nic_of_a_node() -> None:
     fabric = Fabric(4, 8, gpus=True, jitter=0.05)
 
     assert culprits(fabric.slow(at_nic("host-2", 5))) == [("nic", "host-2 mlx5_5")]  # type: ignore[arg-type]
+
+
+def test_a_nic_of_two_gpus_that_the_buses_tell_is_named_and_not_its_gpus() -> None:
+    """Which GPUs it serves is learnt from their places: two behind each switch, and a NIC beside them."""
+
+    def behind(switch: int, slot: int) -> str:
+        return f"pci0000:{switch}0/0000:{switch}0:01.0/0000:{switch}1:00.0/0000:{switch}2:0{slot}.0/dev"
+
+    ground = Ground(
+        host="host",
+        pid=1,
+        gpus=[GroundGpu(index=at, uuid=str(at), pci_path=behind(at // 2, at % 2)) for at in range(8)],
+        ports=[
+            GroundPort(device=f"mlx5_{at}", port=1, state="ACTIVE", pci_path=behind(at, 2)) for at in range(4)
+        ],
+    )
+    nics = [device_of(ground, gpu) or "?" for gpu in ground.gpus]
+    for bad in range(4):
+        fabric = Fabric(4, 8, gpus=True, nics=nics, jitter=0.03)
+        fabric.slow(lambda src, dst, bad=bad: through("host-2")(src, dst) and src.local // 2 == bad)  # type: ignore[misc]
+        assert culprits(fabric) == [("nic", f"host-2 mlx5_{bad}")]
 
 
 def test_a_node_whose_nics_are_all_slow_is_a_node() -> None:

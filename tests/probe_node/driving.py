@@ -94,6 +94,7 @@ class Driven:
         silence_s: float | None = None,
         modules: Mapping[str, str] | None = STUB,
         proc: str = "/nowhere",
+        worker_silence_s: float | None = None,
     ) -> None:
         """Start it.
 
@@ -105,9 +106,11 @@ class Driven:
             silence_s: As `probe_way`.
             modules: Shipped beside or instead of the installed ones; None: the real worker.
             proc: Where it looks for training processes.
+            worker_silence_s: After so long without a beat of the launcher, its worker ends everything.
         """
         self.way: ProbeWay = probe_way(python, activate, deadline_s, silence_s=silence_s, modules=modules)
-        first = probe_bundle({**config_of(self.way), "proc": proc}, modules)
+        config = {**config_of(self.way), "proc": proc, "worker_silence_s": worker_silence_s}
+        first = probe_bundle(config, modules)
         self.carrier = (dialer or dial())(self.way.command)
         self.said: list[AnySaid] = []
         self.ended = False

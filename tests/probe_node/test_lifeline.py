@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gpuwatch.probe.talk import Leaving, Note, Ready, Stop
+from gpuwatch.probe.talk import Alive, Died, Leaving, Note, Ready, Stop
 from tests.probe_node.driving import STUB_WORKER, Driven, children, dial, gone, one_rank
 from tests.sshd import Sshd
 
@@ -86,6 +86,16 @@ def test_a_worker_that_does_not_stop_is_killed() -> None:
         driven.tell(Stop())
         assert driven.until(Leaving).reason == "stopped"
         assert gone(*everyone)
+
+
+def test_a_worker_that_was_stopped_is_named_while_the_launcher_says_that_it_is_alive() -> None:
+    with Driven(worker_silence_s=0.4) as driven:
+        everyone = with_a_rank(driven)
+        assert driven.until(Alive, lambda said: said.worker is not None).worker in {"R", "S"}
+        os.kill(everyone[1], signal.SIGSTOP)
+        reason = driven.until(Died, lambda said: said.rank is None).reason
+        assert reason == "it was stopped (by SIGSTOP or a debugger) and did not go on"
+        assert gone(*everyone[1:])
 
 
 def test_shared_memory_of_killed_ranks_goes_with_them_and_that_of_others_stays(tmp_path: Path) -> None:

@@ -60,10 +60,15 @@ def test_two_gloo_ranks_join_measure_and_leave_nothing(activate: str | None) -> 
         assert not any(isinstance(said, Died) for said in driven.said)
 
 
-@pytest.mark.parametrize("end", ["the connection closes", "the launcher is killed", "the worker is killed"])
+@pytest.mark.parametrize(
+    "end",
+    ["the connection closes", "the launcher is killed", "the launcher is stopped", "the worker is killed"],
+)
 def test_real_ranks_end_in_the_middle_of_a_step(end: str) -> None:
     need_module("torch", "install gpuwatch[probe]")
-    with Driven(dial_local, python=sys.executable, modules=None) as driven:
+    # A launcher that is stopped cannot see that the connection has ended: the worker ends it too.
+    silence_s = 2.0 if end == "the launcher is stopped" else None
+    with Driven(dial_local, python=sys.executable, modules=None, worker_silence_s=silence_s) as driven:
         driven.tell(Listen(address="127.0.0.1"))
         here = driven.until(Listening)
         driven.tell(
@@ -77,7 +82,8 @@ def test_real_ranks_end_in_the_middle_of_a_step(end: str) -> None:
         if end == "the connection closes":
             driven.close()
         else:
-            os.kill(launcher if end == "the launcher is killed" else worker, signal.SIGKILL)
+            how = signal.SIGSTOP if end == "the launcher is stopped" else signal.SIGKILL
+            os.kill(worker if end == "the worker is killed" else launcher, how)
         assert gone(worker, *ranks, within_s=20.0)
         if end == "the worker is killed":
             assert driven.until(Died, lambda said: said.rank is None).reason.startswith(

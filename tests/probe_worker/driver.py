@@ -121,18 +121,27 @@ class Cluster:
     Args:
         seats: Number of ranks of every worker.
         before: See `Worker`.
+        first: The same, of the worker that hosts the store alone.
         missing: Ranks that are in the world, but have no seat.
         prepare: Fields of `Prepare` other than the defaults.
     """
 
     def __init__(
-        self, seats: Sequence[int] = (2,), *, before: str = "", missing: int = 0, **prepare: Any
+        self,
+        seats: Sequence[int] = (2,),
+        *,
+        before: str = "",
+        first: str = "",
+        missing: int = 0,
+        **prepare: Any,
     ) -> None:
         self._step = 0
         self.world = sum(seats) + missing
         with socket.create_server(("127.0.0.1", 0), backlog=64) as store:
             self.port = store.getsockname()[1]
-            self.workers = [Worker(before, store if i == 0 else None) for i in range(len(seats))]
+            self.workers = [
+                Worker(before if i else before + first, store if i == 0 else None) for i in range(len(seats))
+            ]
         rank = 0
         for i, worker in enumerate(self.workers):
             gpus = prepare.get("backend") == "nccl"

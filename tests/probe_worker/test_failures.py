@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.probe.talk import Absent, Died, Note, Prepare, RankSeat, Ready, Step, Stop
+from gpuwatch.probe.talk import Absent, Arrived, Died, Note, Prepare, RankSeat, Ready, Step, Stop
 from gpuwatch.probe.wish import COLLECTIVES, MIB
 from tests.parts import need_module
 from tests.probe_worker.driver import Cluster, Worker, wait_until
@@ -31,10 +31,19 @@ def pid_of(ready: list[Ready], rank: int) -> int:
 
 def test_ranks_that_never_join_are_named_by_those_that_did() -> None:
     """Three of a world of five: each of them says who is missing, and ends."""
-    with Cluster((2, 1), missing=2, timeout_s=1.0) as cluster:
+    with Cluster((2, 1), missing=2, join_s=1.0) as cluster:
         died = cluster.all_of(Died, 3)
+        assert {said.rank for said in cluster.all_of(Arrived, 3)} == {0, 1, 2}
         assert {said.reason for said in died} == {"ranks 3 and 4 did not join within 1 s"}
         assert cluster.stop() == [0, 0]
+
+
+def test_a_node_that_imports_torch_slowly_is_waited_for_also_where_the_store_is() -> None:
+    """The time limit of a step is no time limit of an import: a network file system may be cold."""
+    with Cluster((1, 1), first="import time; time.sleep(3);", timeout_s=1.0) as cluster:
+        assert {said.rank for said in cluster.ready()} == {0, 1}
+        done = cluster.do("collective", collective="all_reduce", bytes=4096, timeout_s=5.0)
+        assert [said.error for said in done] == [None, None]
 
 
 def test_a_store_that_nobody_hosts_is_named_by_its_address() -> None:
@@ -50,7 +59,7 @@ def test_a_store_that_nobody_hosts_is_named_by_its_address() -> None:
             seats=seats,
             store_address="127.0.0.1",
             store_port=port,
-            timeout_s=1.0,
+            join_s=1.0,
         )
     )
     heard = worker.wait(lambda said: any(isinstance(each, Died) for each in said))

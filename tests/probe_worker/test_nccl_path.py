@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpuwatch.probe.talk import Transport
+from gpuwatch.probe.talk import Died, Transport
 from gpuwatch.probe.wish import COLLECTIVES
 from tests.parts import need_module
 from tests.probe_worker.driver import Cluster
@@ -90,6 +90,5 @@ def test_a_gpu_that_never_finishes_is_given_up_and_told(monkeypatch: pytest.Monk
 def test_a_gpu_that_cannot_be_used_ends_its_rank_with_the_reason() -> None:
     """Here: this torch has no CUDA."""
     with Cluster((1,), backend="nccl") as cluster:
-        worker = cluster.workers[0]
-        heard = str(worker.wait(bool))
-        assert "its GPU cannot be used: " in heard
+        (died,) = cluster.all_of(Died, 1)
+        assert died.reason.startswith("its GPU cannot be used: ")

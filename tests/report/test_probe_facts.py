@@ -22,7 +22,7 @@ PROMISED = {
     "collectives": {"op", "bytes", "p50_s", "p99_s", "algbw_gb_per_s", "busbw_gb_per_s", "correct"},
     "pairs": {"src", "dst", "ok", "bandwidth_gb_per_s", "latency_us", "error"},
     "verdict": {"status", "sentence", "culprits"},
-    "culprits": {"kind", "name", "ratio", "evidence"},
+    "culprits": {"kind", "name", "ratio", "evidence", "state"},
 }
 
 

@@ -200,10 +200,11 @@ def test_why_a_node_takes_no_part_is_told_once() -> None:
     results = cluster(2, 1, phase="done")
     why = "no Python with torch; name one with `python:`"
     results.notes = [f"gpu-002 does not take part: {why}", "a word about something else"]
-    culprit = Culprit("node", "gpu-002", None, (why,))
+    culprit = Culprit("node", "gpu-002", None, (why,), "took no part")
     results.verdict = Verdict("failed", f"gpu-002 cannot take part: {why}", (culprit,))
     text = said(results)
     assert text.count(why) == 1
+    assert "node gpu-002  took no part" in text
     assert "a word about something else" in text
 
 
@@ -211,7 +212,9 @@ def test_why_a_node_was_lost_is_told_once_and_not_for_each_of_its_ranks() -> Non
     why = "gpu-002 was lost: the session or the node went down"
     results = cluster(2, 2, phase="failed")
     results.reason = why
-    culprit = Culprit("node", "gpu-002", None, (f"rank 2: {why}", f"rank 3: {why}", "12 links were measured"))
+    culprit = Culprit(
+        "node", "gpu-002", None, (f"rank 2: {why}", f"rank 3: {why}", "12 links were measured"), "was lost"
+    )
     results.verdict = Verdict("failed", why, (culprit,), evidence=(why,))
     text = said(results)
     assert text.count(why) == 1

@@ -30,7 +30,7 @@ def test_news_judges_their_node_only() -> None:
 
 
 def test_what_time_alone_moves_is_spread_over_frames_and_all_get_their_turn() -> None:
-    session, overview = demo_session(30, plan_for(256)), Overview()
+    session, overview = demo_session(3, plan_for(256)), Overview()
     overview.refresh(session.fleet, NOW)
     later, judged = NOW + 20, 0
     for frame in range(8):

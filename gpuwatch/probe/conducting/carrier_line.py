@@ -31,12 +31,23 @@ BEAT_S = 5.0
 """An empty line goes out so often, by which the launcher knows that we are still here."""
 SILENCE_S = 30.0
 """For the launcher: it ends everything when it has heard nothing for so long (a cable was pulled)."""
+SILENT_BEATS = 9
+"""For us: a started launcher says something every 5 s. Counted in beats of ours, because a cockpit that slept
+has not listened."""
 
 
 class CarrierLine:
     """Implements `line.NodeLine`: one thread reads, one writes, and nobody else ever waits for the node."""
 
-    def __init__(self, spec: NodeSpec, dialer: Dialer, slots: ConnectSlots, deadline_s: float) -> None:
+    def __init__(
+        self,
+        spec: NodeSpec,
+        dialer: Dialer,
+        slots: ConnectSlots,
+        deadline_s: float,
+        *,
+        beat_s: float = BEAT_S,
+    ) -> None:
         """Hold what is needed; nothing is dialled before `open`.
 
         Args:
@@ -44,6 +55,7 @@ class CarrierLine:
             dialer: Opens the carrier.
             slots: Who may log in now; shared by the lines of a probe.
             deadline_s: Everything on the node is killed so long after the start, whatever happens.
+            beat_s: An empty line goes out when nothing else did for so long.
         """
         self.node = spec.name
         self.labels: Mapping[str, str] = spec.labels
@@ -51,12 +63,15 @@ class CarrierLine:
         self._dialer = dialer
         self._slots = slots
         self._deadline_s = deadline_s
+        self._beat_s = beat_s
         self._orders: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._carrier: Carrier | None = None
         self._closing = False
         self._started = False
         self._left: str | None = None
+        self._silent_beats = 0
+        """Beats of ours since it last said something."""
         self._reader: threading.Thread | None = None
 
     def open(self, hear: Hear) -> None:
@@ -119,8 +134,10 @@ class CarrierLine:
 
     def _read(self, carrier: Carrier, finder: StartFinder, slot: object, hear: Hear) -> str:
         words = _Words()
+        broke = None
         try:
             while data := carrier.recv(READ_BYTES):
+                self._silent_beats = 0
                 rest: bytes | None = data
                 if not finder.found:
                     rest = finder.look(data)
@@ -135,13 +152,18 @@ class CarrierLine:
         except StreamError as error:
             return str(error)
         except OSError as error:
-            return f"the connection broke: {error.strerror or error}"
+            broke = f"the connection broke: {error.strerror or error}"
         finally:
             self._started = False
             self._orders.put(None)
             carrier.close()
         if self._closing:
             return "closed"
+        if self._silent_beats >= SILENT_BEATS:
+            silent_s = SILENT_BEATS * self._beat_s
+            return f"it said nothing for {silent_s:.0f} s: its launcher is stopped, or the network is gone"
+        if broke is not None:
+            return broke
         if finder.found:
             return reasons.after_start(self._left, carrier.stderr(), WHAT).reason
         return reasons.before_start(finder.noise, carrier.stderr(), self._spec.python, WHAT).reason
@@ -152,9 +174,12 @@ class CarrierLine:
             while data is not None:
                 carrier.send(data)
                 try:
-                    data = self._orders.get(timeout=BEAT_S)
+                    data = self._orders.get(timeout=self._beat_s)
                 except queue.Empty:
                     data = b"\n"
+                    self._silent_beats += self._started
+                    if self._silent_beats >= SILENT_BEATS:
+                        carrier.close()
 
 
 class _Words:

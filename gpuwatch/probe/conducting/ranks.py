@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from gpuwatch.probe.conducting.arrivals import RANKS_WAIT_S, Arrivals
 from gpuwatch.probe.conducting.counting import count_meanwhile
 from gpuwatch.probe.conducting.reach import Rendezvous
 from gpuwatch.probe.conducting.run import FailedError, ProbeRun
-from gpuwatch.probe.talk import Absent, Died, Done, Prepare, RankSeat, Ready, Step
+from gpuwatch.probe.talk import Absent, Arrived, Died, Done, Prepare, RankSeat, Ready, Step
 
-READY_S = 120.0
-"""Importing torch from a cold network file system takes a minute."""
 STEP_MARGIN_S = 5.0
 """Beyond a step's own timeout: ranks tell a timeout themselves, and better."""
 AFTER_DEATH_S = 1.0
@@ -34,6 +33,8 @@ class StepOutcome:
     """Rank, or None for a node's worker, -> why, with the name."""
     missing: list[int] = field(default_factory=list)
     """Said nothing until the end."""
+    excused: set[int] = field(default_factory=set)
+    """Those who had to do with a rank that failed: they may hang because of it."""
 
     @property
     def blame(self) -> str | None:
@@ -67,23 +68,22 @@ class Ranks:
         run.enter("starting")
         for node in run.grounds:
             run.company.tell([node], self._prepare(node))
-        waiting = {seat.rank for seat in run.results.seats}
-        # A rank that cannot join says so itself after the timeout of the group; the import comes before that.
-        allowed_s = READY_S + run.results.wish.timeout_s
-        until = run.clock() + allowed_s
-        while waiting and (heard := run.hear(until)) is not None:
+        arrivals = Arrivals(run.results.seats, run.clock(), run.results.wish.timeout_s)
+        while arrivals.waiting and (heard := run.hear(arrivals.until)) is not None:
             node, said = heard
             if isinstance(said, Died):
                 lost = run.ranks_of(node) if said.rank is None else [said.rank]
                 run.lose(lost, f"did not start: {said.reason}")
                 raise FailedError(f"{self._who(node, said.rank)} did not start: {said.reason}")
-            if isinstance(said, Ready) and self._is_of(said.rank, node) and said.rank in waiting:
-                waiting.discard(said.rank)
+            if isinstance(said, Arrived) and self._is_of(said.rank, node):
+                arrivals.arrived(said.rank, run.clock())
+            elif isinstance(said, Ready) and self._is_of(said.rank, node):
+                arrivals.joined(said.rank)
                 self._greet(said)
-        if waiting:
-            late = f"did not join within {allowed_s:.0f} s"
-            run.lose(sorted(waiting), late)
-            raise FailedError(f"{self.names(waiting)} {late}")
+        if arrivals.waiting:
+            late, words = arrivals.late(run.clock(), run.states)
+            run.lose(late, words)
+            raise FailedError(f"{self.names(late)} {words}")
 
     def step(self, step: Step, ranks: Collection[int]) -> StepOutcome:
         """Let these ranks do one thing and wait for their answers.
@@ -116,7 +116,7 @@ class Ranks:
                     waiting.discard(said.rank)
                     outcome.done[said.rank] = said
                 if said.error is not None:
-                    until = min(until, run.clock() + STEP_MARGIN_S)
+                    outcome.excused.update(_bound_to(said.rank, step, ranks))
             elif isinstance(said, Absent) and said.step == self._steps:
                 outcome.absent = [rank for rank in said.ranks if run.seat(rank) is not None]
                 run.lose(outcome.absent, f"did not come to it within {step.timeout_s:.0f} s")
@@ -127,9 +127,12 @@ class Ranks:
                 run.lose(lost, f"died: {said.reason}")
                 waiting.difference_update(lost)
                 until = min(until, run.clock() + AFTER_DEATH_S)
+            if waiting <= outcome.excused:  # each of them waits for somebody who has given up
+                until = min(until, run.clock() + STEP_MARGIN_S)
         outcome.missing = sorted(waiting)
-        if not (outcome.died or outcome.absent or any(done.error for done in outcome.done.values())):
-            run.lose(outcome.missing, f"did not answer within {step.timeout_s:.0f} s")
+        if not (outcome.died or outcome.absent):
+            unexcused = [rank for rank in outcome.missing if rank not in outcome.excused]
+            run.lose(unexcused, f"did not answer within {step.timeout_s:.0f} s")
         return outcome
 
     def names(self, ranks: Collection[int]) -> str:
@@ -162,6 +165,7 @@ class Ranks:
             store_here=node == meeting.node,
             iface=run.choice.of[node].interface,
             timeout_s=run.results.wish.timeout_s,
+            join_s=RANKS_WAIT_S,
             pairs_only=meeting.pairs_only,
         )
 
@@ -188,3 +192,10 @@ def times_of(dones: Sequence[Done]) -> list[list[float]]:
     """The timed iterations of each, as many as all of them have."""
     count = min((len(done.times_s) for done in dones), default=0)
     return [done.times_s[:count] for done in dones]
+
+
+def _bound_to(rank: int, step: Step, ranks: Collection[int]) -> Collection[int]:
+    """Who may hang when this rank has failed: all in a collective, its partner in a step of pairs."""
+    if step.what == "collective":
+        return ranks
+    return {other for pair in step.pairs if rank in pair for other in pair}

@@ -10,7 +10,7 @@ from gpuwatch.probe.conducting.company import Company
 from gpuwatch.probe.conducting.line import Lost
 from gpuwatch.probe.conducting.plan import Plan
 from gpuwatch.probe.results import Phase, Results, Seat
-from gpuwatch.probe.talk import AnySaid, Counters, Died, Ground, Note, Transport
+from gpuwatch.probe.talk import Alive, AnySaid, Counters, Died, Ground, Note, Transport
 
 NOTES_KEPT = 200
 
@@ -43,6 +43,8 @@ class ProbeRun:
     """Node -> readings in order."""
     deadline: float = float("inf")
     """Of the clock: when the budget is used up."""
+    states: dict[str, str | None] = field(default_factory=dict)
+    """Node -> the state of its worker as it was told last (`Alive.worker`)."""
     left_out: list[str] = field(default_factory=list)
     """What the budget did not allow."""
     began: float | None = None
@@ -156,6 +158,8 @@ class ProbeRun:
             seat = None if said.rank is None else self.seat(said.rank)
             who = self.name(said.rank) if said.rank is not None and seat is not None else node
             self.note(f"{who}: {said.text}")
+        elif isinstance(said, Alive):
+            self.states[node] = said.worker
         elif isinstance(said, Counters):
             self.counters.setdefault(node, []).append(said.values)
         elif isinstance(said, Transport):

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gpuwatch.probe.conducting.choice import Choice
+from gpuwatch.probe.conducting.nearness import device_of, usable_ports
 from gpuwatch.probe.results import Seat
-from gpuwatch.probe.talk import Ground
+from gpuwatch.probe.talk import Ground, GroundGpu
 from gpuwatch.probe.wish import Wish
 
 CPU_RANKS_MOST = 4
@@ -61,7 +62,7 @@ def seat_ranks(grounds: Mapping[str, Ground], wish: Wish, choice: Choice) -> Sea
                     local=local,
                     device="cpu" if gpu is None else gpu.name or "GPU",
                     gpu=None if gpu is None else gpu.index,
-                    nic=_nic(ground, backend, choice, node),
+                    nic=_nic(ground, gpu, choice, node),
                 )
             )
     if backend == "gloo" and any(ground.gpus for ground in grounds.values()):
@@ -89,10 +90,9 @@ def _ranks(ground: Ground, wish: Wish, backend: str, *, alone: bool) -> int:
     return max(least, min(ground.cpus or 1, CPU_RANKS_MOST))
 
 
-def _nic(ground: Ground, backend: str, choice: Choice, node: str) -> str | None:
-    """What the traffic takes: over RDMA only a single port leaves no doubt."""
-    ports = [port for port in ground.ports if "ACTIVE" in (port.state or "").upper()]
-    if backend == "nccl" and ports:
-        return ports[0].device if len(ports) == 1 else None
+def _nic(ground: Ground, gpu: GroundGpu | None, choice: Choice, node: str) -> str | None:
+    """What the traffic takes: of a GPU an RDMA device where there are any, else the interface."""
+    if gpu is not None and usable_ports(ground):
+        return device_of(ground, gpu)
     address = choice.of.get(node)
     return None if address is None else address.interface

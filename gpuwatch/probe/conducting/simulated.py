@@ -272,7 +272,12 @@ class SimulatedLine:
             cpus=224,
             gpus=[
                 GroundGpu(
-                    index=gpu, uuid=uuid(self.number, gpu), name=GPU_NAME, memory_total_bytes=81_559 << 20
+                    index=gpu,
+                    uuid=uuid(self.number, gpu),
+                    name=GPU_NAME,
+                    memory_total_bytes=81_559 << 20,
+                    pci_path=place(gpu, 1),
+                    numa=gpu * 2 // GPUS_PER_NODE,
                 )
                 for gpu in range(GPUS_PER_NODE)
             ],
@@ -282,7 +287,13 @@ class SimulatedLine:
             ],
             ports=[
                 GroundPort(
-                    device=f"mlx5_{gpu}", port=1, state="ACTIVE", link_layer="InfiniBand", rate_gbps=400.0
+                    device=f"mlx5_{gpu}",
+                    port=1,
+                    state="ACTIVE",
+                    link_layer="InfiniBand",
+                    rate_gbps=400.0,
+                    pci_path=place(gpu, 0),
+                    numa=gpu * 2 // GPUS_PER_NODE,
                 )
                 for gpu in range(GPUS_PER_NODE)
             ],
@@ -301,3 +312,12 @@ class SimulatedLine:
             found[f"ib:mlx5_{BAD_GPU}/1:symbol_error"] += grown
             found[f"ib:mlx5_{BAD_GPU}/1:link_error_recovery"] = float(3 * (self._counted - 1))
         return found
+
+
+def place(switch: int, slot: int) -> str:
+    """A device behind a PCIe switch of its GPU's own, under /sys/devices."""
+    root, upstream, port, device = 16 * switch, 16 * switch + 1, 16 * switch + 2, 16 * switch + 3 + slot
+    return (
+        f"pci0000:{root:02x}/0000:{root:02x}:01.0/0000:{upstream:02x}:00.0/"
+        f"0000:{port:02x}:{slot:02x}.0/0000:{device:02x}:00.0"
+    )

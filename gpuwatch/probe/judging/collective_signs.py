@@ -61,7 +61,9 @@ def told_waited_for(results: Results) -> Told | None:
     several = sum(other.node == seat.node for other in results.seats) > 1
     name = f"{seat.node} {label(seat)}" if several else seat.node
     text = waiting_text(found, name)
-    culprit = Culprit("gpu" if seat.gpu is not None and several else "node", name, None, (text,))
+    culprit = Culprit(
+        "gpu" if seat.gpu is not None and several else "node", name, None, (text,), "is waited for"
+    )
     return Told(culprit, f"{name} is what the others wait for: {text}")
 
 

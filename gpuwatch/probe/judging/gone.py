@@ -9,14 +9,15 @@ from gpuwatch.probe.judging.peel import label
 from gpuwatch.probe.judging.telling import Told
 from gpuwatch.probe.judging.words import plural
 from gpuwatch.probe.results import Results, Seat
-from gpuwatch.probe.verdict import Culprit
+from gpuwatch.probe.verdict import Culprit, CulpritKind
 
 
 def told_gone(results: Results) -> list[Told]:
     """Nodes that could not take part, then crashed and absent ranks in the order in which they were found."""
     problems = [
         Told(
-            Culprit("node", each.node, None, (each.problem,)), f"{each.node} cannot take part: {each.problem}"
+            Culprit("node", each.node, None, (each.problem,), state="took no part"),
+            f"{each.node} cannot take part: {each.problem}",
         )
         for each in results.nodes
         if each.problem is not None
@@ -50,15 +51,25 @@ def _of_node(
         sentence = f"{who} {_what(reasons[first])}"
         if reasons[first].startswith(f"{node} "):
             sentence = reasons[first]
-        return [Told(Culprit("node", node, None, evidence), sentence)]
+        return [Told(Culprit("node", node, None, evidence, _state(reasons[first])), sentence)]
     found = []
     for seat in lost:
         name = f"{node} {label(seat)}"
         evidence = (f"rank {seat.rank}: {reasons[seat.rank]}",)
-        culprit = Culprit("node" if seat.gpu is None else "gpu", name, None, evidence)
+        kind: CulpritKind = "node" if seat.gpu is None else "gpu"
+        culprit = Culprit(kind, name, None, evidence, _state(reasons[seat.rank]))
         place = node if seat.gpu is None else name
         found.append(Told(culprit, f"rank {seat.rank} on {place} {_what(reasons[seat.rank])}"))
     return found
+
+
+def _state(reason: str) -> str:
+    """The reason in two or three words; all of it is evidence."""
+    words = {"died": "died", "did not start": "did not start", "did not join": "did not join"}
+    told = next((said for start, said in words.items() if reason.startswith(start)), None)
+    if told is None:
+        told = "was lost" if " was lost: " in reason else "stopped answering"
+    return told
 
 
 def _what(reason: str) -> str:

@@ -53,7 +53,8 @@ def told(blame: Blame, links: Mapping[tuple[int, int], Link]) -> Told:
         sentence = f"nothing comes through {subject}: {_count(blame)} failed{why}"
     else:
         sentence = f"{subject} is slow: {_reach(blame, ratio, back, len(links))}; {LOOK_AT[part.scope]}"
-    return Told(Culprit(kind, name, ratio, evidence), sentence)
+    state = "dead" if ratio is None else ""
+    return Told(Culprit(kind, name, ratio, evidence, state), sentence)
 
 
 def _reach(blame: Blame, ratio: float, back: str, every: int) -> str:

@@ -8,7 +8,7 @@ from gpuwatch.agent.background import Background
 from gpuwatch.agent.infiniband import PortReader
 from gpuwatch.agent.processes import ProcessReader
 from gpuwatch.agent.procfs import clean
-from gpuwatch.probe.shipped import interpreters, nics, trainers
+from gpuwatch.probe.shipped import interpreters, nics, places, trainers
 from gpuwatch.probe.shipped.lines import MAX_TEXT
 
 TYPE_CHECKING = False
@@ -59,9 +59,10 @@ class Survey(object):
             "torch": None if chosen is None else clean(chosen.torch or "", 64),
             "tried": refused + tried,
             "cpus": _cpus(),
-            "gpus": gpus,
+            "gpus": [dict(gpu, **places.of_gpu(gpu.get("bus_id"))) for gpu in gpus],
             "nics": nics.read(),
             "ports": _ports(found),
+            "nccl": {} if chosen is None else places.nccl_settings(chosen.environ()),
             "notes": notes[:MAX_NOTES],
         }
 
@@ -103,7 +104,10 @@ def _name_users(gpus, rows, proc):
 
 def _ports(found):
     # type: (Any) -> list[dict[str, Any]]
-    return [{key: port[key] for key in _PORT if key in port} for port in found or ()]
+    return [
+        dict({key: port[key] for key in _PORT if key in port}, **places.of_port(port["device"]))
+        for port in found or ()
+    ]
 
 
 def _cpus():

@@ -29,6 +29,12 @@ DEADLINE_S = 3600.0
 STOP_S = 4.0
 """For the ranks to end in order; then they are killed."""
 _LOOK_S = 0.5
+_BEAT_S = 5.0
+"""So often it says that it is alive, to the conductor and to the worker."""
+_STOPPED_BEATS = 4
+"""A worker that is found stopped so many times in a row does not go on by itself."""
+_WORKER_PATIENCE = 2
+"""The worker ends everything after a silence of ours that is so many times what we grant the conductor."""
 
 
 def run(config, stdin, stdout):
@@ -37,7 +43,8 @@ def run(config, stdin, stdout):
 
     Args:
         config: nonce, version, python, activate, deadline_s, and silence_s: leave when nothing, not even an
-            empty line, has come for so long. For tests `proc`, where processes are looked for.
+            empty line, has come for so long. For tests `proc`, where processes are looked for, and
+            `worker_silence_s`, after how long a silence of ours the worker ends us.
         stdin: Where orders come from; its end ends everything.
         stdout: Where lines go.
     """
@@ -72,6 +79,10 @@ class Launcher(object):
         )
         self._counters = Counters(self._gpus)
         self._counting = threading.Lock()
+        self._silence_s = float(config.get("silence_s") or 0.0)
+        """0: never leave for silence."""
+        self._worker_silence_s = float(config.get("worker_silence_s") or _WORKER_PATIENCE * self._silence_s)
+        self._beat_s = min(_BEAT_S, self._worker_silence_s / 4 or _BEAT_S)
         self._listener = None  # type: Listener | None
         self._worker = None  # type: WorkerProcess | None
 
@@ -86,7 +97,7 @@ class Launcher(object):
 
     def _queue_orders(self, requests):
         # type: (Requests) -> None
-        silence_s = float(self._config.get("silence_s") or "inf")
+        silence_s = self._silence_s or float("inf")
         heard = time.monotonic()
         while not requests.ended:
             silent = time.monotonic() - heard > silence_s
@@ -108,6 +119,7 @@ class Launcher(object):
             OSError: nobody listens any more.
         """
         self._outlet.begin(str(self._config["nonce"]))
+        self._beside(self._beat)
         self._outlet.say("ground", **self._survey.look())
         while True:
             order = self._orders.get()
@@ -185,6 +197,7 @@ class Launcher(object):
             "nonce": self._config["nonce"],
             "version": self._config.get("version"),
             "deadline_s": max(0.0, self._deadline - time.monotonic()),
+            "silence_s": self._worker_silence_s,
         }
         try:
             self._worker = WorkerProcess(self._outlet, interpreter, config, store)
@@ -200,6 +213,24 @@ class Launcher(object):
             self._worker.tell(order)
             self._worker.wait(STOP_S)
         self._lifeline.leave("stopped")
+
+    def _beat(self):
+        # type: () -> None
+        """Say that we are alive, and what the worker does: an import may keep it from saying anything."""
+        stopped = 0
+        while True:
+            time.sleep(self._beat_s)
+            worker, state = self._worker, None
+            if worker is not None:
+                worker.beat()
+                state = worker.state()
+                stopped = stopped + 1 if state in ("T", "t") else 0
+                if stopped == _STOPPED_BEATS:
+                    worker.give_up("it was stopped (by SIGSTOP or a debugger) and did not go on")
+            try:
+                self._outlet.say("alive", worker=state)
+            except OSError:
+                self._lifeline.cut("nobody listens any more")
 
     def _beside(self, work):
         # type: (Callable[[], None]) -> None

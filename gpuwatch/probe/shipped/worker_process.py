@@ -8,6 +8,7 @@ import threading
 import zlib
 from collections import deque
 
+from gpuwatch.agent.process_table import read_stat
 from gpuwatch.agent.procfs import clean
 from gpuwatch.probe.shipped.interpreters import ending
 from gpuwatch.probe.shipped.lifeline import end_others
@@ -53,6 +54,7 @@ class WorkerProcess(object):
         """
         self._outlet = outlet
         self.told_to_stop = False
+        self._given_up = None  # type: str | None
         store_fd = None if store is None else store.fileno()
         first = _program() + json.dumps(dict(config, store_fd=store_fd)).encode("ascii") + b"\n"
         passed = [] if store_fd is None else [store_fd]
@@ -91,6 +93,23 @@ class WorkerProcess(object):
         # type: (dict[str, Any]) -> None
         """Hand an order on; returns at once."""
         self._orders.put(json.dumps(order).encode("ascii") + b"\n")
+
+    def beat(self):
+        # type: () -> None
+        """Let it know that we are still here."""
+        self._orders.put(b"\n")
+
+    def state(self):
+        # type: () -> str | None
+        """As /proc has it: S, D, T, ...; None when it has ended."""
+        found = read_stat("/proc", self.process.pid)
+        return None if found is None else found.state
+
+    def give_up(self, reason):
+        # type: (str) -> None
+        """Kill it, for a reason that is told as that of its end."""
+        self._given_up = reason
+        self.process.kill()
 
     def wait(self, seconds):
         # type: (float) -> None
@@ -131,6 +150,8 @@ class WorkerProcess(object):
 
     def _why(self, status):
         # type: (int) -> str
+        if self._given_up is not None:
+            return self._given_up
         words = list(self._last_words)
         said = "; its last words: " + "\n".join(words) if words else "; it said nothing"
         return ("the worker ended: {}".format(ending(status)) + said)[: 8 * MAX_TEXT]

@@ -73,31 +73,40 @@ def _store_limit(prepare: Prepare) -> timedelta:
     return timedelta(seconds=math.ceil(prepare.timeout_s))
 
 
-def join(torch: Torch, prepare: Prepare, seat: Seat) -> Member:
+def join(torch: Torch, prepare: Prepare, seat: Seat, arrived: Callable[[], None]) -> Member:
     """Connect to the store, wait for all ranks, build the groups and try what they can.
+
+    Args:
+        torch: The module.
+        prepare: What all ranks were told.
+        seat: This rank's place.
+        arrived: Called when the store is reached, before the others are waited for.
 
     Raises:
         CannotJoinError: with the reason, the absent ranks by number.
     """
     address, port, limit = prepare.store_address, prepare.store_port, _store_limit(prepare)
 
-    def new_store() -> Store:
+    def new_store(patience: timedelta = limit) -> Store:
         return torch.distributed.TCPStore(
-            address, port, is_master=False, wait_for_workers=False, timeout=limit
+            address, port, is_master=False, wait_for_workers=False, timeout=patience
         )
 
     try:
-        store = new_store()
+        # Its node may be slower than ours to import torch; until then the kernel alone listens there.
+        store = new_store(timedelta(seconds=math.ceil(prepare.join_s)))
+        store.set_timeout(limit)
     except words.TORCH_ERRORS as error:
         raise CannotJoinError(
             f"cannot reach the store at {address}:{port}: {words.first_line(error)}"
         ) from error
+    arrived()
     try:
-        absent = roll_call(store, "join", seat.rank, prepare.world_size, prepare.timeout_s)
+        absent = roll_call(store, "join", seat.rank, prepare.world_size, prepare.join_s)
     except StoreLostError as error:
         raise CannotJoinError(str(error)) from error
     if absent:
-        late = f"{words.ranks(absent)} did not join within {words.seconds(prepare.timeout_s)}"
+        late = f"{words.ranks(absent)} did not join within {words.seconds(prepare.join_s)}"
         raise CannotJoinError(late if seat.rank not in absent else f"too late: {late}")
     if prepare.backend == "nccl":
         return _nccl_member(torch, prepare, seat, store, new_store)

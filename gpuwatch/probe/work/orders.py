@@ -32,6 +32,7 @@ class Prepare:
     store_here: bool = False
     iface: Optional[str] = None
     timeout_s: float = 30.0
+    join_s: float = 30.0
     pairs_only: bool = False
 
     def places(self) -> List[Seat]:

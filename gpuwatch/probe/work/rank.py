@@ -42,7 +42,7 @@ class Rank:
         """Take part until told to stop; gives the exit status."""
         began = time.perf_counter()
         try:
-            member = join(self._torch, self._prepare, self._seat)
+            member = join(self._torch, self._prepare, self._seat, self._arrived)
         except CannotJoinError as error:
             sys.stderr.write(f"{error}\n")
             return SAID_WHY
@@ -59,6 +59,9 @@ class Rank:
         if self._torch.distributed.is_initialized() and not self._stuck:
             self._torch.distributed.destroy_process_group()
         return 0
+
+    def _arrived(self) -> None:
+        self._say({"kind": "arrived", "rank": self._seat.rank})
 
     def _obey(self) -> "Queue[Raw]":
         """Read orders in a thread: when they end, the worker is gone, and this rank with it."""

@@ -57,8 +57,7 @@ class LinkEvidence(ThingsPage):
     def _culprits(self, verdict: Verdict, width: int) -> Iterator[Thing]:
         look = self.look
         for number, culprit in enumerate(verdict.culprits):
-            dead = culprit.ratio is None
-            said = "nothing came through" if dead else f"{share_text(culprit.ratio)} of its peers"
+            said = culprit.state if culprit.ratio is None else f"{share_text(culprit.ratio)} of its peers"
             head = (Segment(" "), look.mark("critical"), Segment(" "))
             rows = [*hanging(head, f"{culprit.name}: {said}", width, look.strong)]
             for sentence in culprit.evidence:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -17,9 +17,6 @@ STARVED_PCT = 10.0
 """On a full machine a rank gets so little while it could always compute: it is ready to run at each look."""
 TIMES = 2.0
 """So many times the CPU time of any of its peers; noise between equal ranks is far under it."""
-STEPS_S, STEPS = 10.0, 3.0
-"""A job steps when it told one within so long, or so many usual steps. One that does not is left to the
-hang verdict: the rank that loads or saves a checkpoint computes alone, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +62,7 @@ class CpuStraggler:
         )
 
 
-def cpu_workers(fleet: Fleet, now: float) -> dict[str, list[CpuWorker]]:
+def cpu_workers(fleet: Fleet, stepping: Container[str], now: float) -> dict[str, list[CpuWorker]]:
     """The ranks of every job that steps and holds no GPU at all, as far as their CPU time is known now."""
     found: dict[str, dict[int, CpuWorker]] = {}
     with_gpus: set[str] = set()
@@ -82,8 +79,9 @@ def cpu_workers(fleet: Fleet, now: float) -> dict[str, list[CpuWorker]]:
                 age, ready = now - node.processes_at, process.state == "R"
                 worker = CpuWorker(process.rank, node.name, process.cpu_pct, age, ready)
                 found.setdefault(job, {}).setdefault(process.rank, worker)
-    stepping = _stepping(fleet, now)
-    return {job: list(ranks.values()) for job, ranks in found.items() if job in stepping - with_gpus}
+    return {
+        job: list(ranks.values()) for job, ranks in found.items() if job in stepping and job not in with_gpus
+    }
 
 
 def cpu_stragglers(ranks: Sequence[CpuWorker]) -> Iterator[CpuStraggler]:
@@ -95,13 +93,3 @@ def cpu_stragglers(ranks: Sequence[CpuWorker]) -> Iterator[CpuStraggler]:
     if computes and first.cpu_pct >= TIMES * second.cpu_pct:
         usual = median(each.cpu_pct for each in ranks if each is not first)
         yield CpuStraggler(first, usual, len(ranks) - 1)
-
-
-def _stepping(fleet: Fleet, now: float) -> set[str]:
-    found = set()
-    for voice in fleet.progress.voices.values():
-        if voice.job is not None and voice.stepped_at is not None:
-            times = voice.step_times(16)
-            if now - voice.stepped_at <= max(STEPS_S, STEPS * median(times) if times else 0.0):
-                found.add(voice.job)
-    return found

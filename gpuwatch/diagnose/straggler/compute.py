@@ -1,0 +1,87 @@
+"""GPUs that compute unlike their peers: at a lower clock, with pauses, or at another power.
+
+In synchronous training every rank steps as often as the slowest one, so step times are equal and the waiting
+shows elsewhere: who waits spins in a collective at 100 % utilisation, a high clock and little power. So the
+one that waits least is the suspect. Pure functions over the ranks of one job that have the same GPU model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from gpuwatch.diagnose.peers import ENOUGH, EQUAL_PCT, WORKING_PCT, works_alone
+from gpuwatch.diagnose.straggler.load import Load, middle
+from gpuwatch.diagnose.straggler.unlike import Unlike, few, lowest
+
+FULL_PCT, FULL_EQUAL_PCT = 90.0, 5.0
+"""Peers that compute or wait in collectives are about always busy; power is compared only among such."""
+
+
+def slow_clocks(group: Sequence[Load], clock_pct: float) -> Iterator[Unlike]:
+    """A clock under a share of the median at about equal utilisation."""
+    known = [
+        (each, each.clock_mhz, each.busy_pct)
+        for each in group
+        if each.clock_mhz and each.busy_pct is not None and each.busy_pct >= WORKING_PCT
+    ]
+    if len(known) < ENOUGH:
+        return
+    usual, usual_busy = median(clock for _, clock, _ in known), median(busy for _, _, busy in known)
+    usual_w = middle(each.power_w for each, _, _ in known)
+    slow = [
+        (each, clock)
+        for each, clock, busy in known
+        if clock < usual * clock_pct / 100.0
+        and abs(busy - usual_busy) <= EQUAL_PCT
+        and not works_alone(each.fast, each.power_w, usual_w)
+    ]
+    for each, clock in slow:
+        share = clock / usual
+        yield Unlike(
+            "clock", each.rank, len(known) - 1, "SM clock", f"{clock:.0f} MHz", f"{usual:.0f} MHz",
+            f"at {share:.2f}x clock", 1 - share, load=each, alike=len(slow),
+        )  # fmt: skip
+
+
+def idle(group: Sequence[Load], busy_pct: float) -> Iterator[Unlike]:
+    """A GPU that stands still for a part of the step in which all others are busy: its host is late."""
+    known = [(each, each.busy_pct) for each in group if each.busy_pct is not None]
+    if len(known) < ENOUGH:
+        return
+    usual = median(busy for _, busy in known)
+    low = [(each, busy) for each, busy in known if busy < usual * busy_pct / 100.0]
+    if usual < FULL_PCT or len(low) > few(len(known)):
+        return
+    for each, busy in low:
+        yield Unlike(
+            "busy", each.rank, len(known) - 1, "utilisation", f"{busy:.0f} %", f"{usual:.0f} %",
+            f"busy only {busy:.0f} % of the time where its peers are {usual:.0f} %", 1 - busy / usual,
+            "its host is late (data, code or storage)", each, len(low),
+        )  # fmt: skip
+
+
+def power(group: Sequence[Load], power_pct: float) -> Iterator[Unlike]:
+    """The one that draws unlike all others at equal, full utilisation: it works while they wait, or waits."""
+    full = [
+        (each, each.busy_pct) for each in group if each.busy_pct is not None and each.busy_pct >= FULL_PCT
+    ]
+    if len(full) < ENOUGH:
+        return
+    busy = median(pct for _, pct in full)
+    equal = [each for each, pct in full if abs(pct - busy) <= FULL_EQUAL_PCT]
+    low = lowest(equal, lambda each: each.power_w, power_pct / 100.0)
+    if low is not None:
+        each, own, usual = low
+        yield Unlike(
+            "spins", each.rank, len(equal) - 1, "power", f"{own:.0f} W", f"{usual:.0f} W",
+            f"at {own / usual:.2f}x power and full utilisation", None,
+            "it spins in a collective: it waits or has less to do, and slows nobody", each,
+        )  # fmt: skip
+    high = lowest(equal, lambda each: 1.0 / each.power_w if each.power_w else None, power_pct / 100.0)
+    if high is not None:
+        each, own, usual = high[0], 1.0 / high[1], 1.0 / high[2]
+        yield Unlike(
+            "works_alone", each.rank, len(equal) - 1, "power", f"{own:.0f} W", f"{usual:.0f} W",
+            f"at {own / usual:.1f}x power", None, "it works while the others spin in a collective", each,
+        )  # fmt: skip

@@ -1,0 +1,78 @@
+"""GPUs whose PCIe or NVLink is far below their peers', by rate or by throughput. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from statistics import median
+
+from gpuwatch.diagnose.counting import LANE_GT
+from gpuwatch.diagnose.peers import ENOUGH, EQUAL_PCT, WORKING_PCT
+from gpuwatch.diagnose.straggler.load import Load
+from gpuwatch.diagnose.straggler.unlike import Sign, Unlike, few, lowest
+
+LEAST_PCIE_BPS, LEAST_NVLINK_BPS = 1e8, 1e9
+"""Links that move less are idle, and idle links differ by chance."""
+KINDS: tuple[tuple[Sign, str, float, Callable[[Load], float | None]], ...] = (
+    ("nvlink_rate", "NVLink", LEAST_NVLINK_BPS, lambda each: each.nvlink_bps),
+    ("pcie_rate", "PCIe", LEAST_PCIE_BPS, lambda each: each.pcie_bps),
+)
+
+
+def narrow_pcie(group: Sequence[Load], link_pct: float) -> Iterator[Unlike]:
+    """A link that is slower than its peers', in a slot that gives no more.
+
+    One under its own maximum is a condition of its own (`pcie_degraded`).
+    """
+    known = [(each, rate) for each in group if (rate := pcie_rate(each)) is not None]
+    if len(known) < ENOUGH:
+        return
+    usual = median(rate for _, rate in known)
+    wide = next((pcie(each) for each, rate in known if rate >= usual), "")
+    slow = [(each, rate) for each, rate in known if rate <= usual * link_pct / 100.0]
+    if len(slow) > few(len(known)):
+        return
+    for each, rate in slow:
+        if not _below_own(each):
+            yield Unlike(
+                "pcie", each.rank, len(known) - 1, "PCIe", pcie(each), wide,
+                f"at {rate / usual:.2f}x PCIe rate", None, f"{pcie(each)}, its peers {wide}", each, len(slow),
+            )  # fmt: skip
+
+
+def throughput(group: Sequence[Load], link_pct: float) -> Iterator[Unlike]:
+    """The one that moves far less than all others over NVLink or PCIe, at equal utilisation."""
+    known = [
+        (each, each.busy_pct) for each in group if each.busy_pct is not None and each.busy_pct >= WORKING_PCT
+    ]
+    if len(known) < ENOUGH:
+        return
+    busy = median(pct for _, pct in known)
+    equal = [each for each, pct in known if abs(pct - busy) <= EQUAL_PCT]
+    for sign, name, least, read in KINDS:
+        low = lowest(equal, read, link_pct / 100.0)
+        if low is not None and low[2] >= least:
+            each, own, usual = low
+            yield Unlike(
+                sign, each.rank, len(equal) - 1, f"{name} throughput", f"{own / 1e9:.2f} GB/s",
+                f"{usual / 1e9:.2f} GB/s", f"at {own / usual:.2f}x {name} throughput", load=each,
+            )  # fmt: skip
+
+
+def pcie_rate(load: Load) -> float | None:
+    """Of its link, in GT/s times lanes; an idle GPU narrows its link on purpose, so None for one."""
+    if load.medium is None or load.busy_pct is None or load.busy_pct < WORKING_PCT:
+        return None
+    return LANE_GT.get(load.medium.pcie_gen or 0, 0.0) * (load.medium.pcie_width or 0) or None
+
+
+def pcie(load: Load) -> str:
+    """`gen 5 x16`."""
+    return "" if load.medium is None else f"gen {load.medium.pcie_gen} x{load.medium.pcie_width}"
+
+
+def _below_own(load: Load) -> bool:
+    """Whether its link is slower or narrower than it could be there."""
+    link, info = load.medium, load.info
+    return link is not None and (
+        (link.pcie_gen or 0) < (info.pcie_gen_max or 0) or (link.pcie_width or 0) < (info.pcie_width_max or 0)
+    )

@@ -1,0 +1,99 @@
+"""What the GPUs of a job's ranks did lately, as means over the time that a verdict must last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import median
+from typing import TypeAlias
+
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node
+from gpuwatch.wire import GpuFast, GpuInfo, GpuMedium, GpuSlow, Process
+
+MEDIUM_FRESH_S, SLOW_FRESH_S = 15.0, 90.0
+"""Three rounds of the 5 s and of the 30 s tier."""
+Group: TypeAlias = tuple[str, str]
+"""Job and GPU model: only those can be compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One rank's GPU. None is not known."""
+
+    rank: int
+    job: str
+    node: str
+    rack: str | None
+    info: GpuInfo
+    age_s: float
+    fast: GpuFast
+    medium: GpuMedium | None
+    slow: GpuSlow | None
+    busy_pct: float | None = None
+    clock_mhz: float | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+    pcie_bps: float | None = None
+    nvlink_bps: float | None = None
+
+
+def loads(fleet: Fleet, now: float, window_s: float) -> dict[Group, list[Load]]:
+    """The ranks with a GPU that answers, by job and GPU model.
+
+    Args:
+        fleet: What is known.
+        now: Monotonic seconds, the fleet's own clock.
+        window_s: What the means are taken over; one that is mostly unknown there is None.
+    """
+    found: dict[Group, dict[str, Load]] = {}
+    for node in fleet.nodes.values():
+        # a data loader inherits the environment of its rank, and maybe its GPU, and is younger
+        for process in sorted(node.processes, key=lambda each: each.pid):
+            job = process.job
+            if process.rank is None or job is None:
+                continue
+            for hold in process.gpus:
+                gpu = node.gpus.get(hold.uuid)
+                if gpu is None:
+                    continue
+                ranks = found.setdefault((job, gpu.info.name), {})
+                if hold.uuid not in ranks:
+                    load = _load(process, job, gpu, node, now, window_s)
+                    if load is not None:
+                        ranks[hold.uuid] = load
+    return {group: list(ranks.values()) for group, ranks in found.items()}
+
+
+def _load(process: Process, job: str, gpu: Gpu, node: Node, now: float, window_s: float) -> Load | None:
+    fresh = STALE_TICKS * node.interval_s
+    if gpu.state != "ok" or gpu.fast is None or gpu.fast_at is None or now - gpu.fast_at > fresh:
+        return None
+    means = gpu.history.means(max(1, int(window_s)), now)
+    return Load(
+        rank=-1 if process.rank is None else process.rank,
+        job=job,
+        node=node.name,
+        rack=node.spec.labels.get("rack"),
+        info=gpu.info,
+        age_s=max(0.0, now - gpu.fast_at),
+        fast=gpu.fast,
+        medium=gpu.medium if _fresh(gpu.medium_at, now, max(MEDIUM_FRESH_S, fresh)) else None,
+        slow=gpu.slow if _fresh(gpu.slow_at, now, max(SLOW_FRESH_S, fresh)) else None,
+        busy_pct=means.get("util"),
+        clock_mhz=means.get("smclk"),
+        power_w=means.get("power"),
+        temperature_c=means.get("temp"),
+        pcie_bps=means.get("pcie"),
+        nvlink_bps=means.get("nvlink"),
+    )
+
+
+def _fresh(at: float | None, now: float, limit_s: float) -> bool:
+    return at is not None and now - at <= limit_s
+
+
+def middle(values: Iterable[float | None]) -> float | None:
+    """The median of those that are known; None where none is."""
+    known = [value for value in values if value is not None]
+    return median(known) if known else None

@@ -1,0 +1,61 @@
+"""Which jobs make steps, and since when without a pause."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.progress import RankProgress
+
+LEAST_S, GAPS = 10.0, 1.5
+"""A job steps when it told one within so long, or within so many of its usual gaps between told steps. One
+that does not is left to the hang verdict: the rank that loads or saves a checkpoint works alone, too."""
+RECENT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How a job that steps now does it."""
+
+    stepped_s: float
+    """Seconds since it told a step."""
+    limit_s: float
+    """After so long it would count as pausing."""
+
+
+def paces(fleet: Fleet, now: float) -> dict[str, Pace]:
+    """The jobs that step now, by the voice that told a step last."""
+    found: dict[str, Pace] = {}
+    for voice in fleet.progress.voices.values():
+        if voice.job is None or voice.stepped_at is None:
+            continue
+        stepped_s, limit_s = now - voice.stepped_at, limit_of(voice)
+        known = found.get(voice.job)
+        if stepped_s <= limit_s and (known is None or stepped_s < known.stepped_s):
+            found[voice.job] = Pace(stepped_s, limit_s)
+    return found
+
+
+def limit_of(voice: RankProgress) -> float:
+    """Seconds without a told step after which a job pauses."""
+    told = [voice.steps[n].at for n in range(-min(RECENT, len(voice.steps)), 0)]
+    gaps = [later - before for before, later in pairwise(told)]
+    return max(LEAST_S, GAPS * median(gaps)) if gaps else LEAST_S
+
+
+class Stepping:
+    """Since when each job has stepped without a pause."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}
+
+    def look(self, paces: Mapping[str, Pace], now: float) -> None:
+        """Take in who steps now."""
+        self._since = {job: self._since.get(job, now) for job in paces}
+
+    def for_s(self, job: str, now: float) -> float:
+        """Seconds that a job has stepped; 0 for one that pauses, or never told a step."""
+        return now - self._since.get(job, now)
