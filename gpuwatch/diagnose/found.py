@@ -138,6 +138,8 @@ def _place(
     if named is not None:
         rank, host = named
         place = where.of(rank, finding.job, at)
+        if place is None and (by_pid := where.by(node, "pid", finding.fields.get("pid"), finding.job)):
+            place = by_pid if by_pid.rank == rank else None
         node = node if host is None else where.named(host) or host
         return (
             (node, RankPlace(rank, node or "", finding.job), "field")

@@ -71,6 +71,8 @@ class Jobs:
         """Base -> trees that are jobs of their own, or EACH."""
         self._by_folder: dict[str, set[str]] = {}
         """Base -> trees that are several jobs, each with a folder of its own."""
+        self._doubts: dict[str, set[tuple[str, int]]] = {}
+        """Host -> seats that were claimed elsewhere since it was heard last: who had them may have ended."""
         self._files = JobFiles()
 
     def take(self, node: str, host: str, told: Iterable[Process]) -> tuple[bool, set[str]]:
@@ -81,7 +83,8 @@ class Jobs:
         """
         found = [_member(self, process, host) for process in told if process.rank is not None]
         before = self._members.get(node, [])
-        if found == before:
+        doubted = self._doubts.pop(host, set())
+        if found == before and not doubted:
             return False, set()
         for member in before:
             self._remove(node, member)
@@ -92,7 +95,8 @@ class Jobs:
             seat = self._seats.setdefault((member.base, member.rank), {})
             others = [each for key, each in seat.items() if key != (member.host, member.pid)]
             seat[member.host, member.pid] = member
-            new = [self._tell_apart(member, each) for each in others]
+            sure = (member.base, member.rank) in doubted
+            new = [self._tell_apart(member, each, sure=sure) for each in others]
             if any(new):
                 renamed.update(self._nodes[member.base])
         for base in {member.base for member in before} - set(self._nodes):
@@ -107,9 +111,8 @@ class Jobs:
         names = {member.pid: self._name(member) for member in self._members.get(node, ())}
         found = []
         for process in told:
-            job = (
-                names.get(process.pid) if process.rank is not None else process.job or _whole(process.master)
-            )
+            ranked = process.rank is not None
+            job = names.get(process.pid) if ranked else process.job or _whole(process.master)
             found.append(process if job == process.job else structs.replace(process, job=job))
         return found
 
@@ -149,24 +152,29 @@ class Jobs:
         by_folder = member.folder and member.tree in self._by_folder.get(base, ())
         return f"{name}@{member.folder}" if by_folder else name
 
-    def _tell_apart(self, one: Member, other: Member) -> bool:
-        """Two claim one rank of one job: find what tells them apart; True when that is new."""
+    def _tell_apart(self, one: Member, other: Member, *, sure: bool) -> bool:
+        """Two claim one rank of one job: find what tells them apart; True when that is new.
+
+        `sure`: the other one was seen on its node after this one was seen on its own.
+        """
         if self._name(one) != self._name(other):
             return False
+        base, here = one.base, one.host == other.host
+        unnamed = base.startswith(UNNAMED)
+        two_masters = None not in (one.master, other.master) and one.master != other.master
+        two_trees = one.tree != other.tree
         older, younger = sorted((one, other), key=lambda each: (each.start, each.pid))
-        base, other_tree = one.base, one.tree != other.tree
-        if base.startswith(UNNAMED):
-            if other_tree:
-                self._apart.setdefault(base, set()).add(
-                    EACH
-                )  # who of the others belongs to whom is not known
-            elif "" != one.folder != other.folder != "":
-                self._by_folder.setdefault(base, set()).add(one.tree)
-        elif one.host == other.host:  # the list of another node may be from before a restart
-            if None not in (one.master, other.master) and one.master != other.master:
-                self._by_master.setdefault(base, older.master)
-            elif other_tree:
-                self._apart.setdefault(base, set()).add(younger.tree)
+        if not here and not sure:
+            if two_masters or unnamed:
+                self._doubts.setdefault(other.host, set()).add((base, other.rank))
+        elif two_masters:
+            self._by_master.setdefault(base, older.master)
+        elif two_trees and unnamed:
+            self._apart.setdefault(base, set()).add(EACH)  # which of the other trees belong together?
+        elif two_trees and here and 0 not in (one.launcher, other.launcher):
+            self._apart.setdefault(base, set()).add(younger.tree)
+        elif unnamed and "" != one.folder != other.folder != "":
+            self._by_folder.setdefault(base, set()).add(one.tree)
         return self._name(one) != self._name(other)
 
     def _remove(self, node: str, member: Member) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gpuwatch import wire
@@ -65,12 +67,31 @@ def test_two_runs_under_one_allocation_are_told_apart_on_all_nodes() -> None:
     assert told.jobs("n2") == {104: "7", 205: "7@n1:2"}
 
 
+def test_one_run_id_for_two_jobs_on_different_nodes_is_noticed_when_both_are_seen_to_run() -> None:
+    told = Several(2)
+    for _ in range(2):
+        told.run("n1", rank(0, 100, job="my-run", master="n1:1"))
+        told.run("n2", rank(0, 200, job="my-run", master="n2:1"))
+    assert (told.jobs("n1"), told.jobs("n2")) == ({100: "my-run"}, {200: "my-run@n2:1"})
+
+
+def test_ranks_that_an_elastic_job_gives_to_other_nodes_stay_in_it() -> None:
+    told = Several(2)
+    elastic: dict[str, Any] = {"job": "my-run", "variables": RESTARTS}
+    told.run("n1", rank(0, 100, master="n1:40001", **elastic))
+    told.run("n2", rank(1, 200, master="n1:40001", **elastic))
+    told.run("n2", rank(0, 201, master="n2:40002", **elastic))  # n1 is listed later
+    told.run("n1", rank(1, 101, master="n2:40002", **elastic))
+    assert (told.jobs("n1"), told.jobs("n2")) == ({101: "my-run"}, {201: "my-run"})
+
+
 def test_a_process_that_a_rank_started_on_its_gpu_is_of_its_job() -> None:
     told = Several()
     told.run("n1", rank(0, 100, job="7"), rank(0, 150, job="7", launcher=100, start=WALL + 150))
     assert set(told.jobs("n1").values()) == {"7"}
-    told.run("n1", rank(0, 100), rank(0, 150, logs=[], launcher=100, start=WALL + 150))
-    assert set(told.jobs("n1").values()) == {"unnamed-4"}
+    for logs in ([], ["/runs/1/rank_0.log"]):
+        told.run("n1", rank(0, 100), rank(0, 150, logs=logs, launcher=100, start=WALL + 150))
+        assert set(told.jobs("n1").values()) == {"unnamed-4"}
 
 
 def test_what_carries_nothing_but_ranks_is_one_job_until_a_rank_is_there_twice() -> None:
@@ -81,6 +102,25 @@ def test_what_carries_nothing_but_ranks_is_one_job_until_a_rank_is_there_twice()
     told.run("n1", rank(0, 100), rank(1, 101), rank(1, 201))
     assert told.jobs("n1") == {100: "unnamed-4@n1:100", 101: "unnamed-4@n1:100", 201: "unnamed-4@n1:200"}
     assert set(told.jobs("n2").values()) == {"unnamed-4@n2:300"}  # whose these are is not known
+
+
+def test_an_unnamed_job_on_other_nodes_is_another_one_where_both_are_seen_to_run() -> None:
+    told = Several(2)
+    told.run("n1", rank(0, 100, 2), rank(1, 101, 2))
+    told.run("n2", rank(0, 200, 2), rank(1, 201, 2))  # the first one may have ended meanwhile
+    assert set(told.jobs("n1").values()) | set(told.jobs("n2").values()) == {"unnamed-2"}
+    told.run("n1", rank(0, 100, 2), rank(1, 101, 2))
+    assert set(told.jobs("n1").values()) == {"unnamed-2@n1:100"}
+    assert set(told.jobs("n2").values()) == {"unnamed-2@n2:200"}
+
+
+def test_an_unnamed_job_that_starts_again_on_another_node_keeps_its_name() -> None:
+    told = Several(2)
+    told.run("n1", rank(0, 100, 2), rank(1, 101, 2))
+    told.run("n2", rank(0, 200, 2), rank(1, 201, 2))
+    told.run("n1")
+    told.run("n2", rank(0, 200, 2), rank(1, 201, 2))
+    assert set(told.jobs("n2").values()) == {"unnamed-2"}
 
 
 def test_of_one_launcher_the_folders_tell_them_apart() -> None:
