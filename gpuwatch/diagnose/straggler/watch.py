@@ -21,7 +21,7 @@ EVERY_S = 5.0
 SKIPPED_S = 2.5 * EVERY_S
 """Seen again after longer than this, it did not last: it is seen for the first time."""
 NODES_AT_ONCE = 128
-"""So many nodes are read in one call: 40 ms for eight GPUs each, and the screen goes on between two."""
+"""So many nodes are read in one call: 25 ms for eight GPUs each, and the screen goes on between two."""
 LONGEST_WINDOW_S = 60.0
 SMEARED = 0.5
 """A mean stays over its limit after the value is fine again: by so much of the window at most."""
