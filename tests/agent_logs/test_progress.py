@@ -195,3 +195,16 @@ def test_a_pattern_that_this_python_cannot_use_suspends_its_dialect_alone() -> N
     (frame,) = told(line(3), scanner(rules=rules))
     assert frame["fields"]["step"] == 3
     assert list(rules.suspended) == ["my.trainer"]
+
+
+def test_numbers_without_measure_cost_no_dialect_and_no_frame() -> None:
+    """One garbled line would suspend its dialect on the whole node, or make a frame that is refused."""
+    rules = RuleSet(compiled(load_packs().dialects))
+    one = scanner(rules=rules)
+    nines = "9" * 500
+    for text in ("step: 5/1e999 loss: 2.1", f"step: 6/{nines} loss: 2.1", f"step: 7 loss: {nines}"):
+        for frame in told(f"{text} eta: {nines}h 5m 1s step_time: 1e400 ms lr: 1e-999\n", one):
+            assert all(abs(value) < 1e18 for value in frame["fields"].values()), frame
+    (frame,) = told(line(8), one)
+    assert frame["fields"]["step"] == 8
+    assert rules.suspended == {}

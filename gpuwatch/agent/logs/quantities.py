@@ -101,7 +101,7 @@ def put(fields, quantity, text):
             value = None
     else:
         value = _value(fields, text, kind, factor)
-    if value is None:
+    if value is None or not (isinstance(value, str) or abs(value) < MOST):
         return False
     fields.setdefault(name, value)
     return True
@@ -135,8 +135,9 @@ def _count(fields, number, of):
     """A whole number; what it is of (`of`) is the total, where the steps are not known from elsewhere."""
     if number < 0 or number != int(number):
         return None
-    if of is not None and "step" not in fields:
-        fields.setdefault("total_steps", int(float(of.replace(",", ""))))
+    total = None if of is None else float(of.replace(",", ""))
+    if total is not None and total < MOST and "step" not in fields:
+        fields.setdefault("total_steps", int(total))
     return int(number)
 
 
