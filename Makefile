@@ -1,10 +1,10 @@
 # make run    set up on first use, then watch this machine; ARGS replaces the arguments: make run ARGS="hosts.yaml"
 # make test   set up on first use, then the test suite;    ARGS goes to pytest:          make test ARGS="-k dmon"
-#             (two test processes at a time; WORKERS=0 for one without them)
+#             (four test processes: most of them wait for something; WORKERS=0 for one without them)
 # make lint, make bench, make docs
 
 PYTHON ?= python3
-WORKERS ?= 2
+WORKERS ?= 4
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed

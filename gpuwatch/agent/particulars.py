@@ -51,7 +51,7 @@ _NVSWITCH = re.compile("nvidia-nvswitch")
 def particulars(request, proc="/proc", dev="/dev", shm="/dev/shm"):  # noqa: S108 - its size is asked, nothing is written
     # type: (dict[str, Any], str, str, str) -> dict[str, Any]
     """As `wire.Particulars`; what cannot be read is left out."""
-    found = {"ranks": _ranks(proc), "reached": _reached(request)}  # type: dict[str, Any]
+    found = {"ranks": _ranks(proc, request.get("pids")), "reached": _reached(request)}  # type: dict[str, Any]
     found["listens"] = _listens(request, proc)
     found.update(_shm(shm))
     if any(_NVSWITCH.search(name) for name in names(dev)):
@@ -78,11 +78,12 @@ def _runs(proc, command):
 # --------------------------------------------------------------------------- ranks
 
 
-def _ranks(proc):
-    # type: (str) -> list[dict[str, Any]]
+def _ranks(proc, asked):
+    # type: (str, object) -> list[dict[str, Any]]
     # a rank's data-loader workers inherit its environment: the oldest process of a rank is the rank
     oldest = {}  # type: dict[object, tuple[int, object, bytes]]
-    for pid in sorted(pids(proc)):
+    wanted = [pid for pid in asked if isinstance(pid, int)] if isinstance(asked, list) else []
+    for pid in wanted or sorted(pids(proc)):
         environ = read_bytes(os.path.join(proc, str(pid), "environ"), 1 << 20) or b""
         who = identity(variables(environ))
         rank = who.get("rank")
@@ -100,6 +101,7 @@ def _rank(folder, pid, rank, environ):
     facts = {
         "pid": pid,
         "rank": rank,
+        "parent": _parent(folder),
         "python": read_link(os.path.join(folder, "exe")),
         "torch": _package(root, site, "torch"),
         "nccl": _nccl(root, maps) or _package(root, site, "nvidia_nccl_cu"),
@@ -111,6 +113,12 @@ def _rank(folder, pid, rank, environ):
         _limit(limits, "Max open files"),
     )
     return {key: value for key, value in facts.items() if value is not None}
+
+
+def _parent(folder):
+    # type: (str) -> int | None
+    fields = (read_text(os.path.join(folder, "stat"), 2048) or "").rpartition(")")[2].split()
+    return int(fields[1]) if len(fields) > 1 and fields[1].isdigit() else None
 
 
 def settings(environ):

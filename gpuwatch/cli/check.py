@@ -31,14 +31,12 @@ if TYPE_CHECKING:
     show_default="8 and two intervals",
     help="Seconds to wait at most until every node has told what it knows.",
 )
-@click.option(
-    "--deep", is_flag=True, help="Also a quick probe of the links, where no GPU is busy (about 20 s)."
-)
+@click.option("--deep", is_flag=True, help="Also a quick probe of the links, if no GPU is busy (about 20 s).")
 def check(source: Source, as_json: bool, wait_s: float | None, deep: bool) -> int:
     """Go through the checklist: ranks, network, versions, limits, settings, GPUs.
 
     Every check says PASS, WARN, FAIL or SKIP, why, and what to do. Nothing is changed on the nodes. `--deep`
-    loads the GPUs and the network for some seconds, and leaves out what a job holds.
+    loads the GPUs and the network for some seconds, and is skipped where any GPU is busy.
 
     Exit status: 0 nothing failed (warnings and skipped checks included), 1 something did, 2 wrong usage.
     """
@@ -53,7 +51,8 @@ def check(source: Source, as_json: bool, wait_s: float | None, deep: bool) -> in
             wait_for_first_report(session, wait_s, progress)
         told = ask_all(session)
         book = session.book
-        checks = checklist(session.fleet, told, book.alerts.values(), book.incidents, time.monotonic())
+        now, wall = time.monotonic(), time.time()
+        checks = checklist(session.fleet, told, book.alerts.values(), book.incidents, now, wall)
         if deep:
             checks += probed(session)
     with writing():

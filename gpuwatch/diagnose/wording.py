@@ -95,6 +95,10 @@ def plural(count: int, one: str) -> str:
     return f"{count} {one}" if count == 1 else f"{count} {one}s"
 
 
+NO_RANK_SEEN = "no rank is seen on these nodes; those of other users are seen only by themselves and by root"
+"""Whose environment may not be read tells no rank: that none runs would be too much to say."""
+
+
 def ranges(numbers: Iterable[int], most: int = 6) -> str:
     """`0-7, 12`, cut after `most` pieces."""
     pieces: list[list[int]] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -19,6 +19,10 @@ VoiceKey: TypeAlias = tuple[str, str, int | None, int | None, int | None, str | 
 
 KEPT_STEPS = 2_000
 KEPT_VOICES = 10_000
+KEPT_TIMINGS = 5
+MOST = 1e18
+"""A larger number is none that anybody counted or measured."""
+MAY_BE_ODD = frozenset(("loss", "grad_norm"))
 OTHER_BAR_S = 600.0
 """A bar with another length is another loop (an evaluation) while the first one moved so recently."""
 
@@ -65,6 +69,8 @@ class RankProgress:
     """Field (of `wire.Progress`) -> the newest."""
     phases: dict[str, Value] = field(default_factory=dict)
     """Timer -> seconds, the newest."""
+    timings: dict[str, deque[Value]] = field(default_factory=dict)
+    """Timer -> the last ones that were told live, oldest first."""
     steps: deque[Step] = field(default_factory=lambda: deque(maxlen=KEPT_STEPS))
     """Steps that went forward, oldest first; at most one a tick, so of fast ones not each."""
     offset: int = 0
@@ -73,6 +79,8 @@ class RankProgress:
     """When it last told anything (our monotonic clock)."""
     stepped_at: float | None = None
     """When a step other than the one before came; None: it never told one."""
+    highest_scale: float | None = None
+    """Of the loss, so far."""
     version: int = 0
 
     def value(self, name: str) -> float | None:
@@ -163,19 +171,29 @@ def _take(known: RankProgress, told: Progress, at: float) -> None:
     if not past:
         known.offset, known.dialect, known.per_epoch = told.offset, told.dialect, told.per_epoch
         known.heard_at = max(known.heard_at, at)
-    for name, text in told.fields.items():
+    fields = {name: value for name, text in told.fields.items() if _is_sane(name, value := float(text))}
+    for name, value in fields.items():
         before = known.values.get(name)
         if before is None or at >= before.at:
-            known.values[name] = Value(float(text), at, sure)
+            known.values[name] = Value(value, at, sure)
+    if (scale := fields.get("loss_scale")) is not None:
+        known.highest_scale = max(scale, known.highest_scale or scale)
     for name, seconds in told.phases_s.items():
         if not past or name not in known.phases:
             known.phases[name] = Value(seconds, at, sure)
-    if not past and "step" in told.fields:
-        _step(known, told, at, sure)
+        if sure and not past:
+            known.timings.setdefault(name, deque(maxlen=KEPT_TIMINGS)).append(known.phases[name])
+    if not past and "step" in fields:
+        _step(known, fields, at, sure)
 
 
-def _step(known: RankProgress, told: Progress, at: float, sure: bool) -> None:
-    step = int(float(told.fields["step"]))
+def _is_sane(name: str, value: float) -> bool:
+    """Only a loss and a norm may be no number; a node that is not ours may send anything."""
+    return name in MAY_BE_ODD or abs(value) < MOST
+
+
+def _step(known: RankProgress, fields: Mapping[str, float], at: float, sure: bool) -> None:
+    step = int(fields["step"])
     before = known.steps[-1] if known.steps else None
     if before is not None and before.step == step:
         return
@@ -183,14 +201,7 @@ def _step(known: RankProgress, told: Progress, at: float, sure: bool) -> None:
         known.stepped_at = at
     if not sure:
         return
-    took = told.fields.get("step_time_s")
-    took_s = float(took) if took is not None else None
+    took_s = fields.get("step_time_s")
     if took_s is None and before is not None and step > before.step and at > before.at:
         took_s = (at - before.at) / (step - before.step)
-    loss, grad_norm = (_number(told, name) for name in ("loss", "grad_norm"))
-    known.steps.append(Step(step, at, took_s, loss, grad_norm))
-
-
-def _number(told: Progress, name: str) -> float | None:
-    value = told.fields.get(name)
-    return None if value is None else float(value)
+    known.steps.append(Step(step, at, took_s, fields.get("loss"), fields.get("grad_norm")))

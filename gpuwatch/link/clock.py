@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 from gpuwatch.link.inbox import ClockReading
 
 WINDOW_S = 60.0
 """Long enough to find a quiet moment, short enough to follow a drifting clock (100 ppm: 6 ms)."""
+SLEW_S = 0.1
+"""What a clock may be led by in that time; readings further apart are from before and after a jump."""
 
 
 class ClockComparison:
     """Keeps the comparison with the smallest error of the last minute, as NTP does (RFC 5905)."""
 
     def __init__(self) -> None:
-        self._readings: deque[tuple[float, ClockReading]] = deque()
+        self._readings: list[tuple[float, ClockReading]] = []
         self._told: ClockReading | None = None
 
     def add(self, now: float, our_time: float, their_time: float, round_trip_s: float) -> ClockReading | None:
@@ -30,11 +30,16 @@ class ClockComparison:
             The best reading, when it is another one than last time.
         """
         error = max(0.0, round_trip_s) / 2
-        self._readings.append((now, ClockReading(offset_s=their_time - (our_time - error), error_s=error)))
-        while self._readings[0][0] < now - WINDOW_S:
-            self._readings.popleft()
+        newest = ClockReading(offset_s=their_time - (our_time - error), error_s=error)
+        kept = ((at, each) for at, each in self._readings if at >= now - WINDOW_S and _agree(each, newest))
+        self._readings = [*kept, (now, newest)]
         best = min((reading for _, reading in self._readings), key=lambda reading: reading.error_s)
         if best == self._told:
             return None
         self._told = best
         return best
+
+
+def _agree(before: ClockReading, newest: ClockReading) -> bool:
+    """Whether both can be of clocks that only went on: an error bounds its reading."""
+    return abs(before.offset_s - newest.offset_s) <= before.error_s + newest.error_s + SLEW_S

@@ -18,6 +18,9 @@ from gpuwatch.report.testimony import testimony_facts, testimony_lines
 from gpuwatch.runs.flight import Dump
 from gpuwatch.runs.flight_files import Dumps
 
+SHOWN = 8
+"""Dumps and folders that are left out, told one by one."""
+
 
 def print_flight(read: Dumps, verdict: FlightVerdict, out: TextIO) -> None:
     """Write the report; colours follow the terminal."""
@@ -35,6 +38,10 @@ def flight_lines(read: Dumps, verdict: FlightVerdict) -> Iterator[Line]:
             yield Line(plain(f"{each.name}: {each.why}"), "warning")
     if read.twice:
         yield Line(f"several dumps of {_ranks(list(read.twice))}: the youngest of each counts", "warning")
+    for words in read.apart[:SHOWN]:
+        yield Line(words, "warning")
+    if len(read.apart) > SHOWN:
+        yield Line(f"{len(read.apart) - SHOWN} more are left out for the same reasons", "warning")
     yield Line(summary(read, verdict))
 
 
@@ -63,6 +70,7 @@ def flight_facts(read: Dumps, verdict: FlightVerdict) -> Facts:
         "groups": [crew_facts(each) for each in verdict.crews],
         "dumps": [dump_facts(each) for each in read.dumps],
         "twice": sorted(read.twice),
+        "apart": read.apart,
         "skipped": [
             {"name": each.name, "why": plain(each.why), "unreadable": each.unreadable}
             for each in read.skipped

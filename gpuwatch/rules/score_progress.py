@@ -125,14 +125,19 @@ def read_labelled(file: Path) -> Iterator[Labelled]:
 
 
 def read_line(ruleset: RuleSet, line: str) -> dict[str, Any]:
-    """The fields that an agent reads in a file with this line alone; `phases_s` where there are timers."""
+    """The fields that an agent reads in a file with this line alone; `phases_s` where there are timers.
+
+    Of two voices the one that comes first on the line counts.
+    """
     scanner = Scanner(ruleset, "excerpt.log", itertools.count(1).__next__)
     scanner.feed(line.encode("utf-8", "replace") + b"\n", 0, ARRIVED)
     scanner.end()
     found: dict[str, Any] = {}
+    offset = -1
     for frame in scanner.progress():
-        found.update(frame["fields"])
-        found.update({name: frame[name] for name in ("rank", "phases_s") if name in frame})
+        told = {**frame["fields"], **{name: frame[name] for name in ("rank", "phases_s") if name in frame}}
+        found = {**told, **found} if frame["offset"] == offset else {**found, **told}
+        offset = frame["offset"]
     return found
 
 

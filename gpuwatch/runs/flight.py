@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -37,6 +37,7 @@ ROOT_OR_SHARES = frozenset(
 MAX_ENTRIES = 1_000_000
 MAX_RANKS = 1 << 20
 MAX_NAME = 120
+MAX_DIGITS = 20
 NOT_THE_USERS = ("/site-packages/", "/dist-packages/", "/torch/", "/lib/python3", "<frozen", "<string>")
 """Parts of the paths of frames that belong to torch, its launchers and Python itself."""
 DEFAULT_GROUP = "default_pg"
@@ -123,29 +124,35 @@ class Dump:
     """All ranks of the job, where a backend without groups in its dump says them all the same (gloo)."""
 
 
+_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
+"""What torch counts fits into 63 bits; Python's integers may be of any length, and cost as much to print."""
+_Size: TypeAlias = Annotated[tuple[_Count, ...], msgspec.Meta(max_length=64)]
+"""As many dimensions as a tensor of torch can have."""
+
+
 class _Frame(msgspec.Struct):
     name: str = "?"
     filename: str = "?"
-    line: int = 0
+    line: _Count = 0
 
 
 class _Entry(msgspec.Struct):
     profiling_name: str
-    record_id: int = 0
-    pg_id: int | None = None
+    record_id: _Count = 0
+    pg_id: _Count | None = None
     process_group: tuple[str, str] | str | None = None
-    collective_seq_id: int | None = None
-    seq_id: int | None = None
+    collective_seq_id: _Count | None = None
+    seq_id: _Count | None = None
     """Before 2.2 of the format."""
-    p2p_seq_id: int = 0
+    p2p_seq_id: _Count = 0
     is_p2p: bool | None = None
-    input_sizes: list[tuple[int, ...]] = []
-    output_sizes: list[tuple[int, ...]] = []
+    input_sizes: list[_Size] = []
+    output_sizes: list[_Size] = []
     input_dtypes: list[str] | str = []
     output_dtypes: list[str] | str = []
     state: str = "scheduled"
     retired: bool = False
-    time_created_ns: int | None = None
+    time_created_ns: _Count | None = None
     timeout_ms: float | None = None
     frames: list[_Frame] = []
 
@@ -317,15 +324,25 @@ def _name(text: str) -> str:
 def _groups(config: Mapping[str, Mapping[str, Any]]) -> dict[str, Group]:
     groups = {}
     for key, facts in config.items():
-        ranks = tuple(int(each) for each in re.findall(r"\d{1,7}", str(facts.get("ranks", "")))[:MAX_RANKS])
-        groups[_name(key)] = Group(_name(key), _name(str(facts.get("desc", ""))), ranks)
+        ranks = tuple(int(each) for each in re.findall(r"\d{1,7}", _text(facts.get("ranks")))[:MAX_RANKS])
+        groups[_name(key)] = Group(_name(key), _name(_text(facts.get("desc"))), ranks)
     return groups
 
 
 def _enqueued(status: Mapping[str, Mapping[str, Any]]) -> dict[int, int]:
     found = {}
     for key, facts in status.items():
-        last = str(facts.get("last_enqueued_collective", ""))
-        if key.isdecimal() and last.isdecimal():
+        last = _text(facts.get("last_enqueued_collective"))
+        if key.isdecimal() and last.isdecimal() and len(key) < MAX_DIGITS and len(last) < MAX_DIGITS:
             found[int(key)] = int(last)
     return found
+
+
+def _text(held: object) -> str:
+    """A string, a number or a list of numbers as text; empty for anything deeper, which may have no end."""
+    if isinstance(held, str):
+        return held
+    numbers = held if isinstance(held, list) else [held]
+    if all(isinstance(each, int) and abs(each) < 1 << 63 for each in numbers):
+        return ", ".join(map(str, numbers))
+    return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import resource
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from gpuwatch.plain import plain
 from gpuwatch.runs.files import Skipped, reason, walked
 from gpuwatch.runs.flight import Dump, read_dump
 from gpuwatch.runs.flight_pickle import MAX_BYTES, NoDumpError
+from gpuwatch.runs.flight_runs import of_the_last_attempt, of_the_youngest_job
 from gpuwatch.runs.packing import Contents, packing_of
 from gpuwatch.runs.scan import usable_cores
 from gpuwatch.runs.workers import Dial, Workers
@@ -45,6 +46,8 @@ class Dumps:
     """Files that are no dump; `unreadable` where one was expected."""
     twice: dict[int, int] = field(default_factory=dict)
     """Ranks with several dumps, of which the youngest counts, and how many they have."""
+    apart: list[str] = field(default_factory=list)
+    """What is said of dumps that are another job's or an earlier attempt's, and left out."""
 
 
 def gather_dumps(paths: Sequence[Path], tell: Callable[[int], None] = lambda _bytes: None) -> Dumps:
@@ -61,17 +64,28 @@ def gather_dumps(paths: Sequence[Path], tell: Callable[[int], None] = lambda _by
         found.skipped.append(Skipped(f"{len(tasks) - MAX_FILES} files", "too many at once", unreadable=True))
         tasks = tasks[:MAX_FILES]
     read = [(task, result) for task, result in _results(tasks, tell)]
-    read.sort(key=lambda each: (each[0].rank, each[0].mtime, each[0].name))
-    by_rank: dict[int, Dump] = {}
+    read.sort(key=lambda each: (each[0].mtime, each[0].rank, each[0].name))
+    by_rank: dict[tuple[str, int], Dump] = {}
     for task, result in read:
         if isinstance(result, Dump):
-            found.twice[task.rank] = found.twice.get(task.rank, 0) + 1
-            by_rank[task.rank] = result
+            key = series_of(Path(task.path)), task.rank
+            found.twice[task.rank] = found.twice.get(task.rank, 0) + (key in by_rank)
+            by_rank.pop(key, None)
+            by_rank[key] = result
         else:
             found.skipped.append(Skipped(task.name, result, unreadable=True))
-    found.twice = {rank: count for rank, count in found.twice.items() if count > 1}
-    found.dumps = list(by_rank.values())
+    found.twice = {rank: count + 1 for rank, count in found.twice.items() if count}
+    _choose(found, by_rank)
     return found
+
+
+def _choose(found: Dumps, by_rank: Mapping[tuple[str, int], Dump]) -> None:
+    """Only the dumps of one run are judged together."""
+    of_one, found.apart = of_the_youngest_job([(series, dump) for (series, _), dump in by_rank.items()])
+    found.dumps, earlier = of_the_last_attempt(sorted(of_one, key=lambda dump: dump.rank))
+    found.apart += [
+        f"{dump.file}: left out, an earlier attempt's: the others began after its end" for dump in earlier
+    ]
 
 
 def rank_of(path: Path) -> int | None:
@@ -81,6 +95,13 @@ def rank_of(path: Path) -> int | None:
         if match is not None and len(match[1]) < 8 and int(match[1]) < MAX_RANK:
             return int(match[1])
     return None
+
+
+def series_of(path: Path) -> str:
+    """What the dumps of one job on one node have in common: the folder, and the name before the rank."""
+    name = ENDINGS.sub("", path.name)
+    match = re.search(r"\d+\D*$", name)
+    return str(path.parent / (name[: match.start()] if match else ""))
 
 
 def _task(path: Path, root: Path | None, skipped: list[Skipped]) -> _Task | None:
@@ -140,3 +161,5 @@ def _read(task: _Task, dial: Dial) -> Dump | str:
         return str(error)
     except MemoryError:
         return "asks for more memory than a dump needs: refused"
+    except Exception as error:  # one file of a shape that nobody foresaw must not hide the others
+        return f"cannot be read: {type(error).__name__}: {plain(str(error))[:120]}"

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from gpuwatch.fleet.asked import Asked
+from gpuwatch.fleet.node import Node
 from gpuwatch.session.session import Session
 from gpuwatch.wire import Particulars
 
@@ -23,21 +24,29 @@ def ask_all(
 ) -> dict[str, Particulars]:
     """What every live node answers within a time; nodes that cannot are left out.
 
+    A node tries to reach the rendezvous of its own ranks: other jobs may use networks that it is not in.
+
     Args:
         session: Started, its first reports are there.
         longest_s: To wait at most.
         tell: Called with how many have answered, of how many.
     """
     fleet = session.fleet
-    masters = sorted({p.master for node in fleet.nodes.values() for p in node.processes if p.master})
-    live = [node.name for node in fleet.nodes.values() if node.state(time.monotonic()) == "live"]
-    asked = [session.ask_particulars(name, masters, [USUAL_PORT]) for name in live]
+    live = [node for node in fleet.nodes.values() if node.state(time.monotonic()) == "live"]
+    asked = [_asked(session, node) for node in live]
     deadline = time.monotonic() + longest_s
     while time.monotonic() < deadline and not all(one.done for one in asked):
         session.poll()
         tell(sum(one.done for one in asked), len(asked))
         time.sleep(POLL_S)
     return {one.node: told for one in asked if (told := _read(one)) is not None}
+
+
+def _asked(session: Session, node: Node) -> Asked:
+    ranks = [process for process in node.processes if process.rank is not None]
+    masters = sorted({process.master for process in ranks if process.master})
+    pids = sorted(process.pid for process in ranks)
+    return session.ask_particulars(node.name, masters, [USUAL_PORT], pids)
 
 
 def _read(asked: Asked) -> Particulars | None:

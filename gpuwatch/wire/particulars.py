@@ -13,6 +13,8 @@ class RankParticulars(Part, frozen=True):
 
     pid: int
     rank: int | None = None
+    parent: int | None = None
+    """The process that started it: a launcher, where there is one."""
     python: str | None = None
     """Its interpreter."""
     torch: str | None = None

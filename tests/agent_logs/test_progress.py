@@ -112,6 +112,33 @@ def test_what_stood_there_before_has_its_own_time_where_it_has_one() -> None:
     assert (frame["at"], frame["timed"], frame["backlog"]) == (1749988800.0, True, True)
 
 
+def test_of_a_record_glued_to_a_bar_the_bars_step_counts() -> None:
+    bar = " 25%|##5       | 30/120 [01:00<03:00,  2.00s/it]"
+    (frame,) = told(bar + "[2031-01-02 03:04:05,006] [INFO] [timer.py:157:stop] 0/31, SamplesPerSec=64.5\n")
+    assert frame["fields"]["step"] == 30
+    assert frame["fields"]["total_steps"] == 120
+    assert frame["fields"]["samples_per_s"] == 64.5
+
+
+def test_a_mean_gives_way_to_the_steps_own_value_and_counts_where_there_is_none() -> None:
+    assert told("step 5 | avg_loss 2.5 | loss 1.25\n")[0]["fields"]["loss"] == 1.25
+    assert told("step 5 | avg_loss 2.5 | acc 0.5\n")[0]["fields"]["loss"] == 2.5
+
+
+def test_a_unit_says_what_a_number_is_whatever_it_is_called() -> None:
+    fields = told("step 5 | loss 1.25 | speed (samples/sec) 12.5 | ips: 1.5k tokens/s | eta 1h30m\n")[0][
+        "fields"
+    ]
+    assert fields["samples_per_s"] == 12.5
+    assert fields["tokens_per_s"] == 1500
+    assert fields["eta_s"] == 5400
+
+
+def test_of_a_timer_across_ranks_the_slowest_one_counts() -> None:
+    (frame,) = told("    forward-backward ...........................: (250.50, 500.25)\n")
+    assert frame["phases_s"] == {"forward_backward": 0.50025}
+
+
 def test_a_loss_that_is_no_number_is_told() -> None:
     (frame,) = told("step 4 loss nan lr 0.1 grad_norm inf\n")
     assert frame["fields"] == {"step": 4, "loss": "nan", "lr": 0.1, "grad_norm": "inf"}
@@ -168,3 +195,16 @@ def test_a_pattern_that_this_python_cannot_use_suspends_its_dialect_alone() -> N
     (frame,) = told(line(3), scanner(rules=rules))
     assert frame["fields"]["step"] == 3
     assert list(rules.suspended) == ["my.trainer"]
+
+
+def test_numbers_without_measure_cost_no_dialect_and_no_frame() -> None:
+    """One garbled line would suspend its dialect on the whole node, or make a frame that is refused."""
+    rules = RuleSet(compiled(load_packs().dialects))
+    one = scanner(rules=rules)
+    nines = "9" * 500
+    for text in ("step: 5/1e999 loss: 2.1", f"step: 6/{nines} loss: 2.1", f"step: 7 loss: {nines}"):
+        for frame in told(f"{text} eta: {nines}h 5m 1s step_time: 1e400 ms lr: 1e-999\n", one):
+            assert all(abs(value) < 1e18 for value in frame["fields"].values()), frame
+    (frame,) = told(line(8), one)
+    assert frame["fields"]["step"] == 8
+    assert rules.suspended == {}

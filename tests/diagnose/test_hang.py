@@ -111,6 +111,23 @@ def test_cpu_ranks_are_told_apart_by_what_they_compute() -> None:
     assert found.sentence == "rank 2 (gpu-000): computes while 3 ranks wait for it"
 
 
+def test_cpu_ranks_that_all_compute_only_print_seldom() -> None:
+    ranks = [replace(rank, gpu=None, uuid=None, cpu_pct=97.0) for rank in ranks_of(4)]
+    assert verdict("job-1", ranks, 3600.0, 1.0, {}) is None
+
+
+def test_a_rank_that_somebody_stopped_is_named_and_a_suspended_job_is_no_hang() -> None:
+    ranks = ranks_of(64, **SPIN)
+    ranks[17] = replace(ranks[17], state="T")
+    found = verdict("job-1", ranks, 95.0, 1.0, {})
+    assert found is not None
+    assert found.sentence == "rank 17 (gpu-002 GPU 1): stopped by a signal or a debugger while 63 ranks wait"
+    assert found.confidence == "high"
+    assert found.settle[0].startswith("kill -CONT 4017 on gpu-002")
+    suspended = [replace(rank, state="T") for rank in ranks]
+    assert verdict("job-1", suspended, 7200.0, 1.0, usual(ranks, 95.0)) is None
+
+
 class Story:
     """A watch that is fed tick by tick."""
 
@@ -150,6 +167,59 @@ def test_a_hang_is_told_within_30_s_of_its_window_and_ends_with_the_next_step() 
     assert not story.told
 
 
+def saves(busy: float = 92.0) -> list[RankSigns]:
+    """Rank 0 writes the model, the others wait for it in a barrier."""
+    ranks = ranks_of(8, **SPIN)
+    ranks[0] = replace(ranks[0], busy_pct=0.0, power_w=120.0, cpu_pct=busy)
+    return ranks
+
+
+def test_the_rank_that_saves_for_all_is_given_five_windows() -> None:
+    story = Story()
+    story.train(8, 60)
+    story.silent(saves(), 280)
+    assert not story.told
+    story.silent(saves(), 430)
+    assert story.told == ["idle while 7 ranks wait in a collective"]
+
+
+def test_a_pause_that_ended_by_itself_may_come_again() -> None:
+    """An evaluation on little power: told once, and again only when it lasts longer than ever."""
+    story = Story()
+    story.train(8, 60)
+    low = ranks_of(8, **SPIN)
+    story.silent(low, 180)
+    assert story.told
+    story.train(8, 60)
+    story.silent(low, 240)
+    assert not story.told
+    story.silent(saves(busy=2.0), 90)
+    assert story.told, "but another rank that all wait for is news"
+    story.train(8, 60)
+    story.silent(low, 400)
+    assert story.told
+
+
+def test_a_job_whose_speaker_cannot_be_heard_is_not_silent() -> None:
+    """Only rank 0 writes, and the link to its node is lost for ten minutes; the others train on."""
+    story = Story()
+    story.train(16, 60)
+    others = ranks_of(
+        16, **{**WORK, "power_w": 250.0, "tensor_pct": 0.5, "wrote_s": 9000.0, "stepped_s": None}
+    )
+    for tick in range(300):
+        lost = replace(others[0], heard=False, busy_pct=None, wrote_s=2.0 * tick, stepped_s=2.0 * tick)
+        story.tick([lost, *others[1:]])
+    back = replace(others[0], wrote_s=600.0, stepped_s=600.0)
+    for _ in range(25):
+        story.tick([back, *others[1:]])  # its log has not been read yet
+        assert not story.told
+    for tick in range(45):
+        back = replace(others[0], wrote_s=650.0 + tick, stepped_s=650.0 + tick)
+        story.tick([back, *others[1:]])
+    assert story.told
+
+
 def test_a_server_that_nobody_asks_anything_does_not_hang() -> None:
     story = Story()
     story.train(8, 300, stepped_s=None)
@@ -167,8 +237,19 @@ def test_a_job_of_long_steps_is_given_five_of_them() -> None:
     assert story.told
 
 
+LONGEST_S = {
+    "step": 30.0,
+    "reduce": 10.0,
+    "checkpoint": 280.0,
+    "evaluation": 600.0,
+    "save": 280.0,
+    "compile": 900.0,
+    "suspended": 3600.0,
+}
+
+
 def test_a_healthy_week_gives_no_alarm() -> None:
-    """Steps of 2 to 30 s, evaluation pauses, checkpoints with idle GPUs, dips of power: 302,400 looks."""
+    """Steps of 2 to 30 s, evaluations, checkpoints of all and of rank 0, compiling, dips: 302,400 looks."""
     dice = random.Random(7)
     story = Story()
     kinds = {
@@ -176,11 +257,14 @@ def test_a_healthy_week_gives_no_alarm() -> None:
         "reduce": ranks_of(2, **{**WORK, "power_w": 250.0, "tensor_pct": 0.5}),
         "checkpoint": ranks_of(2, **{**WORK, "busy_pct": 0.0, "power_w": 120.0, "tensor_pct": 0.0}),
         "evaluation": ranks_of(2, **{**WORK, "busy_pct": 97.0, "power_w": 500.0}),
+        "save": saves()[:4],
+        "compile": ranks_of(2, **{**WORK, "busy_pct": 0.0, "power_w": 90.0, "cpu_pct": 100.0}),
+        "suspended": [replace(rank, state="T") for rank in ranks_of(2, **SPIN)],
     }
     alarms, end = 0, story.now + 7 * 86_400
     while story.now < end:
-        kind = dice.choices(list(kinds), (200, 20, 1, 1))[0]
-        longest = {"step": 30.0, "reduce": 10.0, "checkpoint": 280.0, "evaluation": 600.0}[kind]
+        kind = dice.choices(list(kinds), (400, 40, 2, 2, 2, 1, 1))[0]
+        longest = LONGEST_S[kind]
         story.silent(kinds[kind], dice.uniform(EVERY_S, longest))
         alarms += len(story.told)
     assert alarms == 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -120,6 +121,47 @@ def test_a_spike_is_told_against_the_running_median_and_not_for_one_point() -> N
     assert sign.text.startswith("the loss is 9 where 2.")
 
 
+def test_a_restart_from_the_beginning_is_no_spike() -> None:
+    told = voice(600, loss=lambda step: 2.0 + 9 * math.exp(-step / 100) + step % 7 / 50)
+    first = list(told.steps)
+    told.steps.extend(first[:40])
+    assert codes(told) == set()
+
+
+MADE_SO: dict[str, Callable[[random.Random, int], float]] = {
+    "masked batches": lambda dice, _: 0.0 if dice.random() < 0.7 else dice.gauss(1.0, 0.2),
+    "rounded to four places": lambda dice, _: round(abs(dice.gauss(0, 1e-4)), 4),
+    "rewards around zero": lambda dice, step: -0.02 + dice.gauss(0, 0.02) + (step % 17 < 2) * 0.3,
+    "a loss far below zero": lambda dice, step: -10.0 + dice.gauss(0, 1) + (step % 17 < 2) * 8,
+    "diffusion": lambda dice, _: dice.lognormvariate(-2.5, 1.0),
+    "small batches": lambda dice, _: dice.lognormvariate(0.3, 0.5),
+    "a task every tenth step": lambda dice, _: (5.0 if dice.random() < 0.1 else 0.5) * dice.gauss(1, 0.05),
+}
+
+
+@pytest.mark.parametrize("kind", MADE_SO)
+def test_losses_that_jump_by_their_nature_are_no_spikes(kind: str) -> None:
+    dice = random.Random(5)
+    losses = [MADE_SO[kind](dice, step) for step in range(2001)]
+    for steps in range(300, 2000, 41):
+        assert codes(voice(steps, loss=losses.__getitem__)) - {"num.plateau"} == set(), steps
+
+
+def test_tasks_that_take_turns_are_told_at_most_a_few_times() -> None:
+    def of_task(step: int) -> float:
+        return (5.0 if step % 100 < 10 else 0.5) + step % 7 / 50
+
+    told = [steps for steps in range(31, 1900, 10) if "num.loss_spike" in codes(voice(steps, loss=of_task))]
+    assert max(told, default=0) < 400
+
+
+def test_an_empty_batch_now_and_then_is_no_end_of_the_run() -> None:
+    told = voice(100, loss=lambda step: math.nan if step in (40, 71, 100) else 2.0)
+    assert first_nans([told]) == {}
+    gone = voice(100, loss=lambda step: math.nan if step == 40 or step > 97 else 2.0)
+    assert first_nans([gone])["4711"].sign.text == "the loss is nan since step 98"
+
+
 def test_gradients_that_are_nan_explode_or_vanish() -> None:
     usual = noisy(0.8, 0.4)
     assert codes(voice(100, norm=lambda step: math.nan if step >= 98 else usual(step))) == {"num.grad_nan"}
@@ -134,6 +176,13 @@ def test_a_loss_scale_at_its_floor_matters_where_steps_are_skipped() -> None:
     assert codes(voice(50, loss_scale=65536.0, skipped=2.0)) == set()
 
 
+def test_the_scale_of_bf16_is_always_at_its_floor() -> None:
+    assert codes(voice(50, loss_scale=1.0, skipped=1.0)) == set()
+    fell = voice(50, loss_scale=1.0, skipped=1.0)
+    fell.highest_scale = 65536.0
+    assert codes(fell) == {"num.scale_min"}
+
+
 def test_many_skipped_steps() -> None:
     assert codes(voice(100, skipped=40.0, loss_scale=1024.0)) == {"num.steps_skipped"}
 
@@ -143,6 +192,13 @@ def test_a_loss_that_stands_still_is_a_word() -> None:
     assert (sign.code, sign.severity) == ("num.plateau", "info")
     falling = voice(1200, loss=lambda step: 3.0 / step**0.1)
     assert codes(falling) == set()
+
+
+@pytest.mark.parametrize("start", range(20_000, 60_000, 2_000))
+def test_a_noisy_loss_that_falls_slowly_does_not_stand_still(start: int) -> None:
+    dice = random.Random(start)
+    late = voice(1200, loss=lambda step: (1.7 + 6 * (start + step) ** -0.3) * dice.gauss(1.0, 0.015))
+    assert codes(late) == set()
 
 
 def test_a_run_that_became_slower_is_told_with_both_times() -> None:
@@ -157,17 +213,20 @@ def test_a_run_that_became_slower_is_told_with_both_times() -> None:
 
 def test_what_the_run_waits_for() -> None:
     told = voice(60, step_time_s=1.0)
-    told.phases = {
-        "forward": Value(0.2, 60.0),
-        "grads-all-reduce": Value(0.41, 60.0),
-        "all-reduce": Value(0.4, 60.0),
-    }
+
+    def timers(**seconds: Sequence[float]) -> set[str]:
+        told.timings = {name: deque(Value(each, 60.0) for each in own) for name, own in seconds.items()}
+        return codes(told)
+
+    assert timers(forward=[0.2] * 3, grads_allreduce=[0.4, 0.41, 0.43], all_reduce=[0.4] * 3)
     (sign,) = pace(told, ())
     assert (sign.code, sign.text) == ("train.communication_bound", "41 % of a step is communication")
-    told.phases = {"batch-generator": Value(0.5, 60.0)}
-    assert codes(told) == {"train.data_bound"}
-    told.phases = {"batch-generator": Value(0.1, 60.0)}
-    assert codes(told) == set()
+    assert timers(batch_generator=[0.5] * 3) == {"train.data_bound"}
+    assert timers(data=[0.5] * 3) == {"train.data_bound"}
+    assert timers(data=[0.1] * 3) == set()
+    assert timers(data=[0.1, 0.1, 0.8]) == set()  # one hiccup of the loader, told before a pause
+    assert timers(data=[0.8]) == set()
+    assert timers(batch_generator=[0.1] * 3, train_batch=[1.0] * 3) == set()
 
 
 def test_little_used_gpus_are_a_word_after_a_while() -> None:

@@ -52,7 +52,10 @@ class FakeNvml:
 
     def env(self) -> dict[str, str]:
         """This process's environment, with the fake in front of any real driver."""
-        return {**os.environ, "LD_LIBRARY_PATH": str(self.folder), "FAKE_NVML_CONTROL": str(self.control),
+        ours = {
+            name: os.environ.get(name, "") for name in list(os.environ)
+        }  # pytest's own come and go meanwhile
+        return {**ours, "LD_LIBRARY_PATH": str(self.folder), "FAKE_NVML_CONTROL": str(self.control),
                 "FAKE_NVML_COUNTS": str(self.counts)}  # fmt: skip
 
     def set(self, *lines: str) -> None:

@@ -140,3 +140,14 @@ def test_a_frame_comes_into_the_fleet_and_moves_its_version() -> None:
     fleet.apply(Arrival("n1", 5.0, frame({"step": 4}, 0.0, rank=2)))
     assert fleet.progress.of(2).value("step") == 4  # type: ignore[union-attr]
     assert (fleet.version, fleet.progress.version) == (before[0] + 1, before[1] + 1)
+
+
+@pytest.mark.parametrize("odd", ["nan", "inf", "-inf", 1e300])
+def test_a_hostile_node_cannot_tell_a_step_that_is_none(odd: float | str) -> None:
+    progress = FleetProgress()
+    tell(progress, {"step": 7, "total_steps": 10}, 10.0, rank=0)
+    tell(progress, {"step": odd, "total_steps": odd, "step_time_s": odd, "eta_s": odd}, 11.0, rank=0)
+    rank = progress.of(0)
+    assert rank is not None
+    assert (rank.value("step"), rank.value("total_steps"), rank.done) == (7, 10, 0.7)
+    assert (rank.value("eta_s"), len(rank.steps)) == (None, 1)

@@ -168,7 +168,7 @@ def test_the_best_clock_reading_of_the_last_minute_is_kept() -> None:
     first = clock.add(0.0, our_time=1000.0, their_time=1004.9, round_trip_s=0.2)
     assert first is not None
     assert (round(first.offset_s, 6), first.error_s) == (5.0, 0.1)
-    assert clock.add(1.0, 1001.0, 1009.0, round_trip_s=4.0) is None
+    assert clock.add(1.0, 1001.0, 1005.0, round_trip_s=4.0) is None
     better = clock.add(2.0, 1002.0, 1007.0, round_trip_s=0.02)
     assert better is not None
     assert better.error_s == 0.01
@@ -197,3 +197,11 @@ def test_reasons_are_one_bounded_harmless_line(noise: str, stderr: str, bye: str
         assert plain(ending.reason) == ending.reason
         assert len(ending.reason) < 3 * QUOTED_CHARACTERS
     assert after_start(bye, "").reason
+
+
+def test_a_jump_of_a_clock_is_followed_with_the_next_ping() -> None:
+    clock = ClockComparison()
+    assert clock.add(0.0, 1000.0, 1000.1, 0.010) is not None
+    jumped = clock.add(5.0, 4605.0, 1005.1, 0.200)
+    assert jumped is not None
+    assert round(jumped.offset_s, 6) == -3599.8, "ours went an hour ahead: the older, exacter one is void"

@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -121,11 +122,76 @@ def test_words_of_a_dump_cannot_steer_the_terminal() -> None:
 
 
 def test_of_two_dumps_of_one_rank_the_younger_counts(tmp_path: Path) -> None:
-    old, new = write(tmp_path, 1, "attempt0_rank_", last=3), write(tmp_path, 1, "attempt1_rank_", last=9)
+    old = write(tmp_path, 1, last=3).rename(tmp_path / "nccl_trace_rank_1.bin")
+    new = write(tmp_path, 1, last=9)
     os.utime(old, (1000, 1000))
     found = gather_dumps([tmp_path])
     assert found.twice == {1: 2}
     assert [(dump.file, dump.lanes["0"].last) for dump in found.dumps] == [(str(new), 9)]
+
+
+@pytest.mark.parametrize("names", [("job_a/trace_", "job_b/trace_"), ("attempt0_rank_", "attempt1_rank_")])
+def test_dumps_of_two_jobs_are_never_judged_together(tmp_path: Path, names: tuple[str, str]) -> None:
+    (tmp_path / "job_a").mkdir()
+    (tmp_path / "job_b").mkdir()
+    for rank in range(4):
+        os.utime(write(tmp_path, rank, names[0], last=99), (1000, 1000))
+    for rank in range(2):
+        write(tmp_path, rank, names[1], last=9)
+    found = gather_dumps([tmp_path])
+    assert [(dump.rank, dump.lanes["0"].last) for dump in found.dumps] == [(0, 9), (1, 9)]
+    (words,) = found.apart
+    assert names[0] in words
+    assert "another job's or attempt's, left out" in words
+
+
+def test_nodes_may_have_folders_of_their_own(tmp_path: Path) -> None:
+    for rank in range(4):
+        folder = tmp_path / f"node{rank // 2}"
+        folder.mkdir(exist_ok=True)
+        write(folder, rank)
+    found = gather_dumps([tmp_path])
+    assert [dump.rank for dump in found.dumps] == [0, 1, 2, 3]
+    assert found.apart == []
+
+
+def test_a_dump_that_an_earlier_attempt_left_is_not_this_ones(tmp_path: Path) -> None:
+    """Rank 3 could not write the second time: its old dump would make all ranks stand together."""
+    write(tmp_path, 3, last=500)
+    for rank in range(3):
+        later = [{**each, "time_created_ns": each["time_created_ns"] + 7200 * 10**9} for each in steps(40)]
+        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(content(later, WORLD), 2))
+    found = gather_dumps([tmp_path])
+    assert [dump.rank for dump in found.dumps] == [0, 1, 2]
+    assert found.apart == [
+        f"{tmp_path}/nccl_trace_rank_3: left out, an earlier attempt's: the others began after its end"
+    ]
+
+
+def test_a_rank_that_came_hours_late_to_the_first_collective_is_of_the_same_attempt(tmp_path: Path) -> None:
+    for rank in range(4):
+        at_s = 1_790_000_000.0 + (7200 if rank == 3 else 0)
+        held = content(steps(1, at_s=at_s), WORLD)
+        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(held, 2))
+    assert len(gather_dumps([tmp_path]).dumps) == 4
+
+
+def test_numbers_and_lists_without_end_cost_only_their_file(tmp_path: Path) -> None:
+    endless: list[object] = [1]
+    for _ in range(60):
+        endless = [endless, endless]
+    write(tmp_path, 0)
+    held = content(steps(3), WORLD)
+    held["pg_config"]["0"]["desc"] = held["pg_status"]["0"]["last_enqueued_collective"] = endless
+    (tmp_path / "nccl_trace_rank_1").write_bytes(pickle.dumps(held, 2))
+    changes: tuple[dict[str, Any], ...] = ({"collective_seq_id": 10**5000}, {"input_sizes": [[2**60] * 999]})
+    for rank, change in enumerate(changes, 2):
+        held = content([{**entry(1), **change}], WORLD)
+        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(held, 2))
+    found = gather_dumps([tmp_path])
+    assert [dump.rank for dump in found.dumps] == [0, 1]
+    assert "Expected `int`" in why(found, "rank_2")
+    assert "Expected `array`" in why(found, "rank_3")
 
 
 @pytest.mark.parametrize(

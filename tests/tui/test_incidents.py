@@ -315,6 +315,10 @@ async def test_the_demo_s_own_incident_is_told_from_the_log_lines_alone() -> Non
             await pilot.press("4")
             await pilot.pause()
             whole = "rank 85 (gpu-011 GPU 5) Xid 79 fell off the bus 08:00:45" + following
+            for _ in range(200):
+                if whole in flat(app):
+                    break
+                await pilot.pause(0.02)
             assert whole in flat(app)
             assert "power-cycle" in flat(app)
             incident = incidents_of(app).incident()

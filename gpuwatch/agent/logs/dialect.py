@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 READ = 8192
 """Characters of a line that are read."""
 MAX_PHASES = 64
+MEANS, OF_STEPS = ("avg", "average", "mean", "running"), ("loss", "samples_per_s", "tokens_per_s")
+"""Words that begin so count for these fields only where the line does not tell the step's own value."""
 
 
 class Reading(object):
@@ -103,19 +105,32 @@ class Dialect(object):
     def _words(self, text, fields):
         # type: (str, Fields) -> None
         words, shared = self.words, self.shared
+        means = []  # type: list[tuple[str, str]]
         for name, value, rate in pairs(text):
-            quantity = words.get(name) or shared.get(name)
-            if quantity in (None, NOTHING) and rate:
-                quantity = words.get(rate) or shared.get(rate)
+            # `2.5 steps/s` is a rate whatever it is called, and so is `speed (steps/s) 2.5`
+            unit = rate or (name[name.rfind("(") + 1 : -1] if name[-1:] == ")" else "")
+            quantity = (words.get(unit) or shared.get(unit)) if unit else None
+            quantity = quantity or words.get(name) or shared.get(name)
             if quantity is None or quantity == NOTHING or QUANTITIES[quantity][0] in fields:
                 continue
+            if name.startswith(MEANS) and QUANTITIES[quantity][0] in OF_STEPS:
+                means.append((quantity, value))
+            else:
+                put(fields, quantity, value)
+        for quantity, value in means:
             put(fields, quantity, value)
 
     @staticmethod
     def _timers(text, unit, phases):
         # type: (str, str, dict[str, float]) -> None
+        last = None
         for name, value, _ in pairs(text):
-            if name and len(phases) < MAX_PHASES:
-                one = {}  # type: Fields
-                if put(one, "step_time_" + unit, value):
-                    phases.setdefault(name, float(one["step_time_s"]))
+            one = {}  # type: Fields
+            if len(phases) >= MAX_PHASES or not put(one, "step_time_" + unit, value):
+                continue
+            took = float(one["step_time_s"])
+            if name:
+                last = name.rstrip("._")
+                phases.setdefault(last, took)
+            elif last is not None:  # `(min, max)` across ranks: the slowest one counts
+                phases[last] = max(phases[last], took)

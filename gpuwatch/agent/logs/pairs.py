@@ -15,16 +15,19 @@ if TYPE_CHECKING:
 
 MAX_PAIRS = 400
 
-RATE = r"(?:[A-Za-z]{1,12}\.?)?/[A-Za-z]{1,12}(?:/[A-Za-z]{1,12})?"
+RATE = (
+    r"(?:[A-Za-z]{1,12}\.?)?/[A-Za-z]{1,12}(?:/[A-Za-z]{1,12})?"
+    r"|[A-Za-z]{1,12}[ _]per[ _]s(?:ec(?:ond)?)?\b|[GT]FLOPS?\b"
+)
 UNIT = r"%|[kKMGT]?i?B(?:ytes)?\b|(?:ms|us|s|secs?|seconds?|msec|min|mins|minutes|hrs?|hours?|[hdmMGKkBT])\b"
 _PAIR = re.compile(
     r"(?<![\w.@/])(?P<value>" + CLOCK + r"(?![\w:])|" + SPELLED + r"(?![\w/])"
     r"|[-+]?" + NUMBER + r"(?: {0,12}(?:/|(?:out )?of) {0,12}" + NUMBER + r")?|(?:" + ODD + r")(?![\w/]))"
-    r"(?:\s{0,2}(?P<rate>" + RATE + r")(?!\w| ?[:=])|\s?(?P<unit>" + UNIT + r")(?![/\w]))?",
+    r"(?:(?:[kM](?= ))?\s{0,2}(?P<rate>" + RATE + r")(?!\w| ?[:=])|\s?(?P<unit>" + UNIT + r")(?![/\w]))?",
     re.I,
 )
 _PARTING = re.compile(
-    r"[|,;{}\[\]<>=:]|\)[\s,]|\s--?\s|\s{3,}|\((?=[^()]*$)|(?:^|\s)(?:INFO|DEBUG|WARN|WARNING|ERROR)\s"
+    r"[|,;{}\[\]<>=:\u2502\u2503]|\)[\s,]|\s--?\s|\s{3,}|\((?=[^()]*$)|(?:^|\s)(?:INFO|DEBUG|WARN|WARNING|ERROR)\s"
 )
 _AROUND = " \t\"'`:=([{~*#_-"
 _BEFORE = " \t\"'`)%.,;*#>_-\u2022\u2514\u2500\u251c"
@@ -43,7 +46,7 @@ def pairs(text):
         yield (
             _words(text[max(end, found.start() - _LONG) : found.start()]),
             text[found.start() : found.end() - len(rate)],
-            rate.lower(),
+            canonical(rate),
         )
         end = found.end()
 
@@ -62,4 +65,7 @@ def _words(before):
     begin = 0
     for sign in _PARTING.finditer(before):
         begin = sign.end()
-    return canonical(before[begin:].lstrip(_BEFORE))
+    words = before[begin:].lstrip(_BEFORE)
+    while words and words[0] > "\x7f" and not words[0].isalnum():
+        words = words[1:].lstrip(_BEFORE)
+    return canonical(words)

@@ -42,21 +42,26 @@ class Progress(object):
             known = False
             # of what is live the arrival is as exact, and right whatever time zone the line is of
             own = time_of(shown(line[:HEAD]), arrived) if backlog else None
+            said = {}  # type: dict[Any, set[str]]
             for text, by in messages(line, local_ranks)[0]:
                 reading = self._search.reading(dialects, text)
                 if reading is not None:
                     known = True
-                    self._take(reading, by, offset, arrived, own, backlog)
+                    self._take(reading, by, offset, arrived, own, backlog, said)
             if not known and all(dialect.steady for dialect in dialects):
                 self._sieve.no_progress(shape)
         told = list(self._untold)[:TOLD_AT_ONCE]
         return [self._untold.pop(key) for key in told]
 
-    def _take(self, reading, by, offset, arrived, own, backlog):
-        # type: (Reading, Speaker, int, float, float | None, bool) -> None
+    def _take(self, reading, by, offset, arrived, own, backlog, said):
+        # type: (Reading, Speaker, int, float, float | None, bool, dict[Any, set[str]]) -> None
         fields = reading.fields
         who = whose(by, fields, self._speaker() if self._speaker is not None else {})
         key = tuple(who.get(name) for name in ("rank", "local_rank", "pid", "host")) + (by.task,)
+        # a record glued to a bar adds to it: the bar's step is the one that its total and speed are of
+        known = said.setdefault(key, set())
+        fields = {name: value for name, value in fields.items() if name not in known}
+        known.update(fields)
         frame = self._untold.get(key)
         if frame is None:
             if len(self._untold) >= MAX_VOICES:

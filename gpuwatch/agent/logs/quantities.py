@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 CLOCK = r"(?:\d{1,4} days?, )?\d{1,4}:\d\d(?::\d\d)?(?:\.\d+)?"
 SPELLED = (
-    r"(?:\d+ ?d(?:ays?)? ?)?(?:\d+ ?h(?:ours?|rs?)? ?)?(?:\d+ ?m(?:in(?:utes?)?)? ?)?"
+    r"(?:(?:\d+ ?d(?:ays?)? ?)?(?:\d+ ?h(?:ours?|rs?)? ?)?(?:\d+ ?m(?:in(?:utes?)?)? ?)?"
     r"\d+(?:\.\d+)? ?s(?:ec(?:onds?)?)?\b"
+    r"|(?:\d+ ?d(?:ays?)? ?)?\d+ ?h(?:ours?|rs?)? ?\d+ ?m(?:in(?:utes?)?)?\b)"
 )
 ODD = r"nan|[-+]?inf(?:inity)?"
 
@@ -100,7 +101,7 @@ def put(fields, quantity, text):
             value = None
     else:
         value = _value(fields, text, kind, factor)
-    if value is None:
+    if value is None or not (isinstance(value, str) or abs(value) < MOST):
         return False
     fields.setdefault(name, value)
     return True
@@ -134,8 +135,9 @@ def _count(fields, number, of):
     """A whole number; what it is of (`of`) is the total, where the steps are not known from elsewhere."""
     if number < 0 or number != int(number):
         return None
-    if of is not None and "step" not in fields:
-        fields.setdefault("total_steps", int(float(of.replace(",", ""))))
+    total = None if of is None else float(of.replace(",", ""))
+    if total is not None and total < MOST and "step" not in fields:
+        fields.setdefault("total_steps", int(total))
     return int(number)
 
 

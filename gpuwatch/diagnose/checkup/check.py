@@ -67,6 +67,8 @@ class Case:
     alerts: Sequence[Alert]
     incidents: Sequence[Incident]
     now: float
+    wall: float
+    """Unix seconds of that moment."""
 
 
 def by_job(ranks: Iterable[Rank]) -> dict[str, list[Rank]]:
@@ -117,6 +119,14 @@ def same(id_: str, what: str, values: Mapping[str, str | None], remedy: str, *, 
         return passed(id_, f"{what} {next(iter(known.values()))} on {count(len(known), 'node')}{unknown}")
     status: Status = "FAIL" if fail else "WARN"
     return Check(id_, status, f"{what}: {differing(known)}", odd_ones(known), remedy)
+
+
+def by_sentence(told: Iterable[tuple[str, str]]) -> str:
+    """(node, sentence) in few words: the same sentence of several nodes once, `gpu-[001-063] GPU 0 ...`."""
+    nodes: dict[str, list[str]] = {}
+    for node, sentence in told:
+        nodes.setdefault(sentence, []).append(node)
+    return listed(f"{fold(names)} {sentence}" for sentence, names in nodes.items())
 
 
 def count(number: int, what: str) -> str:

@@ -9,6 +9,7 @@ from gpuwatch.diagnose.checkup.check import Case, Check, Rank
 from gpuwatch.diagnose.checkup.hardware import hardware
 from gpuwatch.diagnose.checkup.job import job
 from gpuwatch.diagnose.checkup.software import software
+from gpuwatch.diagnose.condition import duration
 from gpuwatch.diagnose.health import gpu_conditions, node_conditions
 from gpuwatch.diagnose.incident import Incident
 from gpuwatch.diagnose.peers import peer_conditions
@@ -23,6 +24,7 @@ def checklist(
     alerts: Iterable[Alert],
     incidents: Iterable[Incident],
     now: float,
+    wall: float,
 ) -> list[Check]:
     """Every check, the job's first.
 
@@ -32,8 +34,9 @@ def checklist(
         alerts: Of the session.
         incidents: Of the session.
         now: Monotonic seconds, the fleet's own clock.
+        wall: Unix seconds of the same moment.
     """
-    case = case_of(fleet, told, alerts, incidents, now)
+    case = case_of(fleet, told, alerts, incidents, now, wall)
     return [*job(case), *software(case), *hardware(case)]
 
 
@@ -43,10 +46,11 @@ def case_of(
     alerts: Iterable[Alert],
     incidents: Iterable[Incident],
     now: float,
+    wall: float,
 ) -> Case:
     """What the checks look at; arguments as for `checklist`."""
     live = [node for node in fleet.nodes.values() if node.state(now) == "live"]
-    silent = {node.name: why(node) for node in fleet.nodes.values() if node.state(now) != "live"}
+    silent = {node.name: why(node, now) for node in fleet.nodes.values() if node.state(now) != "live"}
     conditions = []
     for node in live:
         found = node_conditions(node, fleet.plan.thresholds, now)
@@ -54,11 +58,13 @@ def case_of(
         found += peer_conditions(node, fleet.plan.thresholds, now)
         conditions += [(node.name, condition) for condition in found]
     ranks = [rank for node in live for rank in ranks_of(node, told.get(node.name))]
-    return Case(live, silent, told, conditions, ranks, tuple(alerts), tuple(incidents), now)
+    return Case(live, silent, told, conditions, ranks, tuple(alerts), tuple(incidents), now, wall)
 
 
-def why(node: Node) -> str:
+def why(node: Node, now: float) -> str:
     """Why a node does not answer."""
+    if (age := node.age(now)) is not None:
+        return node.link.reason or node.bye or f"it answered, and has been silent for {duration(age)}"
     return node.link.reason or node.bye or "no answer yet"
 
 

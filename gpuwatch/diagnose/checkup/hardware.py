@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from gpuwatch.diagnose.checkup.check import Case, Check, Status, count, listed, passed, skipped
+from gpuwatch.diagnose.checkup.check import Case, Check, Status, by_sentence, count, listed, passed, skipped
 from gpuwatch.diagnose.remedies import REMEDIES
+from gpuwatch.diagnose.wording import ranges
 from gpuwatch.fleet.node import Gpu, Node
 
 
@@ -20,6 +21,8 @@ class Kind:
     codes: tuple[str, ...]
     known: Callable[[Gpu], bool] | None = None
     """Whether a GPU tells what the check needs; None: it is a check of nodes."""
+    told: Callable[[Node], bool] | None = None
+    """Whether a node does; None: that it answers is enough."""
     warn: tuple[str, ...] = ()
     """Codes that only warn."""
 
@@ -72,10 +75,33 @@ KINDS = (
         lambda gpu: gpu.slow is not None and gpu.slow.nvlink_active is not None,
         warn=("nvlink_errors",),
     ),
-    Kind("gpu.xid", "no Xid in the last hour", ("xid",), warn=()),
-    Kind("host.memory", "host memory is not full", ("host_memory",), warn=("host_memory",)),
-    Kind("host.disk", "no disk is nearly full", ("disk_full",), warn=("disk_full",)),
-    Kind("host.clock", "clocks agree within 1 s", ("clock_off",), warn=("clock_off",)),
+    Kind(
+        "gpu.xid",
+        "no Xid in the last hour",
+        ("xid",),
+        told=lambda node: node.hello is not None and node.hello.kernel_log is not None,
+    ),
+    Kind(
+        "host.memory",
+        "host memory is not full",
+        ("host_memory",),
+        told=lambda node: node.host is not None and node.host.memory_total_bytes is not None,
+        warn=("host_memory",),
+    ),
+    Kind(
+        "host.disk",
+        "no disk is nearly full",
+        ("disk_full",),
+        told=lambda node: node.host is not None and bool(node.host.disks),
+        warn=("disk_full",),
+    ),
+    Kind(
+        "host.clock",
+        "clocks agree within 1 s",
+        ("clock_off",),
+        told=lambda node: node.clock is not None,
+        warn=("clock_off",),
+    ),
 )
 
 
@@ -95,7 +121,7 @@ def of_kind(kind: Kind, case: Case) -> Check:
     gpus = [gpu for node in case.nodes for gpu in node.gpus.values()]
     if told:
         status: Status = "WARN" if all(c.code in kind.warn for _, c in told) else "FAIL"
-        detail = listed(f"{node} {c.sentence} ({c.evidence})" for node, c in told)
+        detail = by_sentence((node, f"{c.sentence} ({c.evidence})") for node, c in told)
         return Check(
             kind.id,
             status,
@@ -111,7 +137,11 @@ def of_kind(kind: Kind, case: Case) -> Check:
             return skipped(kind.id, "no GPU tells this")
         part = "" if known == len(gpus) else f"; {len(gpus) - known} do not tell"
         return passed(kind.id, f"{kind.well}: {count(known, 'GPU')}{part}")
-    return passed(kind.id, f"{kind.well}: {count(len(case.nodes), 'node')}")
+    nodes = [node for node in case.nodes if kind.told is None or kind.told(node)]
+    if not nodes:
+        return skipped(kind.id, "no node tells this")
+    part = "" if len(nodes) == len(case.nodes) else f"; {len(case.nodes) - len(nodes)} do not tell"
+    return passed(kind.id, f"{kind.well}: {count(len(nodes), 'node')}{part}")
 
 
 def persistence(case: Case) -> Check:
@@ -145,17 +175,24 @@ def memory(case: Case) -> Check:
             known += 1
             free = 100.0 * (1 - fast.memory_used_bytes / fast.memory_total_bytes)
             if gpu.info.uuid not in ours and free < FREE_PCT:
-                told.append(
-                    (node.name, f"{node.name} GPU {gpu.info.index} {free:.0f} % free{_who(node, gpu)}")
-                )
+                told.append((node.name, gpu.info.index, f"{free:.0f} % free{_who(node, gpu)}"))
     if not known:
         return skipped(id_, "no GPU tells its memory")
     if not told:
         return passed(id_, f"memory is free, or held by a rank: {count(known, 'GPU')}")
     remedy = "End what holds it before a job starts there; without a process shown, look in other containers."
     return Check(
-        id_, "WARN", listed(text for _, text in told), tuple(dict.fromkeys(n for n, _ in told)), remedy
+        id_, "WARN", by_sentence(_gpus_together(told)), tuple(dict.fromkeys(n for n, _, _ in told)), remedy
     )
+
+
+def _gpus_together(told: Iterable[tuple[str, int, str]]) -> Iterator[tuple[str, str]]:
+    """(node, `GPUs 0-7 50 % free`) of (node, GPU, what is said of it)."""
+    gpus: dict[tuple[str, str], list[int]] = {}
+    for node, gpu, what in told:
+        gpus.setdefault((node, what), []).append(gpu)
+    for (node, what), found in gpus.items():
+        yield node, f"GPU{'s' if len(found) > 1 else ''} {ranges(found)} {what}"
 
 
 def _who(node: Node, gpu: Gpu) -> str:

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from statistics import mean
 
-from gpuwatch.diagnose.checkup.check import Case, Check, Rank, Status, by_job, count, listed, passed, skipped
+from gpuwatch.diagnose.checkup.check import (
+    MOST_SHOWN,
+    Case,
+    Check,
+    Rank,
+    Status,
+    by_job,
+    count,
+    listed,
+    passed,
+    skipped,
+)
+from gpuwatch.diagnose.condition import duration
+from gpuwatch.diagnose.wording import NO_RANK_SEEN
 from gpuwatch.hosts.names import fold
 
 IMBALANCE_PCT = 20.0
@@ -14,6 +27,8 @@ NCCL_PARTS = ("nccl.", "c10d.", "gloo.", "ddp.", "rdma.")
 """Rule packs whose findings say that ranks cannot talk to each other."""
 RENDEZVOUS_PORT = "29500"
 """Of torchrun and torch.distributed where nothing else is said."""
+SILENT_S = 120.0
+"""A single look cannot tell a hang from a long evaluation, but it can tell that nothing was written."""
 OUT_OF_STEP = ("mismatch", "desync", "timeout", "hang")
 
 
@@ -34,15 +49,15 @@ def initialised(case: Case) -> Check:
     """As many ranks as the job says that it has."""
     id_ = "ranks.initialised"
     if not case.ranks:
-        return skipped(id_, "no rank runs on these nodes")
+        return skipped(id_, NO_RANK_SEEN)
     told: list[str] = []
     missing: list[str] = []
     for job, ranks in by_job(case.ranks).items():
         size = max((rank.process.world_size or 0 for rank in ranks), default=0)
         there = {rank.number for rank in ranks}
-        gone = [number for number in range(size) if number not in there]
-        if gone:
-            missing.append(f"{job}: {size - len(gone)} of {size} ranks, missing {ranges(gone)}")
+        if gone := missing_from(there, size):
+            present = sum(number < size for number in there)
+            missing.append(f"{job}: {present} of {size} ranks, missing {gone}")
         elif size:
             told.append(f"all {size} ranks of {job}")
     if not told and not missing:
@@ -55,9 +70,15 @@ def initialised(case: Case) -> Check:
     return Check(id_, "FAIL", listed(missing), (), remedy)
 
 
-def ranges(numbers: list[int]) -> str:
-    """`3,5-7`."""
-    return fold(f"r{number}" for number in numbers).removeprefix("r").strip("[]")
+def missing_from(there: Collection[int], size: int) -> str:
+    """`3, 5-7`: the ranks below `size` that are not there, however many an environment claims."""
+    gaps = []
+    free = 0
+    for number in [*sorted(number for number in there if number < size), size]:
+        if number > free:
+            gaps.append(f"{free}-{number - 1}" if number - 1 > free else str(free))
+        free = number + 1
+    return ", ".join(gaps[:MOST_SHOWN]) + (", ..." if len(gaps) > MOST_SHOWN else "")
 
 
 def network(case: Case) -> Check:
@@ -66,14 +87,20 @@ def network(case: Case) -> Check:
     if case.silent:
         detail = listed(f"{node}: {why}" for node, why in case.silent.items())
         return Check(id_, "FAIL", detail, tuple(case.silent), "gpuwatch hosts check SOURCE tells more.")
+    mute = tuple(node.name for node in case.nodes if node.name not in case.told)
+    if mute:
+        detail = f"settings and limits were not told in time by {fold(mute)}: other checks leave them out"
+        return Check(
+            id_, "WARN", detail, mute, "A dead mount or a node without Python keeps it from answering."
+        )
     return passed(id_, f"all answer: {count(len(case.nodes), 'node')}")
 
 
 def nccl(case: Case) -> Check:
     """Errors of the communication libraries in the logs."""
     id_ = "nccl.working"
-    if not any(node.logs for node in case.nodes):
-        return skipped(id_, "no log file is followed")
+    if not any(file.source != "kernel" for node in case.nodes for file in node.logs):
+        return skipped(id_, "no log file of a job is followed")
     told = [
         alert
         for alert in case.alerts
@@ -92,14 +119,35 @@ def in_step(case: Case) -> Check:
     """No incident says that ranks wait for each other in different collectives."""
     id_ = "ranks.in_step"
     if not case.ranks:
-        return skipped(id_, "no rank runs on these nodes")
+        return skipped(id_, NO_RANK_SEEN)
     told = [one for one in case.incidents if not one.over and any(word in one.code for word in OUT_OF_STEP)]
     if not told:
+        still = [one for job, ranks in by_job(case.ranks).items() if (one := silence(case, job, ranks))]
+        if still:
+            nodes = tuple(dict.fromkeys(rank.node for rank in case.ranks))
+            remedy = "gpuwatch stacks SOURCE says whom the ranks wait for, if they do."
+            return Check(id_, "WARN", listed(still), nodes, remedy)
         return passed(id_, f"no sign of ranks in different collectives: {count(len(case.ranks), 'rank')}")
     nodes = tuple(dict.fromkeys(one.node for one in told if one.node))
     return Check(
         id_, "FAIL", listed(one.sentence for one in told), nodes, "gpuwatch SOURCE, key 4, has the evidence."
     )
+
+
+def silence(case: Case, job: str, ranks: Sequence[Rank]) -> str:
+    """Words about a job of several ranks whose logs have not grown for a while; empty where they have."""
+    here = {rank.node for rank in ranks}
+    written = {(rank.node, file) for rank in ranks for file in rank.process.logs}
+    ages = [
+        case.wall - file.grown_at + (node.clock.offset_s if node.clock else 0.0)
+        for node in case.nodes
+        if node.name in here
+        for file in node.logs
+        if (node.name, file.path) in written and file.grown_at is not None
+    ]
+    if len(ranks) < 2 or not ages or min(ages) <= SILENT_S:
+        return ""
+    return f"{job}: {count(len(ranks), 'rank')}, and no line in their logs for {duration(min(ages))}"
 
 
 def stragglers(case: Case) -> Check:
@@ -186,7 +234,8 @@ def master(case: Case) -> Check:
     failed = [(node, f"{node} -> {address}: {why}") for node, address, why in tried if why]
     if not failed:
         addresses = sorted({address for _, address, _ in tried})
-        return passed(id_, f"{', '.join(addresses[:3])} can be reached from {count(len(case.told), 'node')}")
+        nodes_of = {node for node, _, _ in tried}
+        return passed(id_, f"{', '.join(addresses[:3])} can be reached from {count(len(nodes_of), 'node')}")
     remedy = "Open the port in the firewall, or choose an address that all nodes are in one network with."
     nodes = tuple(dict.fromkeys(node for node, _ in failed))
     return Check(id_, "FAIL", listed(text for _, text in failed), nodes, remedy)
@@ -199,9 +248,14 @@ def port(case: Case) -> Check:
     if not told:
         return skipped(id_, "no node tells who listens")
     ours = {(rank.node, rank.process.pid) for rank in case.ranks}
+    ours |= {(rank.node, rank.told.parent) for rank in case.ranks if rank.told and rank.told.parent}
+    # whose process it is may not be seen: where the ranks' own rendezvous has that port, it is theirs
+    ours |= {
+        (rank.node, 0) for rank in case.ranks if (rank.process.master or "").endswith(f":{RENDEZVOUS_PORT}")
+    }
     taken = {node: pid for node, pid in told.items() if pid is not None and (node, pid) not in ours}
     if not taken:
-        return passed(id_, f"port {RENDEZVOUS_PORT} is free or a rank's own: {count(len(told), 'node')}")
+        return passed(id_, f"port {RENDEZVOUS_PORT} is free or a job's own: {count(len(told), 'node')}")
     who = listed(
         f"{node} {f'pid {pid}' if pid else 'a process of another user'}" for node, pid in taken.items()
     )

@@ -16,7 +16,10 @@ def links(results: Results) -> Iterator[Check]:
     """Two checks: is what the ranks compute together right, and does a node stand out."""
     if results.phase == "refused":
         for id_ in ("probe.collectives", "probe.links"):
-            yield skipped(id_, results.reason)
+            # the probe's own command has an option for what is refused here
+            yield skipped(
+                id_, results.reason.replace("with --busy-too", "with gpuwatch probe SOURCE --busy-too")
+            )
         return
     yield collectives(results)
     yield pairs(results)
@@ -36,7 +39,8 @@ def collectives(results: Results) -> Check:
         return Check(id_, "FAIL", listed(told), (), "gpuwatch probe SOURCE names the link or node.")
     checked = [row for row in results.collectives if row.correct]
     if not checked:
-        return skipped(id_, results.reason or "no collective was measured")
+        why = results.reason or "; ".join(note for note in results.notes if note.startswith("not measured"))
+        return skipped(id_, why or "no collective was measured")
     ranks = len(results.seats)
     return passed(id_, f"all_reduce over {results.backend} is right on all {ranks} ranks")
 
@@ -53,5 +57,17 @@ def pairs(results: Results) -> Check:
         name for name in dict.fromkeys(c.name.split()[0] for c in verdict.culprits) if name in nodes
     )
     status = statuses[verdict.status]
+    absent = {each.node: each.problem for each in results.nodes if each.problem}
+    if absent and status == "PASS":
+        detail = f"{results.backend}: {verdict.sentence}; not measured: " + listed(
+            f"{node} ({why})" for node, why in absent.items()
+        )
+        return Check(
+            id_,
+            "WARN",
+            detail,
+            tuple(absent),
+            "gpuwatch hosts check SOURCE, or gpuwatch probe SOURCE, tells more.",
+        )
     remedy = "" if status == "PASS" else "gpuwatch probe SOURCE measures every link and retests the suspects."
     return Check(id_, status, f"{results.backend}: {verdict.sentence}", named, remedy)

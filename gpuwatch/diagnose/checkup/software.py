@@ -25,7 +25,7 @@ SHM_BYTES = 8 << 30
 SHM_LEAST_BYTES = 1 << 30
 NOFILE = 65_536
 """What NCCL's and the data loaders' sockets and files need with hundreds of ranks."""
-NO_RANK = "no rank runs, or none tells its settings"
+NO_RANK = "no rank is seen, or none tells its settings"
 MAY_DIFFER = frozenset(
     (
         "CUDA_VISIBLE_DEVICES",
@@ -82,7 +82,7 @@ def _models(node: Node) -> str | None:
 def of_ranks(id_: str, what: str, case: Case, value: Callable[[Rank], str | None]) -> Check:
     """Whether all ranks of a job run the same."""
     if not case.ranks:
-        return skipped(id_, "no rank runs")
+        return skipped(id_, "no rank is seen")
     told: list[str] = []
     apart: list[str] = []
     nodes: dict[str, None] = {}

@@ -21,6 +21,8 @@ TENSOR_PCT = 1.0
 FEW = 0.1
 """More idle ranks than this share are a part of the job, no culprit."""
 WORKING_CPU_PCT = 50.0
+STOPPED = ("T", "t")
+"""By SIGSTOP, or by a debugger."""
 SHOWN = 4
 
 
@@ -58,8 +60,13 @@ def verdict(
 
     Returns:
         None where fewer than two of the three signs (busy, little power, no tensor work) hold on a
-        majority of the GPUs, nor all GPUs of the job stand still. A job without GPUs that is silent is one.
+        majority of the GPUs, nor all GPUs of the job stand still. A job without GPUs that is silent is one,
+        unless most of its ranks compute. One that is suspended as a whole (SIGSTOP) is none.
     """
+    stopped = [rank for rank in ranks if rank.heard and rank.state in STOPPED]
+    if stopped:
+        waiting = sum(rank.heard for rank in ranks) - len(stopped)
+        return _for_stopped(job, stopped, waiting, _silence(quiet_s, usual_s)) if waiting else None
     heard = [rank for rank in ranks if rank.heard and rank.busy_pct is not None]
     if len(heard) < 2:
         without = [rank for rank in ranks if rank.heard and rank.uuid is None]
@@ -84,6 +91,11 @@ def spins(rank: RankSigns, usual_w: Mapping[str, float]) -> bool:
     usual = usual_w.get(rank.uuid or "")
     starved = rank.power_w is not None and usual is not None and rank.power_w < POWER_SHARE * usual
     return starved or (rank.tensor_pct is not None and rank.tensor_pct <= TENSOR_PCT)
+
+
+def computes(rank: RankSigns) -> bool:
+    """Whether its process works on the CPU: it saves, compiles or prepares data, and may well come back."""
+    return rank.cpu_pct is not None and rank.cpu_pct >= WORKING_CPU_PCT and rank.state != "D"
 
 
 def _silence(quiet_s: float, usual_s: float | None) -> str:
@@ -119,6 +131,13 @@ def _for_one(
     return SilentHang(job, "waiting_for_one", tuple(idle), sentence, (*evidence, *told), confidence, settle)
 
 
+def _for_stopped(job: str, stopped: Sequence[RankSigns], waiting: int, silent: str) -> SilentHang:
+    sentence = f"stopped by a signal or a debugger while {waiting} ranks wait"
+    told = tuple(f"process {rank.pid} of {rank.place} is in state {rank.state}" for rank in stopped[:SHOWN])
+    settle = (f"kill -CONT {stopped[0].pid} on {stopped[0].node} lets it go on",)
+    return SilentHang(job, "waiting_for_one", tuple(stopped), sentence, (silent, *told), "high", settle)
+
+
 def _spin(
     job: str, spinning: Sequence[RankSigns], heard: Sequence[RankSigns], evidence: tuple[str, ...]
 ) -> SilentHang:
@@ -137,7 +156,12 @@ def _spin(
 
 def _host(job: str, heard: Sequence[RankSigns], silent: str) -> SilentHang | None:
     stuck = [rank for rank in heard if rank.state == "D"]
-    evidence = (silent, f"all {len(heard)} GPUs stand still while their processes live")
+    working = sum(map(computes, heard))
+    evidence = (
+        silent,
+        f"all {len(heard)} GPUs stand still while their processes live",
+        *([f"{working} of {len(heard)} processes take half a core or more"] if working else []),
+    )
     few = stuck if stuck and len(stuck) <= max(1, FEW * len(heard)) else []
     if few:
         sentence = "waits in the kernel (disk or driver) while all GPUs stand still"
@@ -150,9 +174,11 @@ def _host(job: str, heard: Sequence[RankSigns], silent: str) -> SilentHang | Non
     )
 
 
-def _without_gpus(job: str, ranks: Sequence[RankSigns], silent: str) -> SilentHang:
+def _without_gpus(job: str, ranks: Sequence[RankSigns], silent: str) -> SilentHang | None:
     """CPU ranks: one that computes, or that waits in the kernel, while the others do nothing stands out."""
-    working = [rank for rank in ranks if rank.cpu_pct is not None and rank.cpu_pct >= WORKING_CPU_PCT]
+    working = [rank for rank in ranks if computes(rank)]
+    if 2 * len(working) > len(ranks):
+        return None  # they only print seldom
     stuck = [rank for rank in ranks if rank.state == "D"]
     odd = next((few for few in (stuck, working) if len(few) == 1), [])
     evidence: tuple[str, ...] = (silent, f"all {len(ranks)} ranks live, and none has a GPU")

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from statistics import median
 from typing import TypeAlias
 
@@ -13,12 +14,14 @@ from msgspec import structs
 
 from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.hang.signs import RankSigns, jobs_of
-from gpuwatch.diagnose.hang.verdict import SilentHang, verdict
+from gpuwatch.diagnose.hang.verdict import SilentHang, computes, verdict
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Thresholds
 
 Usual: TypeAlias = Callable[[Sequence[RankSigns], float], dict[str, float]]
 """(ranks, seconds of silence) -> UUID -> watts while the GPU trained."""
+Look: TypeAlias = tuple[str, tuple[int, ...]]
+"""The reading of a silence, and the ranks that stand out."""
 
 CODE = "job.hang"
 EVERY_S = 2.0
@@ -34,6 +37,10 @@ POINTS = 60
 WORKED_PCT = 50.0
 PAUSES = 5.0
 """GPUs that stand still may wait for a checkpoint: that many windows, and twice the longest pause so far."""
+COMPUTING = 4.0
+"""Where the ranks of GPUs that stand still compute (a compiler, a tokeniser), so many times that long."""
+KNOWN_PAUSE, LONGEST_KNOWN_S = 1.5, 600.0
+"""A pause that looked the same and ended by itself may last half as long again: saving, evaluating."""
 LAST_S = 6.0
 """The verdict must stand for so long: one look may fall between two states."""
 
@@ -54,11 +61,28 @@ class Job:
 
     longest_s: float = 0.0
     """The longest gap that it came out of by itself."""
+    looks: Look | None = None
+    """What the present silence looked like last."""
+    pauses: dict[Look, float] = field(default_factory=dict)
+    """The longest silence of each look that ended by itself."""
+    deaf: bool = False
+    """Nodes whose ranks spoke for the job cannot be heard: nobody knows whether it is silent."""
 
     @property
     def usual_s(self) -> float | None:
         """Median gap between two signs of life; None before there were enough."""
         return median(self.gaps) if len(self.gaps) >= LEAST_GAPS else None
+
+    def wake(self, at: float) -> None:
+        """It moved at that time (monotonic), after a gap."""
+        gap_s = at - self.moved
+        self.gaps.append(gap_s)
+        self.longest_s = max(self.longest_s, gap_s)
+        if self.looks is not None:
+            known_s = max(gap_s, self.pauses.get(self.looks, 0.0))
+            self.pauses[self.looks], self.looks = min(known_s, LONGEST_KNOWN_S), None
+        self.moved = at
+        self.usual_w.clear()  # it works: what it draws is asked anew when it falls silent
 
 
 class HangWatch:
@@ -88,35 +112,42 @@ class HangWatch:
         return moved
 
     def _look(self, name: str, ranks: Sequence[RankSigns], usual: Usual, now: float, wall: float) -> bool:
-        alive = [age for rank in ranks for age in (rank.wrote_s, rank.stepped_s) if age is not None]
-        if not alive:
+        said = [
+            (age, rank.heard) for rank in ranks for age in (rank.wrote_s, rank.stepped_s) if age is not None
+        ]
+        if not said:
             return False
-        at = now - min(alive)
+        youngest = min(age for age, _ in said)
+        at = now - youngest
         job = self._jobs.setdefault(name, Job(moved=at, seen=now))
         job.seen = now
         job.trains |= any(rank.stepped_s is not None for rank in ranks)
+        limit = max(self._thresholds.hang_s, STEPS * (job.usual_s or 0.0))
+        if min((age for age, heard in said if heard), default=inf) > youngest + limit:
+            job.deaf, job.since = True, None
+            return False
+        if job.deaf and self._firing(name) is None:
+            job.moved = now  # what was said meanwhile is still on its way
+        job.deaf = False
         if at > job.moved + EVERY_S / 2:
-            job.gaps.append(at - job.moved)
-            job.longest_s = max(job.longest_s, at - job.moved)
-            job.moved = at
-            job.usual_w.clear()  # it works: what it draws is asked anew when it falls silent
+            job.wake(at)
         quiet_s, usual_s = now - job.moved, job.usual_s
-        limit = max(self._thresholds.hang_s, STEPS * (usual_s or 0.0))
         found = None
         if job.trains and quiet_s > limit:
             job.usual_w = job.usual_w or usual(ranks, quiet_s)
             found = verdict(name, ranks, quiet_s, usual_s, job.usual_w)
-        if (
-            found is not None
-            and found.reading == "host"
-            and quiet_s <= max(PAUSES * limit, 2 * job.longest_s)
-        ):
-            found = None
+        if found is not None:
+            job.looks = found.reading, tuple(rank.rank for rank in found.suspects)
+            found = found if quiet_s > patience(found, ranks, job, limit) else None
         if found is None:
             job.since = None
             return self._end(name)
         job.since = now if job.since is None else job.since
         return now - job.since >= LAST_S and self._tell(found, wall - quiet_s, wall)
+
+    def _firing(self, job: str) -> Alert | None:
+        alert = self.alerts.get(f"{CODE}@{job}")
+        return alert if alert is not None and alert.state == "firing" else None
 
     def _tell(self, hang: SilentHang, began: float, wall: float) -> bool:
         name = f"{CODE}@{hang.job}"
@@ -148,12 +179,22 @@ class HangWatch:
         return True
 
     def _end(self, job: str) -> bool:
-        name = f"{CODE}@{job}"
-        alert = self.alerts.get(name)
-        if alert is None or alert.state != "firing":
+        alert = self._firing(job)
+        if alert is None:
             return False
-        self.alerts[name] = structs.replace(alert, state="resolved")
+        self.alerts[alert.id] = structs.replace(alert, state="resolved")
         return True
+
+
+def patience(hang: SilentHang, ranks: Sequence[RankSigns], job: Job, limit: float) -> float:
+    """Seconds of silence up to which a job that shows these signs may be well."""
+    known_s = KNOWN_PAUSE * job.pauses.get((hang.reading, tuple(rank.rank for rank in hang.suspects)), 0.0)
+    if hang.reading == "host":
+        computing = 2 * sum(map(computes, ranks)) > len(ranks)
+        return max((COMPUTING if computing else 1.0) * PAUSES * limit, 2 * job.longest_s, known_s)
+    if hang.reading == "waiting_for_one" and any(map(computes, hang.suspects)):
+        return max(PAUSES * limit, known_s)  # such as the rank that saves the model for all
+    return max(limit, known_s)
 
 
 def trained(fleet: Fleet, now: float, ranks: Sequence[RankSigns], quiet_s: float) -> dict[str, float]:

@@ -10,6 +10,7 @@ from gpuwatch.diagnose.training.sign import Sign
 from gpuwatch.fleet.progress import RankProgress, Step
 
 NAN_LOSS = "num.nan_loss"
+IN_A_ROW = 3
 
 
 @dataclass(frozen=True)
@@ -53,15 +54,23 @@ def first_nans(voices: Iterable[RankProgress]) -> dict[str | None, FirstNan]:
 
 
 def onset(voice: RankProgress) -> Onset | None:
-    """When the loss became NaN or Inf; None while it is a number."""
-    first = None
-    for step in reversed(voice.steps):
-        if step.loss is None:
-            continue
-        if math.isfinite(step.loss):
-            return None if first is None else Onset(voice, first, step.step)
-        first = step
-    return None if first is None else Onset(voice, first, None)
+    """When the loss became NaN or Inf; None while it is a number.
+
+    Where it was none before and became one again (an empty batch), only several in a row are told.
+    """
+    losses = [step for step in voice.steps if step.loss is not None]
+    since = len(losses)
+    while since and not _is_number(losses[since - 1]):
+        since -= 1
+    if since == len(losses):
+        return None
+    if len(losses) - since < IN_A_ROW and not all(map(_is_number, losses[:since])):
+        return None
+    return Onset(voice, losses[since], losses[since - 1].step if since else None)
+
+
+def _is_number(step: Step) -> bool:
+    return step.loss is not None and math.isfinite(step.loss)
 
 
 def _first(told: list[Onset]) -> FirstNan:

@@ -7,7 +7,8 @@ are ours: far over what healthy public runs show from step to step, and in nobod
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from statistics import median
 
 from gpuwatch.diagnose.training.sign import Sign
@@ -17,29 +18,44 @@ WINDOW = 64
 LEAST = 16
 """Told steps before a median means anything."""
 SPIKE, SPIKE_SPREADS = 1.5, 6.0
-"""A loss spikes over so many times the running median, and so many spreads (median deviations) above it."""
+"""A loss spikes over so many times the running median, and so many spreads (median deviations of its
+logarithm) above it: small batches and diffusion jump by factors."""
+COMES_AND_GOES = 3
+"""A loss that rose so high, or a norm that was so low, this often before is made so: several tasks, say."""
 EXPLODES = 10.0
 VANISHED = 1e-7
 IN_A_ROW = 3
 PLATEAU_STEPS = 1000
 PLATEAU_PCT = 0.1
+PLATEAU_ERRORS = 2.0
+"""Of the change, so many standard errors must stay under that, too."""
 SCALE_FLOOR = 1.0
 SKIPPED_SHARE = 0.25
 
 
 def numerics(voice: RankProgress) -> Iterator[Sign]:
     """What the newest steps of the rank that speaks for a job say; a NaN loss is `first_nan`'s."""
-    steps = list(voice.steps)[-4 * WINDOW :]
-    if not steps:
+    every = list(voice.steps) if voice.per_epoch else since_restart(voice.steps)
+    if not every:
         return
+    yield from spike([step.loss for step in every if step.loss is not None and math.isfinite(step.loss)])
+    steps = every[-4 * WINDOW :]
     yield from gradient_nan(steps)
-    losses = [step.loss for step in steps if step.loss is not None and math.isfinite(step.loss)]
-    yield from spike(losses)
     norms = [step.grad_norm for step in steps if step.grad_norm is not None and math.isfinite(step.grad_norm)]
     yield from gradients(norms)
     yield from scale(voice)
-    yield from plateau(list(voice.steps))
+    yield from plateau(every)
     yield from skipped(voice)
+
+
+def since_restart(steps: Iterable[Step]) -> list[Step]:
+    """The steps after the last that went back: from a checkpoint, or from the beginning."""
+    kept: list[Step] = []
+    for step in steps:
+        if kept and step.step < kept[-1].step:
+            kept.clear()
+        kept.append(step)
+    return kept
 
 
 def gradient_nan(steps: Sequence[Step]) -> Iterator[Sign]:
@@ -50,14 +66,22 @@ def gradient_nan(steps: Sequence[Step]) -> Iterator[Sign]:
 
 
 def spike(losses: Sequence[float]) -> Iterator[Sign]:
-    """The last two told losses stand far above the running median."""
+    """The last two told losses stand far above the running median of a loss that is above zero.
+
+    A loss that is around zero, or often at it (rewards, adversaries, masked batches), has no such median.
+    """
     if len(losses) < LEAST + 2:
         return
-    before = losses[-WINDOW - 2 : -2]
+    before = [loss for loss in losses[-WINDOW - 2 : -2] if loss > 0]
+    if 4 * len(before) < 3 * (min(len(losses), WINDOW + 2) - 2) or len(set(before)) < LEAST // 2:
+        return
     usual = median(before)
-    spread = median(abs(loss - usual) for loss in before)
-    limit = max(usual + SPIKE_SPREADS * spread, SPIKE * usual if usual > 0 else -math.inf)
-    if min(losses[-2:]) > limit:
+    spread = median(abs(math.log(loss / usual)) for loss in before)
+    limit = usual * max(SPIKE, math.exp(SPIKE_SPREADS * spread))
+    if min(losses[-2:]) <= limit:
+        return
+    rises = sum(earlier <= limit < later for earlier, later in pairwise(losses))
+    if rises <= COMES_AND_GOES:
         yield Sign("num.loss_spike", "warning", f"the loss is {losses[-1]:.4g} where {usual:.4g} was usual")
 
 
@@ -69,7 +93,8 @@ def gradients(norms: Sequence[float]) -> Iterator[Sign]:
     if usual > 0 and min(last) > EXPLODES * usual:
         text = f"the gradient norm is {last[-1]:.4g} where {usual:.4g} was usual"
         yield Sign("num.grad_explodes", "warning", text)
-    if max(last) < VANISHED and usual >= VANISHED:
+    often = sum(norm < VANISHED for norm in norms[:-IN_A_ROW]) >= COMES_AND_GOES
+    if max(last) < VANISHED and usual >= VANISHED and not often:
         text = f"the gradient norm is {last[-1]:.2g} for {IN_A_ROW} told steps: nothing is learnt"
         yield Sign("num.grad_vanishes", "warning", text)
 
@@ -78,22 +103,36 @@ def scale(voice: RankProgress) -> Iterator[Sign]:
     """A loss scale at its floor: every step overflows, the run will not learn any more."""
     value = voice.value("loss_scale")
     skips = voice.value("skipped")
-    if value is not None and value <= SCALE_FLOOR and skips:
+    was_higher = voice.highest_scale is not None and voice.highest_scale > SCALE_FLOOR  # bf16 has always 1
+    if value is not None and value <= SCALE_FLOOR and skips and (was_higher or skips >= IN_A_ROW):
         yield Sign(
             "num.scale_min", "critical", f"the loss scale is down to {value:g}, steps are skipped", 30.0
         )
 
 
 def plateau(steps: Sequence[Step]) -> Iterator[Sign]:
-    """The loss has not moved over the last thousand steps; a word, no alarm: it may have converged."""
+    """The loss has not moved over the last thousand steps; a word, no alarm: it may have converged.
+
+    Told only where its noise allows to say so: late in a healthy run a loss falls by less than it jitters.
+    """
     recent = [s for s in steps if s.loss is not None and math.isfinite(s.loss)]
     recent = [s for s in recent if recent[-1].step - s.step <= PLATEAU_STEPS]
     if len(recent) < 4 * LEAST or recent[-1].step - recent[0].step < 0.9 * PLATEAU_STEPS:
         return
     quarter = len(recent) // 4
-    first, last = (median(s.loss or 0.0 for s in part) for part in (recent[:quarter], recent[-quarter:]))
-    if first and abs(last - first) / abs(first) * 100 < PLATEAU_PCT:
+    (first, before), (last, after) = (
+        _level([s.loss or 0.0 for s in part]) for part in (recent[:quarter], recent[-quarter:])
+    )
+    most = abs(last - first) + PLATEAU_ERRORS * math.hypot(before, after)
+    if first and most / abs(first) * 100 < PLATEAU_PCT:
         yield Sign("num.plateau", "info", f"the loss stands at {last:.4g} since step {recent[0].step}")
+
+
+def _level(losses: Sequence[float]) -> tuple[float, float]:
+    """The median and its standard error: 1.2533 sigma / sqrt(n), sigma 1.4826 median deviations."""
+    middle = median(losses)
+    deviation = median(abs(loss - middle) for loss in losses)
+    return middle, 1.2533 * 1.4826 * deviation / math.sqrt(len(losses))
 
 
 def skipped(voice: RankProgress) -> Iterator[Sign]:

@@ -10,6 +10,7 @@ from gpuwatch.fleet.progress import RankProgress
 
 RECENT, PAST = 20, 200
 LEAST_PAST = 40
+LEAST_TIMINGS = 3
 SLOWER = 1.10
 """A step time that is 10 % longer and stays so (the change that FALCON tells, arXiv 2410.12588)."""
 LASTS_S = 60.0
@@ -18,6 +19,8 @@ SHARE = 0.30
 """Of the step spent in communication or in loading data: over it that is what the run waits for."""
 COMMUNICATION = ("allreduce", "all_reduce", "all-reduce", "reduce_scatter", "all_gather", "comm", "sync")
 LOADING = ("data", "batch", "loader", "dataloader", "batch-generator")
+NOT_LOADING = ("parallel", "train_batch", "train-batch", "batch_time", "batch-time", "batch_cost", "setup")
+"""A whole step, what ranks exchange, and what is done once: named by the same words."""
 
 
 def pace(voice: RankProgress, busy_pct: Sequence[float]) -> Iterator[Sign]:
@@ -46,11 +49,15 @@ def slower(times: Sequence[float]) -> Iterator[Sign]:
 
 
 def waits(voice: RankProgress) -> Iterator[Sign]:
-    """The share of the step that told timers spend in communication or in loading data."""
-    step_s = voice.value("step_time_s") or median(voice.step_times(RECENT) or [0.0])
+    """The share of the step that told timers spend in communication or in loading data.
+
+    Medians of the last told ones: one hiccup of the loader, told before a pause, is not what a run waits for.
+    """
+    step_s = median(voice.step_times(RECENT) or [voice.value("step_time_s") or 0.0])
     if not step_s:
         return
-    phases = {name: value.value for name, value in voice.phases.items()}
+    told = {name: [value.value for value in values] for name, values in voice.timings.items()}
+    phases = {name: median(seconds) for name, seconds in told.items() if len(seconds) >= LEAST_TIMINGS}
     for code, words, what in (
         ("train.communication_bound", COMMUNICATION, "communication"),
         ("train.data_bound", LOADING, "loading data"),
@@ -63,4 +70,9 @@ def waits(voice: RankProgress) -> Iterator[Sign]:
 
 def share_of(phases: Mapping[str, float], words: Sequence[str]) -> float:
     """Seconds of the longest timer whose name holds one of the words: timers of a kind lie in each other."""
-    return max((s for name, s in phases.items() if any(w in name.lower() for w in words)), default=0.0)
+    named = ((name.lower(), seconds) for name, seconds in phases.items())
+    not_meant = NOT_LOADING if words is LOADING else ()
+    return max(
+        (s for name, s in named if any(w in name for w in words) and not any(w in name for w in not_meant)),
+        default=0.0,
+    )
