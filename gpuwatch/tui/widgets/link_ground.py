@@ -13,6 +13,7 @@ from gpuwatch.hosts.names import fold
 from gpuwatch.probe.judging.words import listed
 from gpuwatch.probe.results import Estimate, NodeGround, Results
 from gpuwatch.probe.talk import GpuUser, Ground
+from gpuwatch.tui.link_view import LinkView
 from gpuwatch.tui.link_words import counted, lasting, size_text
 from gpuwatch.tui.look import clean, fit
 from gpuwatch.tui.widgets.lines import Row, heading, wrapped
@@ -26,6 +27,19 @@ class LinkGround(LinkPage):
     """The question with what it is about; its first thing is the answer yes."""
 
     DEFAULT_CSS: ClassVar[str] = "LinkGround { height: 1fr; }"
+
+    def __init__(self, view: LinkView, *, id: str) -> None:  # noqa: A002 - textual's name
+        super().__init__(view, id=id)
+        self._asked: object = None
+        """The probe and phase that the cursor began with."""
+
+    def prepare(self) -> None:
+        """A question that comes takes the cursor, which was on a node until then: Enter answers it."""
+        results = self.view.results
+        asked = (self.view.at, results.phase if results is not None else None)
+        if asked != self._asked:
+            self._asked, self._on, self.at = asked, None, 0
+        super().prepare()
 
     def parts_of(self, results: Results, width: int) -> Iterator[Row | Thing]:
         """What to answer, the plan, then the nodes."""
