@@ -3,6 +3,7 @@
 import threading
 from collections import deque
 
+from .flight_files import dump_files, dump_piece
 from .flight_pipe import trigger
 from .particulars import particulars
 from .ras import ras
@@ -26,6 +27,8 @@ class Errands(object):
         "particulars": lambda request, settings: particulars(request, settings.proc),
         "stacks": lambda request, settings: stacks(request, settings.proc),
         "dumps": lambda request, settings: trigger(request, settings.proc),
+        "dump_files": lambda request, settings: dump_files(request, settings.proc),
+        "dump_piece": lambda request, settings: dump_piece(request, settings.proc),
         "ras": lambda request, settings: ras(request, settings.proc),
     }  # type: dict[str, Callable[[dict[str, Any], Settings], dict[str, Any]]]
 

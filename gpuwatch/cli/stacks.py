@@ -42,6 +42,17 @@ WAIT_S = 15.0
 @click.option("--no-py-spy", is_flag=True, help="Only what the kernel tells of the processes.")
 @click.option("--no-ras", is_flag=True, help="Do not ask NCCL's RAS.")
 @click.option(
+    "--dumps",
+    flag_value="left",
+    help="Also fetch and judge the dumps that the job's flight recorders have left on the nodes.",
+)
+@click.option(
+    "--fresh-dumps",
+    "dumps",
+    flag_value="fresh",
+    help="Have the ranks write dumps first: files in the job's own place, over older ones. The job goes on.",
+)
+@click.option(
     "--wait",
     "wait_s",
     type=click.FloatRange(0, 3600),
@@ -56,6 +67,7 @@ def stacks(
     py_spy: str,
     no_py_spy: bool,
     no_ras: bool,
+    dumps: str | None,
     wait_s: float,
 ) -> int:
     """Say whom the ranks of a hung job wait for.
@@ -63,6 +75,9 @@ def stacks(
     All ranks are asked at once where they are: Python stacks by py-spy where it is installed (it does not
     stop them), else what the kernel tells, merged by place, the fewest first; and NCCL's RAS (2.24 and later)
     who has launched fewer collectives, does not answer or is dead. Nothing is installed or left on a node.
+
+    With --dumps also the dumps of the running job's flight recorders, judged as `gpuwatch flight` does it;
+    --fresh-dumps needs TORCH_NCCL_DEBUG_INFO_PIPE_FILE in the environment of the ranks.
 
     Exit status: 0 no rank stands apart, 1 one does, 2 wrong usage or no node could be asked.
     """
@@ -81,9 +96,12 @@ def stacks(
                 nodes=chosen,
                 py_spy=None if no_py_spy else py_spy,
                 ras=not no_ras,
+                dumps=dumps is not None,
                 longest_s=max(LONGEST_S, wait_s),
             )
             follow(session, inquiry, tell)
+            if dumps == "fresh" and inquiry.write_dumps():
+                follow(session, inquiry, tell)
         heard = inquiry.hearing(session.fleet)
     if len(unasked) == len(chosen):
         raise Refusal([f"{name}: {why}" for name, why in unasked.items()])
@@ -119,7 +137,8 @@ def follow(session: Session, inquiry: Inquiry, tell: Callable[[str], None]) -> N
     while not inquiry.over:
         session.poll()
         inquiry.update()
-        tell(f"asking the ranks; waiting for {', '.join(inquiry.waiting[:4])}")
+        waiting = f"waiting for {', '.join(inquiry.waiting[:4])}" if inquiry.waiting else ""
+        tell("; ".join(filter(None, (inquiry.progress or "asking the ranks", waiting))))
         time.sleep(POLL_S)
 
 

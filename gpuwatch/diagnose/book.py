@@ -14,7 +14,7 @@ from gpuwatch.diagnose.events import alert_of_event
 from gpuwatch.diagnose.found import Found, alert_of, retold
 from gpuwatch.diagnose.grouping import groups
 from gpuwatch.diagnose.hang.watch import HangWatch
-from gpuwatch.diagnose.incident import Incident
+from gpuwatch.diagnose.incident import Heard, Incident
 from gpuwatch.diagnose.judge import in_order, incident_of
 from gpuwatch.diagnose.rounds import Rounds
 from gpuwatch.diagnose.silences import Silence
@@ -81,6 +81,8 @@ class AlertBook:
         self._silences: list[Silence] = []
         self._numbers: dict[str, tuple[str, int]] = {}
         self._last_number = 0
+        self._heard: dict[str, Heard] = {}
+        """By incident."""
 
     @property
     def silences(self) -> tuple[Silence, ...]:
@@ -143,6 +145,11 @@ class AlertBook:
         """Take it back: an alert, or all alerts of an incident, want to be looked at again."""
         for each in self._meant(id):
             self._acknowledged.pop(each, None)
+        self._mark_now()
+
+    def hear(self, id: str, heard: Heard) -> None:  # noqa: A002 - the word that alerts and incidents use
+        """Keep with an incident whom its ranks wait for; it replaces what was heard before."""
+        self._heard[id] = heard
         self._mark_now()
 
     def _meant(self, id: str) -> list[str]:  # noqa: A002 - the word that alerts and incidents use
@@ -339,7 +346,11 @@ class AlertBook:
                 name, number = incident.id, self._last_number
             taken.add(name)
             numbers.update((alert.id, (name, number)) for alert in incident.alerts)
-            kept.append(structs.replace(incident, id=name, number=number))
+            told = [self._heard[each] for each in (name, *(one for one, _ in votes)) if each in self._heard]
+            heard = max(
+                told, key=lambda each: each.at, default=None
+            )  # of several that became one, the newest
+            kept.append(structs.replace(incident, id=name, number=number, heard=heard))
         self._numbers = numbers
         return kept
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from gpuwatch.diagnose.flight_groups import Crew, Problem, crews, problem_of
@@ -29,7 +29,9 @@ class FlightVerdict:
     crews: tuple[Crew, ...]
 
 
-def judge_flight(dumps: Sequence[Dump], world: int | None = None) -> FlightVerdict:
+def judge_flight(
+    dumps: Sequence[Dump], world: int | None = None, unread: Collection[int] = ()
+) -> FlightVerdict:
     """Judge the dumps of one job.
 
     Groups are looked at one by one; where the rank that one group waits for waits in another group itself,
@@ -38,10 +40,11 @@ def judge_flight(dumps: Sequence[Dump], world: int | None = None) -> FlightVerdi
     Args:
         dumps: One of each rank, as many as there are.
         world: Ranks of the job, where the dumps may not tell (gloo, the last ranks' dumps missing).
+        unread: Ranks whose dump may be there, but could not be read: they are not blamed for leaving none.
     """
     if not dumps:
         return FlightVerdict(nothing_testimony(), (), ())
-    groups = crews(dumps, world)
+    groups = crews(dumps, world, frozenset(unread))
     problems = [problem for crew in groups for problem in _problems(crew)]
     if not problems:
         return FlightVerdict(healthy_testimony(dumps, groups), (), tuple(groups))

@@ -64,11 +64,18 @@ class Crew:
     """Of the members with a dump that can be compared."""
     blind: set[int] = field(default_factory=set)
     """Members whose dump has lost everything about this group."""
+    unread: frozenset[int] = frozenset()
+    """Ranks whose dump may be there, but could not be read: that says nothing of the rank."""
 
     @property
     def absent(self) -> tuple[int, ...]:
-        """Members without a dump."""
+        """Members without a dump that was read."""
         return tuple(sorted(set(self.members) - set(self.lanes) - self.blind))
+
+    @property
+    def without(self) -> tuple[int, ...]:
+        """Members that left no dump."""
+        return tuple(rank for rank in self.absent if rank not in self.unread)
 
     def at(self, seq: int) -> dict[int, Op]:
         """What each member called there, of those that have it."""
@@ -83,7 +90,9 @@ class Crew:
         return f"group {self.name}{desc}"
 
 
-def crews(dumps: Sequence[Dump], world: int | None = None) -> list[Crew]:
+def crews(
+    dumps: Sequence[Dump], world: int | None = None, unread: frozenset[int] = frozenset()
+) -> list[Crew]:
     """The groups of a job. One name may stand for several: groups that were split have it in common."""
     everyone = tuple(range(world or 1 + max((_highest(dump) for dump in dumps), default=-1)))
     counted = world is not None or any(dump.world for dump in dumps)
@@ -98,6 +107,7 @@ def crews(dumps: Sequence[Dump], world: int | None = None) -> list[Crew]:
     for crew in found.values():
         own = [by_rank[rank] for rank in crew.members if rank in by_rank] if crew.members else dumps
         _fill(crew, own)
+        crew.unread = unread
     return [crew for crew in found.values() if any(lane is not NO_LANE for lane in crew.lanes.values())]
 
 
@@ -147,7 +157,7 @@ def problem_of(crew: Crew) -> Problem | None:
         return _all_in_it(crew, min(opens))
     if low < high:
         return _missing(crew, lasts, low + 1)
-    if crew.absent:
+    if crew.without:
         return _absent(crew, low)
     return None if tells else _late(crew, low)
 
@@ -265,7 +275,7 @@ def _absent(crew: Crew, seq: int) -> Problem:
         kind="absent",
         group=crew,
         seq=seq,
-        culprits=crew.absent,
+        culprits=crew.without,
         waiting=frozenset(ops),
         since_s=_first(ops.values()),
         op=_most(ops.values()),

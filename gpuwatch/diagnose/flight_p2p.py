@@ -45,7 +45,7 @@ def _one_sided(crew: Crew, source: int, target: int, sent: list[Op], taken: list
         kind="p2p" if guilty in crew.lanes else "absent",
         group=crew,
         seq=0,
-        culprits=(guilty,),
+        culprits=() if guilty in crew.unread and guilty not in crew.lanes else (guilty,),
         waiting=frozenset((waits,)),
         since_s=op.created_s,
         op=op,

@@ -93,6 +93,11 @@ def _sentence(problem: Problem, newest: Newest) -> str:
         case "late":
             return f"{who} came to {what} of {group} only after the others had given up{_lag(problem)}"
         case "absent":
+            if not problem.culprits:
+                return (
+                    f"nobody can be told: {rest} of {group} are in {what}{since}, and "
+                    f"{_unread(problem.group)}"
+                )
             place = f"{what} of {group}" if problem.peer is None else f"{what} of rank {problem.peer}"
             return f"{who} left no dump; all others were in {place}{since}"
         case "p2p":
@@ -184,8 +189,10 @@ def _proofs(problem: Problem, newest: Newest) -> list[str]:
         proofs.append(f"and {plural(len(problem.culprits) - SHOWN, 'rank')} more like them")
     if problem.held:
         proofs.append(f"{_ranks(problem.held)} did not come either: held up in another group")
-    if crew.absent and problem.kind != "absent":
-        proofs.append(f"{_ranks(crew.absent)} left no dump")
+    if crew.without and problem.kind != "absent":
+        proofs.append(f"{_ranks(crew.without)} left no dump")
+    if set(crew.absent) - set(crew.without):
+        proofs.append(_unread(crew))
     if not crew.known:
         proofs.append(f"who belongs to {crew.title} is not in the dumps: taken from who was seen in it")
     return proofs
@@ -211,7 +218,12 @@ def _confidence(problem: Problem) -> Confidence:
         case "p2p":
             return "medium"
         case "absent":
-            return "medium" if problem.share >= 0.5 and len(problem.culprits) <= 2 else "low"
+            sure = (
+                problem.share >= 0.5
+                and len(problem.culprits) <= 2
+                and problem.culprits == problem.group.absent
+            )
+            return "medium" if sure else "low"
         case "behind" | "late":
             return "medium" if problem.share > 0.5 else "low"
         case _:
@@ -219,6 +231,8 @@ def _confidence(problem: Problem) -> Confidence:
 
 
 def _settle(problem: Problem) -> list[str]:
+    if problem.kind == "absent" and not problem.culprits:
+        return [f"the dumps of {_ranks(problem.group.absent)}, read where they lie (gpuwatch flight)"]
     who = _ranks(problem.culprits)
     words = {
         "missing": [f"the stack of {who} (gpuwatch stacks): what it does instead", SAME_MOMENT],
@@ -238,6 +252,11 @@ def _settle(problem: Problem) -> list[str]:
     if problem.group.absent and problem.kind != "absent":
         words.append(f"the dumps of {_ranks(problem.group.absent)}: they may be the cause as well")
     return words
+
+
+def _unread(crew: Crew) -> str:
+    lost = [rank for rank in crew.absent if rank in crew.unread]
+    return f"the dump{'s' * (len(lost) > 1)} of {_ranks(lost)} could not be read"
 
 
 def _ranks(ranks: Sequence[int]) -> str:

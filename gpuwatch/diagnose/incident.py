@@ -30,6 +30,21 @@ class Moment(msgspec.Struct, frozen=True):
     """The id of the first alert it is made of."""
 
 
+class Heard(msgspec.Struct, frozen=True):
+    """What came of asking all ranks whom they wait for."""
+
+    at: float
+    """When they were asked: unix seconds on our clock."""
+    sentence: str
+    wrong: bool
+    culprits: tuple[int, ...] = ()
+    confidence: Confidence = "low"
+    evidence: tuple[str, ...] = ()
+    settle: tuple[str, ...] = ()
+    do: tuple[tuple[str, str], ...] = ()
+    """What it does, and the command to copy."""
+
+
 class Incident(msgspec.Struct, frozen=True):
     """What a person reads first."""
 
@@ -67,6 +82,8 @@ class Incident(msgspec.Struct, frozen=True):
     do: tuple[str, ...] = ()
     """The playbook: what to do, commands included."""
     links: tuple[str, ...] = ()
+    heard: Heard | None = None
+    """None: nobody has asked the ranks."""
     over: bool = False
     """Every alert of it was resolved or acknowledged."""
     acknowledged: bool = False

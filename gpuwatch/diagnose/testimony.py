@@ -25,3 +25,5 @@ class Testimony:
     """Sentences with numbers, strongest first."""
     settle: tuple[str, ...] = ()
     """What would take away the remaining doubt."""
+    note: str = ""
+    """What it was made of: how many dumps, how old."""

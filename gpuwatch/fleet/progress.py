@@ -19,6 +19,7 @@ VoiceKey: TypeAlias = tuple[str, str, int | None, int | None, int | None, str | 
 
 KEPT_STEPS = 2_000
 KEPT_VOICES = 10_000
+KEPT_TIMINGS = 5
 MOST = 1e18
 """A larger number is none that anybody counted or measured."""
 MAY_BE_ODD = frozenset(("loss", "grad_norm"))
@@ -68,6 +69,8 @@ class RankProgress:
     """Field (of `wire.Progress`) -> the newest."""
     phases: dict[str, Value] = field(default_factory=dict)
     """Timer -> seconds, the newest."""
+    timings: dict[str, deque[Value]] = field(default_factory=dict)
+    """Timer -> the last ones that were told live, oldest first."""
     steps: deque[Step] = field(default_factory=lambda: deque(maxlen=KEPT_STEPS))
     """Steps that went forward, oldest first; at most one a tick, so of fast ones not each."""
     offset: int = 0
@@ -178,6 +181,8 @@ def _take(known: RankProgress, told: Progress, at: float) -> None:
     for name, seconds in told.phases_s.items():
         if not past or name not in known.phases:
             known.phases[name] = Value(seconds, at, sure)
+        if sure and not past:
+            known.timings.setdefault(name, deque(maxlen=KEPT_TIMINGS)).append(known.phases[name])
     if not past and "step" in fields:
         _step(known, fields, at, sure)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from gpuwatch.diagnose.alert import Alert, Proof
-from gpuwatch.diagnose.incident import Incident, Moment
+from gpuwatch.diagnose.incident import Heard, Incident, Moment
 from gpuwatch.plain import plain
 
 Facts: TypeAlias = dict[str, Any]
@@ -38,6 +38,21 @@ def incident_facts(incident: Incident) -> Facts:
         "timeline": [moment_facts(moment) for moment in incident.timeline],
         "explain": plain(incident.explain),
         "do": [plain(step) for step in incident.do],
+        "heard": None if incident.heard is None else heard_facts(incident.heard),
+    }
+
+
+def heard_facts(heard: Heard) -> Facts:
+    """Whom the ranks wait for, as they said when they were asked."""
+    return {
+        "at": heard.at,
+        "wrong": heard.wrong,
+        "sentence": plain(heard.sentence),
+        "culprits": list(heard.culprits),
+        "confidence": heard.confidence if heard.wrong else None,
+        "evidence": [plain(each) for each in heard.evidence],
+        "settle": [plain(each) for each in heard.settle],
+        "do": [{"what": plain(what), "command": plain(command)} for what, command in heard.do],
     }
 
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from ClusterShell.RangeSet import RangeSet
 
 from gpuwatch.diagnose.alert import Alert, Proof
-from gpuwatch.diagnose.incident import Incident, Moment
+from gpuwatch.diagnose.incident import Heard, Incident, Moment
 from gpuwatch.plain import plain
 from gpuwatch.report.incident_facts import evidence
 from gpuwatch.report.lines import Line
@@ -42,9 +42,19 @@ def incident_lines(incident: Incident, place: Place) -> list[Line]:
         lines.append(fact("why", incident.explain))
     lines += timeline_lines(incident.timeline)
     lines += evidence_lines(evidence(incident), place)
+    if incident.heard is not None:
+        lines += heard_lines(incident.heard)
     lines += steps("what to do", incident.do)
     lines += steps("what would settle it", incident.settle)
     return lines
+
+
+def heard_lines(heard: Heard) -> list[Line]:
+    """Whom the ranks wait for, and what to do about it."""
+    sure = f" ({heard.confidence} confidence)" if heard.wrong else ""
+    lines = [heading(plain(f"asked at {clock(heard.at)} whom they wait for: {heard.sentence}{sure}"))]
+    lines += [Line(f"{INDENT}  {plain(each)}") for each in heard.evidence]
+    return lines + steps("commands", [f"{what}: {command}" for what, command in heard.do])
 
 
 def fact(label: str, text: str) -> Line:

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TextIO
 
 from gpuwatch import __version__
+from gpuwatch.diagnose.flight_heard import (
+    NO_PIPES,
+    FlightHeard,
+    JobDumps,
+    dumps_text,
+    ranks_text,
+    reasons_text,
+)
 from gpuwatch.diagnose.ras import Bucket, Communicator, Peer
 from gpuwatch.diagnose.stacks import JobStacks, RankStack, Spot
 from gpuwatch.diagnose.testimony import Testimony
@@ -15,7 +24,7 @@ from gpuwatch.diagnose.wording import NO_RANK_SEEN, plural, ranges
 from gpuwatch.plain import plain
 from gpuwatch.report.console import console_on, show
 from gpuwatch.report.facts import Facts
-from gpuwatch.report.incident_text import INDENT
+from gpuwatch.report.incident_text import INDENT, steps
 from gpuwatch.report.lines import Line
 from gpuwatch.report.testimony import testimony_facts, testimony_lines
 
@@ -33,14 +42,39 @@ def stacks_lines(heard: Hearing, unasked: Mapping[str, str]) -> Iterator[Line]:
         yield Line(NO_RANK_SEEN, "warning")
     else:
         yield from testimony_lines(heard.verdict)
+        yield from command_lines(heard)
     for job in heard.jobs:
         yield Line("")
         yield from job_lines(job)
+    if heard.dumps is not None:
+        yield Line("")
+        yield from dumps_lines(heard.dumps)
     for node, why in unasked.items():
         yield Line(plain(f"{node}: {why}"), "warning")
     if heard.ras_trouble and not heard.ras:
         node, why = next(iter(heard.ras_trouble.items()))
         yield Line(plain(f"NCCL's RAS was not heard ({node}: {why})"))
+
+
+def command_lines(heard: Hearing) -> list[Line]:
+    """What to do, as commands to copy."""
+    return steps("what to do", [f"{what}: {command}" for what, command in heard.do])
+
+
+def dumps_lines(dumps: FlightHeard) -> Iterator[Line]:
+    """What was read of each job's flight recorders, and of which ranks nothing."""
+    now = time.time()
+    for job in dumps.jobs:
+        named = f"job {job.job}: " if job.job else ""
+        yield Line(plain(f"{named}{dumps_text(job, now)}"))
+        for line in reasons_text(job.without):
+            yield Line(plain(f"{INDENT}{line}"), "warning")
+    if dumps.places and not any(job.read for job in dumps.jobs):
+        yield Line(plain(f"{INDENT}they would be {', '.join(dumps.places)} and the rank"))
+    if dumps.may_write:
+        yield Line(f"{INDENT}fresh ones can be had of {ranks_text(dumps.may_write)} (--fresh-dumps)")
+    else:
+        yield Line(f"{INDENT}{NO_PIPES}")
 
 
 def job_lines(job: JobStacks) -> Iterator[Line]:
@@ -83,10 +117,43 @@ def stacks_facts(heard: Hearing, unasked: Mapping[str, str]) -> Facts:
     return {
         "gpuwatch": __version__,
         **testimony_facts(heard.verdict or nothing),
+        "do": [{"what": plain(what), "command": plain(command)} for what, command in heard.do],
         "jobs": [job_facts(each) for each in heard.jobs],
+        "dumps": None if heard.dumps is None else dumps_facts(heard.dumps),
         "ras": None if heard.ras_said is None else ras_facts(heard),
         "ras_trouble": {node: plain(why) for node, why in heard.ras_trouble.items()},
         "unasked": {node: plain(why) for node, why in unasked.items()},
+    }
+
+
+def dumps_facts(dumps: FlightHeard) -> Facts:
+    """The flight recorders of all jobs."""
+    return {
+        "may_write": list(dumps.may_write),
+        "places": [plain(place) for place in dumps.places],
+        "jobs": [job_dumps_facts(job) for job in dumps.jobs],
+    }
+
+
+def job_dumps_facts(job: JobDumps) -> Facts:
+    """Those of one job."""
+    nothing = Testimony("flight", wrong=False, sentence="no dump was read")
+    return {
+        "job": job.job,
+        **testimony_facts(job.testimony or nothing),
+        "ranks": job.ranks,
+        "asked": job.asked,
+        "read": [
+            {
+                "rank": each.rank,
+                "node": each.node,
+                "path": plain(each.path),
+                "size_bytes": each.size_bytes,
+                "written_at": each.written_at,
+            }
+            for each in job.read
+        ],
+        "without": {str(rank): plain(why) for rank, why in job.without.items()},
     }
 
 

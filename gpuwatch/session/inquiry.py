@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
+from gpuwatch.diagnose.hang.remedy import advised
 from gpuwatch.diagnose.ras import Ras, RasError
 from gpuwatch.diagnose.ras_reading import read_ras
 from gpuwatch.diagnose.stacks import RankStack
@@ -17,6 +18,8 @@ from gpuwatch.fleet.asked import Asked
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import Node
 from gpuwatch.fleet.rank_places import places_of
+from gpuwatch.session.dump_choice import Key, Seat
+from gpuwatch.session.dump_hunt import DumpHunt
 from gpuwatch.session.session import Session
 from gpuwatch.wire import RasAnswer, RasAnswers, Stacks
 
@@ -40,6 +43,7 @@ class Inquiry:
         nodes: Collection[str] | None = None,
         py_spy: str | None = "",
         ras: bool = True,
+        dumps: bool = True,
         longest_s: float = LONGEST_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -50,6 +54,7 @@ class Inquiry:
             nodes: Only these; None: all.
             py_spy: Its path on the nodes; empty: where it is found; None: without it.
             ras: Also ask NCCL's RAS.
+            dumps: Also fetch the dumps that flight recorders have left; none is written for it.
             longest_s: A node that has not answered by then is given up.
             clock: Monotonic seconds.
         """
@@ -70,6 +75,12 @@ class Inquiry:
             self._begin(session, node, py_spy)
         for name, pids in self._spokesmen().items() if ras else ():
             self._ras.append(session.ask_ras(name, pids))
+        known = self._whole and all(node.processes_at is not None for node in chosen)
+        self.dumps = (
+            DumpHunt(session, self._seats(chosen), whole=known, longest_s=longest_s, clock=clock)
+            if dumps
+            else None
+        )
 
     @property
     def asked(self) -> int:
@@ -79,12 +90,25 @@ class Inquiry:
     @property
     def waiting(self) -> list[str]:
         """Nodes that have not answered."""
-        return sorted({asked.node for asked in (*self._stacks, *self._ras)})
+        hunted = self.dumps.waiting if self.dumps is not None else ()
+        return sorted({*(asked.node for asked in (*self._stacks, *self._ras)), *hunted})
 
     @property
     def over(self) -> bool:
         """Whether nothing more will come."""
-        return not self._stacks and not self._ras
+        return not self._stacks and not self._ras and (self.dumps is None or self.dumps.over)
+
+    @property
+    def progress(self) -> str:
+        """What else is being done; empty when nothing is."""
+        return self.dumps.progress if self.dumps is not None else ""
+
+    def write_dumps(self) -> bool:
+        """Have the ranks write fresh dumps where their job put a pipe for it; False: none can, or not now."""
+        if self.dumps is None or not self.dumps.write():
+            return False
+        self.version += 1
+        return True
 
     def update(self) -> bool:
         """Take in what has come; True when anything has."""
@@ -98,6 +122,8 @@ class Inquiry:
             self._ras.remove(asked)
             self._take_ras(asked)
             self.version += 1
+        if self.dumps is not None and self.dumps.update():
+            self.version += 1
         return self.version != before
 
     def hearing(self, fleet: Fleet) -> Hearing:
@@ -110,7 +136,9 @@ class Inquiry:
                 return None
             return ranks.get((addresses.get(host, host), pid))
 
-        return hear(list(self.stacks.values()), self.ras, self.ras_trouble, locate, names=addresses)
+        dumps = self.dumps.heard if self.dumps is not None else None
+        heard = hear(list(self.stacks.values()), self.ras, self.ras_trouble, locate, dumps, addresses)
+        return advised(heard, fleet)
 
     def _begin(self, session: Session, node: Node, py_spy: str | None) -> None:
         gpus = {gpu.info.uuid: gpu.info.index for gpu in node.gpus.values()}
@@ -130,6 +158,15 @@ class Inquiry:
             self._stacks.append(session.ask_stacks(node.name, pids[:MOST_PROCESSES], py_spy))
         for pid in pids[MOST_PROCESSES:]:
             self.stacks[node.name, pid] = replace(self.stacks[node.name, pid], missing=TOO_MANY)
+
+    def _seats(self, chosen: Collection[Node]) -> dict[Key, Seat]:
+        """The ranks whose dumps are looked for."""
+        return {
+            (node.name, each.pid): Seat(each.rank, each.job or each.master, each.world_size)
+            for node in chosen
+            for each in node.processes
+            if each.rank is not None and self.stacks[node.name, each.pid].missing != TOO_MANY
+        }
 
     def _spokesmen(self) -> dict[str, list[int]]:
         """Node -> pids, of the first and the last rank of each job."""

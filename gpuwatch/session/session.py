@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
 from time import time as wall
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from gpuwatch.diagnose.book import AlertBook
 from gpuwatch.fleet.asked import Asked
@@ -22,6 +22,8 @@ from gpuwatch.session.sharing import Sharing
 from gpuwatch.session.silence_file import SilenceFile
 from gpuwatch.wire import (
     AnyRequest,
+    AskDumpFiles,
+    AskDumpPiece,
     AskDumps,
     AskParticulars,
     AskRas,
@@ -37,6 +39,10 @@ if TYPE_CHECKING:
     from gpuwatch.probe.judging.baseline import Baseline
     from gpuwatch.probe.wish import Wish
     from gpuwatch.session.inquiry import Inquiry
+
+
+Errand: TypeAlias = AskParticulars | AskStacks | AskRas | AskDumps | AskDumpFiles | AskDumpPiece
+"""What a node answers in its own time, in one reply."""
 
 
 class ProbeRunsError(Exception):
@@ -173,6 +179,15 @@ class Session:
         """Make these processes write their flight recorders' dumps, on the node (`wire.Dumps`)."""
         return self._ask(node, AskDumps(id=self._number(), pids=list(pids)))
 
+    def ask_dump_files(self, node: str, pids: Sequence[int]) -> Asked:
+        """Which dumps these processes' job has left on the node already (`wire.DumpPlaces`)."""
+        return self._ask(node, AskDumpFiles(id=self._number(), pids=list(pids)))
+
+    def ask_dump_piece(self, node: str, pid: int, prefix: str, name: str, offset: int) -> Asked:
+        """A piece of one of them (`wire.DumpPiece`); of a node one at a time."""
+        request = AskDumpPiece(id=self._number(), pid=pid, prefix=prefix, name=name, offset=offset)
+        return self._ask(node, request)
+
     def drop(self, stream: LogStream) -> None:
         """End a tail, a read or a search: nobody looks at it any more."""
         if self.fleet.streams.pop((stream.node, stream.id), None) is not None:
@@ -207,7 +222,7 @@ class Session:
         conductor.start(give_way)
         return conductor
 
-    def _ask(self, node: str, request: AskParticulars | AskStacks | AskRas | AskDumps) -> Asked:
+    def _ask(self, node: str, request: Errand) -> Asked:
         asked = Asked(node, request.id)
         self.fleet.asked[node, asked.id] = asked
         if not self._tell(node, request):

@@ -44,7 +44,7 @@ EVERYWHERE = [
         "Who waits",
         id="app.waiting",
         show=False,
-        tooltip="who is everyone waiting for: the stacks of all ranks and NCCL's word, asked now",
+        tooltip="who is everyone waiting for: the stacks and dumps of all ranks and NCCL's word, asked now",
     ),
     Binding(
         "slash",
@@ -401,6 +401,16 @@ INCIDENTS = [
     ),
 ]
 
+WAITING = [
+    Binding(
+        "F",
+        "write_dumps",
+        "Fresh dumps",
+        id="waiting.dumps",
+        tooltip="have the ranks write fresh dumps of their flight recorders: files in the job's own place",
+    )
+]
+
 LINK = [
     Binding(
         "enter",
@@ -503,6 +513,7 @@ SECTIONS: list[tuple[str, list[Binding]]] = [
     ("GPU", GPU),
     ("Logs", LOGS),
     ("Incidents", INCIDENTS),
+    ("Who is everyone waiting for", WAITING),
     ("Links", [*LINK, *LINKS]),
     ("Training", TRAINING),
 ]

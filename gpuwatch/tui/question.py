@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from gpuwatch.diagnose.flight_heard import NO_PIPES
+
 if TYPE_CHECKING:
     from gpuwatch.diagnose.waiting import Hearing
     from gpuwatch.fleet.fleet import Fleet
@@ -32,8 +34,17 @@ class Asking(Protocol):
         """How many ranks were asked."""
         ...
 
+    @property
+    def progress(self) -> str:
+        """What else is being done; empty when nothing is."""
+        ...
+
     def update(self) -> bool:
         """Take in what has come."""
+        ...
+
+    def write_dumps(self) -> bool:
+        """Have the ranks write dumps; False: none can, or not now."""
         ...
 
     def hearing(self, fleet: Fleet) -> Hearing:
@@ -59,15 +70,27 @@ class Question:
         self.hearing: Hearing | None = None
         self._settled = False
 
-    def update(self, fleet: Fleet) -> None:
-        """Take in what came, and judge it anew."""
+    def update(self, fleet: Fleet) -> bool:
+        """Take in what came, and judge it anew; True when there is more to tell."""
         if self._settled:
-            return
+            return False
         moved = self.asking.update()
         self._settled = self.asking.over
         if moved or self.hearing is None or self._settled:
             self.hearing = self.asking.hearing(fleet)
             self.version += 1
+            return True
+        return False
+
+    def write_dumps(self) -> str:
+        """Have the ranks write fresh dumps; why that cannot be, else nothing."""
+        if not self.asking.over:
+            return "not while answers are still coming"
+        if not self.asking.write_dumps():
+            return NO_PIPES
+        self._settled = False
+        self.version += 1
+        return ""
 
     @property
     def sentence(self) -> str:

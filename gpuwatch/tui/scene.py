@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gpuwatch.diagnose.classes import Packs
 from gpuwatch.diagnose.training.seats import Seats
+from gpuwatch.diagnose.waiting import kept
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.hosts.plan import Plan
@@ -184,10 +185,24 @@ class Scene:
 
     def tick(self) -> None:
         """Take the time for the next frame, and the answers that came."""
-        for question in self.questions.values():
-            question.update(self.session.fleet)
+        for question in list(self.questions.values()):
+            self._follow(question)
         self.now = self._frozen_at if self.frozen else self._clock()
         self.seats.refresh(self.session.fleet)
+
+    def _follow(self, question: Question) -> None:
+        """Take in its answers, and keep them with the incident: also with one that was told only later."""
+        moved = question.update(self.session.fleet)
+        heard = question.hearing
+        if heard is None:
+            return
+        about = self.told.leading if question.incident is None else None
+        if about and about.job in {job.job for job in heard.jobs} and about.id not in self.questions:
+            question.incident, moved = about.id, True
+            self.questions[about.id] = self.questions.pop(None)
+        answer = kept(heard, question.at) if moved else None
+        if answer is not None and question.incident is not None:
+            self.session.book.hear(question.incident, answer)
 
     def wall(self) -> float:
         """The unix time that belongs to `now`."""

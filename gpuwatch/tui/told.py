@@ -8,7 +8,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.condition import ORDER
-from gpuwatch.diagnose.incident import Incident
+from gpuwatch.diagnose.incident import Heard, Incident
 from gpuwatch.wire import Role
 
 Standing: TypeAlias = Literal["firing", "acknowledged", "silenced", "resolved"]
@@ -36,6 +36,10 @@ class Book(Protocol):
     @property
     def version(self) -> int:
         """Moves when anything above did."""
+        ...
+
+    def hear(self, ident: str, heard: Heard, /) -> None:
+        """Keep with an incident whom its ranks wait for."""
         ...
 
 

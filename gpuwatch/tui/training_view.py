@@ -11,7 +11,7 @@ from gpuwatch.tui.scene import Scene
 from gpuwatch.tui.told import standing
 
 EVERY_S = 1.0
-CODES = ("num.", "train.", "job.hang", "slower_than_peers")
+CODES = ("num.", "train.", "job.hang", "slower_than_peers", "spins_alone", "link_below_peers")
 """Alerts that are about how a job trains."""
 
 

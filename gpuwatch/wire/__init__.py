@@ -14,6 +14,7 @@ from gpuwatch.wire.codec import (
     encode,
     encode_request,
 )
+from gpuwatch.wire.dumps import Dump, DumpFile, DumpPiece, DumpPipe, DumpPlace, DumpPlaces, Dumps
 from gpuwatch.wire.frames import (
     AnyFrame,
     Bye,
@@ -64,6 +65,8 @@ from gpuwatch.wire.processes import (
 from gpuwatch.wire.progress import Progress
 from gpuwatch.wire.requests import (
     AnyRequest,
+    AskDumpFiles,
+    AskDumpPiece,
     AskDumps,
     AskParticulars,
     AskRas,
@@ -78,8 +81,6 @@ from gpuwatch.wire.requests import (
     Tail,
 )
 from gpuwatch.wire.stacks import (
-    Dump,
-    Dumps,
     KernelThread,
     ProcessStack,
     PythonThread,
@@ -97,6 +98,8 @@ __all__ = [
     "AgentCost",
     "AnyFrame",
     "AnyRequest",
+    "AskDumpFiles",
+    "AskDumpPiece",
     "AskDumps",
     "AskParticulars",
     "AskRas",
@@ -105,6 +108,11 @@ __all__ = [
     "Cancel",
     "Disk",
     "Dump",
+    "DumpFile",
+    "DumpPiece",
+    "DumpPipe",
+    "DumpPlace",
+    "DumpPlaces",
     "Dumps",
     "Event",
     "Finding",

@@ -106,6 +106,23 @@ class AskDumps(Request, tag="dumps", frozen=True):
     pids: list[int]
 
 
+class AskDumpFiles(Request, tag="dump_files", frozen=True):
+    """Which dumps are there already: `wire.DumpPlaces` in the data of the reply. Nothing is written."""
+
+    pids: list[int]
+
+
+class AskDumpPiece(Request, tag="dump_piece", frozen=True):
+    """A piece of a dump: `wire.DumpPiece` in the data of the reply. Its node answers one at a time."""
+
+    pid: int
+    """Through whose environment it was found."""
+    prefix: str
+    name: str
+    """As `wire.DumpFile` has it."""
+    offset: int
+
+
 AnyRequest: TypeAlias = (
     Ping
     | SetInterval
@@ -118,4 +135,6 @@ AnyRequest: TypeAlias = (
     | AskStacks
     | AskRas
     | AskDumps
+    | AskDumpFiles
+    | AskDumpPiece
 )

@@ -62,23 +62,6 @@ class Stacks(Part, frozen=True):
     """Between the two readings of the CPU time."""
 
 
-class Dump(Part, frozen=True):
-    """What became of asking one process for its flight recorder's dump."""
-
-    pid: int
-    pipe: str | None = None
-    dump: str | None = None
-    """Where it goes, as far as its environment says."""
-    error: str | None = None
-    """Why it was not asked."""
-
-
-class Dumps(Part, frozen=True):
-    """One for each process."""
-
-    processes: list[Dump] = []
-
-
 class RasAnswer(Part, frozen=True):
     """What NCCL answered on one address."""
 

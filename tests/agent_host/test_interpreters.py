@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import subprocess
 from collections.abc import Iterator
@@ -20,12 +22,14 @@ pytestmark = SEEN_BY_EVERY_AGENT
 AGENT = Path(__file__).resolve().parents[2] / "gpuwatch/agent"
 
 SMOKE = """
-import json, os, subprocess, sys, types
+import json, os, shutil, subprocess, sys, tempfile, types
 package = types.ModuleType("gpuwatch_agent")
 package.__path__ = [sys.argv[1]]
 sys.modules["gpuwatch_agent"] = package
-from gpuwatch_agent import flight_pipe, host, kernel_log, machine, processes, ras, stacks, xid
+from gpuwatch_agent import flight_files, flight_pipe, host, kernel_log, machine, processes, ras, stacks, xid
+folder = tempfile.mkdtemp()
 rank = {"RANK": "3", "WORLD_SIZE": "4", "NCCL_RAS_ADDR": "127.0.0.1:1"}
+rank["TORCH_FR_DUMP_TEMP_FILE"] = folder + "/fr_"
 child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=rank)
 reader = host.HostReader()
 reader.read()
@@ -37,7 +41,13 @@ journal.poll()
 waits = stacks.stacks({"pids": [child.pid], "py_spy": "/bin/false"})
 counts = ras.ras({"pids": [child.pid]})
 dumps = flight_pipe.trigger({"pids": [child.pid]})
+with open(folder + "/fr_3", "w") as file:
+    file.write("{}")
+left = flight_files.dump_files({"pids": [child.pid]})
+piece = flight_files.dump_piece({"pid": child.pid, "prefix": folder + "/fr_", "name": "3"})
+shutil.rmtree(folder)
 print(json.dumps({
+    "left": left, "piece": piece,
     "machine": machine.describe(), "host": reader.read(), "notice": log.notice, "rows": rows,
     "bus": machine.nvidia_devices_on_bus(), "xid": xid.meaning(79), "child": child.pid,
     "stacks": waits, "ras": counts, "dumps": dumps,
@@ -79,4 +89,8 @@ def test_the_readers_run(version: str, runs: dict[str, Future[subprocess.Complet
     assert counts.error is not None
     (dump,) = msgspec.convert(told["dumps"], wire.Dumps).processes
     assert "PIPE_FILE" in str(dump.error)
+    (place,) = msgspec.convert(told["left"], wire.DumpPlaces).places
+    assert [(file.rank, file.size_bytes) for file in place.files] == [(3, 2)]
+    piece = msgspec.convert(told["piece"], wire.DumpPiece)
+    assert gzip.decompress(base64.b64decode(piece.packed)) == b"{}"
     assert done.stderr == b""

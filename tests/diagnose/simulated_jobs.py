@@ -195,7 +195,8 @@ class Cluster:
         if not job.stepping or job.serves:
             return
         before = job.step
-        job.done += self.tick_s / (job.step_s * job.slower * self.dice.gauss(1, 0.01))
+        drift = 1 + 0.04 * math.sin(2 * math.pi * self.now / DAY_S)
+        job.done += self.tick_s / (job.step_s * drift * job.slower * self.dice.gauss(1, 0.01))
         while job.done >= 1:
             job.done, job.step, job.slower = job.done - 1, job.step + 1, 1.0
         if job.step == before or job.dialect == "none":
@@ -204,7 +205,8 @@ class Cluster:
             if job.step // 20 > before // 20:
                 self._progress(job, 0, job.step // 20 * 20, {})
         elif job.dialect == "one":
-            self._progress(job, 0, job.step, {"step_time_s": job.step_s * self.dice.gauss(1, 0.02)})
+            scaled = {"loss_scale": 65536.0, "skipped": float(job.step // 2000)}
+            self._progress(job, 0, job.step, {"step_time_s": job.step_s * self.dice.gauss(1, 0.02), **scaled})
         else:
             for rank in range(len(job.places)):
                 self._progress(job, rank, job.step, {"step_time_s": job.step_s * self.dice.gauss(1, 0.01)})
@@ -214,8 +216,8 @@ class Cluster:
         peak = 2.5 if self.dice.random() < 0.004 else 1.0
         fields = {
             "step": float(step),
-            "loss": (1.8 + 6.0 * math.exp(-step / 3000)) * spread(1, 0.02),
-            "grad_norm": 0.8 * math.exp(spread(0, 0.2)) * peak,
+            "loss": (1.7 + 6.0 * (step + 10) ** -0.3) * spread(1, 0.015),
+            "grad_norm": (0.8 + 4 * math.exp(-step / 200)) * math.exp(spread(0, 0.2)) * peak,
             **more,
         }
         place = job.places[rank]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 
 import pytest
 
 from gpuwatch.diagnose.flight import FlightVerdict, judge_flight
-from gpuwatch.runs.flight import Dump
-from tests.diagnose.dumps import BEGAN_S, dump, entry, job, steps
+from gpuwatch.runs.flight import Dump, read_dump
+from tests.diagnose.dumps import BEGAN_S, content, dump, entry, job, steps
 
 
 def test_the_one_that_never_came_is_named_among_512() -> None:
@@ -206,3 +207,34 @@ def test_a_verdict_does_not_cost_more_for_longer_histories() -> None:
     (few, quick), (many, slow) = judging_s(short), judging_s(long)
     assert few.testimony.culprits == many.testimony.culprits == (500,)
     assert slow < 5 * quick + 0.02, (quick, slow)
+
+
+def test_a_dump_that_could_not_be_read_does_not_accuse_its_rank() -> None:
+    dumps = job(8, {}, steps(7), gone=(3, 5))
+    assert judge_flight(dumps).testimony.culprits == (3, 5)
+    one = judge_flight(dumps, unread={3}).testimony
+    assert (one.culprits, one.confidence) == ((5,), "low")
+    assert "the dump of rank 3 could not be read" in one.evidence
+    none = judge_flight(dumps, unread={3, 5}).testimony
+    assert (none.wrong, none.culprits, none.confidence) == (True, (), "low")
+    assert none.sentence.startswith(
+        "nobody can be told: 6 ranks of the group of all ranks are in all_reduce #7"
+    )
+    assert none.sentence.endswith("the dumps of ranks 3, 5 could not be read")
+    assert "left no dump" not in " ".join((none.sentence, *none.evidence, *none.settle))
+
+
+def test_beside_a_culprit_the_unread_are_told_as_what_they_are() -> None:
+    said = judge_flight(job(8, {2: steps(6, "completed")}, steps(7), gone=(5,)), unread={5}).testimony
+    assert said.culprits == (2,)
+    assert "the dump of rank 5 could not be read" in said.evidence
+    assert not any("left no dump" in each for each in said.evidence)
+
+
+def test_gloo_which_tells_no_states_blames_nobody_for_an_unread_dump() -> None:
+    entries = [entry(seq, state="scheduled", backend="gloo") for seq in range(1, 5)]
+    held = pickle.dumps(content(entries, {}), 2)
+    dumps = [read_dump(held, rank, "x") for rank in (0, 1, 3)]
+    assert judge_flight(dumps, 4).testimony.culprits == (2,)
+    said = judge_flight(dumps, 4, unread={2}).testimony
+    assert (said.wrong, said.culprits) == (False, ())

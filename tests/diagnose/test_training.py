@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -193,6 +194,13 @@ def test_a_loss_that_stands_still_is_a_word() -> None:
     assert codes(falling) == set()
 
 
+@pytest.mark.parametrize("start", range(20_000, 60_000, 2_000))
+def test_a_noisy_loss_that_falls_slowly_does_not_stand_still(start: int) -> None:
+    dice = random.Random(start)
+    late = voice(1200, loss=lambda step: (1.7 + 6 * (start + step) ** -0.3) * dice.gauss(1.0, 0.015))
+    assert codes(late) == set()
+
+
 def test_a_run_that_became_slower_is_told_with_both_times() -> None:
     usual = noisy(0.50, 0.05)
     told = voice(240, took=lambda step: 1.3 * usual(step) if step > 215 else usual(step))
@@ -205,17 +213,20 @@ def test_a_run_that_became_slower_is_told_with_both_times() -> None:
 
 def test_what_the_run_waits_for() -> None:
     told = voice(60, step_time_s=1.0)
-    told.phases = {
-        "forward": Value(0.2, 60.0),
-        "grads-all-reduce": Value(0.41, 60.0),
-        "all-reduce": Value(0.4, 60.0),
-    }
+
+    def timers(**seconds: Sequence[float]) -> set[str]:
+        told.timings = {name: deque(Value(each, 60.0) for each in own) for name, own in seconds.items()}
+        return codes(told)
+
+    assert timers(forward=[0.2] * 3, grads_allreduce=[0.4, 0.41, 0.43], all_reduce=[0.4] * 3)
     (sign,) = pace(told, ())
     assert (sign.code, sign.text) == ("train.communication_bound", "41 % of a step is communication")
-    told.phases = {"batch-generator": Value(0.5, 60.0)}
-    assert codes(told) == {"train.data_bound"}
-    told.phases = {"batch-generator": Value(0.1, 60.0), "train_batch": Value(1.0, 60.0)}
-    assert codes(told) == set()
+    assert timers(batch_generator=[0.5] * 3) == {"train.data_bound"}
+    assert timers(data=[0.5] * 3) == {"train.data_bound"}
+    assert timers(data=[0.1] * 3) == set()
+    assert timers(data=[0.1, 0.1, 0.8]) == set()  # one hiccup of the loader, told before a pause
+    assert timers(data=[0.8]) == set()
+    assert timers(batch_generator=[0.1] * 3, train_batch=[1.0] * 3) == set()
 
 
 def test_little_used_gpus_are_a_word_after_a_while() -> None:

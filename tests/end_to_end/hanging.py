@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.cli.running import ROOT
@@ -18,13 +18,18 @@ PATIENCE_S = 60.0
 
 
 @contextlib.contextmanager
-def hanging_job(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """The job's id and its ranks in order, rank 2 in `data_loader_next`, the others in an all_reduce."""
+def hanging_job(
+    folder: Path, more: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """The job's id and its ranks in order, rank 2 in `data_loader_next`, the others in an all_reduce.
+
+    `more` is put into their environment: see hang_job.
+    """
     job = f"hanging-{os.getpid()}"
     ranks: list[subprocess.Popen[bytes]] = []
     for rank in range(RANKS):
         env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(RANKS), "TORCHELASTIC_RUN_ID": job}
-        env |= {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+        env |= {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", **(more or {})}
         argv = [sys.executable, str(JOB), str(folder)]
         ranks.append(subprocess.Popen(argv, env=env, cwd=ROOT, stderr=subprocess.DEVNULL))
     try:

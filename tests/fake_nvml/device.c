@@ -173,7 +173,7 @@ int nvmlDeviceGetPowerManagementLimitConstraints(struct device *d, unsigned *low
 int nvmlDeviceGetEnforcedPowerLimit(struct device *d, unsigned *v) { ENTER(d); *v = 650000; return OK; }
 int nvmlDeviceGetTemperatureThreshold(struct device *d, int which, unsigned *v) { ENTER(d); *v = which == 0 ? 95 : which == 1 ? 90 : 98; return OK; }
 int nvmlDeviceGetCurrPcieLinkGeneration(struct device *d, unsigned *v) { ENTER(d); *v = 5; return OK; }
-int nvmlDeviceGetCurrPcieLinkWidth(struct device *d, unsigned *v) { ENTER(d); *v = 16; return OK; }
+int nvmlDeviceGetCurrPcieLinkWidth(struct device *d, unsigned *v) { ENTER(d); *v = (unsigned)setting(d->gpu, "pcie_width", 16); return OK; }
 int nvmlDeviceGetMaxPcieLinkGeneration(struct device *d, unsigned *v) { ENTER(d); *v = 5; return OK; }
 int nvmlDeviceGetMaxPcieLinkWidth(struct device *d, unsigned *v) { ENTER(d); *v = 16; return OK; }
 int nvmlDeviceGetPcieThroughput(struct device *d, int which, unsigned *kib) { ENTER(d); *kib = which ? 5000 : 3000; return OK; }

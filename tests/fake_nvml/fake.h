@@ -12,7 +12,7 @@
  *   field GPU FIELD CODE       this field of nvmlDeviceGetFieldValues carries this nvmlReturn
  *   raw GPU FIELD VALUE        this field carries this 64-bit value
  *   set GPU NAME VALUE         utilization memory_utilization memory_used temperature power_mw sm_clock reasons encoder decoder,
- *                              domain bus (of the PCI address)
+ *                              domain bus (of the PCI address) pcie_width
  *   process GPU PID BYTES KIND SM     KIND is compute, graphics or mps; SM is a percentage, -1 for no sample
  *   xid GPU CODE SERIAL        an Xid event; each new serial number is told once
  *   mig GPU N                  MIG mode with N instances

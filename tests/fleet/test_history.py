@@ -178,3 +178,17 @@ def test_a_moment_of_the_past_sees_nothing_newer() -> None:
     assert float(before[-1]) == 60.0
     history.add(100.5, GpuFast(t=0.0, utilization_pct=50.0, power_w=3.0))
     np.testing.assert_array_equal(history.series("power", 20, 20, now=60.9), before)
+
+
+def test_means_over_the_last_seconds_leave_out_what_is_mostly_unknown() -> None:
+    history = GpuHistory()
+    assert history.means(30, 100.0) == {}
+    for second in range(60):
+        power = 600.0 if second >= 50 else None
+        history.add(
+            100.0 + second, GpuFast(t=0.0, utilization_pct=40.0 if second < 45 else 100.0, power_w=power)
+        )
+    assert history.means(30, 159.5) == {"util": 70.0}
+    assert history.means(10, 159.5) == {"util": 100.0, "power": 600.0}
+    assert history.means(30, 170.0)["util"] == pytest.approx(87.4, abs=0.1)  # of these 30 s 19 are known
+    assert history.means(30, 200.0) == {}

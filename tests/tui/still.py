@@ -130,6 +130,8 @@ def judged_session(second: float, plan: Plan | None = None) -> StillSession:
     session.packs = load_packs()
     session.book = AlertBook(session.packs, session.plan.thresholds)
     session.book.update(session.fleet, NOW, EPOCH + second)
+    while not session.book.version:  # it judges in slices of time, and this machine may be busy
+        session.book.update(session.fleet, NOW, EPOCH + second)
     return session
 
 

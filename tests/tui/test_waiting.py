@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 
+from gpuwatch.diagnose.flight_heard import FlightHeard, JobDumps
+from gpuwatch.diagnose.hang.remedy import advised
 from gpuwatch.diagnose.stacks import RankStack
 from gpuwatch.diagnose.waiting import Hearing, hear
 from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.link.demo.links import EPOCH
+from gpuwatch.report.incident_facts import incident_facts
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.screens.waiting import WaitingScreen
+from gpuwatch.tui.widgets.hearing_page import WRITE, HearingPage
 from tests.diagnose.test_stacks import LOADS, WAITS, python
-from tests.tui.still import judged_session, still_app
+from tests.tui.still import NOW, judged_session, still_app
 from tests.tui.test_screens import text_on
+from tests.tui.told import StillBook
 
 CULPRIT = 85
 SECOND = 52.0
@@ -29,6 +36,9 @@ class Asked:
         self.waiting = ["gpu-001", "gpu-011"]
         self.asked = 128
         self.told = 0
+        self.progress = ""
+        self.dumps: FlightHeard | None = None
+        self.wrote = 0
 
     @property
     def over(self) -> bool:
@@ -38,8 +48,12 @@ class Asked:
         moved, self.told = len(self.answers) != self.told, len(self.answers)
         return moved
 
-    def hearing(self, _fleet: Fleet) -> Hearing:
-        return hear(self.answers, (), {}, lambda _host, _pid: None)
+    def hearing(self, fleet: Fleet) -> Hearing:
+        return advised(hear(self.answers, (), {}, lambda _host, _pid: None, self.dumps), fleet)
+
+    def write_dumps(self) -> bool:
+        self.wrote += 1
+        return self.dumps is not None
 
     def answer(self) -> None:
         """Everybody does: one is in its data loader."""
@@ -52,6 +66,14 @@ def asking_app(size_ascii: bool = False) -> tuple[GpuwatchApp, Asked]:
     session = judged_session(SECOND)
     session.inquiry = Asked()
     return still_app(session, SECOND, ascii_only=size_ascii), session.inquiry
+
+
+def judged(app: GpuwatchApp) -> None:
+    """The book takes in what was heard; it judges in slices of time."""
+    session: Any = app.scene.session
+    before = session.book.version
+    while session.book.version == before:
+        session.book.update(session.fleet, NOW + 60, EPOCH + SECOND)
 
 
 def flat(app: GpuwatchApp) -> str:
@@ -81,9 +103,83 @@ async def test_who_is_waited_for_is_said_with_the_commands_and_kept(size: tuple[
         assert "D asks again" in shown
         assert "py-spy dump --pid 52005" in shown
         await pilot.press("minus", "4")
+        judged(app)
         await frames(pilot, app)
         assert "Who everyone waits for" in flat(app)
         assert "rank 85 (gpu-010 GPU 5) is in data_loader_next" in flat(app)
+        assert "see what it does: ssh gpu-011 py-spy dump --pid 52005" in flat(app)
+        (incident,) = app.scene.told.incidents
+        facts = incident_facts(incident)["heard"]
+        assert facts["culprits"] == [CULPRIT]
+        assert {"what": "end the job", "command": "scancel 418207"} in facts["do"]
+
+
+async def test_a_command_can_be_copied_from_the_incident_too() -> None:
+    app, asked = asking_app()
+    asked.answer()
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.press("4", "D")
+        await frames(pilot, app)
+        await pilot.press("minus")
+        judged(app)
+        await frames(pilot, app)
+        await pilot.press("down", "g")
+        for _ in range(6):
+            await pilot.press("down", "y")
+            if app.clipboard.startswith("scancel"):
+                break
+        assert app.clipboard == "scancel 418207"
+
+
+async def test_what_was_asked_before_there_was_an_incident_comes_to_it() -> None:
+    app, asked = asking_app()
+    session: Any = app.scene.session
+    book, session.book = session.book, StillBook()
+    session.book.version = -1
+    asked.answer()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("D")
+        await frames(pilot, app)
+        session.book = book
+        await frames(pilot, app)
+        judged(app)
+        (incident,) = app.scene.told.incidents
+        assert incident.heard is not None
+        assert incident.heard.culprits == (CULPRIT,)
+
+
+async def test_fresh_dumps_need_a_key_of_their_own() -> None:
+    app, asked = asking_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("D", "F")
+        await frames(pilot, app)
+        assert asked.wrote == 0
+        asked.answer()
+        asked.dumps = FlightHeard(may_write=(0, 1, 2), places=("/shared/dumps/rank_",))
+        await frames(pilot, app)
+        assert "F or Enter: ranks 0-2 write fresh dumps" in flat(app)
+        assert "Files of the job at /shared/dumps/rank_, over older ones; the job goes on." in flat(app)
+        assert asked.wrote == 0
+        await pilot.press("F")
+        assert asked.wrote == 1
+        app.screen.query_one(HearingPage).go_to(WRITE)
+        await pilot.press("enter")
+        assert asked.wrote == 2
+
+
+async def test_without_a_pipe_it_is_said_what_the_job_would_need() -> None:
+    app, asked = asking_app()
+    asked.answer()
+    asked.dumps = FlightHeard(
+        jobs=(JobDumps("418207", 128, (), dict.fromkeys(range(128), "none is there")),),
+        places=("/shared/dumps/rank_",),
+    )
+    async with app.run_test(size=(120, 60)) as pilot:
+        await pilot.press("D")
+        await frames(pilot, app)
+        assert "0 of 128 dumps" in flat(app)
+        assert "ranks 0-127: none is there" in flat(app)
+        assert "TORCH_NCCL_DEBUG_INFO_PIPE_FILE" in flat(app)
 
 
 async def test_where_no_rank_runs_that_is_said_and_not_a_zero() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from gpuwatch.diagnose.alert import Alert, Proof
-from gpuwatch.diagnose.incident import Incident, Moment
+from gpuwatch.diagnose.incident import Heard, Incident, Moment
 from gpuwatch.link.demo import texts
 from gpuwatch.link.demo.links import EPOCH, SEED
 from gpuwatch.link.demo.scenario import FALL_AT, reports_at
@@ -105,6 +105,13 @@ class StillBook:
         self.alerts = {alert.id: alert for each in incidents for alert in each.alerts}
         self.alerts |= {alert.id: alert for alert in alerts}
         self.version = 1
+
+    def hear(self, ident: str, heard: Heard) -> None:
+        """Keep it, as the book does."""
+        self.version += 1
+        self.incidents = [
+            structs.replace(each, heard=heard) if each.id == ident else each for each in self.incidents
+        ]
 
     def acknowledge(self, ident: str, *, on: bool) -> None:
         """Mark it."""

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from gpuwatch.diagnose.waiting import Hearing
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.wire import Process
+
+
+def advised(heard: Hearing, fleet: Fleet) -> Hearing:
+    """What was heard, with the commands about the ranks that it names."""
+    accused = heard.accused
+    return heard if accused is None else replace(heard, do=tuple(commands(fleet, accused[1], accused[0])))
 
 
 def commands(fleet: Fleet, ranks: tuple[int, ...], job: str | None) -> list[tuple[str, str]]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from gpuwatch.diagnose.straggler.links import pcie, pcie_rate
-from gpuwatch.diagnose.straggler.load import Load, middle
+from gpuwatch.diagnose.straggler.load import Load, Usual
 from gpuwatch.wire import GpuFast
 
 REASONS = {
@@ -22,24 +21,24 @@ LOWER_LIMIT = 0.95
 """A power limit under so much of the peers' median is another setting."""
 
 
-def causes(load: Load, peers: Sequence[Load], hotter_c: float, *, capped: bool) -> Iterator[str]:
+def causes(load: Load, usual: Usual, hotter_c: float, *, capped: bool) -> Iterator[str]:
     """What may slow it, the surest first.
 
     Args:
         load: The slow one.
-        peers: The others of its job and model; it may be among them.
+        usual: What is usual in its group.
         hotter_c: So much hotter than the median of its peers is hot.
         capped: Whether its clock is below theirs: a power limit slows it; else that is ordinary under load.
     """
     reason, words = throttled(load.fast, capped=capped)
-    usual_c, own_c = middle(each.temperature_c for each in peers), load.temperature_c
+    usual_c, own_c = usual.temperature_c, load.temperature_c
     warm = "" if own_c is None or usual_c is None else f"{own_c:.0f} C where its peers have {usual_c:.0f} C"
     hot = own_c is not None and usual_c is not None and own_c - usual_c >= hotter_c
     if words:
         yield words
     if warm and (hot or reason in THERMAL):
         yield warm
-    yield from _settings(load, peers)
+    yield from _settings(load, usual)
 
 
 def throttled(fast: GpuFast, *, capped: bool) -> tuple[str, str]:
@@ -55,15 +54,14 @@ def throttled(fast: GpuFast, *, capped: bool) -> tuple[str, str]:
     return "", ""
 
 
-def _settings(load: Load, peers: Sequence[Load]) -> Iterator[str]:
+def _settings(load: Load, usual: Usual) -> Iterator[str]:
     """What was set or broke: its power limit, its PCIe link, its NVLinks."""
-    own_w = None if load.medium is None else load.medium.power_limit_w
-    usual_w = middle(None if each.medium is None else each.medium.power_limit_w for each in peers)
+    own_w, usual_w = load.power_limit_w, usual.power_limit_w
     if own_w is not None and usual_w is not None and own_w < LOWER_LIMIT * usual_w:
         yield f"its power limit is {own_w:.0f} W, its peers' {usual_w:.0f} W"
-    own_rate, usual_rate = pcie_rate(load), middle(pcie_rate(each) for each in peers)
+    own_rate, usual_rate = load.pcie_rate, usual.pcie_rate
     if own_rate is not None and usual_rate is not None and own_rate < usual_rate:
-        yield f"its PCIe link is {pcie(load)}, slower than its peers'"
+        yield f"its PCIe link is {load.pcie}, slower than its peers'"
     active, most = None if load.slow is None else load.slow.nvlink_active, load.info.nvlink_count
     if active is not None and most and 0 < active < most:
         yield f"{most - active} of its {most} NVLinks are down"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 
-from gpuwatch.diagnose.counting import LANE_GT
 from gpuwatch.diagnose.peers import ENOUGH, EQUAL_PCT, WORKING_PCT
 from gpuwatch.diagnose.straggler.load import Load
 from gpuwatch.diagnose.straggler.unlike import Sign, Unlike, few, lowest
@@ -23,19 +22,19 @@ def narrow_pcie(group: Sequence[Load], link_pct: float) -> Iterator[Unlike]:
 
     One under its own maximum is a condition of its own (`pcie_degraded`).
     """
-    known = [(each, rate) for each in group if (rate := pcie_rate(each)) is not None]
+    known = [(each, rate) for each in group if (rate := each.pcie_rate) is not None]
     if len(known) < ENOUGH:
         return
     usual = median(rate for _, rate in known)
-    wide = next((pcie(each) for each, rate in known if rate >= usual), "")
+    wide = next((each.pcie for each, rate in known if rate >= usual), "")
     slow = [(each, rate) for each, rate in known if rate <= usual * link_pct / 100.0]
     if len(slow) > few(len(known)):
         return
     for each, rate in slow:
         if not _below_own(each):
             yield Unlike(
-                "pcie", each.rank, len(known) - 1, "PCIe", pcie(each), wide,
-                f"at {rate / usual:.2f}x PCIe rate", None, f"{pcie(each)}, its peers {wide}", each, len(slow),
+                "pcie", each.rank, len(known) - 1, "PCIe", each.pcie, wide,
+                f"at {rate / usual:.2f}x PCIe rate", None, f"{each.pcie}, its peers {wide}", each, len(slow),
             )  # fmt: skip
 
 
@@ -56,18 +55,6 @@ def throughput(group: Sequence[Load], link_pct: float) -> Iterator[Unlike]:
                 sign, each.rank, len(equal) - 1, f"{name} throughput", f"{own / 1e9:.2f} GB/s",
                 f"{usual / 1e9:.2f} GB/s", f"at {own / usual:.2f}x {name} throughput", load=each,
             )  # fmt: skip
-
-
-def pcie_rate(load: Load) -> float | None:
-    """Of its link, in GT/s times lanes; an idle GPU narrows its link on purpose, so None for one."""
-    if load.medium is None or load.busy_pct is None or load.busy_pct < WORKING_PCT:
-        return None
-    return LANE_GT.get(load.medium.pcie_gen or 0, 0.0) * (load.medium.pcie_width or 0) or None
-
-
-def pcie(load: Load) -> str:
-    """`gen 5 x16`."""
-    return "" if load.medium is None else f"gen {load.medium.pcie_gen} x{load.medium.pcie_width}"
 
 
 def _below_own(load: Load) -> bool:

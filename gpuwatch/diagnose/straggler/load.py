@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TypeAlias
 
+from gpuwatch.diagnose.counting import LANE_GT
+from gpuwatch.diagnose.peers import WORKING_PCT
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node
 from gpuwatch.wire import GpuFast, GpuInfo, GpuMedium, GpuSlow, Process
@@ -36,6 +38,47 @@ class Load:
     temperature_c: float | None = None
     pcie_bps: float | None = None
     nvlink_bps: float | None = None
+
+    @property
+    def pcie_rate(self) -> float | None:
+        """Of its link, in GT/s times lanes; an idle GPU narrows its link on purpose, so None for one."""
+        if self.medium is None or self.busy_pct is None or self.busy_pct < WORKING_PCT:
+            return None
+        return LANE_GT.get(self.medium.pcie_gen or 0, 0.0) * (self.medium.pcie_width or 0) or None
+
+    @property
+    def pcie(self) -> str:
+        """`gen 5 x16`."""
+        return "" if self.medium is None else f"gen {self.medium.pcie_gen} x{self.medium.pcie_width}"
+
+    @property
+    def power_limit_w(self) -> float | None:
+        """The enforced one."""
+        return None if self.medium is None else self.medium.power_limit_w
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """The medians of a group."""
+
+    busy_pct: float | None
+    clock_mhz: float | None
+    power_w: float | None
+    temperature_c: float | None
+    power_limit_w: float | None
+    pcie_rate: float | None
+
+    @classmethod
+    def of(cls, group: Sequence[Load]) -> Usual:
+        """Of all ranks of one job and GPU model."""
+        return cls(
+            middle(each.busy_pct for each in group),
+            middle(each.clock_mhz for each in group),
+            middle(each.power_w for each in group),
+            middle(each.temperature_c for each in group),
+            middle(each.power_limit_w for each in group),
+            middle(each.pcie_rate for each in group),
+        )
 
 
 def loads(fleet: Fleet, now: float, window_s: float) -> dict[Group, list[Load]]:

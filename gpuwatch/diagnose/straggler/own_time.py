@@ -6,79 +6,56 @@ is slow takes longer in a timer of its own work, and shorter in that of the coll
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from statistics import median
-from typing import TypeAlias
 
 from gpuwatch.diagnose.condition import duration
 from gpuwatch.diagnose.peers import ENOUGH
+from gpuwatch.diagnose.straggler.stepping import job_of
 from gpuwatch.diagnose.straggler.unlike import Unlike, few
 from gpuwatch.diagnose.training.pace import COMMUNICATION
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.progress import RankProgress
 
-KEPT, LEAST = 5, 3
+LEAST = 3
 """Told values of one timer that a median is taken of: a hiccup of the data loader is one of them."""
 LATE_S, LATE_GAPS = 30.0, 3.0
 """A rank that has told nothing for so long, or so many of its gaps, says nothing about now."""
-FORGOTTEN_S = 600.0
 WAITS = (*COMMUNICATION, "barrier", "wait")
 STEP = "step"
-Timers: TypeAlias = dict[str, "deque[tuple[float, float]]"]
-"""Timer -> (when, seconds) of the last told ones, oldest first."""
+RECENT = 5
 
 
-class OwnTimes:
-    """What the ranks of every job told of late; `rounds` of the same telling count once."""
-
-    def __init__(self) -> None:
-        self._told: dict[str, dict[int, Timers]] = {}
-
-    def look(self, fleet: Fleet, now: float) -> None:
-        """Take in what is new, and forget who has been silent for long."""
-        for voice in fleet.progress.voices.values():
-            if voice.job is not None and voice.rank is not None and now - voice.heard_at <= FORGOTTEN_S:
-                _take(self._told.setdefault(voice.job, {}).setdefault(voice.rank, {}), voice)
-        for job, ranks in list(self._told.items()):
-            for rank in [rank for rank, timers in ranks.items() if _silent(timers, now)]:
-                del ranks[rank]
-            if not ranks:
-                del self._told[job]
-
-    def unlike(self, now: float, limit_pct: float) -> Iterator[tuple[str, Unlike]]:
-        """The ranks that stand out, with their jobs."""
-        for job, ranks in self._told.items():
-            times = {rank: medians(timers, now) for rank, timers in ranks.items()}
-            for each in slow_ranks({rank: own for rank, own in times.items() if own}, limit_pct):
-                yield job, each
+def unlike_by_own_times(fleet: Fleet, now: float, limit_pct: float) -> Iterator[tuple[str, Unlike]]:
+    """The ranks of all jobs that stand out by what they tell, with their jobs."""
+    jobs: dict[str, dict[int, dict[str, float]]] = {}
+    for voice in fleet.progress.voices.values():
+        own = {} if voice.rank is None else medians(voice, now)
+        job = job_of(voice, fleet) if own else None
+        if job is not None and voice.rank is not None:
+            jobs.setdefault(job, {})[voice.rank] = own
+    for job, times in jobs.items():
+        for each in slow_ranks(times, limit_pct):
+            yield job, each
 
 
-def _take(timers: Timers, voice: RankProgress) -> None:
-    told = dict(voice.phases)
-    step = voice.values.get("step_time_s")
-    if step is not None:
-        told[STEP] = step
-    for name, value in told.items():
-        known = timers.setdefault(name, deque(maxlen=KEPT))
-        if value.sure and value.value == value.value and (not known or value.at > known[-1][0]):
-            known.append((value.at, value.value))
+def medians(voice: RankProgress, now: float) -> dict[str, float]:
+    """Seconds of each timer that was told often enough, and lately; that of the whole step only if told."""
+    told = {name: [(value.at, value.value) for value in values] for name, values in voice.timings.items()}
+    if "step_time_s" in voice.values:
+        steps = [voice.steps[n] for n in range(-min(RECENT, len(voice.steps)), 0)]
+        told[STEP] = [(step.at, step.took_s) for step in steps if step.took_s is not None]
+    return {
+        name: median(seconds for _, seconds in known) for name, known in told.items() if _of_now(known, now)
+    }
 
 
-def _silent(timers: Timers, now: float) -> bool:
-    return all(not known or now - known[-1][0] > FORGOTTEN_S for known in timers.values())
-
-
-def medians(timers: Timers, now: float) -> dict[str, float]:
-    """Seconds of each timer that was told often enough, and lately."""
-    found = {}
-    for name, known in timers.items():
-        if len(known) < LEAST:
-            continue
-        gap = (known[-1][0] - known[0][0]) / (len(known) - 1)
-        if now - known[-1][0] <= max(LATE_S, LATE_GAPS * gap):
-            found[name] = median(seconds for _, seconds in known)
-    return found
+def _of_now(known: Sequence[tuple[float, float]], now: float) -> bool:
+    if len(known) < LEAST or not all(isfinite(seconds) for _, seconds in known):
+        return False
+    gap_s = (known[-1][0] - known[0][0]) / (len(known) - 1)
+    return now - known[-1][0] <= max(LATE_S, LATE_GAPS * gap_s)
 
 
 def slow_ranks(times: Mapping[int, Mapping[str, float]], limit_pct: float) -> Iterator[Unlike]:

@@ -30,13 +30,22 @@ def paces(fleet: Fleet, now: float) -> dict[str, Pace]:
     """The jobs that step now, by the voice that told a step last."""
     found: dict[str, Pace] = {}
     for voice in fleet.progress.voices.values():
-        if voice.job is None or voice.stepped_at is None:
+        job = job_of(voice, fleet)
+        if job is None or voice.stepped_at is None:
             continue
         stepped_s, limit_s = now - voice.stepped_at, limit_of(voice)
-        known = found.get(voice.job)
+        known = found.get(job)
         if stepped_s <= limit_s and (known is None or stepped_s < known.stepped_s):
-            found[voice.job] = Pace(stepped_s, limit_s)
+            found[job] = Pace(stepped_s, limit_s)
     return found
+
+
+def job_of(voice: RankProgress, fleet: Fleet) -> str | None:
+    """Whose words those of a log are: of the job that it names, else of the only one on its node."""
+    if voice.job is not None or voice.node not in fleet.nodes:
+        return voice.job
+    here = {process.job or process.master for process in fleet.nodes[voice.node].processes} - {None}
+    return here.pop() if len(here) == 1 else None
 
 
 def limit_of(voice: RankProgress) -> float:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.straggler.cause import causes
 from gpuwatch.diagnose.straggler.cpu import CpuStraggler
-from gpuwatch.diagnose.straggler.load import Load, middle
+from gpuwatch.diagnose.straggler.load import Load, Usual
 from gpuwatch.diagnose.straggler.unlike import Sign, Unlike
 from gpuwatch.diagnose.wording import clock
 from gpuwatch.wire import Severity
@@ -34,8 +34,8 @@ class Suspect:
     rank: int
     load: Load | None
     """Of its GPU, where one is known."""
-    group: tuple[Load, ...]
-    """All ranks of its job and GPU model."""
+    usual: Usual | None
+    """The medians over its job and GPU model."""
     signs: tuple[Unlike, ...]
     hold_s: float
     """How long a sign must last."""
@@ -63,7 +63,7 @@ def kind(sign: Unlike) -> tuple[str, str, Severity]:
 
 
 def alert_of(suspect: Suspect, lead: Unlike, lasted_s: float, hotter_c: float, wall: float) -> Alert:
-    """The alert of a rank that stood out for so long by its gravest sign."""
+    """The alert of a rank that stood out for so long by its gravest sign, where so much hotter is hot."""
     code, title, severity = kind(lead)
     load, why = suspect.load, _why(suspect, lead, hotter_c)
     rack = None if load is None else load.rack
@@ -101,10 +101,10 @@ def _count(lead: Unlike) -> str:
 
 
 def _why(suspect: Suspect, lead: Unlike, hotter_c: float) -> list[str]:
-    if suspect.load is None or lead.sign in ODD:
+    if suspect.load is None or suspect.usual is None or lead.sign in ODD:
         return [lead.cause] if lead.cause else []
     capped = any(each.sign == "clock" for each in suspect.signs)
-    found = list(causes(suspect.load, suspect.group, hotter_c, capped=capped))
+    found = list(causes(suspect.load, suspect.usual, hotter_c, capped=capped))
     return found or [each.cause for each in (lead, *suspect.signs) if each.cause][:1]
 
 
@@ -112,19 +112,18 @@ def _evidence(suspect: Suspect, lead: Unlike) -> Iterator[str]:
     """The figures that stand out, the lead's first, then those that were equal."""
     yield lead.evidence
     yield from (each.evidence for each in suspect.signs if each is not lead)
-    load, told = suspect.load, {each.sign for each in suspect.signs}
-    if load is None:
+    load, usual, told = suspect.load, suspect.usual, {each.sign for each in suspect.signs}
+    if load is None or usual is None:
         return
-    columns: tuple[tuple[str, str, bool, Callable[[Load], float | None]], ...] = (
-        ("utilisation", " %", "busy" in told, lambda each: each.busy_pct),
-        ("SM clock", " MHz", "clock" in told, lambda each: each.clock_mhz),
-        ("power", " W", bool(told & {"works_alone", "spins"}), lambda each: each.power_w),
-        ("temperature", " C", False, lambda each: each.temperature_c),
+    columns = (
+        ("utilisation", " %", "busy" in told, load.busy_pct, usual.busy_pct),
+        ("SM clock", " MHz", "clock" in told, load.clock_mhz, usual.clock_mhz),
+        ("power", " W", bool(told & {"works_alone", "spins"}), load.power_w, usual.power_w),
+        ("temperature", " C", False, load.temperature_c, usual.temperature_c),
     )
-    for name, unit, said, read in columns:
-        own, usual = read(load), middle(read(each) for each in suspect.group)
-        if own is not None and usual is not None and not said:
-            yield f"{name} {own:.0f}{unit}, median of the job {usual:.0f}{unit}"
+    for name, unit, said, own, middle in columns:
+        if own is not None and middle is not None and not said:
+            yield f"{name} {own:.0f}{unit}, median of the job {middle:.0f}{unit}"
 
 
 def cpu_alert(job: str, each: CpuStraggler, wall: float) -> Alert:

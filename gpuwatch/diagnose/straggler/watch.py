@@ -9,8 +9,8 @@ from gpuwatch.diagnose.lasting import Lasting
 from gpuwatch.diagnose.straggler.compute import idle, power, slow_clocks
 from gpuwatch.diagnose.straggler.cpu import cpu_stragglers, cpu_workers
 from gpuwatch.diagnose.straggler.links import narrow_pcie, throughput
-from gpuwatch.diagnose.straggler.load import Group, Load, loads
-from gpuwatch.diagnose.straggler.own_time import OwnTimes
+from gpuwatch.diagnose.straggler.load import Load, Usual, loads
+from gpuwatch.diagnose.straggler.own_time import unlike_by_own_times
 from gpuwatch.diagnose.straggler.stepping import Pace, Stepping, paces
 from gpuwatch.diagnose.straggler.telling import Suspect, alert_of, cpu_alert
 from gpuwatch.diagnose.straggler.unlike import Unlike
@@ -21,6 +21,8 @@ EVERY_S = 5.0
 SKIPPED_S = 2.5 * EVERY_S
 """Seen again after longer than this, it did not last: it is seen for the first time."""
 LONGEST_WINDOW_S = 60.0
+SMEARED = 0.5
+"""A mean stays over its limit after the value is fine again: by so much of the window at most."""
 
 
 class StragglerWatch:
@@ -33,7 +35,6 @@ class StragglerWatch:
         self._at = float("-inf")
         self._lasting = Lasting(thresholds.clear_s, SKIPPED_S)
         self._stepping = Stepping()
-        self._own_times = OwnTimes()
 
     @property
     def alerts(self) -> dict[str, Alert]:
@@ -47,9 +48,8 @@ class StragglerWatch:
         self._at = now
         pace = paces(fleet, now)
         self._stepping.look(pace, now)
-        self._own_times.look(fleet, now)
         moved = False
-        for suspect in self._suspects(loads(fleet, now, self._window_s), pace, now):
+        for suspect in self._suspects(fleet, pace, now):
             moved |= self._tell_gpu(suspect, now, wall)
         for job, ranks in cpu_workers(fleet, pace, now).items():
             for one in cpu_stragglers(ranks):
@@ -60,10 +60,9 @@ class StragglerWatch:
                     moved = True
         return self._lasting.clear(now, wall) or moved
 
-    def _suspects(
-        self, groups: dict[Group, list[Load]], pace: dict[str, Pace], now: float
-    ) -> Iterator[Suspect]:
+    def _suspects(self, fleet: Fleet, pace: dict[str, Pace], now: float) -> Iterator[Suspect]:
         """Who stands out now, and by which figures."""
+        groups = loads(fleet, now, self._window_s)
         places = {(job, load.rank): load for (job, _), group in groups.items() for load in group}
         found: dict[tuple[str, int, str | None], tuple[Load | None, list[Unlike]]] = {}
 
@@ -75,12 +74,15 @@ class StragglerWatch:
             steps = self._stepping.for_s(job, now) >= self._window_s
             for each in unlike_peers(group, self._thresholds, steps=steps):
                 stands_out(job, each, each.load)
-        for job, each in self._own_times.unlike(now, self._thresholds.peer_time_pct):
+        for job, each in unlike_by_own_times(fleet, now, self._thresholds.peer_time_pct):
             if job in pace:
                 stands_out(job, each, places.get((job, each.rank)))
+        here = {(job, load.info.name) for (job, _, _), (load, _) in found.items() if load is not None}
+        usual = {group: Usual.of(groups[group]) for group in here}
         for (job, rank, _), (load, signs) in found.items():
-            peers = () if load is None else tuple(groups[job, load.info.name])
-            yield Suspect(job, rank, load, peers, tuple(signs), self._hold_s(pace.get(job)))
+            known = None if load is None else usual[job, load.info.name]
+            hold_s = self._hold_s(pace.get(job)) + SMEARED * self._window_s
+            yield Suspect(job, rank, load, known, tuple(signs), hold_s)
 
     def _tell_gpu(self, suspect: Suspect, now: float, wall: float) -> bool:
         """Fire what has lasted of a suspect's figures: one alert by the gravest, the others are evidence."""

@@ -27,6 +27,8 @@ VANISHED = 1e-7
 IN_A_ROW = 3
 PLATEAU_STEPS = 1000
 PLATEAU_PCT = 0.1
+PLATEAU_ERRORS = 2.0
+"""Of the change, so many standard errors must stay under that, too."""
 SCALE_FLOOR = 1.0
 SKIPPED_SHARE = 0.25
 
@@ -109,15 +111,28 @@ def scale(voice: RankProgress) -> Iterator[Sign]:
 
 
 def plateau(steps: Sequence[Step]) -> Iterator[Sign]:
-    """The loss has not moved over the last thousand steps; a word, no alarm: it may have converged."""
+    """The loss has not moved over the last thousand steps; a word, no alarm: it may have converged.
+
+    Told only where its noise allows to say so: late in a healthy run a loss falls by less than it jitters.
+    """
     recent = [s for s in steps if s.loss is not None and math.isfinite(s.loss)]
     recent = [s for s in recent if recent[-1].step - s.step <= PLATEAU_STEPS]
     if len(recent) < 4 * LEAST or recent[-1].step - recent[0].step < 0.9 * PLATEAU_STEPS:
         return
     quarter = len(recent) // 4
-    first, last = (median(s.loss or 0.0 for s in part) for part in (recent[:quarter], recent[-quarter:]))
-    if first and abs(last - first) / abs(first) * 100 < PLATEAU_PCT:
+    (first, before), (last, after) = (
+        _level([s.loss or 0.0 for s in part]) for part in (recent[:quarter], recent[-quarter:])
+    )
+    most = abs(last - first) + PLATEAU_ERRORS * math.hypot(before, after)
+    if first and most / abs(first) * 100 < PLATEAU_PCT:
         yield Sign("num.plateau", "info", f"the loss stands at {last:.4g} since step {recent[0].step}")
+
+
+def _level(losses: Sequence[float]) -> tuple[float, float]:
+    """The median and its standard error: 1.2533 sigma / sqrt(n), sigma 1.4826 median deviations."""
+    middle = median(losses)
+    deviation = median(abs(loss - middle) for loss in losses)
+    return middle, 1.2533 * 1.4826 * deviation / math.sqrt(len(losses))
 
 
 def skipped(voice: RankProgress) -> Iterator[Sign]:

@@ -10,6 +10,7 @@ from gpuwatch.fleet.progress import RankProgress
 
 RECENT, PAST = 20, 200
 LEAST_PAST = 40
+LEAST_TIMINGS = 3
 SLOWER = 1.10
 """A step time that is 10 % longer and stays so (the change that FALCON tells, arXiv 2410.12588)."""
 LASTS_S = 60.0
@@ -48,11 +49,15 @@ def slower(times: Sequence[float]) -> Iterator[Sign]:
 
 
 def waits(voice: RankProgress) -> Iterator[Sign]:
-    """The share of the step that told timers spend in communication or in loading data."""
-    step_s = voice.value("step_time_s") or median(voice.step_times(RECENT) or [0.0])
+    """The share of the step that told timers spend in communication or in loading data.
+
+    Medians of the last told ones: one hiccup of the loader, told before a pause, is not what a run waits for.
+    """
+    step_s = median(voice.step_times(RECENT) or [voice.value("step_time_s") or 0.0])
     if not step_s:
         return
-    phases = {name: value.value for name, value in voice.phases.items()}
+    told = {name: [value.value for value in values] for name, values in voice.timings.items()}
+    phases = {name: median(seconds) for name, seconds in told.items() if len(seconds) >= LEAST_TIMINGS}
     for code, words, what in (
         ("train.communication_bound", COMMUNICATION, "communication"),
         ("train.data_bound", LOADING, "loading data"),

@@ -11,6 +11,7 @@ from dataclasses import replace
 from gpuwatch import wire
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.demo import hang, particulars
+from gpuwatch.link.demo.dumps import DemoDumps
 from gpuwatch.link.demo.frames import FRAMES_PER_TICK, LOGS_S, NodeScript, due
 from gpuwatch.link.demo.logs import NodeLogs
 from gpuwatch.link.inbox import Arrival, ClockReading, Content, Inbox, LinkStatus
@@ -35,6 +36,7 @@ class DemoLink:
         """The scenario's second of the next tick."""
         self.before: float | None = None
         self._logs: NodeLogs | None = None
+        self.dumps = DemoDumps()
         self._interval_s = interval_s
         self._greet = True
         self._count = itertools.count()
@@ -160,6 +162,10 @@ class Pump:
             if isinstance(request, wire.AskStacks | wire.AskRas):
                 ranks = list(link.script.processes(now))
                 told = hang.reply(request, ranks, now, self._epoch + now)
+                self._put(link, self._clock(), through_the_wire(told))
+            if isinstance(request, wire.AskDumpFiles | wire.AskDumpPiece | wire.AskDumps):
+                ranks = list(link.script.processes(now))
+                told = link.dumps.answer(request, ranks, now, self._epoch + now)
                 self._put(link, self._clock(), through_the_wire(told))
             for frame in link.logs(now).answer(request, now):
                 self._put(link, self._clock(), through_the_wire(frame))

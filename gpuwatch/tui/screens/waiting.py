@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from textual import on
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.widgets import Footer
 
+from gpuwatch.tui import keys
 from gpuwatch.tui.question import Question
 from gpuwatch.tui.screens.live import LiveScreen
-from gpuwatch.tui.widgets.hearing_page import HearingPage
+from gpuwatch.tui.widgets.hearing_page import WRITE, HearingPage
+from gpuwatch.tui.widgets.lines import Picker
 from gpuwatch.tui.widgets.status_line import StatusLine
 
 
@@ -15,6 +21,7 @@ class WaitingScreen(LiveScreen):
     """One question and its answers as they come; leaving it does not end the question."""
 
     kind = "waiting"
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.WAITING]
 
     def __init__(self, question: Question) -> None:
         super().__init__()
@@ -29,6 +36,19 @@ class WaitingScreen(LiveScreen):
     def on_mount(self) -> None:
         """The page has the keys."""
         self.page.focus()
+
+    def action_write_dumps(self) -> None:
+        """The second key: ranks write files, so asking alone never does it."""
+        why = self.page.question.write_dumps()
+        if why:
+            self.cockpit.notify(why, timeout=5, markup=False)
+        self.pull()
+
+    @on(Picker.Chosen, "#hearing")
+    def _choose(self) -> None:
+        thing = self.page.chosen()
+        if thing is not None and thing.key == WRITE:
+            self.action_write_dumps()
 
     def renew(self, question: Question) -> None:
         """Another question on the same screen."""

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator
 
 from rich.segment import Segment
 
-from gpuwatch.diagnose.hang.remedy import commands
+from gpuwatch.diagnose.flight_heard import NO_PIPES, FlightHeard, dumps_text, ranks_text, reasons_text
 from gpuwatch.diagnose.stacks import JobStacks, Spot
 from gpuwatch.diagnose.testimony import Testimony
 from gpuwatch.diagnose.waiting import Hearing
@@ -15,13 +15,15 @@ from gpuwatch.tui.look import Severity, clean
 from gpuwatch.tui.question import Question
 from gpuwatch.tui.widgets.incident_detail import SURE
 from gpuwatch.tui.widgets.lines import Row, heading, wrapped
-from gpuwatch.tui.widgets.things import Thing, ThingsPage, hanging
+from gpuwatch.tui.widgets.things import Thing, ThingsPage, command_things, hanging
 from gpuwatch.tui.words import age_text
 
 FRAMES = 4
 """Of a place where many ranks are; of the few all are shown."""
 FEW_RANKS = 4
 MOST_SPOTS = 12
+WRITE = "write"
+"""The thing that stands for having fresh dumps written."""
 
 
 class HearingPage(ThingsPage):
@@ -48,6 +50,8 @@ class HearingPage(ThingsPage):
         if heard.verdict is not None:
             yield from self._verdict(heard.verdict, width)
             yield from self._commands(heard, width)
+        if heard.dumps is not None:
+            yield from self._dumps(heard.dumps, width)
         for job in heard.jobs:
             yield from self._job(job, width)
         yield from self._silent(heard, width)
@@ -62,7 +66,9 @@ class HearingPage(ThingsPage):
         if waiting:
             more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
             told += f", waiting for {', '.join(waiting[:3])}{more}"
-        yield from wrapped(told + ("" if waiting else "; D asks again"), width, look.dim, indent=3)
+        if asking.progress:
+            told += f"; {asking.progress}"
+        yield from wrapped(told + ("" if not asking.over else "; D asks again"), width, look.dim, indent=3)
 
     def _verdict(self, said: Testimony, width: int) -> Iterator[Row | Thing]:
         look = self.look
@@ -83,17 +89,38 @@ class HearingPage(ThingsPage):
             )
 
     def _commands(self, heard: Hearing, width: int) -> Iterator[Row | Thing]:
-        said = heard.verdict
-        if said is None or not said.culprits:
-            return
-        job = next((each.job for each in heard.jobs if each.testimony.wrong), None)
-        steps = commands(self.scene.fleet, said.culprits, job)
-        if steps:
+        if heard.do:
             yield heading("What to do", width, self.look, "y copies the command")
-        for number, (what, command) in enumerate(steps, 1):
-            head = (Segment(f" {number} ", self.look.title),)
-            rows = hanging(head, f"{what}: {command}", width, self.look.text)
-            yield Thing(("do", number), rows, text=clean(command))
+        yield from command_things(heard.do, width, self.look)
+
+    def _dumps(self, dumps: FlightHeard, width: int) -> Iterator[Row | Thing]:
+        """What was read of the flight recorders, of whom nothing and why, and the choice of fresh ones."""
+        look = self.look
+        yield heading("Flight recorders", width, look)
+        for number, job in enumerate(dumps.jobs):
+            named = f"job {job.job}: " if job.job and len(dumps.jobs) > 1 else ""
+            text = f"{named}{dumps_text(job, self.scene.wall())}"
+            yield Thing(("dumps", number), tuple(wrapped(text, width, look.text, indent=3)), text=clean(text))
+            for line in reasons_text(job.without):
+                rows = tuple(wrapped(line, width, look.dim, indent=5))
+                yield Thing(("without", number, line), rows, text=clean(line))
+        if dumps.places and not any(job.read for job in dumps.jobs):
+            where = f"they would be {', '.join(dumps.places)} and the rank"
+            yield from wrapped(where, width, look.dim, indent=5)
+        if dumps.may_write and self.question.asking.over:
+            yield self._choice(dumps, width)
+        elif not dumps.may_write:
+            yield from wrapped(NO_PIPES, width, look.dim, indent=3)
+
+    def _choice(self, dumps: FlightHeard, width: int) -> Thing:
+        look = self.look
+        where = f" at {', '.join(dumps.places)}" if dumps.places else ""
+        head = (Segment(f" {look.glyphs.slope} ", look.title),)
+        rows = hanging(
+            head, f"F or Enter: {ranks_text(dumps.may_write)} write fresh dumps", width, look.strong
+        )
+        note = f"Files of the job{where}, over older ones; the job goes on."
+        return Thing(WRITE, (*rows, *wrapped(note, width, look.dim, indent=3)), text=clean(note))
 
     def _job(self, job: JobStacks, width: int) -> Iterator[Row | Thing]:
         count = sum(len(spot.ranks) for spot in job.spots)

@@ -14,7 +14,7 @@ from gpuwatch.tui.look import Severity, clean
 from gpuwatch.tui.widgets.incident_list import severity_of, standing_of
 from gpuwatch.tui.widgets.incident_moments import moment_things, rank_rows
 from gpuwatch.tui.widgets.lines import Row, heading, wrapped
-from gpuwatch.tui.widgets.things import Thing, ThingsPage, hanging
+from gpuwatch.tui.widgets.things import Thing, ThingsPage, command_things, hanging
 from gpuwatch.tui.words import age_text
 
 PROOF_LINES = 3
@@ -151,14 +151,22 @@ class IncidentDetail(ThingsPage):
             yield from rank_rows(incident, self.scene.fleet, width, self.look)
 
     def _waited_for(self, incident: Incident, width: int) -> Iterator[Row | Thing]:
-        question = self.scene.questions.get(incident.id)
-        if question is None:
+        heard, question = incident.heard, self.scene.questions.get(incident.id)
+        if question is not None and (heard is None or heard.at < question.at):
+            at, sentence, sure = question.at, question.sentence, ""
+        elif heard is not None:
+            at, sentence = heard.at, heard.sentence
+            sure = f"{SURE[heard.confidence][1].lower()}; " if heard.wrong else ""
+        else:
             return
-        age = age_text(max(0.0, self.scene.wall() - question.at))
-        yield heading("Who everyone waits for", width, self.look, "D asks again")
-        head = (Segment(f" {self.look.glyphs.slope} ", self.look.dim),)
-        rows = hanging(head, f"{question.sentence} (asked {age} ago)", width, self.look.text)
-        yield Thing("waited-for", rows, text=clean(question.sentence))
+        look = self.look
+        yield heading("Who everyone waits for", width, look, "D asks again")
+        head = (Segment(f" {look.glyphs.slope} ", look.dim),)
+        age = age_text(max(0.0, self.scene.wall() - at))
+        rows = hanging(head, f"{sentence} ({sure}asked {age} ago)", width, look.text)
+        yield Thing("waited-for", rows, text=clean(sentence))
+        if heard is not None:
+            yield from command_things(heard.do, width, look, "waited-do")
 
     def _steps(self, incident: Incident, width: int) -> Iterator[Row | Thing]:
         if not incident.do:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.segment import Segment
 from rich.style import Style
 
 from gpuwatch.diagnose.alert import Alert
+from gpuwatch.tui.look import Look, clean
 from gpuwatch.tui.widgets.lines import Page, Row, highlighted, wrapped
 
 
@@ -33,6 +34,16 @@ class Thing:
     """Where Enter leads."""
     text: str = ""
     """What is copied; empty: the first line."""
+
+
+def command_things(
+    steps: Sequence[tuple[str, str]], width: int, look: Look, key: str = "do"
+) -> Iterator[Thing]:
+    """Commands to copy, numbered, each with what it does."""
+    for number, (what, command) in enumerate(steps, 1):
+        head = (Segment(f" {number} ", look.title),)
+        rows = hanging(head, f"{what}: {command}", width, look.text)
+        yield Thing((key, number), rows, text=clean(command))
 
 
 class ThingsPage(Page):

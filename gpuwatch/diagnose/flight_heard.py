@@ -1,0 +1,117 @@
+"""What the dumps of running jobs say, how old they are, and of which ranks there is none and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gpuwatch.diagnose.condition import duration
+from gpuwatch.diagnose.testimony import Testimony
+from gpuwatch.diagnose.wording import clock, plural, ranges
+
+APART_S = 60.0
+"""Dumps written further apart than this may show a job that ran on meanwhile."""
+SHOWN_REASONS = 6
+NO_PIPES = (
+    "no rank can write fresh ones: its job would have to be started with TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
+)
+
+
+@dataclass(frozen=True)
+class DumpRead:
+    """A dump that was fetched and read."""
+
+    rank: int
+    node: str
+    path: str
+    size_bytes: int
+    written_at: float
+    """Unix seconds on our clock."""
+
+
+@dataclass(frozen=True)
+class JobDumps:
+    """One job."""
+
+    job: str | None
+    ranks: int
+    """Of the job, as far as is known."""
+    read: tuple[DumpRead, ...]
+    without: Mapping[int, str]
+    """Rank -> why no dump of it was read."""
+    asked: bool = False
+    """They were written because we asked for them."""
+    testimony: Testimony | None = None
+    """None: no dump was read, or they are still being judged."""
+
+
+@dataclass(frozen=True)
+class FlightHeard:
+    """All jobs, those that something is wrong with first."""
+
+    jobs: tuple[JobDumps, ...] = ()
+    may_write: tuple[int, ...] = ()
+    """Ranks whose job set the pipe over which they can be asked for fresh dumps."""
+    places: tuple[str, ...] = ()
+    """Where the dumps go, as the jobs name it; torch's own places are not told."""
+
+    @property
+    def testimony(self) -> Testimony | None:
+        """What is put together with the other witnesses."""
+        return next((each.testimony for each in self.jobs if each.testimony is not None), None)
+
+
+def with_age(said: Testimony, job: JobDumps, now: float) -> Testimony:
+    """The testimony with what it rests on: how many dumps, how old, and what is missing."""
+    note = dumps_text(job, now)
+    reasons = tuple(f"no dump of {line}" for line in reasons_text(job.without))
+    if not said.wrong:
+        return replace(said, note=note, evidence=(note, *said.evidence, *reasons))
+    apart = _apart_s(job.read)
+    settle, confidence = said.settle, said.confidence
+    if apart > APART_S:
+        confidence = "low"
+        settle = (
+            f"fresh dumps: these were written {duration(apart)} apart, and the job may have run on between",
+            *settle,
+        )
+    return replace(
+        said,
+        note=note,
+        confidence=confidence,
+        evidence=(note, *said.evidence, *reasons),
+        settle=settle,
+    )
+
+
+def dumps_text(job: JobDumps, now: float) -> str:
+    """`3 of 4 dumps, 140 s old (written 12:03:11)`."""
+    count = f"{len(job.read)} of {plural(job.ranks, 'dump')}" if job.ranks else plural(len(job.read), "dump")
+    if not job.read:
+        return count
+    first = min(each.written_at for each in job.read)
+    last = max(each.written_at for each in job.read)
+    moment = clock(last, now) if clock(first) == clock(last) else f"{clock(first, now)} to {clock(last, now)}"
+    why = "asked for and " if job.asked else ""
+    return f"{count}, {duration(max(0.0, now - first))} old ({why}written {moment})"
+
+
+def reasons_text(without: Mapping[int, str]) -> list[str]:
+    """`ranks 4-7: gpu-002 does not answer`, equal reasons together."""
+    by_reason: dict[str, list[int]] = {}
+    for rank, why in sorted(without.items()):
+        by_reason.setdefault(why, []).append(rank)
+    told = [f"{ranks_text(ranks)}: {why}" for why, ranks in by_reason.items()]
+    more = len(told) - SHOWN_REASONS
+    return [*told[:SHOWN_REASONS], f"{more} more reasons"] if more > 0 else told
+
+
+def ranks_text(ranks: Iterable[int]) -> str:
+    """`rank 3`, `ranks 4-7`."""
+    listed = sorted(ranks)
+    return f"rank {listed[0]}" if len(listed) == 1 else f"ranks {ranges(listed)}"
+
+
+def _apart_s(read: Sequence[DumpRead]) -> float:
+    moments = [each.written_at for each in read]
+    return max(moments) - min(moments) if moments else 0.0
