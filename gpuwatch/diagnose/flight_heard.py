@@ -6,11 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpuwatch.diagnose.condition import duration
+from gpuwatch.diagnose.flight_words import SAME_MOMENT
 from gpuwatch.diagnose.testimony import Testimony
 from gpuwatch.diagnose.wording import clock, plural, ranges
 
 APART_S = 60.0
 """Dumps written further apart than this may show a job that ran on meanwhile."""
+TOGETHER_S = 3.0
+"""And within this they are of the same moment."""
 SHOWN_REASONS = 6
 NO_PIPES = (
     "no rank can write fresh ones: its job would have to be started with TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
@@ -61,14 +64,16 @@ class FlightHeard:
         return next((each.testimony for each in self.jobs if each.testimony is not None), None)
 
 
-def with_age(said: Testimony, job: JobDumps, now: float) -> Testimony:
-    """The testimony with what it rests on: how many dumps, how old, and what is missing."""
-    note = dumps_text(job, now)
+def with_age(said: Testimony, job: JobDumps) -> Testimony:
+    """The testimony with what it rests on: how many dumps, when they were written, and what is missing."""
+    note = dumps_text(job)
     reasons = tuple(f"no dump of {line}" for line in reasons_text(job.without))
     if not said.wrong:
         return replace(said, note=note, evidence=(note, *said.evidence, *reasons))
     apart = _apart_s(job.read)
     settle, confidence = said.settle, said.confidence
+    if apart <= TOGETHER_S:
+        settle = tuple(line for line in settle if line != SAME_MOMENT)
     if apart > APART_S:
         confidence = "low"
         settle = (
@@ -84,8 +89,8 @@ def with_age(said: Testimony, job: JobDumps, now: float) -> Testimony:
     )
 
 
-def dumps_text(job: JobDumps, now: float) -> str:
-    """`3 of 4 dumps, 140 s old (written 12:03:11)`."""
+def dumps_text(job: JobDumps, now: float | None = None) -> str:
+    """`3 of 4 dumps, written 12:03:11`; with `now` also how old they are, which is true for a moment only."""
     count = f"{len(job.read)} of {plural(job.ranks, 'dump')}" if job.ranks else plural(len(job.read), "dump")
     if not job.read:
         return count
@@ -93,7 +98,8 @@ def dumps_text(job: JobDumps, now: float) -> str:
     last = max(each.written_at for each in job.read)
     moment = clock(last, now) if clock(first) == clock(last) else f"{clock(first, now)} to {clock(last, now)}"
     why = "asked for and " if job.asked else ""
-    return f"{count}, {duration(max(0.0, now - first))} old ({why}written {moment})"
+    age = f", {duration(max(0.0, now - first))} ago" if now is not None else ""
+    return f"{count}, {why}written {moment}{age}"
 
 
 def reasons_text(without: Mapping[int, str]) -> list[str]:
