@@ -14,6 +14,8 @@ APART_S = 60.0
 """Dumps written further apart than this may show a job that ran on meanwhile."""
 TOGETHER_S = 3.0
 """And within this they are of the same moment."""
+STEP_S = 2.0
+"""Clocks of nodes and file servers differ by as much."""
 SHOWN_REASONS = 6
 NO_PIPES = (
     "no rank can write fresh ones: its job would have to be started with TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
@@ -87,6 +89,33 @@ def with_age(said: Testimony, job: JobDumps) -> Testimony:
         evidence=(note, *said.evidence, *reasons),
         settle=settle,
     )
+
+
+def outlived(heard: FlightHeard, stepped: Mapping[str | None, float]) -> FlightHeard:
+    """Dumps of before a job's last step say nothing of what it waits for now.
+
+    Args:
+        heard: What the dumps say.
+        stepped: Job -> when its log told a step last, unix seconds on our clock.
+    """
+    jobs = [_outlived(job, stepped.get(job.job)) for job in heard.jobs]
+    return replace(heard, jobs=tuple(jobs))
+
+
+def _outlived(job: JobDumps, step: float | None) -> JobDumps:
+    said = job.testimony
+    if said is None or not said.wrong or step is None:
+        return job
+    if step <= max(each.written_at for each in job.read) + STEP_S:
+        return job
+    late = f"these dumps are older than the job's last step at {clock(step)}: they may show another halt"
+    said = replace(
+        said,
+        confidence="low",
+        evidence=(late, *said.evidence),
+        settle=("fresh dumps, or those of the time-out to come", *said.settle),
+    )
+    return replace(job, testimony=said)
 
 
 def dumps_text(job: JobDumps, now: float | None = None) -> str:
