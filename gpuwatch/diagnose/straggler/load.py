@@ -110,7 +110,7 @@ class Loads:
     def _read(self, node: Node, now: float) -> None:
         # a data loader inherits the environment of its rank, and maybe its GPU, and is younger
         for process in sorted(node.processes, key=lambda each: each.pid):
-            job = process.job or process.master
+            job = process.job
             if process.rank is None or job is None:
                 continue
             for hold in process.gpus:

@@ -46,7 +46,7 @@ def job_of(voice: RankProgress, fleet: Fleet) -> str | None:
     """Whose words those of a log are: of the job that it names, else of the only one on its node."""
     if voice.job is not None or voice.node not in fleet.nodes:
         return voice.job
-    here = {process.job or process.master for process in fleet.nodes[voice.node].processes} - {None}
+    here = {process.job for process in fleet.nodes[voice.node].processes} - {None}
     return here.pop() if len(here) == 1 else None
 
 
