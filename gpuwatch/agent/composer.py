@@ -72,8 +72,8 @@ class Composer(object):
             elif kind == "records":
                 self._logs.kernel(value, self._node.kernel_source)
             else:
-                self._logs.processes(value[0])
-                frames.append(self._ranks(value, now))
+                self._logs.processes(value[0], value[3])
+                frames.append(self._ranks(value[:3], now))
         self._join_events(records, papers)
         return host
 

@@ -22,8 +22,8 @@ ADDRESSES_EVERY_S = 30.0
 class Node(Reader):
     """Leaves (kind, value) in `found`.
 
-    host; ranks: (processes, truncated, partial); kernel: the events of the kernel log; records: all of it, as
-    (unix seconds, text).
+    host; ranks: (processes, truncated, partial, the launchers' log files); kernel: the events of the kernel
+    log; records: all of it, as (unix seconds, text).
     """
 
     def __init__(self, pulse, events, settings):
@@ -63,4 +63,5 @@ class Node(Reader):
         if tick > 1 and now >= self._processes_due:
             self._processes_due = now + self._settings.medium_s
             rows, truncated = self._processes.read(self.holders.by_pid())
-            self.found.append(("ranks", (rows, truncated, self._processes.partial)))
+            known = self._processes
+            self.found.append(("ranks", (rows, truncated, known.partial, known.launchers)))

@@ -7,7 +7,7 @@ import os
 import re
 import socket
 
-from .process_table import pids
+from .process_table import MAX_DEPTH, pids, read_stat
 from .procfs import clean, names, read_bytes, read_link, read_text
 from .ranks import identity, variables
 
@@ -80,16 +80,40 @@ def _runs(proc, command):
 
 def _ranks(proc, asked):
     # type: (str, object) -> list[dict[str, Any]]
-    # a rank's data-loader workers inherit its environment: the oldest process of a rank is the rank
-    oldest = {}  # type: dict[object, tuple[int, object, bytes]]
     wanted = [pid for pid in asked if isinstance(pid, int)] if isinstance(asked, list) else []
-    for pid in wanted or sorted(pids(proc)):
-        environ = read_bytes(os.path.join(proc, str(pid), "environ"), 1 << 20) or b""
-        who = identity(variables(environ))
-        rank = who.get("rank")
-        if rank is not None and len(oldest) < MAX_RANKS:
-            oldest.setdefault((who.get("job"), who.get("master"), rank), (pid, rank, environ))
-    return [_rank(os.path.join(proc, str(pid)), pid, rank, environ) for pid, rank, environ in oldest.values()]
+    who = {}  # type: dict[int, dict[str, object]]
+    for pid in wanted or pids(proc):
+        facts = identity(variables(_environ(proc, pid)))
+        if facts.get("rank") is not None:
+            who[pid] = facts
+    # a rank's data-loader workers inherit its environment: the oldest process of a rank is the rank
+    oldest = {}  # type: dict[object, int]
+    for pid in sorted(who):
+        facts = who[pid]
+        place = (facts.get("job"), facts.get("master"), facts["rank"], _launcher(proc, pid, who))
+        if len(oldest) < MAX_RANKS:
+            oldest.setdefault(place, pid)
+    return [
+        _rank(os.path.join(proc, str(pid)), pid, who[pid]["rank"], _environ(proc, pid))
+        for pid in oldest.values()
+    ]
+
+
+def _environ(proc, pid):
+    # type: (str, int) -> bytes
+    return read_bytes(os.path.join(proc, str(pid), "environ"), 1 << 20) or b""
+
+
+def _launcher(proc, pid, who):
+    # type: (str, int, dict[int, dict[str, object]]) -> int
+    """The nearest process above a rank that is none itself: two jobs without an id differ in it."""
+    above = pid
+    for _ in range(MAX_DEPTH):
+        found = read_stat(proc, above)
+        above = 0 if found is None else found.parent
+        if who.get(above) != who[pid]:
+            break
+    return above
 
 
 def _rank(folder, pid, rank, environ):

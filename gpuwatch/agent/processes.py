@@ -7,7 +7,7 @@ from .background import Rounds
 from .inspection import Details
 from .process_table import MAX_DEPTH, boot_time, pids, read_stat
 from .procfs import read_bytes
-from .rank_owners import carries_rank, owners
+from .rank_owners import carries_rank, owners, place_of
 from .ranks import identity, variables
 
 TYPE_CHECKING = False
@@ -68,6 +68,8 @@ class ProcessReader(object):
         self._proc = proc
         self._monotonic = monotonic
         self._known = {}  # type: dict[int, _Known]
+        self.launchers = {}  # type: dict[int, list[str]]
+        """What started the ranks that were listed last -> the log files that it writes."""
         self._me = os.getpid()  # in a pod of a job the agent itself carries the rank's variables
         self._users = {}  # type: dict[int, str]
         self._rounds = Rounds()
@@ -110,8 +112,12 @@ class ProcessReader(object):
         truncated = max(0, len(listed) - MAX_PROCESSES)
         listed = listed[:MAX_PROCESSES]
         found.update((pid, read_stat(self._proc, pid)) for pid in listed if pid not in found)
-        self._learn_details([pid for pid, line in found.items() if line is not None], now)
-        rows = [self._row(pid, found[pid], gpu_processes.get(pid), now) for pid in listed]
+        above = {pid: self._launcher(pid) for pid in listed}
+        started = sorted({pid for pid in above.values() if pid is not None})
+        self._learn_details([pid for pid, line in found.items() if line is not None] + started, now)
+        details = {pid: self._known[pid].details for pid in started if pid in self._known}
+        self.launchers = {pid: one.logs for pid, one in details.items() if one is not None and one.logs}
+        rows = [self._row(pid, found[pid], gpu_processes.get(pid), above[pid], now) for pid in listed]
         return [row for row in rows if row is not None], truncated
 
     def _scan(self, now):
@@ -173,8 +179,8 @@ class ProcessReader(object):
                 self._known[pid].details = answer
                 self._known[pid].details_due = now + DETAILS_EVERY_S
 
-    def _row(self, pid, found, gpus, now):
-        # type: (int, Stat | None, list[dict[str, object]] | None, float) -> dict[str, object] | None
+    def _row(self, pid, found, gpus, launcher, now):
+        # type: (int, Stat | None, list[dict[str, object]] | None, int | None, float) -> dict[str, object] | None
         one = self._known.get(pid)
         details = one.details if one is not None else None
         if found is None or one is None or self._is_a_namesake(details, gpus):
@@ -189,6 +195,7 @@ class ProcessReader(object):
             "rss_bytes": found.rss_pages * self._page_bytes,
             "gpus": gpus,
             "variables": inherited,
+            "launcher": launcher,
         }  # type: dict[str, object]
         row.update(identity(inherited))
         if details is not None:
@@ -223,6 +230,17 @@ class ProcessReader(object):
                 return
             pid = one.parent
             yield pid
+
+    def _launcher(self, pid):
+        # type: (int) -> int | None
+        """The nearest process above a rank that has another rank's variables, or none."""
+        if pid not in self._known:
+            return None
+        place = place_of(identity(self._inherited(pid)))
+        for above in self._ancestors(pid) if place[0] is not None else ():
+            if above in self._known and place_of(identity(self._inherited(above))) != place:
+                return above
+        return None
 
     def _inherited(self, pid):
         # type: (int) -> dict[str, str]

@@ -85,17 +85,18 @@ def owners(
     known.update(holders)
     dropped = set()  # type: set[int]
     for pid, facts in known.items():
-        place = _place(facts)
+        place = place_of(facts)
         for above in ancestors(pid):
             if above not in known:
                 continue
-            if pid in candidates and _place(known[above]) == place:
+            if pid in candidates and place_of(known[above]) == place:
                 dropped.add(pid)
             elif above in candidates:
                 dropped.add(above)
     return sorted(pid for pid in candidates if pid not in dropped)
 
 
-def _place(facts):
+def place_of(facts):
     # type: (dict[str, object]) -> tuple[object, ...]
+    """What tells a rank from the processes around it, of its identity."""
     return tuple(facts.get(key) for key in ("rank", "local_rank", "world_size"))

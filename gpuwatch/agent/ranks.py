@@ -25,6 +25,7 @@ VARIABLES = (
     "PMI_RANK",
     "PMI_SIZE",
     "PMIX_RANK",
+    "PMIX_NAMESPACE",
     "MV2_COMM_WORLD_RANK",
     "MV2_COMM_WORLD_LOCAL_RANK",
     "MV2_COMM_WORLD_SIZE",
@@ -101,8 +102,10 @@ def _master(found):
 
 def _job(found):
     # type: (dict[str, str]) -> str | None
+    """What was made to name a job; torchrun calls one without an id "none"."""
     run = found.get("TORCHELASTIC_RUN_ID")
-    return found.get("SLURM_JOB_ID") or (run if run and run != "none" else None)
+    named = found.get("SLURM_JOB_ID") or (run if run != "none" else None)
+    return named or found.get("PMIX_NAMESPACE") or None
 
 
 def _number(found, name):

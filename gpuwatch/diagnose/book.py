@@ -116,7 +116,7 @@ class AlertBook:
         """
         if fleet.version != self._fleet_version:
             self._fleet_version = fleet.version
-            self._take_places(fleet, now)
+            self._take_places(fleet, now, wall)
             self._look_for_findings(fleet)
             self._take_events(fleet)
         self._take_findings(fleet)
@@ -186,20 +186,20 @@ class AlertBook:
         """What a person did is seen with the next update."""
         self._dirty, self._judge_at = True, 0.0
 
-    def _take_places(self, fleet: Fleet, now: float) -> None:
+    def _take_places(self, fleet: Fleet, now: float, wall: float) -> None:
         if self._placed_at is not None and now - self._placed_at < PLACES_S:
             return
         told = {name: node.processes_at for name, node in fleet.nodes.items()}
         if told == self._processes:
             return
         self._processes, self._placed_at = told, now
-        places = places_of(list(fleet.nodes.values()), self.places)
+        places = places_of(list(fleet.nodes.values()), self.places, wall)
         if places == self.places:
             return
         self.places, self._where = places, Whereabouts(places)
         for name, source in self._sources.items():
             alert = self._told[name]
-            if alert.rank is None or alert.node is None or alert.gpu is None:
+            if None in (alert.rank, alert.node, alert.gpu, alert.job):
                 self._tell(source, fleet.nodes[source.node])
                 self._dirty = True
 

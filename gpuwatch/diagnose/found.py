@@ -62,7 +62,7 @@ def alert_of(found: Found, packs: Packs, where: Whereabouts) -> Alert:
     at = finding.at - found.offset_s
     last = at if finding.last_at is None else finding.last_at - found.offset_s
     kernel = finding.file == KERNEL_LOG or finding.rule.startswith(KERNEL_RULES)
-    node, place, rank_from = _place(found, where, kernel=kernel)
+    node, place, rank_from = _place(found, where, at, kernel=kernel)
     gpu = None if place is None else place.gpu
     if place is None and kernel:
         gpu = _gpu_index(finding, node, where)
@@ -104,9 +104,9 @@ def alert_of(found: Found, packs: Packs, where: Whereabouts) -> Alert:
 
 
 def _slurm_job(finding: Finding, where: Whereabouts) -> str | None:
-    """The job that the scheduler's line is about, where nothing else names any: in logs of the past."""
-    job = finding.fields.get("job") if finding.rule.startswith("slurm.") and not where.jobs else None
-    return None if job is None else str(job)
+    """The job that the scheduler's line is about, where it is known or, in logs of the past, none is."""
+    job = finding.fields.get("job") if finding.rule.startswith("slurm.") else None
+    return None if job is None or (where.jobs and str(job) not in where.jobs) else str(job)
 
 
 def _mark(text: str) -> str:
@@ -129,7 +129,7 @@ def retold(known: Alert, alert: Alert) -> Alert:
 
 
 def _place(
-    found: Found, where: Whereabouts, *, kernel: bool
+    found: Found, where: Whereabouts, at: float, *, kernel: bool
 ) -> tuple[str | None, RankPlace | None, RankSource | None]:
     """Node, rank's place and how the rank is known."""
     finding = found.finding
@@ -137,7 +137,9 @@ def _place(
     named = _table_entry(finding)
     if named is not None:
         rank, host = named
-        place = where.of(rank, finding.job)
+        place = where.of(rank, finding.job, at)
+        if place is None and (by_pid := where.by(node, "pid", finding.fields.get("pid"), finding.job)):
+            place = by_pid if by_pid.rank == rank else None
         node = node if host is None else where.named(host) or host
         return (
             (node, RankPlace(rank, node or "", finding.job), "field")
@@ -149,10 +151,10 @@ def _place(
     blamed = finding.fields.get("node") if finding.rule in NODE_NAMING and finding.rank is None else None
     if blamed is not None:
         node = where.named(blamed) or str(blamed)
-        return node, _task(finding, node, where), "field"
+        return node, _task(finding, node, where, at), "field"
     if finding.rule.startswith("slurm.") and finding.rank is None:
         return None, None, None  # the scheduler's words stand wherever its output goes
-    place, known = _rank_place(finding, node, where, kernel=kernel)
+    place, known = _rank_place(found, node, where, at, kernel=kernel)
     if place is not None:
         return place.node or node, place, known
     return node, None, finding.rank_from
@@ -170,24 +172,26 @@ def _table_entry(finding: Finding) -> tuple[int, str | None] | None:
     return int(rank[-1]), host[-1] if host and host[-1] not in LOCALHOST else None
 
 
-def _task(finding: Finding, node: str, where: Whereabouts) -> RankPlace | None:
+def _task(finding: Finding, node: str, where: Whereabouts, at: float) -> RankPlace | None:
     """The rank behind Slurm's task number: only where a rank of that number runs on the very node.
 
     A task may as well be a launcher of several ranks; the first one has the number of rank 0 then.
     """
     task = finding.fields.get("tasks")
-    place = where.of(task, finding.job) if isinstance(task, int) else None
-    if place is None or place.node != node or (task == 0 and len(where.on(node)) > 1):
+    place = where.of(task, finding.job, at) if isinstance(task, int) else None
+    if place is None or place.node != node or (task == 0 and len(where.on(node, place.job)) > 1):
         return None
     return place
 
 
 def _rank_place(
-    finding: Finding, node: str | None, where: Whereabouts, *, kernel: bool
+    found: Found, node: str | None, where: Whereabouts, at: float, *, kernel: bool
 ) -> tuple[RankPlace | None, RankSource | None]:
+    finding = found.finding
     job, fields = finding.job, finding.fields
     if finding.rank is not None:
-        place = where.of(finding.rank, job)
+        nobodys = job is None and where.reach(found.node, finding.file) == "nobody"
+        place = None if nobodys else where.of(finding.rank, job, at)
         return place or RankPlace(finding.rank, node or "", job), finding.rank_from
     if finding.gpu is not None:
         return where.by(node, "uuid", finding.gpu, job), "process"
@@ -204,7 +208,7 @@ def _rank_place(
     if isinstance(local, int):
         place = where.only_local(local, job) if node is None else where.by(node, "local", local, job)
         return place, "path"
-    return where.of_file(finding.file, job), "path"
+    return where.of_file(found.node, finding.file, job), "path"
 
 
 def _gpu_index(finding: Finding, node: str | None, where: Whereabouts) -> int | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import structs
@@ -12,6 +13,7 @@ from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.classes import PRECURSORS
 from gpuwatch.diagnose.moments import attempt_of, attempts_end, bounds, onset, sure
 from gpuwatch.diagnose.whereabouts import Whereabouts
+from gpuwatch.fleet.places import Reach
 
 GAP_S = 120.0
 """Longer than any step of a cascade takes (fabric retries 30 s, launchers' kill wait 30 to 60 s)."""
@@ -42,17 +44,13 @@ def groups(alerts: Sequence[Alert], where: Whereabouts) -> list[Group]:
     partners = [alert for alert in alerts if _joins(alert)]
     limits = bounds(partners)
     partners = [_bounded(alert, limits[alert.id][1]) for alert in partners]
+    own = {alert.id: _job(alert, where) for alert in partners}
+    told = _moments(partners, own)
     by_job: dict[object, list[Alert]] = defaultdict(list)
     homeless: list[Alert] = []
-    jobs = {job for alert in partners if (job := _job(alert, where)) is not None}
     for alert in partners:
-        job = _job(alert, where)
-        if job is not None:
-            by_job[job].append(alert)
-        elif len(jobs) == 1 and _may_be_of(alert, next(iter(jobs)), where):
-            by_job[next(iter(jobs))].append(alert)
-        else:
-            homeless.append(alert)
+        job = own[alert.id] or _likely(alert, told, where)
+        (homeless if job is None else by_job[job]).append(alert)
     found: list[Group] = []
     for job_name, members in by_job.items():
         found += _in_time(str(job_name), members, limits)
@@ -86,15 +84,62 @@ def _worth_it(group: Group, where: Whereabouts) -> bool:
 
 def _job(alert: Alert, where: Whereabouts) -> str | None:
     """The job that an alert is of: named, or the only one on its rank, GPU or node."""
+    line = _is_line(alert)
     if alert.job is not None:
         return alert.job
+    if line and _reach(alert, where) == "nobody":
+        return None
     if alert.rank is not None and not alert.kernel:
-        place = where.of(alert.rank)
+        place = where.of(alert.rank, None, alert.first)
         return None if place is None else place.job
+    if line and _reach(alert, where) == "fleet" and len(where.running(alert.first)) > 1:
+        return None  # whoever follows the file: it may be that of any job
     jobs = {
         place.job for place in where.on(alert.node) if alert.gpu is None or place.gpu in (None, alert.gpu)
     }
     return next(iter(jobs)) if len(jobs) == 1 else None
+
+
+def _is_line(alert: Alert) -> bool:
+    """A line in a log of a job; what the kernel tells is about the node, wherever it is told."""
+    return alert.proof[0].kind == "line" and not alert.kernel
+
+
+def _reach(alert: Alert, where: Whereabouts) -> Reach:
+    return where.reach(alert.proof[0].node, alert.proof[0].file)
+
+
+def _moments(alerts: Sequence[Alert], own: Mapping[str, str | None]) -> dict[str, list[float]]:
+    """Job -> when its alerts began, in order."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for alert in alerts:
+        job = own[alert.id]
+        if job is not None:
+            found[job].append(onset(alert))
+    return {job: sorted(moments) for job, moments in found.items()}
+
+
+def _likely(alert: Alert, told: Mapping[str, list[float]], where: Whereabouts) -> str | None:
+    """The job of an alert that names none: the only one that failed then, if no other can have said it."""
+    jobs = list(told)
+    if len(jobs) > 1:
+        began = onset(alert)
+        jobs = [job for job in jobs if _near(told[job], began)]
+    if len(jobs) != 1 or not _may_be_of(alert, jobs[0], where):
+        return None
+    if not _is_line(alert):
+        return jobs[0] if len(told) == 1 else None
+    reach = _reach(alert, where)
+    if reach == "nobody" or not where.may_have(jobs[0], alert.rank):
+        return None
+    ran = where.running(alert.first, alert.node if reach == "node" and where.on(alert.node) else None)
+    others = [job for job in ran if job != jobs[0] and where.may_have(job, alert.rank)]
+    return None if others else jobs[0]
+
+
+def _near(moments: Sequence[float], moment: float) -> bool:
+    at = bisect_left(moments, moment - GAP_S)
+    return at < len(moments) and moments[at] <= moment + GAP_S
 
 
 def _may_be_of(alert: Alert, job: str, where: Whereabouts) -> bool:
@@ -133,9 +178,9 @@ def _in_time(job: str | None, alerts: Sequence[Alert], limits: dict[str, tuple[f
 
 
 def _adopted(homeless: list[Alert], found: list[Group], where: Whereabouts) -> list[Alert]:
-    """Alerts of a node that several jobs use go to the one that failed at that time; the rest comes back."""
-    left = []
-    for alert in homeless:
+    """What happened to a node that several jobs use goes to the one that failed then; the rest comes back."""
+    left = [alert for alert in homeless if _is_line(alert)]
+    for alert in (each for each in homeless if not _is_line(each)):
         began = onset(alert)
         jobs = {place.job for place in where.on(alert.node)}
         near = [

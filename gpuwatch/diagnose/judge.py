@@ -70,7 +70,7 @@ def incident_of(group: Group, where: Whereabouts, packs: Packs, now: float) -> I
     code = UNKNOWN if cause is None else cause.code
     first = _first_moment(cause, stuck, alerts)
     told = sentence.Told(
-        cause, blame.rank, blame.node, blame.gpu, stuck, tuple(alerts), found.named, blame.votes
+        cause, blame.rank, blame.node, blame.gpu, stuck, tuple(alerts), found.named, blame.votes, job
     )
     ids = min(alerts, key=lambda alert: (alert.first, alert.id)).id
     raised = None if cause is None else raised_by(cause, alerts)
@@ -131,7 +131,7 @@ def _blame(
         if found.named:
             blame = replace(_at(found.named[0], where, job), level=level, because=because)
         elif cause.rank is None and cause.node is not None and cause.code not in SCHEDULER:
-            blame = _rank_of_node(blame, cause, stuck, alerts, where)
+            blame = _rank_of_node(blame, cause, stuck, alerts, where, job)
     for doubt in found.doubts:
         lower = LEVELS[max(0, LEVELS.index(blame.level) - 1)]
         blame = replace(blame, level=lower, because=f"{blame.because}; but {doubt}")
@@ -180,10 +180,15 @@ def _at(rank: int, where: Whereabouts, job: str | None) -> Blame:
 
 
 def _rank_of_node(
-    blame: Blame, cause: Alert, stuck: Hang | None, alerts: Sequence[Alert], where: Whereabouts
+    blame: Blame,
+    cause: Alert,
+    stuck: Hang | None,
+    alerts: Sequence[Alert],
+    where: Whereabouts,
+    job: str | None,
 ) -> Blame:
     """A fault of a node or GPU: the rank there that ended, fell silent or suffers, if it is only one."""
-    there = {place.rank: place for place in where.on(blame.node) if blame.gpu in (None, place.gpu)}
+    there = {place.rank: place for place in where.on(blame.node, job) if blame.gpu in (None, place.gpu)}
     suspects = set(stuck.suspects if stuck is not None else ())
     ended = {alert.rank for alert in alerts if alert.code in EXITS and EXITS[alert.code] < 2}
     suffering = {
@@ -198,7 +203,7 @@ def _rank_of_node(
             return replace(blame, rank=place.rank, gpu=place.gpu if place.gpu is not None else blame.gpu)
     for likely in (suffering - {None}, suspects):
         rank = next(iter(likely), None)
-        if len(likely) == 1 and rank is not None and where.of(rank) is None:
+        if len(likely) == 1 and rank is not None and where.of(rank, job) is None:
             return replace(blame, rank=rank)
     return blame
 
@@ -211,7 +216,7 @@ def _by_address(
     if votes and (len(votes) == 1 or votes[0][1] > votes[1][1]):
         node, count = votes[0]
         because = f"{count} of the others name its address; the node itself, or the link to it"
-        there = [place.rank for place in where.on(node)]
+        there = [place.rank for place in where.on(node, job)]
         suspects = [rank for rank in (stuck.suspects if stuck is not None else ()) if rank in there]
         rank = suspects[0] if len(suspects) == 1 else there[0] if len(there) == 1 else None
         gpu = None if rank is None else _at(rank, where, job).gpu
@@ -231,7 +236,7 @@ def _by_address(
 def _away(cause: Alert, alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> Blame:
     """Those that waited say it; to blame is the one node or rank that is known and does not."""
     came = [alert for alert in alerts if alert.code == cause.code]
-    nodes = {place.node for place in where.places.ranks if place.node} - {alert.node for alert in came}
+    nodes = {place.node for place in where.ranks(job) if place.node} - {alert.node for alert in came}
     ranks = where.world(job) - {alert.rank for alert in came}
     if len(ranks) == 1 and any(alert.rank is not None for alert in came):
         blame = _at(next(iter(ranks)), where, job)

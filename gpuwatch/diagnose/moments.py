@@ -66,14 +66,18 @@ def bounds(alerts: Sequence[Alert]) -> dict[str, tuple[float, float]]:
 
 def _bound_by_ends(alerts: Sequence[Alert], found: dict[str, tuple[float, float]]) -> None:
     """A rank says nothing any more once its launcher has seen it end."""
-    ended: dict[int, float] = {}
+    ended: dict[int, dict[str | None, float]] = defaultdict(dict)
     for alert in alerts:
         if alert.timed and alert.rank is not None and alert.code in EXITS:
-            ended[alert.rank] = min(alert.first, ended.get(alert.rank, alert.first))
+            jobs = ended[alert.rank]
+            jobs[alert.job] = min(alert.first, jobs.get(alert.job, alert.first))
     for alert in alerts:
-        if not alert.timed and alert.rank in ended and alert.code not in EXITS:
+        if alert.timed or alert.rank not in ended or alert.code in EXITS:
+            continue
+        ends = [at for job, at in ended[alert.rank].items() if alert.job is None or job in (None, alert.job)]
+        if ends:
             low, high = found[alert.id]
-            found[alert.id] = (low, max(low, min(high, ended[alert.rank])))
+            found[alert.id] = (low, max(low, min(high, *ends)))
 
 
 def _bound_file(lines: list[Alert], found: dict[str, tuple[float, float]]) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from gpuwatch.diagnose.classes import EXITS, PEER_TROUBLE, Packs
 from gpuwatch.diagnose.incident import UNKNOWN, Confidence
 from gpuwatch.diagnose.remedies import REMEDIES
 from gpuwatch.diagnose.suspects import Hang
 from gpuwatch.diagnose.whereabouts import Whereabouts
 
+SLURM_JOB = re.compile(r"(\d+(?:_\d+)?)(?:@.*)?")
+"""A job with an id of Slurm's, or one of several that run under it."""
 UNKNOWN_EXPLAIN = (
     "Every line is about the consequences; what came first was not logged, or its log is not read. "
     "Where ranks waited for one that never came it is mostly slow storage or a starved data loader, rank 0 "
@@ -62,10 +66,12 @@ def settle(
     place = None if rank is None else where.of(rank, job)
     values: dict[str, object] = {"node": node, "gpu": gpu, "rank": rank, "job": job}
     values["pid"] = None if place is None else place.pid
+    slurm = None if job is None else SLURM_JOB.fullmatch(job)
     steps: list[str] = []
     if code in EXITS:
         steps.append("ssh {node} \"dmesg -T | grep -iE 'out of memory|oom|xid|segfault'\"")
-        if job is not None:
+        if slurm is not None:
+            values["job"] = slurm[1]
             steps.append("sacct -j {job} --format=JobID,State,ExitCode,MaxRSS,NodeList")
     elif code in PEER_TROUBLE:
         steps.append('ssh {node} "uptime; ibstat; dmesg -T | tail -50"')

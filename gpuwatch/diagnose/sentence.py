@@ -41,6 +41,7 @@ class Told:
     alerts: tuple[Alert, ...]
     named: tuple[int, ...] = ()
     votes: int = 0
+    job: str | None = None
 
 
 def sentence(told: Told, where: Whereabouts, now: float) -> str:
@@ -65,7 +66,7 @@ def _following(told: Told, where: Whereabouts) -> set[int]:
     cause = told.cause
     if told.rank is None and told.node is not None:
         gone = cause is not None and cause.code in ("node_lost", "slurm.node_failure", "ray.node_dead")
-        blamed |= {each.rank for each in where.on(told.node)} if gone or cause is None else set()
+        blamed |= {each.rank for each in where.on(told.node, told.job)} if gone or cause is None else set()
     if cause is None and told.hang is not None:
         blamed |= set(told.hang.suspects[:FEW])
     suffering = {
@@ -82,7 +83,7 @@ def _head(told: Told, cause: Alert, where: Whereabouts, now: float) -> str:
     if cause.code in SCHEDULER:
         who = f"job {cause.job or cause.fields['job']}" if cause.job or cause.fields.get("job") else ""
     if cause.code == "node_lost":
-        lost = [each.rank for each in where.on(told.node)]
+        lost = [each.rank for each in where.on(told.node, told.job)]
         ranks = f" with {'rank' if len(lost) == 1 else 'ranks'} {ranges(lost)}" if lost else ""
         return f"{told.node}{ranks} {cause.text} {at}"
     if told.named and len(told.named) > 1:
@@ -123,9 +124,9 @@ def _there(told: Told, cause: Alert, where: Whereabouts) -> set[int]:
         for alert in told.alerts
         if alert.code == cause.code and alert.rank is not None and abs(alert.first - cause.first) <= NODE_S
     }
-    here = {each.rank for each in where.on(told.node)}
+    here = {each.rank for each in where.on(told.node, told.job)}
     elsewhere = {alert.node for alert in told.alerts} - {None, told.node}
-    return same if same <= here and (elsewhere or len(here) < len(where.places.ranks)) else set()
+    return same if same <= here and (elsewhere or len(here) < len(where.ranks(told.job))) else set()
 
 
 def _broken(told: Told, cause: Alert, who: str, at: str) -> str:

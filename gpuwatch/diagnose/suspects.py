@@ -71,7 +71,7 @@ def hang(alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> Hang |
         tuple(sorted(world - spoke)) if spoke else (),
         tuple(sorted(odd)),
         odd_where,
-        tuple(rank for rank in _left_out(alerts, where) if rank not in victims),
+        tuple(rank for rank in _left_out(alerts, where, job) if rank not in victims),
     )
 
 
@@ -115,7 +115,7 @@ def _nothing_pending(alerts: Sequence[Alert], group: str) -> set[int]:
     return idle if busy and len(idle) <= max(FEW, len(busy) // 8) else set()
 
 
-def _left_out(alerts: Sequence[Alert], where: Whereabouts) -> tuple[int, ...]:
+def _left_out(alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> tuple[int, ...]:
     """`Sending process N closing signal` lists all processes of a node but the one that had failed."""
     ended: dict[str, set[object]] = defaultdict(set)
     for alert in alerts:
@@ -123,7 +123,7 @@ def _left_out(alerts: Sequence[Alert], where: Whereabouts) -> tuple[int, ...]:
             ended[alert.node].add(alert.fields["pid"])
     found = []
     for node, pids in ended.items():
-        known = [place for place in where.on(node) if place.pid is not None]
+        known = [place for place in where.on(node, job) if place.pid is not None]
         missing = [place.rank for place in known if place.pid not in pids]
         if len(known) > 1 and len(missing) == 1:
             found.append(missing[0])

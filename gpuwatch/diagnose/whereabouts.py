@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import lru_cache
 
-from gpuwatch.fleet.places import Places, RankPlace
+from gpuwatch.fleet.places import Places, RankPlace, Reach
+
+STARTED_S = 5.0
+"""What a job tells may be stamped so long before its processes, by another clock."""
+LAST_WORDS_S = 120.0
+"""So long after its ranks a job is told of: launchers wait 30 to 60 s for those that do not end."""
 
 
 class Whereabouts:
-    """An index over `Places`; the places do not change under it."""
+    """An index over `Places`; the places do not change under it.
+
+    Of several jobs only those count that ran at the moment in question, and no guess is made between them.
+    """
 
     def __init__(self, places: Places) -> None:
         self.places = places
@@ -23,6 +32,7 @@ class Whereabouts:
         for place in places.ranks:
             self._add(place)
         self.jobs = {place.job for place in places.ranks} - {None}
+        self._ran = _times(places.ranks)
         self._gpus = {
             (node, name if name.startswith(("GPU-", "MIG-")) else bus_key(name)): index
             for (node, name), index in places.gpus.items()
@@ -47,9 +57,13 @@ class Whereabouts:
         if place.world_size is not None:
             self.sizes[place.job] = max(self.sizes.get(place.job, 0), place.world_size)
 
-    def of(self, rank: int, job: str | None = None) -> RankPlace | None:
+    def of(self, rank: int, job: str | None = None, at: float | None = None) -> RankPlace | None:
         """Where a rank runs; None where two jobs could be meant."""
-        return _only(self._rank.get(rank, ()), job)
+        found = self._rank.get(rank, ())
+        if job is None and len(self.jobs) > 1:
+            able = {each for each in self.running(at) if self.may_have(each, rank)}
+            found = [place for place in found if {place.job} == able]
+        return _only(found, job)
 
     def by(self, node: str | None, kind: str, value: object, job: str | None = None) -> RankPlace | None:
         """The one rank of a node with this gpu (index), uuid, bus (address), pid or local (rank)."""
@@ -59,9 +73,29 @@ class Whereabouts:
         """The one rank of a job with this local rank: of a job on one node."""
         return _only([each for each in self.places.ranks if each.local_rank == local_rank], job)
 
-    def of_file(self, file: str, job: str | None = None) -> RankPlace | None:
-        """The rank whose own file it is."""
-        return _only(self._file.get(file, ()), job)
+    def of_file(self, node: str | None, file: str, job: str | None = None) -> RankPlace | None:
+        """The rank whose own file it is; another node's where none of this one writes it."""
+        found = self._file.get(file, [])
+        return _only([place for place in found if place.node == node] or found, job)
+
+    def reach(self, node: str | None, file: str | None) -> Reach:
+        """Whose a log file may be of which no job is known."""
+        return self.places.loose.get((node or "", file or ""), "node")
+
+    def running(self, at: float | None, node: str | None = None) -> set[str]:
+        """The jobs that ran at a moment (unix seconds), on a node or at all; of one it is not asked when."""
+        jobs = self.jobs if node is None else {place.job for place in self.on(node)} - {None}
+        if len(jobs) < 2 or at is None:
+            return {job for job in jobs if job is not None}
+        return {
+            job
+            for job in jobs
+            if job is not None and self._ran[job][0] - STARTED_S <= at <= self._ran[job][1] + LAST_WORDS_S
+        }
+
+    def may_have(self, job: str | None, rank: int | None) -> bool:
+        """Whether a job can have a rank of this number."""
+        return rank is None or rank < self.sizes.get(job, rank + 1)
 
     def gpu(self, node: str | None, uuid: str | None, bus: str | None) -> int | None:
         """The index of a GPU by its UUID or PCI address."""
@@ -70,9 +104,10 @@ class Whereabouts:
                 return self._gpus[node, name]
         return None
 
-    def on(self, node: str | None) -> list[RankPlace]:
-        """The ranks of a node."""
-        return self._node.get(node, []) if node is not None else []
+    def on(self, node: str | None, job: str | None = None) -> list[RankPlace]:
+        """The ranks of a node; of one job, where it is named."""
+        found = self._node.get(node, []) if node is not None else []
+        return found if job is None else [place for place in found if place.job in (None, job)]
 
     def named(self, host: object) -> str | None:
         """The node behind an address or a host name, with or without domain or port."""
@@ -85,6 +120,10 @@ class Whereabouts:
                 return name
         return None
 
+    def ranks(self, job: str | None) -> list[RankPlace]:
+        """The ranks of one job, or all where none is named."""
+        return [place for place in self.places.ranks if job is None or place.job in (None, job)]
+
     @property
     def reads_logs(self) -> bool:
         """Whether it is known of any rank which files it writes."""
@@ -92,7 +131,7 @@ class Whereabouts:
 
     def world(self, job: str | None) -> set[int]:
         """All ranks of a job, as far as is known."""
-        known = {place.rank for place in self.places.ranks if place.job in (None, job) or job is None}
+        known = {place.rank for place in self.places.ranks if place.job in (None, job)}
         return known | set(range(self.sizes.get(job, 0)))
 
 
@@ -105,5 +144,18 @@ def bus_key(address: str) -> str:
 
 
 def _only(found: Iterable[RankPlace], job: str | None) -> RankPlace | None:
+    """The one that is meant: of those that run, if any does."""
     named = [place for place in found if job is None or place.job is None or place.job == job]
-    return named[0] if len(named) == 1 or (named and len({(p.rank, p.node) for p in named}) == 1) else None
+    named = [place for place in named if place.until is None] or named
+    return named[0] if len({(place.job, place.rank, place.node) for place in named}) == 1 else None
+
+
+def _times(ranks: Iterable[RankPlace]) -> dict[str | None, tuple[float, float]]:
+    """When each job began and ended, as far as is known."""
+    found: dict[str | None, tuple[float, float]] = {}
+    for place in ranks:
+        since = -math.inf if place.since is None else place.since
+        until = math.inf if place.until is None else place.until
+        begin, end = found.get(place.job, (since, until))
+        found[place.job] = min(begin, since), max(end, until)
+    return found

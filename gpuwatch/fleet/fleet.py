@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from gpuwatch.fleet.asked import Asked
+from gpuwatch.fleet.jobs import Jobs
 from gpuwatch.fleet.log_stream import LogStream
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.fleet.progress import FleetProgress
-from gpuwatch.fleet.shared_findings import SharedFindings
+from gpuwatch.fleet.shared_findings import FindingKey, SharedFindings
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.inbox import Arrival, ClockReading, Content, LinkStatus, Refused
 from gpuwatch.wire import (
@@ -22,7 +23,9 @@ from gpuwatch.wire import (
     Hello,
     HostSample,
     Lines,
+    LogFile,
     Logs,
+    Process,
     Progress,
     Ranks,
     Reply,
@@ -72,6 +75,12 @@ class Fleet:
         """Questions that are not answered yet; the session adds and removes them."""
         self.progress = FleetProgress()
         """What training tells of itself in its logs."""
+        self.jobs = Jobs()
+        """Names the job of every process, log file, finding and step; `job` in any of them is such a name."""
+        self._jobless: dict[str, set[FindingKey]] = {}
+        """Findings by node whose job is not known yet."""
+        self._listed: dict[str, list[LogFile]] = {}
+        """Node -> its log files as its agent told them."""
         self.version = 0
 
     def apply(self, arrival: Arrival) -> None:
@@ -109,7 +118,8 @@ class Fleet:
             case Hello():
                 self._take_hello(node, what)
             case Ranks():
-                node.processes, node.processes_partial, node.processes_at = what.processes, what.partial, at
+                node.processes_partial, node.processes_at = what.partial, at
+                self._take_processes(node, what.processes)
             case Event():
                 node.events.append(what)
                 self.events.append(NodeEvent(node.name, at, what))
@@ -123,10 +133,14 @@ class Fleet:
             case Finding():
                 self._take_finding(node, what, at)
             case Logs():
-                node.logs, node.logs_truncated, node.logs_at = what.files, what.truncated, at
+                self._listed[node.name] = what.files
+                node.logs_truncated, node.logs_at = what.truncated, at
+                self._name_files(node)
                 self.logs_version += 1
             case Progress():
-                self.progress.take(node.name, what, what.t, at)
+                job = self.jobs.of_line(node.name, what.file, what.job)
+                told = what if job == what.job else structs.replace(what, job=job)
+                self.progress.take(node.name, told, what.t, at)
             case Lines() | Reply():
                 self._take_answer(node.name, what)
 
@@ -144,8 +158,40 @@ class Fleet:
         if stream.done:
             del self.streams[node, what.id]
 
+    def _take_processes(self, node: Node, processes: list[Process]) -> None:
+        host = node.name if node.hello is None else node.hello.host
+        changed, renamed = self.jobs.take(node.name, host, processes)
+        node.processes = self.jobs.named(node.name, processes)
+        if changed:
+            self._name_files(node)
+        for name in renamed:
+            other = self.nodes[name]
+            other.processes = self.jobs.named(name, other.processes)
+            other.version += 1
+            self._jobless.setdefault(name, set()).update(key for key in self.findings if key[0] == name)
+            self._name_files(other)
+
+    def _name_files(self, node: Node) -> None:
+        """Say of which jobs a node's log files are, and what was found in them before that was known."""
+        node.logs = self.jobs.files(node.name, self._listed.get(node.name, []))
+        waiting = self._jobless.get(node.name, set())
+        for key in list(waiting):
+            known = self.findings.get(key)
+            job = None if known is None else self._job_of(node, known.finding)
+            if known is not None and job != known.finding.job:
+                self.findings[key] = replace(known, finding=structs.replace(known.finding, job=job))
+                self.findings_version += 1
+            if known is None or job is not None:
+                waiting.discard(key)
+
+    def _job_of(self, node: Node, finding: Finding) -> str | None:
+        return self.jobs.of_line(node.name, finding.file, finding.job)
+
     def _take_finding(self, node: Node, finding: Finding, at: float) -> None:
         key = (node.name, node.agent_since, finding.id)
+        job = self._job_of(node, finding)
+        if job != finding.job:
+            finding = structs.replace(finding, job=job)
         first = self._shared.first(key, node, finding)
         if first != key and first in self.findings:
             known = self.findings[first]
@@ -154,6 +200,8 @@ class Fleet:
                 self.findings[first] = replace(known, at=at, finding=closed)
                 self.findings_version += 1
             return
+        if job is None:
+            self._jobless.setdefault(node.name, set()).add(key)
         self.findings[key] = NodeFinding(node.name, node.agent_since, at, finding)
         self.findings_version += 1
         while len(self.findings) > KEPT_FINDINGS:

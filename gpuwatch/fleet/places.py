@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+Reach: TypeAlias = Literal["node", "fleet", "nobody"]
+"""Of a job on the node; on a shared file system, of any job; of none: what writes it is no rank of a job."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,10 @@ class RankPlace:
     local_rank: int | None = None
     world_size: int | None = None
     logs: tuple[str, ...] = ()
+    since: float | None = None
+    """When it was started first: unix seconds on our clock."""
+    until: float | None = None
+    """When it was seen to have ended."""
     how: str = ""
     """How this is known, in a few words: "environment of pid 4711", "NCCL INFO line", "file name"."""
 
@@ -33,6 +41,8 @@ class Places:
     """IP address or host name -> node."""
     gpus: dict[tuple[str, str], int] = field(default_factory=dict)
     """(node, GPU's UUID or PCI address) -> the GPU's index, whether a rank uses it or not."""
+    loose: dict[tuple[str, str], Reach] = field(default_factory=dict)
+    """(node, log file) that is of no known job -> whose it may be."""
 
     def of(self, rank: int, job: str | None = None) -> RankPlace | None:
         """Where a rank runs; of several jobs the one that is named, else the only one."""

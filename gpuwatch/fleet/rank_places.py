@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TypeAlias
 
 from gpuwatch.fleet.node import Node
-from gpuwatch.fleet.places import Places, RankPlace
+from gpuwatch.fleet.places import Places, RankPlace, Reach
 from gpuwatch.wire import Process
 
+Loose: TypeAlias = dict[tuple[str, str], Reach]
 
-def places_of(nodes: Iterable[Node], before: Places | None = None) -> Places:
+
+def places_of(nodes: Iterable[Node], before: Places | None = None, wall: float | None = None) -> Places:
     """All that the nodes tell now, and what `before` knew of ranks that have ended meanwhile.
 
-    A job without an id of its own is known by its rendezvous address. A rank that is gone keeps its place
-    until another job's rank is seen on its GPU.
+    A rank that is gone keeps its place until another job's rank is seen on its GPU. `wall`: unix seconds now.
     """
+    known = {} if before is None else {(place.job, place.rank): place for place in before.ranks}
     ranks: dict[tuple[str | None, int], RankPlace] = {}
     addresses: dict[str, str] = {}
     gpus: dict[tuple[str, str], int] = {}
@@ -29,18 +33,41 @@ def places_of(nodes: Iterable[Node], before: Places | None = None) -> Places:
         for process in node.processes:
             place = _place(process, node)
             if place is not None:
-                ranks.setdefault((place.job, place.rank), place)
+                earlier = known.get((place.job, place.rank))
+                since = place.since if earlier is None else earlier.since
+                ranks.setdefault((place.job, place.rank), replace(place, since=since))
     _masters(ranks, nodes, addresses)
     if before is None:
-        return Places(tuple(ranks.values()), addresses, gpus)
+        return Places(tuple(ranks.values()), addresses, gpus, _loose(nodes))
     taken = {(place.node, place.gpu) for place in ranks.values() if place.gpu is not None}
     jobs = {place.job for place in ranks.values()}
-    for place in before.ranks:
+    for place in known.values():
         if (place.job, place.rank) not in ranks and (
             place.job in jobs or (place.node, place.gpu) not in taken
         ):
-            ranks[place.job, place.rank] = place
-    return Places(tuple(ranks.values()), {**before.addresses, **addresses}, {**before.gpus, **gpus})
+            ranks[place.job, place.rank] = place if place.until is not None else replace(place, until=wall)
+    return Places(
+        tuple(ranks.values()),
+        {**before.addresses, **addresses},
+        {**before.gpus, **gpus},
+        _loose(nodes, before.loose),
+    )
+
+
+def _loose(nodes: Iterable[Node], before: Mapping[tuple[str, str], Reach] | None = None) -> Loose:
+    found: Loose = {}
+    for node in nodes:
+        for file in node.logs:
+            if file.job is None and file.source != "kernel":
+                found[node.name, file.path] = "node" if file.identity is None else "fleet"
+        for process in node.processes:
+            if process.rank is None and process.job is None:
+                found.update(((node.name, path), "nobody") for path in process.logs)
+    # what wrote a file may have ended: that it was no rank stays true
+    for key, reach in (before or {}).items():
+        if reach == "nobody" and key in found:
+            found[key] = reach
+    return found
 
 
 def _place(process: Process, node: Node) -> RankPlace | None:
@@ -52,7 +79,7 @@ def _place(process: Process, node: Node) -> RankPlace | None:
     return RankPlace(
         rank=process.rank,
         node=node.name,
-        job=process.job or process.master,
+        job=process.job,
         gpu=None if info is None else info.index,
         gpu_uuid=uuid,
         bus_id=None if info is None else info.bus_id,
@@ -60,6 +87,7 @@ def _place(process: Process, node: Node) -> RankPlace | None:
         local_rank=process.local_rank,
         world_size=process.world_size,
         logs=tuple(process.logs),
+        since=None if process.start is None else process.start - (node.clock.offset_s if node.clock else 0.0),
         how=f"environment of pid {process.pid}",
     )
 
@@ -95,7 +123,7 @@ def _masters(
         for process in node.processes:
             if process.master is None:
                 continue
-            zero = ranks.get((process.job or process.master, 0))
+            zero = ranks.get((process.job, 0))
             host = process.master.rpartition(":")[0].strip("[]") or process.master
             if zero is not None and host not in ("localhost", "127.0.0.1", "::1"):
                 addresses.setdefault(host, zero.node)

@@ -148,7 +148,7 @@ class Inquiry:
                     rank=process.rank,
                     node=node.name,
                     pid=process.pid,
-                    job=process.job or process.master,
+                    job=process.job,
                     gpu=gpus.get(process.gpus[0].uuid) if process.gpus else None,
                     world=process.world_size if self._whole else None,
                     missing="no answer yet",

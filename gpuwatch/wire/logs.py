@@ -43,7 +43,7 @@ class LogFile(Part, frozen=True):
     """Where only that is known."""
     job: str | None = None
     pids: list[int] = []
-    """Processes of this node that have it open for writing."""
+    """Processes of this node that have it open for writing; what started ranks only where no other does."""
     identity: str | None = None
     """The same on every node that sees this file of a shared file system; None on a local one."""
 

@@ -32,7 +32,10 @@ class Process(Part, frozen=True):
     master: str | None = None
     """`addr:port` of the rendezvous."""
     job: str | None = None
-    """Slurm job id, or the launcher's run id."""
+    """As an agent tells it: Slurm job id, the launcher's run id, or PMIx's namespace. In a fleet: what
+    `fleet.jobs` calls its job."""
+    launcher: int | None = None
+    """The nearest process above a rank that is no rank itself: what started it."""
     container: str | None = None
     variables: dict[str, str] = {}
     """Only whitelisted environment variables."""

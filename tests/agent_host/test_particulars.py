@@ -18,6 +18,7 @@ from gpuwatch.agent.particulars import particulars
 from gpuwatch.hosts.builtin import local_plan
 from gpuwatch.session import Session
 from gpuwatch.wire import Particulars
+from tests.agent_host.trees import process
 from tests.parts import SEEN_BY_EVERY_AGENT
 
 pytestmark = SEEN_BY_EVERY_AGENT
@@ -111,3 +112,12 @@ def test_a_session_asks_its_nodes(rank: subprocess.Popen[str]) -> None:
         told = msgspec.convert(asked.data, Particulars)
     assert [one.rank for one in told.ranks if one.pid == rank.pid] == [3]
     assert told.shm_total_bytes is not None
+
+
+def test_two_jobs_without_an_id_are_both_told_and_helpers_are_not(tmp_path: Path) -> None:
+    same = {"RANK": "1", "WORLD_SIZE": "2"}
+    for launcher, rank_of_it, loader in ((40, 50, 55), (60, 70, 75)):
+        process(tmp_path, launcher, {}, name="bash")
+        process(tmp_path, rank_of_it, same, parent=launcher)
+        process(tmp_path, loader, same, parent=rank_of_it)
+    assert [row["pid"] for row in particulars({}, proc=str(tmp_path))["ranks"]] == [50, 70]

@@ -124,10 +124,25 @@ import os, subprocess, sys
 rank = dict(os.environ, RANK="78", LOCAL_RANK="0", WORLD_SIZE="80")
 sys.exit(subprocess.Popen([sys.executable, "-c", {SAY_READY!r}], env=rank).wait())
 """
-    launcher = job.start(spawn, {"SLURM_PROCID": "9", "SLURM_LOCALID": "0", "SLURM_NTASKS": "10"})
-    found = rows(ProcessReader())
+    task = {"SLURM_PROCID": "9", "SLURM_LOCALID": "0", "SLURM_NTASKS": "10"}
+    launcher = job.start(spawn, task, "launcher.log")
+    reader = ProcessReader()
+    found = rows(reader)
     assert launcher not in found
+    assert [row.launcher for row in found.values() if row.rank == 78] == [launcher]
+    assert reader.launchers[launcher] == [str(job.folder / "launcher.log")]
     assert [row.variables["SLURM_PROCID"] for row in found.values() if row.rank == 78] == ["9"]
+
+
+def test_what_started_a_rank_is_no_rank_above_it(tmp_path: Path) -> None:
+    """A GPU process under a rank and a shell without variables has that rank's launcher."""
+    process(tmp_path, 40, {}, name="bash")
+    process(tmp_path, 50, RANK_3, parent=40)
+    process(tmp_path, 60, {}, parent=50, name="sh")
+    process(tmp_path, 70, {}, parent=60)
+    process(tmp_path, 80, {**RANK_3, "RANK": "4"}, parent=40)
+    found = rows(ProcessReader(proc=str(tmp_path)), {50: [{"uuid": "GPU-a"}], 70: [{"uuid": "GPU-a"}]})
+    assert {pid: row.launcher for pid, row in found.items()} == {50: 40, 70: 40, 80: 40}
 
 
 def test_a_gpu_process_has_the_rank_of_the_process_above(job: Job) -> None:

@@ -44,6 +44,7 @@ def test_the_rendezvous_and_the_job() -> None:
     assert identity({"SLURM_JOB_ID": "77", "TORCHELASTIC_RUN_ID": "x"})["job"] == "77"
     assert identity({"TORCHELASTIC_RUN_ID": "llm-7b"})["job"] == "llm-7b"
     assert "job" not in identity({"TORCHELASTIC_RUN_ID": "none"})
+    assert identity({"PMIX_RANK": "1", "PMIX_NAMESPACE": "prterun-n1-77@1"})["job"] == "prterun-n1-77@1"
 
 
 def test_nothing_but_the_named_variables_is_taken() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gpuwatch.agent.logs.entry import Entry
 from gpuwatch.agent.logs.globs import Glob, with_hosts
 from gpuwatch.agent.logs.mounts import network_mounts
 from gpuwatch.agent.logs.path_ranks import ranks_of_path
@@ -93,20 +94,21 @@ def test_local_ranks_become_global_by_the_ranks_of_the_node() -> None:
         {"pid": 1, "rank": 8, "local_rank": 0, "logs": ["/a"], "job": "7", "name": "python"},
         {"pid": 2, "rank": 9, "local_rank": 1},
     ]
-    told = of_processes(rows)
+    told = of_processes(rows, {5: ["/b"]})
     assert told["local_ranks"] == {0: 8, 1: 9}
+    assert told["launchers"] == [{"pid": 5, "paths": ["/b"]}]
     assert told["writers"] == [{"pid": 1, "rank": 8, "local_rank": 0, "job": "7", "paths": ["/a"]}]
     assert told["jobs"] == ["7"]
 
 
 def test_local_ranks_become_global_by_torchruns_arithmetic() -> None:
     rows = [{"pid": 1, "variables": {"GROUP_RANK": "2", "LOCAL_WORLD_SIZE": "4"}}]
-    assert of_processes(rows)["local_ranks"] == {0: 8, 1: 9, 2: 10, 3: 11}
+    assert of_processes(rows, {})["local_ranks"] == {0: 8, 1: 9, 2: 10, 3: 11}
 
 
 def test_two_jobs_on_a_node_leave_local_ranks_open() -> None:
     rows = [{"pid": 1, "rank": 8, "local_rank": 0}, {"pid": 2, "rank": 0, "local_rank": 0}]
-    assert of_processes(rows)["local_ranks"] == {}
+    assert of_processes(rows, {})["local_ranks"] == {}
 
 
 def test_shared_file_systems_are_known_by_their_source() -> None:
@@ -123,3 +125,12 @@ def test_shared_file_systems_are_known_by_their_source() -> None:
         os.makedev(0, 33): ("nfs", "nas:/home"),
         os.makedev(0, 41): ("fuse.juicefs", "JuiceFS:x"),
     }
+
+
+def test_a_file_that_slurm_names_is_of_its_job_until_a_rank_writes_it() -> None:
+    entry = Entry("/home/me/slurm-4711.out", "slurm")
+    entry.found_job = "4711"
+    entry.written_by([], [30], {})
+    assert (entry.speaker(), entry.pids) == ({"job": "4711"}, [30])
+    entry.written_by([{"pid": 50, "rank": 3, "job": "4712"}], [30], {})
+    assert (entry.speaker(), entry.pids) == ({"job": "4712", "rank": 3, "rank_from": "process"}, [50])

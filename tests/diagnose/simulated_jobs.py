@@ -1,4 +1,4 @@
-"""Eight nodes of eight GPUs on which jobs train, evaluate, save, serve, begin and end, with realistic noise.
+"""Nodes of eight GPUs on which jobs train, evaluate, save, serve, begin and end, with realistic noise.
 
 What the GPUs show is worked out from what each rank does at the moment: it works, spins in a collective,
 waits for its host, or has nothing to do. The figures are those of public training logs: an H100 draws 600 W
@@ -21,6 +21,8 @@ from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.inbox import Arrival, ClockReading, Content, LinkStatus
 
 NODES, GPUS = 8, 8
+"""Nodes unless a test names more, and GPUs of each."""
+RACKS = 4
 TICK_S = 5.0
 EPOCH = 1_790_000_000.0
 DAY_S = 86_400.0
@@ -101,19 +103,21 @@ class Cluster:
     ) -> None:
         self.dice = random.Random(seed)
         self.tick_s, self.now = tick_s, 10_000.0
-        specs = tuple(NodeSpec(f"gpu-{n:03d}", labels={"rack": f"r{n // 2}"}) for n in range(NODES))
+        self.nodes = len(models)
+        racks = [n // 2 % RACKS for n in range(self.nodes)]
+        specs = tuple(NodeSpec(f"gpu-{n:03d}", labels={"rack": f"r{rack}"}) for n, rack in enumerate(racks))
         self.fleet = Fleet(Plan(specs, interval_s=tick_s))
         spread = self.dice.gauss
         self.places = [
-            Place(n, g, models[n], spread(1, 0.03), spread(1, 0.01), 3.5 * (n // 2) + spread(0, 2) + g % 4)
-            for n in range(NODES)
+            Place(n, g, models[n], spread(1, 0.03), spread(1, 0.01), 3.5 * racks[n] + spread(0, 2) + g % 4)
+            for n in range(self.nodes)
             for g in range(GPUS)
         ]
         self.jobs: list[Job] = []
         self.odd: dict[str, Odd] = {}
         """UUID -> what a test makes of its sample."""
         self._listed: object = None
-        for node in range(NODES):
+        for node in range(self.nodes):
             self._greet(node)
 
     @property
@@ -132,8 +136,8 @@ class Cluster:
         working = {
             place.uuid: job.doing_of(rank) for job in self.jobs for rank, place in enumerate(job.places)
         }
-        sways = [self.dice.random() for _ in range(NODES)]
-        for node in range(NODES):
+        sways = [self.dice.random() for _ in range(self.nodes)]
+        for node in range(self.nodes):
             own = self.places[node * GPUS : (node + 1) * GPUS]
             samples = [self._sample(place, working.get(place.uuid, "idle"), sways[node]) for place in own]
             self.tell(node, wire.Sample(t=self.wall, seq=1, gpus=samples))
@@ -245,7 +249,7 @@ class Cluster:
 
     def _list(self) -> None:
         """Processes, when anything about them changed, and every 5 s."""
-        by_node: dict[int, list[wire.Process]] = {node: [] for node in range(NODES)}
+        by_node: dict[int, list[wire.Process]] = {node: [] for node in range(self.nodes)}
         for job in self.jobs:
             for rank, place in enumerate(job.places):
                 busy = 3.0 if job.doing_of(rank) in ("idle", "host") else 100.0

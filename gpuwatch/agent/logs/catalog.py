@@ -46,6 +46,7 @@ class Catalog(object):
         self._pseudo = _devices("/proc", "/sys")
         self._elsewhere = set()  # type: set[str]
         self._writers = {}  # type: dict[str, list[dict[str, Any]]]
+        self._launchers = {}  # type: dict[str, list[int]]
         self._local_ranks = {}  # type: dict[int, int]
         self._finished = OrderedDict()  # type: OrderedDict[tuple[int, int], int]
 
@@ -59,13 +60,17 @@ class Catalog(object):
             return found
         return next((entry for entry in self.entries.values() if entry.name == name), None)
 
-    def add(self, path, source, rank=None, fresh=False):
-        # type: (str, str, int | None, bool) -> None
-        """A file was found. `fresh`: it was not there at the last look, so nothing in it is old."""
+    def add(self, path, source, rank=None, fresh=False, job=None):
+        # type: (str, str, int | None, bool, str | None) -> None
+        """A file was found. `fresh`: it was not there at the last look, so nothing in it is old.
+
+        `rank`, `job`: whose it is by the way it was found.
+        """
         known = self.entries.get(path)
         if known is not None:
             if _TRUST[source] < _TRUST[known.source]:
                 known.source = source
+            known.found_job = job or known.found_job
             return
         if len(self.entries) >= MAX_FILES and not self._make_room():
             self.left_out.add(path)
@@ -75,23 +80,34 @@ class Catalog(object):
             return
         self.left_out.discard(path)
         entry = self.entries[path] = Entry(path, source, rank)
-        entry.written_by(self._writers.get(path, []), self._local_ranks)
+        entry.found_job = job
+        self._introduce(entry)
         self._begin(entry, fresh)
         if entry.identity is not None:
             entry.hold_until = self._clock() + HOLD_S
 
-    def written(self, rows, local_ranks):
-        # type: (Iterable[dict[str, Any]], dict[int, int]) -> None
-        """The processes that write log files: pid, paths, rank, local_rank, job; and local -> global rank."""
-        writers = {}  # type: dict[str, list[dict[str, Any]]]
+    def written(self, rows, launchers, local_ranks):
+        # type: (Iterable[dict[str, Any]], Iterable[dict[str, Any]], dict[int, int]) -> None
+        """The processes that write log files: pid, paths, rank, local_rank, job; and local -> global rank.
+
+        What launchers write (pid, paths) is not looked for: it is known as theirs where something finds it.
+        """
+        self._writers, self._launchers, self._local_ranks = {}, {}, local_ranks
         for row in rows:
             for path in row["paths"]:
-                writers.setdefault(path, []).append(row)
-        self._writers, self._local_ranks = writers, local_ranks
-        for path in writers:
+                self._writers.setdefault(path, []).append(row)
+        for row in launchers:
+            for path in row["paths"]:
+                self._launchers.setdefault(path, []).append(row["pid"])
+        for path in self._writers:
             self.add(path, "process")
-        for path, entry in self.entries.items():
-            entry.written_by(writers.get(path, []), local_ranks)
+        for entry in self.entries.values():
+            self._introduce(entry)
+
+    def _introduce(self, entry):
+        # type: (Entry) -> None
+        path = entry.path
+        entry.written_by(self._writers.get(path, []), self._launchers.get(path, []), self._local_ranks)
 
     def leave(self, paths):
         # type: (Iterable[str]) -> None

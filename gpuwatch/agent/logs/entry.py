@@ -50,19 +50,21 @@ class Entry(object):
         self.arrivals = deque(maxlen=KEPT_ARRIVALS)  # type: deque[tuple[float, int]]
         """(unix seconds, offset), at most one a second."""
         self.pids = []  # type: list[int]
+        self.found_job = None  # type: str | None
+        """The job that it is of by the way it was found."""
         self._glob_rank = rank
         self._path_rank, self._path_local = ranks_of_path(path)
         self._spoken = {}  # type: dict[str, Any]
         self._ranks = []  # type: list[int]
         self._places = {}  # type: dict[int, int]
 
-    def written_by(self, writers, places):
-        # type: (list[dict[str, Any]], dict[int, int]) -> None
+    def written_by(self, writers, launchers, places):
+        # type: (list[dict[str, Any]], list[int], dict[int, int]) -> None
         """Take in which processes have it open, and which global rank each local rank of this node is.
 
         Whoever wrote last is remembered after its end: then the file is most interesting.
         """
-        self.pids = sorted(writer["pid"] for writer in writers)
+        self.pids = sorted(writer["pid"] for writer in writers) or sorted(launchers)
         self._places = places or self._places
         if not writers:
             return
@@ -81,9 +83,11 @@ class Entry(object):
     def speaker(self):
         # type: () -> dict[str, Any]
         """Who speaks in this file, as far as that is known without its lines: the writer, else the path."""
-        if "rank" in self._spoken or len(self._ranks) > 1:
-            return dict(self._spoken)
         found = dict(self._spoken)
+        if self.found_job is not None and not self._ranks:
+            found.setdefault("job", self.found_job)
+        if "rank" in found or len(self._ranks) > 1:
+            return found
         rank = self._glob_rank if self._glob_rank is not None else self._path_rank
         if self._path_local is not None:
             found["local_rank"] = self._path_local

@@ -37,7 +37,7 @@ class Finder(object):
         self._began = 0.0
         self._first = True
         self._asked = set()  # type: set[str]
-        self._asking = None  # type: tuple[subprocess.Popen[bytes], float] | None
+        self._asking = None  # type: tuple[subprocess.Popen[bytes], float, str] | None
         self._waiting = []  # type: list[str]
 
     @property
@@ -90,7 +90,7 @@ class Finder(object):
     def _ask_slurm(self):
         # type: () -> None
         if self._asking is not None:
-            child, began = self._asking
+            child, began, job = self._asking
             if child.poll() is not None:
                 self._asking = None
                 assert child.stdout is not None  # noqa: S101 - asked for below
@@ -98,13 +98,14 @@ class Finder(object):
                 child.stdout.close()
                 for path in sorted(set(_STREAMS.findall(told))):
                     if path != "/dev/null":
-                        self._catalog.add(path, "slurm")
+                        self._catalog.add(path, "slurm", job=job)
             elif time.monotonic() - began > SLURM_S:
                 child.kill()
         elif self._waiting:
             import subprocess  # noqa: PLC0415 - 1 MB, for nodes of Slurm only
 
-            command = ["scontrol", "show", "job", self._waiting.pop(0)]
+            job = self._waiting.pop(0)
+            command = ["scontrol", "show", "job", job]
             try:
                 child = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -112,4 +113,4 @@ class Finder(object):
             except OSError:
                 self._waiting = []  # no Slurm here
                 return
-            self._asking = child, time.monotonic()
+            self._asking = child, time.monotonic(), job

@@ -101,10 +101,10 @@ class LogReader(object):
             self._requests.append(_line(request))
         self._nudge()
 
-    def processes(self, rows):
-        # type: (list[dict[str, Any]]) -> None
-        """All processes of interest (dicts with the keys of `wire.Process`)."""
-        self._stand("processes", told.of_processes(rows))
+    def processes(self, rows, launchers):
+        # type: (list[dict[str, Any]], dict[int, list[str]]) -> None
+        """All processes of interest (keys as in `wire.Process`), and what their launchers write."""
+        self._stand("processes", told.of_processes(rows, launchers))
 
     def kernel(self, records, source):
         # type: (list[tuple[float, str]], str | None) -> None

@@ -10,9 +10,12 @@ ENDLESS_RULE = "it did not come to an end on some line"
 ENDLESS = "scanning it does not come to an end"
 
 
-def of_processes(rows):
-    # type: (list[dict[str, Any]]) -> dict[str, Any]
-    """Who writes which files, which global rank each local rank of this node is, and the jobs."""
+def of_processes(rows, launchers):
+    # type: (list[dict[str, Any]], dict[int, list[str]]) -> dict[str, Any]
+    """Who writes which files, which global rank each local rank of this node is, and the jobs.
+
+    `launchers`: their pids and what they write.
+    """
     return {
         "do": "processes",
         "writers": [
@@ -20,6 +23,7 @@ def of_processes(rows):
             for row in rows
             if row.get("logs")
         ],
+        "launchers": [{"pid": pid, "paths": launchers[pid]} for pid in sorted(launchers)],
         "local_ranks": _local_ranks(rows),
         "jobs": sorted({row["job"] for row in rows if row.get("job")}),
     }

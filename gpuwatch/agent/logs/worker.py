@@ -117,7 +117,7 @@ class Worker(object):
             if wish == "processes":
                 self._introduced = 0.0
                 ranks = {int(local): rank for local, rank in request["local_ranks"].items()}
-                self._catalog.written(request["writers"], ranks)
+                self._catalog.written(request["writers"], request["launchers"], ranks)
                 self._finder.jobs(request["jobs"])
             elif wish == "kernel":
                 self._teller.tell(self._kernel.take(request["records"], time.time()))

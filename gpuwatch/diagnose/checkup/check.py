@@ -48,7 +48,7 @@ class Rank:
     @property
     def job(self) -> str:
         """Only ranks of one job are compared with each other."""
-        return self.process.job or self.process.master or "the job"
+        return self.process.job or "the job"
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ def commands(fleet: Fleet, ranks: tuple[int, ...], job: str | None) -> list[tupl
         (node.name, process)
         for node in fleet.nodes.values()
         for process in sorted(node.processes, key=lambda process: process.pid)
-        if process.rank in ranks and (job is None or job in (process.job, process.master))
+        if process.rank in ranks and job in (None, process.job)
     ]
     if not places:
         return []

@@ -58,7 +58,7 @@ def jobs_of(fleet: Fleet, now: float, wall: float) -> dict[str, list[RankSigns]]
             continue
         wrote = _wrote(node, wall)
         for process in sorted(node.processes, key=lambda process: process.pid):
-            job = process.job or process.master
+            job = process.job
             if process.rank is None or job is None or _serves(process):
                 continue
             # a data loader inherits the environment of its rank, which is older

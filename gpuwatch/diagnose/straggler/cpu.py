@@ -70,7 +70,7 @@ def cpu_workers(fleet: Fleet, stepping: Container[str], now: float) -> dict[str,
         if node.processes_at is None or now - node.processes_at > FRESH_S:
             continue
         for process in node.processes:
-            job = process.job or process.master
+            job = process.job
             if process.rank is None or job is None:
                 continue
             if process.gpus:

@@ -81,31 +81,45 @@ class Usual:
         )
 
 
-def loads(fleet: Fleet, now: float, window_s: float) -> dict[Group, list[Load]]:
-    """The ranks with a GPU that answers, by job and GPU model.
+class Loads:
+    """The ranks with a GPU that answers, by job and GPU model, read some nodes at a time."""
 
-    Args:
-        fleet: What is known.
-        now: Monotonic seconds, the fleet's own clock.
-        window_s: What the means are taken over; one that is mostly unknown there is None.
-    """
-    found: dict[Group, dict[str, Load]] = {}
-    for node in fleet.nodes.values():
+    def __init__(self, fleet: Fleet, window_s: float) -> None:
+        """Begin.
+
+        Args:
+            fleet: What is known.
+            window_s: What the means are taken over; one that is mostly unknown there is None.
+        """
+        self._nodes = list(fleet.nodes.values())
+        self._window_s = window_s
+        self._found: dict[Group, dict[str, Load]] = {}
+
+    def read(self, count: int, now: float) -> bool:
+        """So many nodes more; True when all are read. `now` is the fleet's own clock."""
+        part, self._nodes = self._nodes[:count], self._nodes[count:]
+        for node in part:
+            self._read(node, now)
+        return not self._nodes
+
+    @property
+    def groups(self) -> dict[Group, list[Load]]:
+        """What was read."""
+        return {group: list(ranks.values()) for group, ranks in self._found.items()}
+
+    def _read(self, node: Node, now: float) -> None:
         # a data loader inherits the environment of its rank, and maybe its GPU, and is younger
         for process in sorted(node.processes, key=lambda each: each.pid):
-            job = process.job or process.master
+            job = process.job
             if process.rank is None or job is None:
                 continue
             for hold in process.gpus:
                 gpu = node.gpus.get(hold.uuid)
-                if gpu is None:
+                if gpu is None or hold.uuid in self._found.get((job, gpu.info.name), ()):
                     continue
-                ranks = found.setdefault((job, gpu.info.name), {})
-                if hold.uuid not in ranks:
-                    load = _load(process, job, gpu, node, now, window_s)
-                    if load is not None:
-                        ranks[hold.uuid] = load
-    return {group: list(ranks.values()) for group, ranks in found.items()}
+                load = _load(process, job, gpu, node, now, self._window_s)
+                if load is not None:
+                    self._found.setdefault((job, gpu.info.name), {})[hold.uuid] = load
 
 
 def _load(process: Process, job: str, gpu: Gpu, node: Node, now: float, window_s: float) -> Load | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 from statistics import median
 
 from gpuwatch.fleet.fleet import Fleet
@@ -28,23 +29,24 @@ class Pace:
 
 def paces(fleet: Fleet, now: float) -> dict[str, Pace]:
     """The jobs that step now, by the voice that told a step last."""
-    found: dict[str, Pace] = {}
+    newest: dict[str, RankProgress] = {}
     for voice in fleet.progress.voices.values():
-        job = job_of(voice, fleet)
-        if job is None or voice.stepped_at is None:
-            continue
-        stepped_s, limit_s = now - voice.stepped_at, limit_of(voice)
-        known = found.get(job)
-        if stepped_s <= limit_s and (known is None or stepped_s < known.stepped_s):
-            found[job] = Pace(stepped_s, limit_s)
-    return found
+        job = None if voice.stepped_at is None else job_of(voice, fleet)
+        if job is not None and (job not in newest or _stepped(voice) > _stepped(newest[job])):
+            newest[job] = voice
+    found = {job: Pace(now - _stepped(voice), limit_of(voice)) for job, voice in newest.items()}
+    return {job: pace for job, pace in found.items() if pace.stepped_s <= pace.limit_s}
+
+
+def _stepped(voice: RankProgress) -> float:
+    return -inf if voice.stepped_at is None else voice.stepped_at
 
 
 def job_of(voice: RankProgress, fleet: Fleet) -> str | None:
     """Whose words those of a log are: of the job that it names, else of the only one on its node."""
     if voice.job is not None or voice.node not in fleet.nodes:
         return voice.job
-    here = {process.job or process.master for process in fleet.nodes[voice.node].processes} - {None}
+    here = {process.job for process in fleet.nodes[voice.node].processes} - {None}
     return here.pop() if len(here) == 1 else None
 
 

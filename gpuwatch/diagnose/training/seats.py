@@ -116,7 +116,7 @@ class Seats:
 
 def seat_of(process: Process, node: Node) -> Seat:
     """A process as a seat. One without a rank is a job of its own unless it names one."""
-    job = process.job or process.master
+    job = process.job
     if job is None and process.rank is None:
         job = f"{node.name} pid {process.pid}"
     return Seat(

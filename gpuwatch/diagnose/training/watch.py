@@ -124,7 +124,7 @@ def busy(fleet: Fleet, job: str | None) -> Sequence[float]:
 def _busy(fleet: Fleet, job: str | None) -> Iterator[float]:
     for node in fleet.nodes.values():
         for process in node.processes:
-            if process.rank is None or (job is not None and process.job not in (None, job)):
+            if process.rank is None or job not in (None, process.job):
                 continue
             for hold in process.gpus:
                 gpu = node.gpus.get(hold.uuid)
