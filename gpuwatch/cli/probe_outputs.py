@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from gpuwatch.probe.results import Results
 
 STDOUT = "-"
+TRIAL_BYTES = 64 << 10
+"""The JSON of a small probe; that of 1,024 ranks takes more."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,14 @@ def unwritable(path: Path) -> str | None:
         return f"there is no folder {path.parent}; make it first"
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         return "no permission; name a file where you may write"
+    try:
+        if path.is_file():
+            path.open("ab").close()
+        if not path.exists() or (path.is_file() and os.access(path.parent, os.W_OK)):
+            with tempfile.TemporaryFile(dir=path.parent) as trial:  # a full disk refuses what is written
+                trial.write(bytes(TRIAL_BYTES))
+    except OSError as error:
+        return f"{(error.strerror or str(error)).lower()}; name a file somewhere else"
     return None
 
 

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -220,3 +221,22 @@ def test_output_that_cannot_be_written_has_its_own_status() -> None:
         )
     assert done.returncode == 74
     assert "cannot be written" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("where", "why"), [("/proc/links.json", "no such file or directory"), ("links.json", "file too large")]
+)
+def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(
+    tmp_path: Path, where: str, why: str
+) -> None:
+    """A disk may be full, and root is allowed everything; here a limit of 1 KiB stands for the disk."""
+    path = tmp_path / where
+    command = shlex.join([*SCRIPTED, "well", "--yes", "--json", str(path)])
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"ulimit -f 2; exec {command}"],
+        cwd=ROOT, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == f"--json {path}: cannot be written there: {why}; name a file somewhere else\n"
+    assert not path.exists()

@@ -217,3 +217,14 @@ def test_an_unfinished_probe_says_so() -> None:
 def test_one_pair_of_ranks_has_nothing_to_be_compared_with() -> None:
     assert judge(Fabric(2).results()).sentence == "both links work (24 of 24 GB/s); too few to compare"
     assert judge(Results(wish=Wish(), started=0.0)).sentence == "so far: nothing is measured yet"
+
+
+def test_a_probe_without_any_number_is_not_ok() -> None:
+    results = Fabric(2).results()
+    results.pairs, results.wish = {}, Wish(budget_s=1.0)
+    verdict = judge(results)
+
+    assert verdict.status == "failed"
+    assert "the budget of 1 s was used up" in verdict.sentence
+    alone = judge(Fabric(1).results())
+    assert (alone.status, "nobody to talk to" in alone.sentence) == ("failed", True)

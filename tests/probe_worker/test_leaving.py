@@ -48,3 +48,19 @@ def test_no_process_outlives_the_worker_and_no_file_is_made(
         for pid in pids:
             wait_until(lambda pid=pid: gone(pid))  # type: ignore[misc]
     assert not list(tmp_path.rglob("*"))
+
+
+def test_megabytes_of_errors_are_cut_to_a_sentence() -> None:
+    """An exception may carry a whole dump, and a library may write without ever ending a line."""
+    loud = (
+        "import os, gpuwatch.probe.work.rank as r;"
+        "say = lambda: [os.write(2, b'x' * 65536) for _ in range(160)];"
+        "r.Rank._do = lambda *_: (_ for _ in say()).throw(RuntimeError('y' * 10_000_000));"
+    )
+    with Cluster((1,), before=loud) as cluster:
+        (ready,) = cluster.ready()
+        (done,) = cluster.do("collective", collective="all_reduce", bytes=1024)
+        assert done.error == "y" * 300
+        os.kill(ready.pid, signal.SIGKILL)
+        (died,) = cluster.all_of(Died, 1)
+        assert died.reason.startswith("killed by SIGKILL") and len(died.reason) < 1000

@@ -67,6 +67,25 @@ def test_what_a_dialect_must_not_read_gives_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "head",
+    [
+        "worker-1  | ",
+        "gpu01:3: ",
+        "[node-3:0]: ",
+        "[STDERR] ",
+        "finetune/0 ",
+        "rank0[123][MainThread]: INFO: root: ",
+        "2031-01-02 03:04:05,123 - INFO - ",
+        "I0102 03:04:05.123456 140 train.py:10] ",
+    ],
+)
+def test_a_bar_is_found_behind_the_heads_of_launchers_containers_and_loggers(head: str) -> None:
+    given = read_line(RULES, f"{head} 25%|##5       | 30/120 [01:00<03:00,  2.00s/it]")
+    assert (given["step"], given["total_steps"], given["eta_s"], given["step_time_s"]) == (30, 120, 180, 2)
+    assert not read_line(RULES, f"{head}Evaluating:  25%|##5       | 30/120 [01:00<03:00,  2.00s/it]")
+
+
+@pytest.mark.parametrize(
     "example", [each for _, each in EXAMPLES], ids=[f"{name}-{i}" for i, (name, _) in enumerate(EXAMPLES)]
 )
 def test_prefixes_and_colours_hide_nothing(example: Example) -> None:

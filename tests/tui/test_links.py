@@ -70,6 +70,24 @@ async def test_the_plan_is_said_before_enter_starts_it(size: tuple[int, int]) ->
         assert probing.asked == ["confirm"]
 
 
+async def test_enter_answers_a_question_that_comes_after_the_nodes_were_seen() -> None:
+    """All nodes alike are one thing before and after they have answered: the cursor must not stay on it."""
+    results = links.asking()
+    estimate, results.estimate, results.phase = results.estimate, None, "connecting"
+    app = links_app(results)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, "5")
+        results.estimate, results.phase = estimate, "asking"
+        results.version += 1
+        links_of(app).pull()
+        for _ in range(200):
+            if "Enter starts the probe" in flat(app):
+                break
+            await pilot.pause(0.05)
+        await settle(pilot, "enter")
+        assert probe_of(app).asked == ["confirm"]
+
+
 async def test_escape_answers_no_and_stays_then_leaves() -> None:
     app = links_app(links.asking())
     probing = probe_of(app)

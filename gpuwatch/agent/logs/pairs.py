@@ -32,6 +32,7 @@ _PARTING = re.compile(
 _AROUND = " \t\"'`:=([{~*#_-"
 _BEFORE = " \t\"'`)%.,;*#>_-\u2022\u2514\u2500\u251c"
 _SPACES = re.compile(r"[\s_-]+")
+_WRAPPING = ("tensor", "np.float32", "np.float64")
 _LONG = 120
 
 
@@ -62,6 +63,8 @@ def _words(before):
     before = before.rstrip(_AROUND)
     if before.endswith((" is", "->", "=>")):
         before = before[:-2].rstrip(_AROUND)
+    elif before.endswith(_WRAPPING):  # `{'loss': np.float64(2.5)}`, `loss: tensor(2.5)`
+        before = before[: -max(len(each) for each in _WRAPPING if before.endswith(each))].rstrip(_AROUND)
     begin = 0
     for sign in _PARTING.finditer(before):
         begin = sign.end()

@@ -74,6 +74,7 @@ def make_plan(
     quick = wish.pairs == "quick" and bool(rounds)
     # Small sizes of all operations come first: when time is short, large ones are missing, and no operation.
     rows = tuple((op, size) for size in sorted(wish.sizes) for op in wish.collectives) if several else ()
+    checks = wish.collectives if several else tuple(op for op in wish.collectives if op != "send_recv")
     gpu_checks = GPU_CHECKS if wish.gpu_checks and backend == "nccl" else ()
     rate = RATE_BPS[backend]
     if backend == "gloo" and nodes > 1 and slowest_bps:
@@ -86,7 +87,7 @@ def make_plan(
     traffic = rate * between * ROUND_S[backend] * 0.8 + (rate * nodes * row_s if nodes > 1 else 0.0)
     return Plan(
         backend,
-        wish.collectives,
+        checks,
         rows,
         rounds,
         quick,

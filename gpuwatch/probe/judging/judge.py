@@ -19,7 +19,14 @@ from gpuwatch.probe.judging.gone import told_gone
 from gpuwatch.probe.judging.gpu_peers import slow_checks, told_gpus
 from gpuwatch.probe.judging.links import BAD, Link
 from gpuwatch.probe.judging.one_cause import one_each
-from gpuwatch.probe.judging.overall import all_bad, doubts, evidence, failed_collectives, fine
+from gpuwatch.probe.judging.overall import (
+    all_bad,
+    doubts,
+    evidence,
+    failed_collectives,
+    fine,
+    nothing_measured,
+)
 from gpuwatch.probe.judging.peel import Blame
 from gpuwatch.probe.judging.telling import Told, told
 from gpuwatch.probe.results import Results
@@ -53,6 +60,9 @@ def judge(results: Results, baseline: Baseline | None = None) -> Verdict:
     broken = [each.sentence for each in gone]
     if results.phase in {"failed", "refused"} and not broken:
         broken = [results.reason or "the probe could not go on"]
+    nothing = nothing_measured(results)
+    if nothing is not None and not broken:
+        broken = [nothing]
     bad = [*wrong(results), *tcp, *(each.sentence for each in found), *all_bad(case)]
     bad = bad or ([] if broken else list(failed_collectives(results)))
     worse = compared.regressions(explained=bool(bad or broken))

@@ -100,6 +100,18 @@ def fine(case: Case, results: Results) -> str:
     return f"no link is bad, {', '.join(said)}"
 
 
+def nothing_measured(results: Results) -> str | None:
+    """Why a probe that ran to its end has no number at all, with the remedy; None where it has one."""
+    if results.phase != "done" or results.gpus or results.pairs or results.unreachable:
+        return None
+    if any(each.p50_s is not None or each.error is not None for each in results.collectives):
+        return None
+    if len(results.seats) == 1:
+        return "nothing was measured: one rank has nobody to talk to; take more nodes, or --ranks-per-node"
+    spent = f"the budget of {results.wish.budget_s:g} s was used up before the first number"
+    return f"nothing was measured: {spent}; give it more with --budget"
+
+
 def _no_links(results: Results) -> str:
     done = sum(each.p50_s is not None for each in results.collectives)
     if done:

@@ -22,6 +22,8 @@ from gpuwatch.probe.work.rank import SAID_WHY
 _PR_SET_PDEATHSIG = 1
 _READ = 1 << 16
 _KEPT_WORDS = 8
+_LONGEST_WORD = 1 << 16
+"""Bytes of a line on stderr that are kept."""
 _WARNINGS_TOLD = 5
 
 
@@ -159,11 +161,13 @@ class Crew:
                         self._bury(place)
 
     def _hear(self, place: Place, fd: int, piece: bytes) -> None:
-        *lines, place.unread[fd] = (place.unread[fd] + piece).split(b"\n")
+        *lines, rest = (place.unread[fd] + piece).split(b"\n")
+        place.unread[fd] = rest
         if fd == place.said:
             if lines:
                 self._write(b"".join(line + b"\n" for line in lines))
             return
+        place.unread[fd] = rest[-_LONGEST_WORD:]  # a rank may write without ever ending a line
         known = len(place.transports)
         for raw in lines:
             line = raw.decode("utf-8", "replace")

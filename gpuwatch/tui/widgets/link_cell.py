@@ -167,7 +167,7 @@ class LinkCell(Page, can_focus=False):
             yield from wrapped(error, width, self.look.severity["critical"])
 
     def _ends(self, results: Results, width: int) -> Iterator[Row]:
-        """Transports and counters of the two nodes."""
+        """Counters, transports and NICs of the two nodes."""
         look, board = self.look, self.view.board
         numbers = dict.fromkeys(self.matrix.place)
         nodes = [board.nodes[n] if self.view.view == "nodes" else board.seats[n].node for n in numbers]
@@ -180,7 +180,7 @@ class LinkCell(Page, can_focus=False):
                 for each in results.counters
                 if each.node == node and each.after > each.before and not each.name.startswith("=")
             ]
-            facts = [*over, _folded(list(nics)), *moved]
+            facts = [*moved, *over, _folded(list(nics))]  # what is cut off tells least
             said = "  ".join(fact for fact in facts if fact)
             if said:
                 style = look.severity["warning"] if moved else look.dim

@@ -30,10 +30,20 @@ class LinkGround(ThingsPage):
     def __init__(self, view: LinkView) -> None:
         super().__init__(id="ground")
         self.view = view
+        self._asked: object = None
+        """The probe and phase that the cursor began with."""
 
     def made_for(self) -> Hashable:
         """What is known of the nodes."""
         return self.view.version, self.view.at
+
+    def prepare(self) -> None:
+        """A question that comes takes the cursor, which was on a node until then: Enter answers it."""
+        results = self.view.results
+        asked = (self.view.at, results.phase if results is not None else None)
+        if asked != self._asked:
+            self._asked, self._on, self.at = asked, None, 0
+        super().prepare()
 
     def parts(self, width: int) -> Iterator[Row | Thing]:
         """What to answer, the plan, then the nodes."""
