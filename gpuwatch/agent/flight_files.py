@@ -131,7 +131,10 @@ def _places_of(proc, pid):
 def _prefixes(folder):
     # type: (str) -> list[tuple[str, bool]]
     """Where a process's dumps go, as it sees it, and whether the job says so; else torch's own places."""
-    values = _values(read_bytes(os.path.join(folder, "environ"), 1 << 20) or b"")
+    environ = read_bytes(os.path.join(folder, "environ"), 1 << 20)
+    if environ is None:
+        raise OSError("the process has ended, or its environment cannot be read")
+    values = _values(environ)
     named = [os.fsdecode(values[name]) for name in PREFIXES if values.get(name)]
     if named:
         return [(prefix, True) for prefix in dict.fromkeys(named)]

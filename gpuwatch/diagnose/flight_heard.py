@@ -6,11 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpuwatch.diagnose.condition import duration
+from gpuwatch.diagnose.flight_words import SAME_MOMENT
 from gpuwatch.diagnose.testimony import Testimony
 from gpuwatch.diagnose.wording import clock, plural, ranges
 
 APART_S = 60.0
 """Dumps written further apart than this may show a job that ran on meanwhile."""
+TOGETHER_S = 3.0
+"""And within this they are of the same moment."""
+STEP_S = 2.0
+"""Clocks of nodes and file servers differ by as much."""
 SHOWN_REASONS = 6
 NO_PIPES = (
     "no rank can write fresh ones: its job would have to be started with TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
@@ -61,14 +66,16 @@ class FlightHeard:
         return next((each.testimony for each in self.jobs if each.testimony is not None), None)
 
 
-def with_age(said: Testimony, job: JobDumps, now: float) -> Testimony:
-    """The testimony with what it rests on: how many dumps, how old, and what is missing."""
-    note = dumps_text(job, now)
+def with_age(said: Testimony, job: JobDumps) -> Testimony:
+    """The testimony with what it rests on: how many dumps, when they were written, and what is missing."""
+    note = dumps_text(job)
     reasons = tuple(f"no dump of {line}" for line in reasons_text(job.without))
     if not said.wrong:
         return replace(said, note=note, evidence=(note, *said.evidence, *reasons))
     apart = _apart_s(job.read)
     settle, confidence = said.settle, said.confidence
+    if apart <= TOGETHER_S:
+        settle = tuple(line for line in settle if line != SAME_MOMENT)
     if apart > APART_S:
         confidence = "low"
         settle = (
@@ -84,8 +91,35 @@ def with_age(said: Testimony, job: JobDumps, now: float) -> Testimony:
     )
 
 
-def dumps_text(job: JobDumps, now: float) -> str:
-    """`3 of 4 dumps, 140 s old (written 12:03:11)`."""
+def outlived(heard: FlightHeard, stepped: Mapping[str | None, float]) -> FlightHeard:
+    """Dumps of before a job's last step say nothing of what it waits for now.
+
+    Args:
+        heard: What the dumps say.
+        stepped: Job -> when its log told a step last, unix seconds on our clock.
+    """
+    jobs = [_outlived(job, stepped.get(job.job)) for job in heard.jobs]
+    return replace(heard, jobs=tuple(jobs))
+
+
+def _outlived(job: JobDumps, step: float | None) -> JobDumps:
+    said = job.testimony
+    if said is None or not said.wrong or step is None:
+        return job
+    if step <= max(each.written_at for each in job.read) + STEP_S:
+        return job
+    late = f"these dumps are older than the job's last step at {clock(step)}: they may show another halt"
+    said = replace(
+        said,
+        confidence="low",
+        evidence=(late, *said.evidence),
+        settle=("fresh dumps, or those of the time-out to come", *said.settle),
+    )
+    return replace(job, testimony=said)
+
+
+def dumps_text(job: JobDumps, now: float | None = None) -> str:
+    """`3 of 4 dumps, written 12:03:11`; with `now` also how old they are, which is true for a moment only."""
     count = f"{len(job.read)} of {plural(job.ranks, 'dump')}" if job.ranks else plural(len(job.read), "dump")
     if not job.read:
         return count
@@ -93,7 +127,8 @@ def dumps_text(job: JobDumps, now: float) -> str:
     last = max(each.written_at for each in job.read)
     moment = clock(last, now) if clock(first) == clock(last) else f"{clock(first, now)} to {clock(last, now)}"
     why = "asked for and " if job.asked else ""
-    return f"{count}, {duration(max(0.0, now - first))} old ({why}written {moment})"
+    age = f", {duration(max(0.0, now - first))} ago" if now is not None else ""
+    return f"{count}, {why}written {moment}{age}"
 
 
 def reasons_text(without: Mapping[int, str]) -> list[str]:

@@ -14,7 +14,7 @@ from gpuwatch.diagnose.testimony import Confidence, Testimony
 from gpuwatch.diagnose.wording import place, ranges
 
 NAMES = {"flight": "flight recorder", "ras": "NCCL's RAS", "stacks": "stacks"}
-SETTLED_BY = {"flight": "(gpuwatch flight)", "stacks": "(gpuwatch stacks)"}
+SETTLED_BY = {"flight": "flight recorder's dumps", "stacks": "(gpuwatch stacks)"}
 """What a doubt's remedy says where this witness would take it away; once it was heard, it is not told."""
 SHOWN_PLACES = 8
 ORDER: tuple[Confidence, ...] = ("low", "medium", "high")
@@ -119,7 +119,7 @@ def hear(
     jobs = tuple(judge_stacks(stacks))
     said = judge_ras(ras, locate, names) if ras else None
     job = next((each for each in jobs if each.testimony.wrong), jobs[0] if jobs else None)
-    witnesses = (job.testimony if job else None, said, flight.testimony if flight else None)
+    witnesses = (job.testimony if job else None, flight.testimony if flight else None, said)
     verdict = waiting_for([each for each in witnesses if each is not None])
     if verdict is not None and verdict.witness == "flight" and flight is not None:
         verdict = _placed(verdict, [each for each in stacks if each.job == flight.jobs[0].job])

@@ -75,7 +75,7 @@ def chosen(listed: Listed) -> list[Case]:
 
 def _case(job: str | None, seats: Mapping[int, Key], listed: Listed) -> Case:
     case = Case(job, min(MAX_WORLD, max((listed.seats[key].world or 0 for key in seats.values()), default=0)))
-    found: dict[int, tuple[bool, float, Parcel]] = {}
+    found: dict[int, tuple[bool, float, str, DumpPlace, DumpFile]] = {}
     for node, told in listed.places.items():
         for place in told.places:
             if {listed.seats[node, pid].job for pid in place.pids if (node, pid) in listed.seats} != {job}:
@@ -83,14 +83,14 @@ def _case(job: str | None, seats: Mapping[int, Key], listed: Listed) -> Case:
             for file in place.files:
                 if listed.only is not None and (node, place.prefix + file.name) not in listed.only:
                     continue
-                parcel = _parcel(job, node, place, file, listed.at)
-                own = file.rank in seats and seats[file.rank][0] == node
                 if case.world and file.rank >= case.world:
                     continue
+                own = file.rank in seats and seats[file.rank][0] == node
                 best = found.get(file.rank)
-                if best is None or (own, parcel.at) > best[:2]:
-                    found[file.rank] = (own, parcel.at, parcel)
-    case.parcels = {rank: parcel for rank, (_, _, parcel) in sorted(found.items())}
+                if best is None or (own, -file.age_s) > best[:2]:
+                    found[file.rank] = (own, -file.age_s, node, place, file)
+    for rank, (_, _, node, place, file) in sorted(found.items(), key=lambda item: item[0]):
+        case.parcels[rank] = _parcel(job, node, place, file, listed.at)
     for rank in range(case.world) if case.world else sorted(seats):
         if rank not in case.parcels:
             _explain(case, rank, seats.get(rank), listed)

@@ -255,7 +255,7 @@ class DumpHunt:
         )
         if not isinstance(judged, Judged) or judged.testimony is None:
             return job
-        return replace(job, testimony=with_age(judged.testimony, job, self._wall()))
+        return replace(job, testimony=with_age(judged.testimony, job))
 
     def _writers(self) -> dict[str, list[int]]:
         """Node -> the processes that can be asked for a fresh dump."""

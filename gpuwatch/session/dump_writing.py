@@ -14,7 +14,7 @@ from gpuwatch.wire import DumpPlaces, Dumps
 
 WRITE_S = 30.0
 """torch looks at its pipe once a second, and then names all frames before it writes."""
-LOOK_S = 0.5
+LOOK_S = 1.0
 
 
 class Asks(Protocol):
@@ -55,7 +55,15 @@ class Writing:
         """Dumps that are new, and did not change between two looks."""
         self._session, self._seats, self._clock = session, seats, clock
         self._pids = {node: sorted(pid for name, pid in seats if name == node) for node in pids}
-        self._before = {file: known for node in before for file, known in _known(node, before[node]).items()}
+        self._ranks = {
+            node: {seat.rank for (name, _), seat in seats.items() if name == node} for node in pids
+        }
+        self._before = {
+            file: known
+            for node in pids
+            if node in before
+            for file, known in self._known(node, before[node]).items()
+        }
         self._seen: dict[File, tuple[float, int]] = {}
         self._to_write: set[Key] = {(node, pid) for node, listed in pids.items() for pid in listed}
         self._deadline = clock() + WRITE_S
@@ -114,7 +122,7 @@ class Writing:
         except msgspec.ValidationError:
             return
         self.places[node] = told
-        known = _known(node, told)
+        known = self._known(node, told)
         for file, now_is in known.items():
             if now_is[1] and now_is != self._before.get(file) and now_is == self._seen.get(file):
                 self.written.add(file)
@@ -126,11 +134,14 @@ class Writing:
                 if seat is not None and seat.rank in ranks:
                     self._to_write.discard((node, pid))
 
+    def _known(self, node: str, told: DumpPlaces) -> dict[File, tuple[float, int]]:
+        """The dumps of a node's own ranks by path, and by what a change of one is seen.
 
-def _known(node: str, told: DumpPlaces) -> dict[File, tuple[float, int]]:
-    """Every dump by node and path, and by what a change of it is seen."""
-    return {
-        (node, place.prefix + file.name): (file.mtime, file.size_bytes)
-        for place in told.places
-        for file in place.files
-    }
+        On a shared file system every node lists those of all others as well.
+        """
+        return {
+            (node, place.prefix + file.name): (file.mtime, file.size_bytes)
+            for place in told.places
+            for file in place.files
+            if file.rank in self._ranks[node]
+        }

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
+from gpuwatch.diagnose.flight_heard import outlived
 from gpuwatch.diagnose.hang.remedy import advised
 from gpuwatch.diagnose.ras import Ras, RasError
 from gpuwatch.diagnose.ras_reading import read_ras
@@ -137,6 +138,8 @@ class Inquiry:
             return ranks.get((addresses.get(host, host), pid))
 
         dumps = self.dumps.heard if self.dumps is not None else None
+        if dumps is not None:
+            dumps = outlived(dumps, self._stepped(fleet))
         heard = hear(list(self.stacks.values()), self.ras, self.ras_trouble, locate, dumps, addresses)
         return advised(heard, fleet)
 
@@ -158,6 +161,23 @@ class Inquiry:
             self._stacks.append(session.ask_stacks(node.name, pids[:MOST_PROCESSES], py_spy))
         for pid in pids[MOST_PROCESSES:]:
             self.stacks[node.name, pid] = replace(self.stacks[node.name, pid], missing=TOO_MANY)
+
+    def _stepped(self, fleet: Fleet) -> dict[str | None, float]:
+        """Job -> when its log told a step last (unix seconds), where that moment is sure."""
+        by_node: dict[str, list[RankStack]] = {}
+        for each in self.stacks.values():
+            by_node.setdefault(each.node, []).append(each)
+        found: dict[str | None, float] = {}
+        for voice in fleet.progress.voices.values():
+            step = voice.values.get("step")
+            own = by_node.get(voice.node, ())
+            jobs = {each.job for each in own if voice.rank in (None, each.rank)}
+            if step is None or not step.sure or len(jobs) != 1:
+                continue
+            at = time.time() - (self._clock() - step.at)
+            (job,) = jobs
+            found[job] = max(found.get(job, at), at)
+        return found
 
     def _seats(self, chosen: Collection[Node]) -> dict[Key, Seat]:
         """The ranks whose dumps are looked for."""

@@ -252,7 +252,7 @@ class Cluster:
         by_node: dict[int, list[wire.Process]] = {node: [] for node in range(self.nodes)}
         for job in self.jobs:
             for rank, place in enumerate(job.places):
-                busy = 3.0 if job.doing_of(rank) in ("idle", "host") else 100.0
+                busy = 3.0 if job.doing_of(rank) == "idle" else 100.0  # who saves or loads computes
                 command = "python -m vllm.entrypoints.api_server" if job.serves else "python train.py"
                 by_node[place.node].append(
                     wire.Process(

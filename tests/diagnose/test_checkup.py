@@ -93,6 +93,21 @@ def test_a_job_that_writes_nothing_is_not_told_to_be_in_step() -> None:
     assert (check.status, check.detail) == ("WARN", "7: 4 ranks, and no line in their logs for 20 min")
 
 
+def test_devices_and_places_may_have_other_names_but_not_be_missing() -> None:
+    cluster = Cluster(3)
+    cluster.ranks(world=3)
+
+    def told(*variables: dict[str, str]) -> dict[str, wire.Particulars]:
+        ranks = [[wire.RankParticulars(pid=50, variables=each)] for each in variables]
+        return {name: wire.Particulars(ranks=own) for name, own in zip(cluster.names, ranks, strict=True)}
+
+    own = [{"NCCL_IB_HCA": f"mlx5_{n}", "CUDA_CACHE_PATH": f"/local/{n}"} for n in range(3)]
+    assert cluster.check(told(*own))["env.equal"].status == "PASS"
+    check = cluster.check(told(*own[:2], {}))["env.equal"]
+    assert check.status == "FAIL"
+    assert "NCCL_IB_HCA gpu-[001-002] (set), gpu-003 (not set)" in check.detail
+
+
 def test_a_node_that_fell_silent_is_not_said_never_to_have_answered() -> None:
     cluster = Cluster(2)
     cluster.tell("gpu-001", cluster.sample(), at=NOW + 60)

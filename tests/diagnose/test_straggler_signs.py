@@ -13,7 +13,7 @@ from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.book import AlertBook
 from gpuwatch.diagnose.straggler.load import Load
 from gpuwatch.diagnose.straggler.own_time import slow_ranks
-from gpuwatch.diagnose.straggler.watch import unlike_peers
+from gpuwatch.diagnose.straggler.watch import StragglerWatch, unlike_peers
 from gpuwatch.diagnose.wording import clock
 from gpuwatch.hosts.plan import Thresholds
 from tests.diagnose.finding import PACK
@@ -220,3 +220,16 @@ def test_a_verdict_over_1000_ranks_is_cheap() -> None:
     began = time.process_time()
     sum(hash((n, str(n))) for n in range(400_000))
     assert took < time.process_time() - began
+
+
+def test_a_large_fleet_is_read_over_several_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuwatch.diagnose.straggler.watch.NODES_AT_ONCE", 3)
+    cluster, watch = Cluster(), StragglerWatch(Thresholds())
+    cluster.jobs = [Job("train", cluster.places)]
+    cluster.odd[cluster.places[RANK].uuid] = changed(sm_clock_mhz=1230)
+    moved = []
+    for _ in range(20):
+        cluster.tick()
+        moved += [[watch.go(cluster.fleet, cluster.now + n / 8, cluster.wall) for n in range(4)]]
+    assert [calls for calls in moved if any(calls)] == [[False, False, True, False]]
+    assert [(alert.node, alert.gpu) for alert in watch.alerts.values()] == [(f"gpu-{NODE:03d}", GPU)]

@@ -241,6 +241,14 @@ def test_mfu_says_what_it_lacks() -> None:
     assert job.facts().why_no_mfu == "no tokens/s told"
 
 
+def test_a_wrong_model_gives_no_mfu_over_the_peak() -> None:
+    job = Job(model=Model(13e12, tokens_per_s="job"))
+    job.gpus()
+    job.tell(0, 5, NOW, tokens_per_s=40_000.0)
+    assert "mfu" not in job.facts().facts
+    assert job.facts().why_no_mfu == "over 100 % of the bf16 peak by model:"
+
+
 def test_samples_become_tokens_and_tflops_become_mfu() -> None:
     job = Job(model=Model(7e9, seq_len=4096, tokens_per_s="job"))
     job.tell(0, 5, NOW, samples_per_s=10.0)

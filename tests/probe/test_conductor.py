@@ -424,3 +424,22 @@ def test_a_node_may_not_speak_for_others() -> None:
     lines[0]._fabric.unlucky = unlucky
     lines[1]._fabric.unlucky = unlucky
     assert run_through(lines).phase == "done"
+
+
+def test_a_rank_that_dies_while_a_person_looks_leaves_the_verdict_and_takes_no_retest() -> None:
+    lines = cluster(2)
+    conductor = probe(lines)
+    await_phase(conductor, "asking")
+    conductor.confirm()
+    assert conductor.wait(20)
+    before = dict(conductor.results.pairs)
+    lines[0]._hear(lines[0].node, Died(rank=0, reason="killed by SIGKILL"))
+    conductor.retest([(0, 2)])
+    deadline = time.monotonic() + 10
+    while conductor.keeps_ranks or not all(line.closed for line in lines):
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    assert conductor.results.phase == "done"
+    assert conductor.results.verdict == Verdict("ok", "done")
+    assert conductor.results.pairs == before
+    conductor.close()

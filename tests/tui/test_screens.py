@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from textual.pilot import Pilot
+from textual.screen import Screen
 from textual.widgets import Input, TabbedContent
 
 from gpuwatch import wire
@@ -233,6 +235,14 @@ async def test_help_lists_keys_and_the_panes_turn() -> None:
         assert app.screen.query_one(TabbedContent).active == "topology"
         await pilot.pause()
         assert "NV18" in text_on(app)
+
+
+@pytest.mark.parametrize("screen", [HelpScreen, lambda: GpuScreen("gpu-001", "GPU-1-1")])
+async def test_leaving_while_a_screen_opens_is_no_fault(screen: Callable[[], Screen[None]]) -> None:
+    app = still_app(demo_session(52))
+    async with app.run_test(size=(120, 40)):
+        app.push_screen(screen())
+        app.exit()  # its widgets never come
 
 
 async def test_the_palette_jumps_to_a_gpu() -> None:

@@ -37,6 +37,9 @@ MAY_DIFFER = frozenset(
     )
 )
 """Variables that may be another on every node or rank."""
+OWN_VALUE = frozenset(("NCCL_IB_HCA", "NCCL_HOSTID", "UCX_NET_DEVICES", "SLURM_GPUS_ON_NODE"))
+OWN_VALUE_ENDS = ("_FILE", "_PATH", "_DIR", "_DIRECTORY")
+"""Devices and places have other names on other nodes: of these only that one rank lacks them is told."""
 WARNED_OF: Mapping[str, tuple[str, str]] = {
     "NCCL_IB_DISABLE=1": ("InfiniBand is switched off", "unset NCCL_IB_DISABLE"),
     "NCCL_P2P_DISABLE=1": ("GPUs talk through the host, not over NVLink", "unset NCCL_P2P_DISABLE"),
@@ -159,7 +162,11 @@ def variables(case: Case) -> Check:
         told = {rank.name: rank.told.variables for rank in ranks if rank.told}
         compared += len(told) if len(told) > 1 else 0
         for name in sorted({name for values in told.values() for name in values} - MAY_DIFFER):
-            values = {rank: one.get(name, "(not set)") for rank, one in told.items()}
+            its_own = name in OWN_VALUE or name.endswith(OWN_VALUE_ENDS)
+            values = {
+                rank: ("(set)" if its_own else one[name]) if name in one else "(not set)"
+                for rank, one in told.items()
+            }
             if len(set(values.values())) > 1:
                 odd = set(odd_ones(values))
                 nodes |= dict.fromkeys(rank.node for rank in ranks if rank.name in odd)

@@ -305,16 +305,23 @@ def _utilisation(made: JobFacts, voice: RankProgress, model: Model | None) -> No
     elif peak is None:
         made.why_no_mfu = "needs model: peak_tflops: for these GPUs"
     elif model is not None and tokens is not None:
-        value = mfu(tokens.value, made.gpus, model, peak)
-        made.facts["mfu"] = Fact(value, tokens.at, computed=True)
+        _work_out(made, mfu(tokens.value, made.gpus, model, peak), tokens.at, "model:")
     elif tflops is not None and voice.dialect in TFLOPS_PER_GPU:
-        made.facts["mfu"] = Fact(tflops.value * TERA / peak, tflops.at, computed=True)
+        _work_out(made, tflops.value * TERA / peak, tflops.at, "the told TFLOP/s")
     elif model is None:
         made.why_no_mfu = "needs model: in the hosts file"
     elif "tokens_per_s" in made.facts:
         made.why_no_mfu = "needs model: tokens_per_s: gpu or job"
     else:
         made.why_no_mfu = "no tokens/s told"
+
+
+def _work_out(made: JobFacts, value: float, at: float, by: str) -> None:
+    """More than the peak is a wrong size of the model, or of the peak: such a number helps nobody."""
+    if value <= 1.0:
+        made.facts["mfu"] = Fact(value, at, computed=True)
+    else:
+        made.why_no_mfu = f"over 100 % of the bf16 peak by {by}"
 
 
 def _eta(made: JobFacts, voice: RankProgress, now: float) -> None:

@@ -54,7 +54,7 @@ def _ras(request: wire.AskRas, world: int, second: float) -> wire.RasAnswer:
     ranks = [
         {
             "rank": rank,
-            "host": f"10.0.0.{rank // GPUS_PER_NODE + 1}",
+            "host": "10.0.{}.{}".format(*divmod(rank // GPUS_PER_NODE + 1, 256)),
             "cuda_dev": rank % GPUS_PER_NODE,
             "status": {"init_state": 0, "async_error": 0},
             "collective_counts": {"AllReduce": LAST_STEP + (second >= FALL_AT and rank != GUILTY)},

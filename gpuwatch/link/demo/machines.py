@@ -67,6 +67,7 @@ def hello(node: int, name: str, t: float, seq: int, interval_s: float) -> Hello:
         host=name,
         agent=__version__,
         python="3.10.12",
+        addresses=[f"10.0.{(node + 1) // 256}.{(node + 1) % 256}"],
         pid=4000 + node,
         interval_s=interval_s,
         gpus=[gpu_info(node, gpu) for gpu in range(scenario.GPUS_PER_NODE)],

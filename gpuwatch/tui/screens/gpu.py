@@ -130,7 +130,7 @@ class GpuScreen(LiveScreen):
 
     def on_mount(self) -> None:
         """Start on the values, which scroll."""
-        self.query_one(GpuValues).focus()
+        self.query(GpuValues).focus()  # none is there when the app is ending
 
     def node_name(self) -> str | None:
         """The GPU's node."""

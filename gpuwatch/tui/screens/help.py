@@ -79,4 +79,4 @@ class HelpScreen(ModalScreen[None]):
 
     def on_mount(self) -> None:
         """Keys scroll it at once."""
-        self.query_one(HelpPage).focus()
+        self.query(HelpPage).focus()  # none is there when the app is ending

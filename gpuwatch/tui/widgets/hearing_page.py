@@ -50,6 +50,7 @@ class HearingPage(ThingsPage):
         if heard.verdict is not None:
             yield from self._verdict(heard.verdict, width)
             yield from self._commands(heard, width)
+            yield from self._grounds(heard.verdict, width)
         if heard.dumps is not None:
             yield from self._dumps(heard.dumps, width)
         for job in heard.jobs:
@@ -79,9 +80,17 @@ class HearingPage(ThingsPage):
         if said.wrong:
             mark, words = SURE[said.confidence]
             yield from hanging((Segment(" "), look.mark(mark), Segment(" ")), words, width, look.text)
+
+    def _grounds(self, said: Testimony, width: int) -> Iterator[Row | Thing]:
+        """What it rests on, and what would take away the doubt: under what is to be done."""
+        look = self.look
+        if said.evidence:
+            yield heading("Evidence", width, look)
         for number, line in enumerate(said.evidence):
             dot = (Segment(f" {look.glyphs.dot} ", look.dim),)
             yield Thing(("evidence", number), hanging(dot, line, width, look.text), text=clean(line))
+        if said.settle:
+            yield heading("What would settle it", width, look)
         for number, line in enumerate(said.settle):
             slope = (Segment(f" {look.glyphs.slope} ", look.dim),)
             yield Thing(
@@ -107,7 +116,9 @@ class HearingPage(ThingsPage):
         if dumps.places and not any(job.read for job in dumps.jobs):
             where = f"they would be {', '.join(dumps.places)} and the rank"
             yield from wrapped(where, width, look.dim, indent=5)
-        if dumps.may_write and self.question.asking.over:
+        if self.question.asking.progress:
+            yield from wrapped(self.question.asking.progress, width, look.strong, indent=3)
+        elif dumps.may_write and self.question.asking.over:
             yield self._choice(dumps, width)
         elif not dumps.may_write:
             yield from wrapped(NO_PIPES, width, look.dim, indent=3)
