@@ -31,10 +31,11 @@ def pid_of(ready: list[Ready], rank: int) -> int:
 
 def test_ranks_that_never_join_are_named_by_those_that_did() -> None:
     """Three of a world of five: each of them says who is missing, and ends."""
-    with Cluster((2, 1), missing=2, join_s=1.0) as cluster:
+    # Longer than two imports of torch beside each other may lie apart on a busy machine.
+    with Cluster((2, 1), missing=2, join_s=6.0) as cluster:
         died = cluster.all_of(Died, 3)
         assert {said.rank for said in cluster.all_of(Arrived, 3)} == {0, 1, 2}
-        assert {said.reason for said in died} == {"ranks 3 and 4 did not join within 1 s"}
+        assert {said.reason for said in died} == {"ranks 3 and 4 did not join within 6 s"}
         assert cluster.stop() == [0, 0]
 
 
