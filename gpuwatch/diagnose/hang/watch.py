@@ -36,7 +36,8 @@ TRAINED_S = 600.0
 POINTS = 60
 WORKED_PCT = 50.0
 PAUSES = 5.0
-"""GPUs that stand still may wait for a checkpoint: that many windows, and twice the longest pause so far."""
+"""GPUs that stand still may wait for a checkpoint, and one that works alone may evaluate: that many windows.
+Where all stand still, also twice the longest pause so far."""
 COMPUTING = 4.0
 """Where the ranks of GPUs that stand still compute (a compiler, a tokeniser), so many times that long."""
 KNOWN_PAUSE, LONGEST_KNOWN_S = 1.5, 600.0
@@ -192,8 +193,9 @@ def patience(hang: SilentHang, ranks: Sequence[RankSigns], job: Job, limit: floa
     if hang.reading == "host":
         computing = 2 * sum(map(computes, ranks)) > len(ranks)
         return max((COMPUTING if computing else 1.0) * PAUSES * limit, 2 * job.longest_s, known_s)
-    if hang.reading == "waiting_for_one" and any(map(computes, hang.suspects)):
-        return max(PAUSES * limit, known_s)  # such as the rank that saves the model for all
+    works_alone = hang.reading == "spin" and hang.suspects
+    if works_alone or (hang.reading == "waiting_for_one" and any(map(computes, hang.suspects))):
+        return max(PAUSES * limit, known_s)  # such as the rank that evaluates, or saves the model, for all
     return max(limit, known_s)
 
 
