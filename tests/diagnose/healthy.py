@@ -20,9 +20,8 @@ EVENTS = (
     "epoch", "saving", "restart",
 )  # fmt: skip
 """A deck of what happens to healthy jobs; every card comes before the deck is mixed anew."""
-TRUE = frozenset(("idle_held", "job.hang"))
-"""What is no false alarm of the peers' comparison: a replica that nobody asks is idle, and of a rank that
-evaluates or saves alone for minutes the hang verdict, which has a week of its own, may speak."""
+TRUE = frozenset(("idle_held",))
+"""What is no false alarm: a replica that nobody asks is idle."""
 Life: TypeAlias = Iterator[None]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.diagnose.healthy import EVENTS, HealthyWeek
 
 
-def test_a_healthy_week_gives_no_alarm_of_stragglers_numerics_and_pace() -> None:
+def test_a_healthy_week_gives_no_alarm() -> None:
     week = HealthyWeek(seed=7, every_s=57_600.0, whole=False)
     week.run()
     assert week.alarms == {}
