@@ -17,7 +17,7 @@ run: $(INSTALLED)
 	@$(BIN)/gpuwatch $(or $(ARGS),--local)
 
 test: $(INSTALLED_DEV)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(INSTALLED_DEV)
 	$(BIN)/ruff check .

@@ -6,12 +6,16 @@ And who runs it: the tests of a file stay in one process, and so do all files th
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
-from xdist.scheduler import LoadGroupScheduling
+from xdist.scheduler import LoadFileScheduling
 
 from tests.parts import the_only_job
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -31,16 +35,22 @@ def only_job() -> Iterator[None]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Ranks first: they cannot be spread over the test processes, and must not be the last."""
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+    items.sort(key=lambda item: "only_job" not in getattr(item, "fixturenames", ()))
 
 
-class ByFileOrGroup(LoadGroupScheduling):  # type: ignore[misc]  # xdist has no types
-    """A test's file decides where it runs, or its `xdist_group` where it has one."""
+class ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
+    """The tests of a file in one process; and all those whose ranks every agent sees, too."""
 
     def _split_scope(self, nodeid: str) -> str:
-        scope: str = super()._split_scope(nodeid)
-        return scope.split("::", 1)[0]
+        file: str = super()._split_scope(nodeid)
+        return "ranks" if _starts_ranks(file) else file
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFileOrGroup:
-    return ByFileOrGroup(config, log)
+@cache
+def _starts_ranks(file: str) -> bool:
+    """Who deals out the tests has collected none: the source says it."""
+    return "pytestmark = SEEN_BY_EVERY_AGENT\n" in (ROOT / file).read_text()
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
+    return ByFile(config, log)

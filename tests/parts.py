@@ -39,7 +39,6 @@ def need_module(name: str, remedy: str) -> None:
 
 
 SEEN_BY_EVERY_AGENT = [
-    pytest.mark.xdist_group("ranks"),
     pytest.mark.usefixtures("only_job"),
     pytest.mark.timeout(400),  # another suite's jobs may have to end first
 ]

@@ -18,10 +18,10 @@ from gpuwatch.session.dump_courier import MOST_BYTES
 from gpuwatch.session.inquiry import Inquiry
 from tests.cli.running import gpuwatch
 from tests.end_to_end.hanging import RANKS, WHOM, hanging_job
-from tests.parts import need_module, the_only_job
+from tests.parts import SEEN_BY_EVERY_AGENT, need_module
 from tests.sshd import Sshd
 
-pytestmark = pytest.mark.timeout(400)  # other jobs may have to end first
+pytestmark = SEEN_BY_EVERY_AGENT
 PATIENCE_S = 120.0
 
 
@@ -44,7 +44,7 @@ def hanging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hanging]:
         "TORCH_FR_DUMP_TEMP_FILE": f"{folder}/dumps/rank_",
         "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": f"{folder}/ask_",
     }
-    with the_only_job(), hanging_job(folder, more) as (job, _):
+    with hanging_job(folder, more) as (job, _):
         yield Hanging(job, folder)
 
 
