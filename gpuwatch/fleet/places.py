@@ -43,13 +43,3 @@ class Places:
     """(node, GPU's UUID or PCI address) -> the GPU's index, whether a rank uses it or not."""
     loose: dict[tuple[str, str], Reach] = field(default_factory=dict)
     """(node, log file) that is of no known job -> whose it may be."""
-
-    def of(self, rank: int, job: str | None = None) -> RankPlace | None:
-        """Where a rank runs; of several jobs the one that is named, else the only one."""
-        found = [place for place in self.ranks if place.rank == rank]
-        named = [place for place in found if job is None or place.job in (None, job)]
-        return named[0] if len(named) == 1 or (named and job is not None) else None
-
-    def on(self, node: str, gpu: int | None = None) -> list[RankPlace]:
-        """The ranks on a node, or on one of its GPUs."""
-        return [p for p in self.ranks if p.node == node and (gpu is None or p.gpu == gpu)]

@@ -267,10 +267,6 @@ class LogDesk:
                 self._sent_to[source] = self.time
                 view.go(at=self.time, mark=False, lead=False)
 
-    def follow_all(self) -> None:
-        """Every pane at its end."""
-        self.move_time(None, None)
-
     def _follow(self, view: View) -> None:
         view.follow()
         for buffer in view.buffers:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.fleet.places import Places
+from gpuwatch.fleet.places import Places, RankPlace
 from gpuwatch.runs.files import gather
 from gpuwatch.runs.owners import path_says
 from gpuwatch.runs.scan import scan
@@ -46,6 +46,11 @@ def test_attempts_and_kernel_logs_by_their_names() -> None:
     assert not path_says("gpu-002/rank_0.log").kernel
 
 
+def place_of(rank: int, known: Places) -> RankPlace:
+    (place,) = (each for each in known.ranks if each.rank == rank)
+    return place
+
+
 def places(folder: Path) -> Places:
     return scan(gather([folder]), [], "agent").places
 
@@ -55,8 +60,7 @@ def test_nccl_lines_join_rank_node_gpu_bus_and_process(tmp_path: Path) -> None:
     (tmp_path / "job.out").write_text(text)
     known = places(tmp_path)
     assert [place.rank for place in known.ranks] == list(range(jobs.RANKS))
-    place = known.of(jobs.VICTIM)
-    assert place is not None
+    place = place_of(jobs.VICTIM, known)
     assert (place.node, place.gpu, place.bus_id, place.pid, place.world_size, place.how) == (
         "gpu-002",
         3,
@@ -72,8 +76,7 @@ def test_smaller_process_groups_do_not_move_ranks(tmp_path: Path) -> None:
     tail = "NCCL INFO comm 0x1 rank {} nranks {} cudaDev 0 nvmlDev 0 busId 1b000 commId 0x2 - Init COMPLETE\n"
     sub = "gpu-009:77:78 [0] " + tail.format(0, 2)
     (tmp_path / "job.out").write_text("gpu-001:77:78 [0] " + tail.format(0, 4) + sub)
-    known = places(tmp_path).of(0)
-    assert known is not None
+    known = place_of(0, places(tmp_path))
     assert known.node == "gpu-001"
 
 
@@ -86,8 +89,7 @@ def test_torchruns_table_of_failures(tmp_path: Path) -> None:
         "  rank      : 9 (local_rank: 1)\n"
         "  exitcode  : -9 (pid: 5120)\n"
     )
-    place = places(tmp_path).of(9)
-    assert place is not None
+    place = place_of(9, places(tmp_path))
     assert (place.node, place.local_rank, place.pid) == ("gpu-002.cluster", 1, 5120)
 
 
@@ -106,8 +108,7 @@ def test_a_launchers_mapping_names_all_ranks(tmp_path: Path) -> None:
 
 def test_a_line_of_the_job_itself(tmp_path: Path) -> None:
     (tmp_path / "out.log").write_text("rank=6 local_rank=2 hostname=gpu-004 device=cuda:2\n")
-    place = places(tmp_path).of(6)
-    assert place is not None
+    place = place_of(6, places(tmp_path))
     assert place.node == "gpu-004"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import msgspec
@@ -186,12 +186,6 @@ class Ranks:
 
     def _who(self, node: str, rank: int | None) -> str:
         return f"the worker on {node}" if rank is None else self._run.name(rank)
-
-
-def times_of(dones: Sequence[Done]) -> list[list[float]]:
-    """The timed iterations of each, as many as all of them have."""
-    count = min((len(done.times_s) for done in dones), default=0)
-    return [done.times_s[:count] for done in dones]
 
 
 def _bound_to(rank: int, step: Step, ranks: Collection[int]) -> Collection[int]:
