@@ -1,6 +1,6 @@
 """What holds for every test: no settings of the person who runs them, and none left behind for them.
 
-And who runs it: the tests of a file stay in one process, and so do all files that start ranks.
+And who runs it: the tests of a file stay in one process, and so do all files with whole jobs.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ def only_job() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Ranks first: they cannot be spread over the test processes, and must not be the last."""
+    """Whole jobs first: they cannot be spread over the test processes, and must not be the last."""
     items.sort(key=lambda item: "only_job" not in getattr(item, "fixturenames", ()))
 
 
 class ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
-    """The tests of a file in one process; and all those whose ranks every agent sees, too."""
+    """The tests of a file in one process, and all those with whole jobs, too."""
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        return "ranks" if _starts_ranks(file) else file
+        return "jobs" if _has_a_job(file) else file
 
 
 @cache
-def _starts_ranks(file: str) -> bool:
+def _has_a_job(file: str) -> bool:
     """Who deals out the tests has collected none: the source says it."""
     return "pytestmark = SEEN_BY_EVERY_AGENT\n" in (ROOT / file).read_text()
 

@@ -42,7 +42,7 @@ SEEN_BY_EVERY_AGENT = [
     pytest.mark.usefixtures("only_job"),
     pytest.mark.timeout(400),  # another suite's jobs may have to end first
 ]
-"""`pytestmark` of a module that starts ranks: any agent on the machine sees them, so they run one by one."""
+"""`pytestmark` where a whole job runs: every agent on the machine sees its ranks, so one after the other."""
 
 
 @contextlib.contextmanager

@@ -15,9 +15,6 @@ from tests.agent.conftest import Start
 from tests.agent.running import uuid_of
 from tests.agent_host.trees import Kmsg, process, write
 from tests.fake_nvml.build import FakeNvml
-from tests.parts import SEEN_BY_EVERY_AGENT
-
-pytestmark = SEEN_BY_EVERY_AGENT
 
 GIB = 1 << 30
 

@@ -13,9 +13,6 @@ from gpuwatch.wire import GpuFast, GpuMedium, GpuSlow, Sample, SetInterval
 from tests.agent.conftest import Start
 from tests.agent.running import ORDINARY, RunningAgent, uuid_of
 from tests.fake_nvml.build import FakeNvml
-from tests.parts import SEEN_BY_EVERY_AGENT
-
-pytestmark = SEEN_BY_EVERY_AGENT
 
 GIB = 1 << 30
 

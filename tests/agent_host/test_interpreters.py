@@ -15,9 +15,6 @@ import pytest
 
 from gpuwatch import wire
 from tests.agent.pythons import VERSIONS, all_at_work, interpreter
-from tests.parts import SEEN_BY_EVERY_AGENT
-
-pytestmark = SEEN_BY_EVERY_AGENT
 
 AGENT = Path(__file__).resolve().parents[2] / "gpuwatch/agent"
 

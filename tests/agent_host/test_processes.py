@@ -18,9 +18,6 @@ from gpuwatch import wire
 from gpuwatch.agent import processes
 from gpuwatch.agent.processes import ProcessReader
 from tests.agent_host.trees import Clock, process, stat_line, wait_until, write
-from tests.parts import SEEN_BY_EVERY_AGENT
-
-pytestmark = SEEN_BY_EVERY_AGENT
 
 AGENT = Path(processes.__file__).parent
 RANK_3 = {

@@ -15,9 +15,6 @@ from gpuwatch.rules.load import load_packs
 from gpuwatch.wire import AnyFrame, Cancel, LeaveFiles, Progress, ReadLines, Reply, Search, Tail
 from tests.agent.running import newest
 from tests.agent_logs.conftest import LogAgent, append, texts
-from tests.parts import SEEN_BY_EVERY_AGENT
-
-pytestmark = SEEN_BY_EVERY_AGENT
 
 Start = Callable[..., LogAgent]
 
