@@ -1,5 +1,7 @@
 """Training progress of one log file: what its newest lines tell, a frame a voice and tick."""
 
+import re
+
 from .finding import whose
 from .newest import Newest
 from .normalise import messages
@@ -9,7 +11,7 @@ from .stamps import HEAD, time_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable  # noqa: F401 - used in type comments
+    from typing import Any, Callable, Iterator  # noqa: F401 - used in type comments
 
     from .dialect import Dialect, Reading  # noqa: F401 - used in type comments
     from .prefixes import Speaker  # noqa: F401 - used in type comments
@@ -21,6 +23,11 @@ TOLD_AT_ONCE = 64
 MAX_VOICES = 1024
 CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s", "step_time_s")
 """Fields of a step of the past, in the order of `wire.PastStep`."""
+BARS = 4
+"""States of a bar on one line that are tried."""
+
+_BAR = re.compile(r"\[[\d:]+<[^\[\]]{0,2000}(?:\[[^\[\]]{0,200}\][^\[\]]{0,2000}){0,8}\]")
+"""The end of a bar of tqdm: its times, speed and what was added."""
 
 
 class Progress(object):
@@ -56,8 +63,7 @@ class Progress(object):
             own = time_of(shown(line[:HEAD]), arrived) if backlog else None
             said = {}  # type: dict[Any, set[str]]
             for text, by in messages(line, local_ranks)[0]:
-                reading = self._search.reading(dialects, text)
-                if reading is not None:
+                for reading in self._readings(dialects, text):
                     known = True
                     self._take(reading, by, offset, arrived, own, backlog, said)
             if not known and all(dialect.steady for dialect in dialects):
@@ -73,15 +79,23 @@ class Progress(object):
         for _, line, dialects in past.lines() if past is not None else ():
             own = time_of(shown(line[:HEAD]), arrived)
             for text, by in messages(line, local_ranks)[0]:
-                reading = self._search.reading(dialects, text)
-                if reading is None:
-                    continue
-                key, who = self._voice(reading.fields, by)
-                if key not in voices and len(voices) < TOLD_AT_ONCE:
-                    voices[key] = Steps(who, reading.dialect)
-                if key in voices:
-                    voices[key].take(reading, own)
+                for reading in self._readings(dialects, text):
+                    key, who = self._voice(reading.fields, by)
+                    if key not in voices and len(voices) < TOLD_AT_ONCE:
+                        voices[key] = Steps(who, reading.dialect)
+                    if key in voices:
+                        voices[key].take(reading, own)
         return [steps.frame(self._file, arrived) for steps in voices.values() if steps.points]
+
+    def _readings(self, dialects, text):
+        # type: (list[Dialect], str) -> Iterator[Reading]
+        """What a line tells: of the states of a bar that stand on it, the newest one that names a step."""
+        for part in newest_first(text):
+            reading = self._search.reading(dialects, part)
+            if reading is not None:
+                yield reading
+                if "step" in reading.fields:
+                    return
 
     def _voice(self, fields, by):
         # type: (dict[str, Any], Speaker) -> tuple[tuple[Any, ...], dict[str, Any]]
@@ -111,6 +125,20 @@ class Progress(object):
             frame["dialect"] = reading.dialect.id
             frame["per_epoch"] = reading.dialect.per_epoch
         frame["backlog"] = backlog
+
+
+def newest_first(text):
+    # type: (str) -> list[str]
+    """A line where the states of a bar follow each other without a return, cut apart; else the line alone."""
+    if text.count("%") < 2:
+        return [text]
+    ends = [bar.end() for bar in _BAR.finditer(text)]
+    if len(ends) < 2:
+        return [text]
+    begins = [0] + ends[:-1]
+    ends[-1] = len(text)
+    parts = [text[begin:end] for begin, end in zip(begins, ends)]  # noqa: B905 - strict needs Python 3.10
+    return parts[: -BARS - 1 : -1]
 
 
 class Steps(object):
