@@ -20,7 +20,7 @@ READ = 8192
 MAX_PHASES = 64
 MEANS, OF_STEPS = ("avg", "average", "mean", "running"), ("loss", "samples_per_s", "tokens_per_s")
 """Words that begin so count for these fields only where the line does not tell the step's own value."""
-BATCHES = frozenset(("batch", "batch_idx", "mini_batch"))
+BATCHES = frozenset(("batch", "batch_idx", "mini_batch", "minibatch"))
 """A batch of an epoch is the step only where the line names no step."""
 
 
@@ -115,9 +115,8 @@ class Dialect(object):
             quantity = quantity or words.get(name) or shared.get(name)
             if quantity is None or quantity == NOTHING or QUANTITIES[quantity][0] in fields:
                 continue
-            if name.startswith(MEANS) and QUANTITIES[quantity][0] in OF_STEPS:
-                lesser.append((quantity, value))
-            elif name in BATCHES and quantity == "step":
+            a_mean = name.startswith(MEANS) and QUANTITIES[quantity][0] in OF_STEPS
+            if a_mean or quantity == "step" and name in BATCHES:
                 lesser.append((quantity, value))
             else:
                 put(fields, quantity, value)

@@ -28,6 +28,8 @@ BARS = 4
 
 _BAR = re.compile(r"\[[\d:]+<[^\[\]]{0,2000}(?:\[[^\[\]]{0,200}\][^\[\]]{0,2000}){0,8}\]")
 """The end of a bar of tqdm: its times, speed and what was added."""
+_RECORD = re.compile(r".{40,4000}[\])}]\s{0,4}(?=\d{1,3}(?:\.\d+)?%\s?\|)")
+"""A record between two bars; what is shorter may be the label of a bar."""
 
 
 class Progress(object):
@@ -62,10 +64,9 @@ class Progress(object):
             # of what is live the arrival is as exact, and right whatever time zone the line is of
             own = time_of(shown(line[:HEAD]), arrived) if backlog else None
             said = {}  # type: dict[Any, set[str]]
-            for text, by in messages(line, local_ranks)[0]:
-                for reading in self._readings(dialects, text):
-                    known = True
-                    self._take(reading, by, offset, arrived, own, backlog, said)
+            for reading, by in self._readings(line, dialects, local_ranks):
+                known = True
+                self._take(reading, by, offset, arrived, own, backlog, said)
             if not known and all(dialect.steady for dialect in dialects):
                 self._sieve.no_progress(shape)
         told = list(self._untold)[:TOLD_AT_ONCE]
@@ -78,24 +79,27 @@ class Progress(object):
         voices = {}  # type: dict[tuple[Any, ...], Steps]
         for _, line, dialects in past.lines() if past is not None else ():
             own = time_of(shown(line[:HEAD]), arrived)
-            for text, by in messages(line, local_ranks)[0]:
-                for reading in self._readings(dialects, text):
-                    key, who = self._voice(reading.fields, by)
-                    if key not in voices and len(voices) < TOLD_AT_ONCE:
-                        voices[key] = Steps(who, reading.dialect)
-                    if key in voices:
-                        voices[key].take(reading, own)
+            for reading, by in self._readings(line, dialects, local_ranks):
+                key, who = self._voice(reading.fields, by)
+                if key not in voices and len(voices) < TOLD_AT_ONCE:
+                    voices[key] = Steps(who, reading.dialect)
+                if key in voices:
+                    voices[key].take(reading, own)
         return [steps.frame(self._file, arrived) for steps in voices.values() if steps.points]
 
-    def _readings(self, dialects, text):
-        # type: (list[Dialect], str) -> Iterator[Reading]
+    def _readings(self, line, dialects, local_ranks):
+        # type: (bytes, list[Dialect], bool) -> Iterator[tuple[Reading, Speaker]]
         """What a line tells: of the states of a bar that stand on it, the newest one that names a step."""
-        for part in newest_first(text):
-            reading = self._search.reading(dialects, part)
+        stepped = set()  # type: set[tuple[Any, ...]]
+        for text, by, is_bar in newest_first(messages(line, local_ranks)[0]):
+            said_by = (by.rank, by.local_rank, by.pid, by.host, by.task)
+            if is_bar and said_by in stepped:
+                continue
+            reading = self._search.reading(dialects, text)
             if reading is not None:
-                yield reading
-                if "step" in reading.fields:
-                    return
+                if is_bar and "step" in reading.fields:
+                    stepped.add(said_by)
+                yield reading, by
 
     def _voice(self, fields, by):
         # type: (dict[str, Any], Speaker) -> tuple[tuple[Any, ...], dict[str, Any]]
@@ -127,18 +131,25 @@ class Progress(object):
         frame["backlog"] = backlog
 
 
-def newest_first(text):
-    # type: (str) -> list[str]
-    """A line where the states of a bar follow each other without a return, cut apart; else the line alone."""
-    if text.count("%") < 2:
-        return [text]
-    ends = [bar.end() for bar in _BAR.finditer(text)]
-    if len(ends) < 2:
-        return [text]
-    begins = [0] + ends[:-1]
-    ends[-1] = len(text)
-    parts = [text[begin:end] for begin, end in zip(begins, ends)]  # noqa: B905 - strict needs Python 3.10
-    return parts[: -BARS - 1 : -1]
+def newest_first(said):
+    # type: (list[tuple[str, Speaker]]) -> list[tuple[str, Speaker, bool]]
+    """The messages of a line: first its bars from the last one on, cut apart where no return parts them."""
+    bars, others = [], []  # type: list[tuple[str, Speaker, bool]], list[tuple[str, Speaker, bool]]
+    for text, by in said:
+        ends = [bar.end() for bar in _BAR.finditer(text)] if "<" in text else []
+        if not ends:
+            others.append((text, by, False))
+            continue
+        ends[-1] = len(text)
+        begin = 0
+        for end in ends:
+            record = _RECORD.match(text, begin, end) if begin else None
+            if record is not None:
+                others.append((record.group(), by, False))
+                begin = record.end()
+            bars.append((text[begin:end], by, True))
+            begin = end
+    return bars[: -BARS - 1 : -1] + others
 
 
 class Steps(object):
