@@ -131,8 +131,8 @@ def test_of_a_bar_whose_returns_were_lost_the_last_state_counts() -> None:
         (frame,) = told("".join(states) + ends + "\n")
         fields = frame["fields"]
         assert (fields["step"], fields["eta_s"], fields["loss"], fields["lr"]) == (60, 120, 1.5, 5e-4), ends
-    (frame,) = past_of("".join(states) + "\n")
-    assert [each.step for each in frame.past] == [60]
+    (past_frame,) = past_of("".join(states) + "\n")
+    assert [each.step for each in past_frame.past] == [60]
 
 
 def test_a_long_line_of_bars_is_read_at_its_end() -> None:
