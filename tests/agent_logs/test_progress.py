@@ -121,6 +121,51 @@ def test_of_a_record_glued_to_a_bar_the_bars_step_counts() -> None:
     assert frame["fields"]["samples_per_s"] == 64.5
 
 
+def test_of_a_bar_whose_returns_were_lost_the_last_state_counts() -> None:
+    states = [
+        "Epoch 2:   0%|          | 0/120 [00:00<?, ?it/s]",
+        "Epoch 2:  25%|##5       | 30/120 [01:00<03:00,  2.00s/it, loss=2.5, lr=[1e-3, 2e-3]]",
+        "Epoch 2:  50%|#####     | 60/120 [02:00<02:00,  2.00s/it, loss=1.5, lr=[5e-4, 1e-3]]",
+    ]
+    for ends in ("Killed", "Evaluating:  50%|#####     | 5/10 [00:10<00:10,  2.00s/it]", ""):
+        (frame,) = told("".join(states) + ends + "\n")
+        fields = frame["fields"]
+        assert (fields["step"], fields["eta_s"], fields["loss"], fields["lr"]) == (60, 120, 1.5, 5e-4), ends
+    (past_frame,) = past_of("".join(states) + "\n")
+    assert [each.step for each in past_frame.past] == [60]
+
+
+def test_a_long_line_of_bars_is_read_at_its_end() -> None:
+    text = "".join(f" {n}%|##5       | {n}/100 [01:00<03:00,  2.00s/it]" for n in range(100))
+    (frame,) = told(text + "\n")
+    assert frame["fields"]["step"] == 99
+
+
+def test_a_record_between_two_bars_adds_to_them() -> None:
+    bars = [f" {n}%|##5       | {n}/100 [01:00<03:00,  2.00s/it]" for n in (25, 26)]
+    (frame,) = told(bars[0] + "step=7, skipped=1, lr=[0.001], mom=[(0.9, 0.95)]" + bars[1] + "\n")
+    assert (frame["fields"]["step"], frame["fields"]["skipped"]) == (26, 1)
+
+
+def test_the_step_of_darknet_is_no_task_of_srun() -> None:
+    (frame,) = told("40: 5.25, 6.5 avg loss, 0.00025 rate, 0.5 seconds, 2560 images\n")
+    assert (frame["fields"]["step"], frame["fields"]["loss"]) == (40, 5.25)
+
+
+def test_a_rate_before_its_number_takes_no_other_number() -> None:
+    fields = told("step 5 loss 1.25 lr 0.001 tok/s 1200 mfu 0.25\n")[0]["fields"]
+    assert fields == {"step": 5, "loss": 1.25, "lr": 0.001, "tokens_per_s": 1200, "mfu": 0.25}
+    fields = told("step 5 loss 1.25 speed 1200 tok/s 0.5 s/it\n")[0]["fields"]
+    assert fields == {"step": 5, "loss": 1.25, "tokens_per_s": 1200, "step_time_s": 0.5}
+
+
+def test_a_batch_of_an_epoch_gives_way_to_the_step() -> None:
+    assert told("epoch 2 batch 30/40 step 70/200 loss 1.25\n")[0]["fields"] == {
+        "epoch": 2, "step": 70, "total_steps": 200, "loss": 1.25,
+    }  # fmt: skip
+    assert told("epoch 2 batch 30/40 loss 1.25\n")[0]["fields"]["total_steps"] == 40
+
+
 def test_a_mean_gives_way_to_the_steps_own_value_and_counts_where_there_is_none() -> None:
     assert told("step 5 | avg_loss 2.5 | loss 1.25\n")[0]["fields"]["loss"] == 1.25
     assert told("step 5 | avg_loss 2.5 | acc 0.5\n")[0]["fields"]["loss"] == 2.5

@@ -20,6 +20,8 @@ READ = 8192
 MAX_PHASES = 64
 MEANS, OF_STEPS = ("avg", "average", "mean", "running"), ("loss", "samples_per_s", "tokens_per_s")
 """Words that begin so count for these fields only where the line does not tell the step's own value."""
+BATCHES = frozenset(("batch", "batch_idx", "mini_batch", "minibatch"))
+"""A batch of an epoch is the step only where the line names no step."""
 
 
 class Reading(object):
@@ -105,7 +107,7 @@ class Dialect(object):
     def _words(self, text, fields):
         # type: (str, Fields) -> None
         words, shared = self.words, self.shared
-        means = []  # type: list[tuple[str, str]]
+        lesser = []  # type: list[tuple[str, str]]
         for name, value, rate in pairs(text):
             # `2.5 steps/s` is a rate whatever it is called, and so is `speed (steps/s) 2.5`
             unit = rate or (name[name.rfind("(") + 1 : -1] if name[-1:] == ")" else "")
@@ -113,11 +115,12 @@ class Dialect(object):
             quantity = quantity or words.get(name) or shared.get(name)
             if quantity is None or quantity == NOTHING or QUANTITIES[quantity][0] in fields:
                 continue
-            if name.startswith(MEANS) and QUANTITIES[quantity][0] in OF_STEPS:
-                means.append((quantity, value))
+            a_mean = name.startswith(MEANS) and QUANTITIES[quantity][0] in OF_STEPS
+            if a_mean or quantity == "step" and name in BATCHES:
+                lesser.append((quantity, value))
             else:
                 put(fields, quantity, value)
-        for quantity, value in means:
+        for quantity, value in lesser:
             put(fields, quantity, value)
 
     @staticmethod

@@ -29,6 +29,8 @@ _PAIR = re.compile(
 _PARTING = re.compile(
     r"[|,;{}\[\]<>=:\u2502\u2503]|\)[\s,]|\s--?\s|\s{3,}|\((?=[^()]*$)|(?:^|\s)(?:INFO|DEBUG|WARN|WARNING|ERROR)\s"
 )
+_NEXT = re.compile(r"\s{1,4}[-+]?(?:" + NUMBER + r")(?!\w|\s?(?:" + RATE + r"|" + UNIT + r"))", re.I)
+_OF_A_RATE = re.compile(r"speed|throughput|(?:^|_)(?:ips|fps)")
 _AROUND = " \t\"'`:=([{~*#_-"
 _BEFORE = " \t\"'`)%.,;*#>_-\u2022\u2514\u2500\u251c"
 _SPACES = re.compile(r"[\s_-]+")
@@ -38,18 +40,20 @@ _LONG = 120
 
 def pairs(text):
     # type: (str) -> Iterator[tuple[str, str, str]]
-    """(words, value with its unit, rate): words are `canonical`; rate such as `tok/s`, else empty."""
+    """(words, value with its unit, rate): words are `canonical`; rate such as `tok/s`, else empty.
+
+    In `loss 2.5 tok/s 1200` the rate is the word of the number behind it.
+    """
     end = 0
     for number, found in enumerate(_PAIR.finditer(text)):
         if number >= MAX_PAIRS:
             return
         rate = found.group("rate") or ""
-        yield (
-            _words(text[max(end, found.start() - _LONG) : found.start()]),
-            text[found.start() : found.end() - len(rate)],
-            canonical(rate),
-        )
-        end = found.end()
+        words = _words(text[max(end, found.start() - _LONG) : found.start()])
+        behind, end = found.end() - len(rate), found.end()
+        if rate and words and _NEXT.match(text, end) and not _OF_A_RATE.search(words):
+            end, rate = behind, ""
+        yield words, text[found.start() : behind], canonical(rate)
 
 
 def canonical(words):

@@ -1,5 +1,7 @@
 """Training progress of one log file: what its newest lines tell, a frame a voice and tick."""
 
+import re
+
 from .finding import whose
 from .newest import Newest
 from .normalise import messages
@@ -9,7 +11,7 @@ from .stamps import HEAD, time_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable  # noqa: F401 - used in type comments
+    from typing import Any, Callable, Iterator  # noqa: F401 - used in type comments
 
     from .dialect import Dialect, Reading  # noqa: F401 - used in type comments
     from .prefixes import Speaker  # noqa: F401 - used in type comments
@@ -21,6 +23,13 @@ TOLD_AT_ONCE = 64
 MAX_VOICES = 1024
 CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s", "step_time_s")
 """Fields of a step of the past, in the order of `wire.PastStep`."""
+BARS = 4
+"""States of a bar on one line that are tried."""
+
+_BAR = re.compile(r"\[[\d:]+<[^\[\]]{0,2000}(?:\[[^\[\]]{0,200}\][^\[\]]{0,2000}){0,8}\]")
+"""The end of a bar of tqdm: its times, speed and what was added."""
+_RECORD = re.compile(r".{40,4000}[\])}]\s{0,4}(?=\d{1,3}(?:\.\d+)?%\s?\|)")
+"""A record between two bars; what is shorter may be the label of a bar."""
 
 
 class Progress(object):
@@ -55,11 +64,9 @@ class Progress(object):
             # of what is live the arrival is as exact, and right whatever time zone the line is of
             own = time_of(shown(line[:HEAD]), arrived) if backlog else None
             said = {}  # type: dict[Any, set[str]]
-            for text, by in messages(line, local_ranks)[0]:
-                reading = self._search.reading(dialects, text)
-                if reading is not None:
-                    known = True
-                    self._take(reading, by, offset, arrived, own, backlog, said)
+            for reading, by in self._readings(line, dialects, local_ranks):
+                known = True
+                self._take(reading, by, offset, arrived, own, backlog, said)
             if not known and all(dialect.steady for dialect in dialects):
                 self._sieve.no_progress(shape)
         told = list(self._untold)[:TOLD_AT_ONCE]
@@ -72,16 +79,27 @@ class Progress(object):
         voices = {}  # type: dict[tuple[Any, ...], Steps]
         for _, line, dialects in past.lines() if past is not None else ():
             own = time_of(shown(line[:HEAD]), arrived)
-            for text, by in messages(line, local_ranks)[0]:
-                reading = self._search.reading(dialects, text)
-                if reading is None:
-                    continue
+            for reading, by in self._readings(line, dialects, local_ranks):
                 key, who = self._voice(reading.fields, by)
                 if key not in voices and len(voices) < TOLD_AT_ONCE:
                     voices[key] = Steps(who, reading.dialect)
                 if key in voices:
                     voices[key].take(reading, own)
         return [steps.frame(self._file, arrived) for steps in voices.values() if steps.points]
+
+    def _readings(self, line, dialects, local_ranks):
+        # type: (bytes, list[Dialect], bool) -> Iterator[tuple[Reading, Speaker]]
+        """What a line tells: of the states of a bar that stand on it, the newest one that names a step."""
+        stepped = set()  # type: set[tuple[Any, ...]]
+        for text, by, is_bar in newest_first(messages(line, local_ranks)[0]):
+            said_by = (by.rank, by.local_rank, by.pid, by.host, by.task)
+            if is_bar and said_by in stepped:
+                continue
+            reading = self._search.reading(dialects, text)
+            if reading is not None:
+                if is_bar and "step" in reading.fields:
+                    stepped.add(said_by)
+                yield reading, by
 
     def _voice(self, fields, by):
         # type: (dict[str, Any], Speaker) -> tuple[tuple[Any, ...], dict[str, Any]]
@@ -111,6 +129,27 @@ class Progress(object):
             frame["dialect"] = reading.dialect.id
             frame["per_epoch"] = reading.dialect.per_epoch
         frame["backlog"] = backlog
+
+
+def newest_first(said):
+    # type: (list[tuple[str, Speaker]]) -> list[tuple[str, Speaker, bool]]
+    """The messages of a line: first its bars from the last one on, cut apart where no return parts them."""
+    bars, others = [], []  # type: list[tuple[str, Speaker, bool]], list[tuple[str, Speaker, bool]]
+    for text, by in said:
+        ends = [bar.end() for bar in _BAR.finditer(text)] if "<" in text else []
+        if not ends:
+            others.append((text, by, False))
+            continue
+        ends[-1] = len(text)
+        begin = 0
+        for end in ends:
+            record = _RECORD.match(text, begin, end) if begin else None
+            if record is not None:
+                others.append((record.group(), by, False))
+                begin = record.end()
+            bars.append((text[begin:end], by, True))
+            begin = end
+    return bars[: -BARS - 1 : -1] + others
 
 
 class Steps(object):
