@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 
 from gpuwatch.agent.flight_pipe import trigger
+from tests.parts import SEEN_BY_EVERY_AGENT
+
+pytestmark = SEEN_BY_EVERY_AGENT
 
 
 @pytest.fixture

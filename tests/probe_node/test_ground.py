@@ -78,18 +78,23 @@ def test_a_driver_in_trouble_is_noted_in_words(fake: FakeNvml) -> None:
     assert "different versions" in note
 
 
+def counted(driven: Driven) -> Counters:
+    """What the node counts now."""
+    known = {id(said) for said in driven.said}
+    driven.tell(Count())
+    return driven.until(Counters, lambda said: id(said) not in known)
+
+
 def test_the_counters_of_gpus_advance(fake: FakeNvml) -> None:
     fake.set("gpus 1")
     with node(fake) as driven:
-        driven.tell(Count())
-        first = driven.until(Counters)
+        first = counted(driven)
         name = f"nvlink:{uuid_of(0)}:replay"
         assert name in first.values
         assert {f"=pcie:{uuid_of(0)}:gen", f"=pcie:{uuid_of(0)}:width"} <= set(first.values)
         fake.add("raw 0 52 424242", "raw 0 161 424242")
-        driven.tell(Count())
-        second = driven.until(Counters, lambda said: said is not first)
-        assert second.values[name] > first.values[name]
+        # the fake looks at its settings only now and then
+        assert any(counted(driven).values[name] > first.values[name] for _ in range(1000))
 
 
 def test_addresses_are_those_of_ip() -> None:

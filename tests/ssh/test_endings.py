@@ -76,7 +76,7 @@ def test_close_ends_the_command_and_leaves_nothing(tmp_path: Path) -> None:
         for carrier in carriers:
             carrier.close()
             carrier.close()
-        assert threading.active_count() == started - 3
+        assert threading.active_count() <= started - 3  # one of a test before this may end meanwhile
         until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "the commands end")
         until(lambda: sshd.sessions() == [], "the sessions end")
 
