@@ -112,10 +112,10 @@ def test_a_launcher_that_fails_is_told_as_our_error() -> None:
 
 def test_a_launcher_that_says_nothing_any_more_is_lost_and_one_that_beats_is_not() -> None:
     alive = 'say(b\'{"kind": "alive"}\')'
-    talk = f"import time; begin()\nfor _ in range(30): {alive}; time.sleep(0.1)\ntime.sleep(600)"
-    said, reason = Listening(talk, beat_s=0.1).last()
-    assert len(said) == 30
-    assert reason == "it said nothing for 1 s: its launcher is stopped, or the network is gone"
+    talk = f"import time; begin()\nfor _ in range(40): {alive}; time.sleep(0.1)\ntime.sleep(600)"
+    said, reason = Listening(talk, beat_s=0.3).last()
+    assert len(said) == 40
+    assert reason == "it said nothing for 3 s: its launcher is stopped, or the network is gone"
 
 
 def test_close_ends_the_far_end_even_when_it_does_not_read() -> None:

@@ -72,9 +72,9 @@ def test_silence_ends_everything_where_that_was_asked_for() -> None:
 
 
 def test_empty_lines_count_as_being_heard() -> None:
-    with Driven(silence_s=2.0) as driven:
+    with Driven(silence_s=4.0) as driven:
         everyone = with_a_rank(driven)
-        for _ in range(30):
+        for _ in range(60):
             driven.carrier.send(b"\n")
             assert not gone(everyone[0], within_s=0.1)
 
@@ -89,7 +89,7 @@ def test_a_worker_that_does_not_stop_is_killed() -> None:
 
 
 def test_a_worker_that_was_stopped_is_named_while_the_launcher_says_that_it_is_alive() -> None:
-    with Driven(worker_silence_s=0.4) as driven:
+    with Driven(worker_silence_s=4.0) as driven:
         everyone = with_a_rank(driven)
         assert driven.until(Alive, lambda said: said.worker is not None).worker in {"R", "S"}
         os.kill(everyone[1], signal.SIGSTOP)
