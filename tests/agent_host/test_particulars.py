@@ -19,6 +19,9 @@ from gpuwatch.hosts.builtin import local_plan
 from gpuwatch.session import Session
 from gpuwatch.wire import Particulars
 from tests.agent_host.trees import process
+from tests.parts import SEEN_BY_EVERY_AGENT
+
+pytestmark = SEEN_BY_EVERY_AGENT
 
 WAIT_S = 30.0
 

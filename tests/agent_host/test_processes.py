@@ -30,6 +30,9 @@ RANK_3 = {
 SAY_READY = "import sys, time; sys.stderr.write('ready\\n'); sys.stderr.flush(); time.sleep(120)"
 CHILD_INHERITS = f"""
 import subprocess, sys
+from tests.parts import SEEN_BY_EVERY_AGENT
+
+pytestmark = SEEN_BY_EVERY_AGENT
 sys.exit(subprocess.Popen([sys.executable, "-c", {SAY_READY!r}]).wait())
 """
 

@@ -16,8 +16,10 @@ import pytest
 from gpuwatch.probe.shipped import interpreters
 from gpuwatch.probe.talk import Done, Ground, Note, Ready, Step
 from tests.agent.pythons import interpreter
-from tests.parts import need
+from tests.parts import SEEN_BY_EVERY_AGENT, need
 from tests.probe_node.driving import STUB, Driven, children, dial, fake_torch, one_rank
+
+pytestmark = SEEN_BY_EVERY_AGENT
 
 BARE = {"PYTHONPATH": "", "VIRTUAL_ENV": "", "CONDA_PREFIX": "", "HOME": "/nonexistent"}
 
