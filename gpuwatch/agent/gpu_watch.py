@@ -56,7 +56,7 @@ class GpuWatch(object):
         while gpu.found:
             kind, value = gpu.found.popleft()
             if kind == "processes":
-                self._node.holders.tell(uuid, value)
+                self._node.holders.tell(gpu.index, uuid, value)
             else:
                 sample[kind] = _rounded(value)
         unified = gpu.info is not None and gpu.info.get("unified_memory")

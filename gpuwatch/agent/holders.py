@@ -13,28 +13,33 @@ class Holders(object):
     def __init__(self, proc="/proc"):
         # type: (str) -> None
         self._proc = proc
-        self._told = {}  # type: dict[str, dict[int, dict[str, Any] | None]]
-        """UUID -> pid -> hold; None: it held the GPU when that last answered. Replaced as a whole."""
+        self._told = {}  # type: dict[str, tuple[int, dict[int, dict[str, Any] | None]]]
+        """UUID -> index, pid -> hold; None: it held the GPU when that last answered. Replaced as a whole."""
         self._starts = {}  # type: dict[int, int | None]
 
-    def tell(self, uuid, holds):
-        # type: (str, dict[int, dict[str, Any]]) -> None
+    def tell(self, index, uuid, holds):
+        # type: (int, str, dict[int, dict[str, Any]]) -> None
         """What a GPU says of its processes: pid -> keys of `wire.ProcessGpu` but `uuid`."""
-        self._told = dict(self._told, **{uuid: holds})
+        self._told = dict(self._told, **{uuid: (index, holds)})
 
     def fall_silent(self, uuid):
         # type: (str) -> None
         """This GPU does not answer: its processes stay, what they use is not known any more."""
-        before = self._told.get(uuid, {})
+        if uuid not in self._told:
+            return
+        index, before = self._told[uuid]
         if any(hold is not None for hold in before.values()):
-            self._told = dict(self._told, **{uuid: dict.fromkeys(before)})
+            self._told = dict(self._told, **{uuid: (index, dict.fromkeys(before))})
 
     def by_pid(self):
         # type: () -> dict[int, list[dict[str, Any]]]
-        """By pid its holds with the keys of `wire.ProcessGpu`; a remembered one while that process lives."""
+        """By pid its holds with the keys of `wire.ProcessGpu`; a remembered one while that process lives.
+
+        In the order of the GPUs, whichever of them answered first: a rank's first GPU is told as its own.
+        """
         holders = {}  # type: dict[int, list[dict[str, Any]]]
         starts = {}  # type: dict[int, int | None]
-        for uuid, holds in self._told.items():
+        for uuid, (_, holds) in sorted(self._told.items(), key=lambda told: told[1][0]):
             for pid, hold in holds.items():
                 if pid not in starts:
                     found = read_stat(self._proc, pid)

@@ -134,14 +134,24 @@ def test_a_rank_stays_with_its_gpu_when_that_one_is_lost_or_hangs(start: Start, 
 def test_a_pid_used_again_does_not_inherit_the_silent_gpu(tmp_path: Path) -> None:
     process(tmp_path, 50, {}, start=5000)
     holders = Holders(str(tmp_path))
-    holders.tell("GPU-a", {50: {"memory_bytes": 7}, 51: {"memory_bytes": 8}})
-    holders.tell("GPU-b", {50: {"memory_bytes": 9}})
+    holders.tell(0, "GPU-a", {50: {"memory_bytes": 7}, 51: {"memory_bytes": 8}})
+    holders.tell(1, "GPU-b", {50: {"memory_bytes": 9}})
     assert set(holders.by_pid()) == {50, 51}  # 51 is of another pid namespace
     holders.fall_silent("GPU-a")
     assert holders.by_pid() == {50: [{"uuid": "GPU-a"}, {"uuid": "GPU-b", "memory_bytes": 9}]}
-    holders.tell("GPU-b", {})
+    holders.tell(1, "GPU-b", {})
     process(tmp_path, 50, {}, start=9000)
     assert holders.by_pid() == {}
+
+
+def test_the_gpus_of_a_process_are_in_order_whichever_answered_first(tmp_path: Path) -> None:
+    process(tmp_path, 50, {})
+    holders = Holders(str(tmp_path))
+    holders.tell(1, "GPU-b", {50: {}})
+    holders.tell(0, "GPU-a", {50: {}})
+    assert holders.by_pid() == {50: [{"uuid": "GPU-a"}, {"uuid": "GPU-b"}]}
+    holders.fall_silent("GPU-a")
+    assert holders.by_pid() == {50: [{"uuid": "GPU-a"}, {"uuid": "GPU-b"}]}
 
 
 def test_a_process_that_cannot_be_asked_is_said_in_the_ranks(
