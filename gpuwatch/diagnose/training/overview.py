@@ -23,7 +23,7 @@ from gpuwatch.diagnose.training.facts import (
     step_times,
 )
 from gpuwatch.diagnose.training.mfu import TFLOPS_PER_GPU, mfu, scope_of
-from gpuwatch.diagnose.training.pace import COMMUNICATION, LOADING, SHARE, share_of
+from gpuwatch.diagnose.training.pace import COMMUNICATION, LOADING, SHARE, share_of, step_s
 from gpuwatch.diagnose.training.peaks import TERA, peak_flops
 from gpuwatch.diagnose.training.seats import Job, Seat, Seats
 from gpuwatch.fleet.fleet import Fleet
@@ -331,7 +331,7 @@ def _eta(made: JobFacts, voice: RankProgress, now: float) -> None:
     if "eta_s" in made.facts or step is None or total is None or not recent or made.late(step.at, now):
         return
     if total.value > step.value and not voice.per_epoch:
-        left = (total.value - step.value) * median(recent) - (now - step.at)
+        left = (total.value - step.value) * step_s(recent) - (now - step.at)
         made.facts["eta_s"] = Fact(max(0.0, left), now, computed=True)
 
 
