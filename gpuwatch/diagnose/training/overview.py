@@ -23,7 +23,7 @@ from gpuwatch.diagnose.training.facts import (
     step_times,
 )
 from gpuwatch.diagnose.training.mfu import TFLOPS_PER_GPU, mfu, scope_of
-from gpuwatch.diagnose.training.pace import COMMUNICATION, LOADING, SHARE, share_of
+from gpuwatch.diagnose.training.pace import COMMUNICATION, LOADING, SHARE, share_of, step_s
 from gpuwatch.diagnose.training.peaks import TERA, peak_flops
 from gpuwatch.diagnose.training.seats import Job, Seat, Seats
 from gpuwatch.fleet.fleet import Fleet
@@ -36,6 +36,8 @@ Voice: TypeAlias = "tuple[RankProgress, Seat | None]"
 """Who speaks, and where that one sits."""
 Heard: TypeAlias = dict[Job, list[Voice]]
 
+ROUNDED = 20
+"""Times between told steps that a rank's own is a mean of: stamps of whole seconds round each."""
 RECENT = 50
 """Told steps that a pace, a gap and an ETA are worked out from."""
 PERCENTILES_OF = 500
@@ -219,7 +221,9 @@ def _hear(row: RankRow, voice: RankProgress) -> None:
         row.step, row.told_at = int(step.value), step.at
     tokens = voice.values.get("tokens_per_s")
     row.tokens_per_s = None if tokens is None else tokens.value
-    row.step_s = voice.steps[-1].took_s if voice.steps else voice.value("step_time_s")
+    row.step_s = voice.value("step_time_s")
+    if row.step_s is None and (lately := voice.step_times(ROUNDED)):
+        row.step_s = step_s(lately)
 
 
 def _lags(rows: Sequence[RankRow]) -> None:
@@ -331,7 +335,7 @@ def _eta(made: JobFacts, voice: RankProgress, now: float) -> None:
     if "eta_s" in made.facts or step is None or total is None or not recent or made.late(step.at, now):
         return
     if total.value > step.value and not voice.per_epoch:
-        left = (total.value - step.value) * median(recent) - (now - step.at)
+        left = (total.value - step.value) * step_s(recent) - (now - step.at)
         made.facts["eta_s"] = Fact(max(0.0, left), now, computed=True)
 
 
