@@ -1,7 +1,8 @@
 """What the ranks on this node do at this moment: their Python stacks, or what the kernel knows of them.
 
 py-spy is used where it is installed already, without stopping the process; nothing is installed. A program is
-only run when nobody but root and this user could have written it: ranks belong to other people.
+only run when nobody but root and this user could have written it: ranks belong to other people. Where it
+tells nothing, the rank's own debug socket is asked, if its job has one.
 """
 
 import os
@@ -10,6 +11,7 @@ import stat
 import time
 
 from .background import Rounds
+from .debug_socket import own_stacks
 from .procfs import clean, names, read_bytes, read_text
 from .pyspy import python_stacks
 from .syscalls import SYSCALLS
@@ -29,6 +31,8 @@ ONE_S = 4.0
 """Given to py-spy for one process."""
 ALL_S = 12.0
 """Given to all of them."""
+OWN_S = 3.0
+"""Given to the ranks' own debug sockets, which are asked together."""
 MAX_FRAMES_BYTES = 600 * 1024
 """Of all processes: beyond, only the innermost frames of main threads are told; a reply has 1 MiB."""
 
@@ -50,6 +54,7 @@ def stacks(request, proc="/proc"):
             python[pid] = ([], "no time was left for it")
         else:
             python[pid] = python_stacks(programs[pid], pid, min(ONE_S, left))
+    python.update(_own_words(proc, python))
     time.sleep(max(0.0, BETWEEN_S - (time.monotonic() - began)))
     seconds = time.monotonic() - began
     rows = []
@@ -59,6 +64,17 @@ def stacks(request, proc="/proc"):
             rows.append(_process(proc, pid, before[pid], after, seconds, python[pid]))
     _shorten(rows)
     return {"processes": rows, "seconds": round(seconds, 3)}
+
+
+def _own_words(proc, python):
+    # type: (str, dict[int, tuple[list[dict[str, Any]], str | None]]) -> dict[int, tuple[list[dict[str, Any]], str | None]]  # noqa: E501 - a type comment is one line
+    """What ranks tell of themselves where py-spy tells nothing, and may be used at all."""
+    lacking = {pid: why for pid, (threads, why) in python.items() if why is not None}
+    told = own_stacks(proc, sorted(lacking), OWN_S)
+    return {
+        pid: (threads, why if why is None else "{}; {}".format(lacking[pid], why))
+        for pid, (threads, why) in told.items()
+    }
 
 
 def _process(proc, pid, before, after, seconds, python):

@@ -30,6 +30,7 @@ def hanging_job(
     for rank in range(RANKS):
         env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(RANKS), "TORCHELASTIC_RUN_ID": job}
         env |= {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", **(more or {})}
+        env["TORCH_WORKER_SERVER_SOCKET"] = str(folder / f"{rank}.sock")
         argv = [sys.executable, str(JOB), str(folder)]
         ranks.append(subprocess.Popen(argv, env=env, cwd=ROOT, stderr=subprocess.DEVNULL))
     try:

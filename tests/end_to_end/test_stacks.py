@@ -66,6 +66,13 @@ def test_py_spy_names_its_line(hanging: tuple[str, list[int]]) -> None:
     assert job["places"][0]["frames"][0].startswith("data_loader_next")
 
 
+def test_the_ranks_tell_their_lines_on_their_jobs_own_socket(hanging: tuple[str, list[int]]) -> None:
+    job = asked(hanging, "--local", "--py-spy", "/none/on/this/node", "--no-ras")["this"]
+    assert (job["by"], job["culprits"], job["confidence"]) == ("python", [WHOM], "high")
+    assert "data_loader_next (hang_job.py:" in job["sentence"]
+    assert "all_reduce, called by train_step (hang_job.py:" in job["sentence"]
+
+
 @pytest.mark.parametrize("link", ["ssh", "command"])
 def test_it_works_on_every_link(hanging: tuple[str, list[int]], link: str, tmp_path: Path) -> None:
     if link == "ssh":
