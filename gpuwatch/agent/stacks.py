@@ -33,23 +33,24 @@ ALL_S = 12.0
 """Given to all of them."""
 OWN_S = 3.0
 """Given to the ranks' own debug sockets, which are asked together."""
+ABSENT = "py-spy is not installed on the node"
 MAX_FRAMES_BYTES = 600 * 1024
 """Of all processes: beyond, only the innermost frames of main threads are told; a reply has 1 MiB."""
 
 
-def stacks(request, proc="/proc"):
-    # type: (dict[str, Any], str) -> dict[str, Any]
-    """As `wire.Stacks`, for the pids that are asked for."""
+def stacks(request, proc="/proc", lent=None):
+    # type: (dict[str, Any], str, str | None) -> dict[str, Any]
+    """As `wire.Stacks`, for the pids that are asked for; `lent` is a py-spy for those that have none."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
     tool = request.get("py_spy", "")
     before = {pid: threads(proc, pid) for pid in pids}
     began = time.monotonic()
-    programs = find_py_spy(proc, pids, str(tool)) if tool is not None else {}
+    programs = find_py_spy(proc, pids, str(tool), lent) if tool is not None else {}
     python = {}  # type: dict[int, tuple[list[dict[str, Any]], str | None]]
     for pid in pids:
         left = began + ALL_S - time.monotonic()
         if pid not in programs:
-            python[pid] = ([], None if tool is None else "py-spy is not installed here")
+            python[pid] = ([], None if tool is None else ABSENT)
         elif left <= 0:
             python[pid] = ([], "no time was left for it")
         else:
@@ -63,7 +64,8 @@ def stacks(request, proc="/proc"):
         if after:
             rows.append(_process(proc, pid, before[pid], after, seconds, python[pid]))
     _shorten(rows)
-    return {"processes": rows, "seconds": round(seconds, 3)}
+    absent = any(why is not None and why.startswith(ABSENT) for _, why in python.values())
+    return {"processes": rows, "seconds": round(seconds, 3), "lacks_py_spy": absent}
 
 
 def _own_words(proc, python):
@@ -176,16 +178,18 @@ def _bytes(frame):
 # --------------------------------------------------------------------------- which py-spy
 
 
-def find_py_spy(proc, pids, named):
-    # type: (str, list[int], str) -> dict[int, str]
-    """Pid -> the py-spy to use: the named one, the one on PATH, else one beside its own interpreter."""
+def find_py_spy(proc, pids, named, lent):
+    # type: (str, list[int], str, str | None) -> dict[int, str]
+    """Pid -> the py-spy to use: the named one, one on PATH, one beside its own interpreter, the lent one."""
+    without = {} if lent is None else dict.fromkeys(pids, lent)
     if named:
-        return dict.fromkeys(pids, named) if trusted(named) else {}
+        return dict.fromkeys(pids, named) if trusted(named) else without
     on_path = shutil.which("py-spy")
     if on_path is not None and trusted(on_path):
         return dict.fromkeys(pids, on_path)
     asked = Rounds(patience_s=1.0).ask({pid: _beside(proc, pid) for pid in pids})
-    return {pid: path for pid, path in asked.items() if isinstance(path, str)}
+    without.update({pid: path for pid, path in asked.items() if isinstance(path, str)})
+    return without
 
 
 def _beside(proc, pid):
