@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from gpuwatch.diagnose.confidence import Confidence
 from gpuwatch.diagnose.flight_groups import SURE, Crew, Problem
-from gpuwatch.diagnose.testimony import Confidence, Testimony
+from gpuwatch.diagnose.testimony import Testimony
 from gpuwatch.diagnose.wording import clock, plural, ranks_text
 from gpuwatch.runs.flight import Dump, Op
 

@@ -13,17 +13,16 @@ from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.cause import Verdict, raised_by, verdict
 from gpuwatch.diagnose.classes import EXITS, GATHERINGS, PEER_TROUBLE, SCHEDULER, UNSPECIFIC, Packs, explains
 from gpuwatch.diagnose.condition import ORDER
+from gpuwatch.diagnose.confidence import LEVELS, Confidence
 from gpuwatch.diagnose.grouping import Group, groups
 from gpuwatch.diagnose.hang.watch import CODE as HANG
-from gpuwatch.diagnose.incident import UNKNOWN, Confidence, Incident
+from gpuwatch.diagnose.incident import UNKNOWN, Incident
 from gpuwatch.diagnose.playbook import playbook, settle
 from gpuwatch.diagnose.suspects import FEW, Hang, blamed_nodes, hang
 from gpuwatch.diagnose.timeline import timeline
 from gpuwatch.diagnose.whereabouts import Whereabouts
 from gpuwatch.diagnose.wording import plural
 from gpuwatch.fleet.places import Places
-
-LEVELS: tuple[Confidence, ...] = ("low", "medium", "high")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gpuwatch.diagnose.testimony import Confidence, Testimony
+from gpuwatch.diagnose.confidence import Confidence
+from gpuwatch.diagnose.testimony import Testimony
 from gpuwatch.diagnose.waits import kernel_wait
 from gpuwatch.diagnose.wording import place, plural, ranges, ranks_text
 from gpuwatch.runs.flight import NOT_THE_USERS
