@@ -125,7 +125,7 @@ def _blame(
     elif cause.code in GATHERINGS and not found.named:
         blame = _away(cause, alerts, where, job)
     else:
-        level, because = _certainty(found, alerts)
+        level, because = _certainty(cause, found.named, alerts)
         blame = Blame(cause.rank, cause.node, cause.gpu, level, because)
         if found.named:
             blame = replace(_at(found.named[0], where, job), level=level, because=because)
@@ -137,11 +137,8 @@ def _blame(
     return blame
 
 
-def _certainty(found: Verdict, alerts: Sequence[Alert]) -> tuple[Confidence, str]:
-    cause = found.cause
-    if cause is None:
-        return "low", ""
-    if found.named:
+def _certainty(cause: Alert, named: Sequence[int], alerts: Sequence[Alert]) -> tuple[Confidence, str]:
+    if named:
         return "high", "the job itself names the ranks"
     if cause.code == HANG:
         return _told_with(cause), "by what GPUs and processes show from outside; no line tells it"
