@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import TypeVar
 
-import msgspec
 from msgspec import structs
 
 from gpuwatch.diagnose.flight_heard import outlived
@@ -27,7 +25,6 @@ from gpuwatch.session.loan import Loan
 from gpuwatch.session.session import Session
 from gpuwatch.wire import RasAnswer, RasAnswers, Stacks
 
-Answer = TypeVar("Answer", Stacks, RasAnswers)
 LONGEST_S = 20.0
 """A node has 12 s for its py-spy runs; more is a node that is sick."""
 MOST_PROCESSES = 64
@@ -235,21 +232,21 @@ class Inquiry:
         return found
 
     def _take_stacks(self, asked: Asked) -> None:
-        told, why = _decoded(asked, Stacks)
+        told, why = asked.read(Stacks)
         program = self._session.py_spy
         if told is not None and told.lacks_py_spy and program is not None and asked.node not in self._loans:
             self._loans[asked.node] = Loan(self._session, asked.node, program, self._clock)
         by_pid = {stack.pid: stack for stack in told.processes} if told is not None else {}
-        gone = why or asked.error or ("the process has ended" if asked.done else self._no_answer())
+        gone = why or ("the process has ended" if asked.done else self._no_answer())
         for key, each in self.stacks.items():
             if each.node == asked.node and each.missing != TOO_MANY:
                 stack = by_pid.get(each.pid) if told is not None else each.stack
                 self.stacks[key] = replace(each, stack=stack, missing=None if stack is not None else gone)
 
     def _take_ras(self, asked: Asked) -> None:
-        told, why = _decoded(asked, RasAnswers)
+        told, why = asked.read(RasAnswers)
         if told is None:
-            self.ras_trouble[asked.node] = why or asked.error or self._no_answer()
+            self.ras_trouble[asked.node] = why or self._no_answer()
             return
         for answer in told.answers:
             self._read_ras(answer, asked.node)
@@ -262,12 +259,3 @@ class Inquiry:
 
     def _no_answer(self) -> str:
         return f"no answer in {self._longest_s:.0f} s"
-
-
-def _decoded(asked: Asked, kind: type[Answer]) -> tuple[Answer | None, str | None]:
-    if asked.data is None:
-        return None, None
-    try:
-        return msgspec.convert(asked.data, kind), None
-    except msgspec.ValidationError as error:
-        return None, f"an answer that cannot be read: {error}"

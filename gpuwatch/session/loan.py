@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import msgspec
-
 from gpuwatch.fleet.asked import Asked
 from gpuwatch.wire import Lent
 
@@ -109,11 +107,7 @@ class Loan:
 
     def _take(self, asked: Asked) -> None:
         self._sent = min(self._sent + PIECE, len(self._program.packed))
-        try:
-            self.ready = asked.error is None and msgspec.convert(asked.data, Lent).ready
-        except msgspec.ValidationError as error:
-            self.why = f"an answer that cannot be read: {error}"
-        if asked.error is not None:
-            self.why = asked.error
-        elif not self.ready and self._sent == len(self._program.packed):
+        told, self.why = asked.read(Lent)
+        self.ready = told is not None and told.ready
+        if not self.over and self._sent == len(self._program.packed):
             self.why = "the node did not take it"
