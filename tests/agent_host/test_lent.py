@@ -13,7 +13,7 @@ import pytest
 
 from gpuwatch.agent.lent import MAX_PACKED, MAX_PROGRAM, Lent
 
-PROGRAM = b"#!/bin/sh\necho lent to $1\n" + os.urandom(200_000)
+PROGRAM = b"#!/bin/sh\necho lent to $1\nexit\n" + os.urandom(200_000)
 
 
 def pieces(program: bytes, size: int = 44_000, **other: object) -> list[dict[str, object]]:
