@@ -21,6 +21,7 @@ WHO = ("rank", "local_rank", "host", "pid", "task")
         ("nfs4_reclaim: boom", "nfs4_reclaim: boom", {}),
         ("[RANK 1] boom", "boom", {"rank": 1}),
         ("[default5]:boom", "boom", {"local_rank": 5}),
+        ("[trainer0|1]:boom", "boom", {}),
         ("12: boom", "boom", {"task": 12}),
         ("  3: boom", "boom", {"task": 3}),
         ("[1,37]<stderr>:boom", "boom", {"rank": 37}),

@@ -21,6 +21,7 @@ _PREFIX = re.compile(
     r"\[rank(?P<rank>\d{1,6})\[?\]?\]:"
     r"|\[RANK (?P<caps>\d{1,6})\] (?=\S)"
     r"|\[(?:default|worker|trainer|actor|role)(?P<local>\d{1,4})\]:"
+    r"|\[[a-z]{3,20}\d{1,6}\|\d{1,4}\]:"
     r"|(?P<task>\d{1,6}): (?=\S)(?![\d.nan-]+, [\d.nan-]+ avg\b)"  # not the step of Darknet
     r"|\((?:[\w.:-]{1,80} )?pid=(?P<pid>\d{1,10})(?:, ip=(?P<ip>[\d.]{7,15}))?\) ?"
     r"|\([\w-]{1,40}, ip=(?P<ip2>[\d.]{7,15})\) ?"
