@@ -24,6 +24,7 @@ WORKING_CPU_PCT = 50.0
 STOPPED = ("T", "t")
 """By SIGSTOP, or by a debugger."""
 SHOWN = 4
+STACKS = "D, or gpuwatch stacks SOURCE: which rank is elsewhere in the program"
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ def _spin(
     else:
         sentence = f"{len(spinning)} of {len(heard)} ranks wait in a collective, and no rank stands out"
     settle = (
-        "gpuwatch stacks SOURCE: which rank is elsewhere in the program",
+        STACKS,
         "NCCL's RAS and flight recorder tell which rank launched fewer collectives",
     )
     return SilentHang(job, "spin", tuple(few), sentence, evidence, "medium" if few else "low", settle)
@@ -167,7 +168,7 @@ def _host(job: str, heard: Sequence[RankSigns], silent: str) -> SilentHang | Non
         sentence = "waits in the kernel (disk or driver) while all GPUs stand still"
     else:
         sentence = f"all {len(heard)} GPUs stand still: data, checkpoint or a barrier on the hosts"
-    settle = ("gpuwatch stacks SOURCE: what the ranks wait for",)
+    settle = (STACKS,)
     told = tuple(f"{rank.place}{_in_kernel(rank)}" for rank in stuck[:SHOWN])
     return SilentHang(
         job, "host", tuple(few), sentence, (*evidence, *told), "medium" if few else "low", settle
@@ -191,8 +192,8 @@ def _without_gpus(job: str, ranks: Sequence[RankSigns], silent: str) -> SilentHa
             f"{odd[0].place} takes {odd[0].cpu_pct:.0f} % of a core, the others next to nothing",
         )
     else:
-        sentence = f"{len(ranks)} ranks live and say nothing; from outside none stands out"
-    settle = ("gpuwatch stacks SOURCE: which rank is elsewhere in the program",)
+        sentence = f"its {len(ranks)} ranks live and write nothing; from outside none stands out"
+    settle = (STACKS,)
     return SilentHang(job, "host", tuple(odd), sentence, evidence, "medium" if odd else "low", settle)
 
 
