@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gpuwatch.diagnose.testimony import Confidence, Testimony
+from gpuwatch.diagnose.confidence import Confidence
+from gpuwatch.diagnose.testimony import Testimony
 from gpuwatch.diagnose.waits import kernel_wait
-from gpuwatch.diagnose.wording import plural, ranges
+from gpuwatch.diagnose.wording import place, plural, ranges, ranks_text
 from gpuwatch.runs.flight import NOT_THE_USERS
 from gpuwatch.wire import ProcessStack, PythonThread, StackFrame
 
@@ -43,6 +44,7 @@ OTHERS_WAIT = frozenset(("wait", "synchronize", "_engine_run_backward", "item"))
 FEW = 0.25
 """Share of a job up to which ranks are believed to be the odd ones out."""
 SHOWN_FRAMES = 12
+PYTHON_STACKS = 'Python stacks: py-spy on the nodes (pip install py-spy), or --lend-py-spy "$(which py-spy)"'
 MAX_WORLD = 1 << 16
 
 
@@ -175,7 +177,7 @@ def _testimony(spots: Sequence[Spot], unseen: Sequence[RankStack], by: str) -> T
     evidence = [_evidence(spot, total) for spot in spots[:8]]
     if unseen:
         evidence.append(f"{_named(unseen)}: {unseen[0].missing or 'not heard of'}")
-    settle = [] if by == "python" else ["Python stacks: py-spy on the nodes' PATH (pip install py-spy)"]
+    settle = [] if by == "python" else [PYTHON_STACKS]
     if not spots:
         return Testimony(
             "stacks", wrong=False, sentence="nothing was heard of any rank", evidence=tuple(evidence)
@@ -281,7 +283,7 @@ def _range(low: float, high: float) -> str:
 
 def _named(ranks: Sequence[RankStack]) -> str:
     """`rank 2 (gpu-001 GPU 2)`, `ranks 0-1, 3`."""
+    first = ranks[0]
     if len(ranks) == 1:
-        gpu = f" GPU {ranks[0].gpu}" if ranks[0].gpu is not None else ""
-        return f"rank {ranks[0].rank} ({ranks[0].node}{gpu})"
-    return f"ranks {ranges(each.rank for each in ranks)}"
+        return place(first.rank, first.node, first.gpu)
+    return ranks_text(each.rank for each in ranks)
