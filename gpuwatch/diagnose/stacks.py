@@ -44,6 +44,7 @@ OTHERS_WAIT = frozenset(("wait", "synchronize", "_engine_run_backward", "item"))
 FEW = 0.25
 """Share of a job up to which ranks are believed to be the odd ones out."""
 SHOWN_FRAMES = 12
+PYTHON_STACKS = 'Python stacks: py-spy on the nodes (pip install py-spy), or --lend-py-spy "$(which py-spy)"'
 MAX_WORLD = 1 << 16
 
 
@@ -176,7 +177,7 @@ def _testimony(spots: Sequence[Spot], unseen: Sequence[RankStack], by: str) -> T
     evidence = [_evidence(spot, total) for spot in spots[:8]]
     if unseen:
         evidence.append(f"{_named(unseen)}: {unseen[0].missing or 'not heard of'}")
-    settle = [] if by == "python" else ["Python stacks: py-spy on the nodes' PATH (pip install py-spy)"]
+    settle = [] if by == "python" else [PYTHON_STACKS]
     if not spots:
         return Testimony(
             "stacks", wrong=False, sentence="nothing was heard of any rank", evidence=tuple(evidence)

@@ -6,18 +6,22 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
+from msgspec import structs
+
 from gpuwatch.diagnose.flight_heard import outlived
 from gpuwatch.diagnose.hang.remedy import advised
 from gpuwatch.diagnose.ras import Ras, RasError
 from gpuwatch.diagnose.ras_reading import read_ras
 from gpuwatch.diagnose.stacks import RankStack
 from gpuwatch.diagnose.waiting import Hearing, hear
+from gpuwatch.diagnose.wording import plural
 from gpuwatch.fleet.asked import Asked
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import Node
 from gpuwatch.fleet.rank_places import places_of
 from gpuwatch.session.dump_choice import Key, Seat
 from gpuwatch.session.dump_hunt import DumpHunt
+from gpuwatch.session.loan import Loan
 from gpuwatch.session.session import Session
 from gpuwatch.wire import RasAnswer, RasAnswers, Stacks
 
@@ -66,10 +70,14 @@ class Inquiry:
         self.version = 0
         self._stacks: list[Asked] = []
         self._ras: list[Asked] = []
+        self._py_spy = py_spy
+        self._session = session
+        self._loans: dict[str, Loan] = {}
+        """Node -> the py-spy on its way there."""
         chosen = [n for n in session.fleet.nodes.values() if nodes is None or n.name in nodes]
         self._whole = len(chosen) == len(session.fleet.nodes)
         for node in chosen:
-            self._begin(session, node, py_spy)
+            self._begin(node)
         for name, pids in self._spokesmen().items() if ras else ():
             self._ras.append(session.ask_ras(name, pids))
         known = self._whole and all(node.processes_at is not None for node in chosen)
@@ -88,16 +96,20 @@ class Inquiry:
     def waiting(self) -> list[str]:
         """Nodes that have not answered."""
         hunted = self.dumps.waiting if self.dumps is not None else ()
-        return sorted({*(asked.node for asked in (*self._stacks, *self._ras)), *hunted})
+        return sorted({*(asked.node for asked in (*self._stacks, *self._ras)), *self._lending, *hunted})
 
     @property
     def over(self) -> bool:
         """Whether nothing more will come."""
-        return not self._stacks and not self._ras and (self.dumps is None or self.dumps.over)
+        asked = self._stacks or self._ras or self._lending
+        return not asked and (self.dumps is None or self.dumps.over)
 
     @property
     def progress(self) -> str:
         """What else is being done; empty when nothing is."""
+        if self._lending:
+            least = min(self._loans[node].share for node in self._lending)
+            return f"lending py-spy to {plural(len(self._lending), 'node')}, {100 * least:.0f} %"
         return self.dumps.progress if self.dumps is not None else ""
 
     def write_dumps(self) -> bool:
@@ -111,6 +123,8 @@ class Inquiry:
         """Take in what has come; True when anything has."""
         late = self._clock() >= self._deadline
         before = self.version
+        for node in self._lending:
+            self._lend(self._loans[node])
         for asked in [each for each in self._stacks if each.done or late]:
             self._stacks.remove(asked)
             self._take_stacks(asked)
@@ -139,7 +153,24 @@ class Inquiry:
         heard = hear(list(self.stacks.values()), self.ras, self.ras_trouble, locate, dumps, addresses)
         return advised(heard, fleet)
 
-    def _begin(self, session: Session, node: Node, py_spy: str | None) -> None:
+    @property
+    def _lending(self) -> list[str]:
+        return [node for node, loan in self._loans.items() if not loan.over]
+
+    def _lend(self, loan: Loan) -> None:
+        """Go on; when the node has it, its ranks are asked once more."""
+        loan.update()
+        if loan.ready:
+            self._deadline = self._clock() + self._longest_s
+            self._ask_stacks(loan.node)
+        elif loan.over:
+            self.version += 1
+            for key, each in self.stacks.items():
+                if each.node == loan.node and each.stack is not None and each.stack.why:
+                    why = f"{each.stack.why}, and could not be lent: {loan.why}"
+                    self.stacks[key] = replace(each, stack=structs.replace(each.stack, why=why))
+
+    def _begin(self, node: Node) -> None:
         gpus = {gpu.info.uuid: gpu.info.index for gpu in node.gpus.values()}
         for process in node.processes:
             if process.rank is not None:
@@ -152,11 +183,15 @@ class Inquiry:
                     world=process.world_size if self._whole else None,
                     missing="no answer yet",
                 )
-        pids = [pid for name, pid in self.stacks if name == node.name]
-        if pids:
-            self._stacks.append(session.ask_stacks(node.name, pids[:MOST_PROCESSES], py_spy))
+        pids = self._ask_stacks(node.name)
         for pid in pids[MOST_PROCESSES:]:
             self.stacks[node.name, pid] = replace(self.stacks[node.name, pid], missing=TOO_MANY)
+
+    def _ask_stacks(self, node: str) -> list[int]:
+        pids = [pid for name, pid in self.stacks if name == node]
+        if pids:
+            self._stacks.append(self._session.ask_stacks(node, pids[:MOST_PROCESSES], self._py_spy))
+        return pids
 
     def _stepped(self, fleet: Fleet) -> dict[str | None, float]:
         """Job -> when its log told a step last (unix seconds), where that moment is sure."""
@@ -198,11 +233,14 @@ class Inquiry:
 
     def _take_stacks(self, asked: Asked) -> None:
         told, why = asked.read(Stacks)
+        program = self._session.py_spy
+        if told is not None and told.lacks_py_spy and program is not None and asked.node not in self._loans:
+            self._loans[asked.node] = Loan(self._session, asked.node, program, self._clock)
         by_pid = {stack.pid: stack for stack in told.processes} if told is not None else {}
         gone = why or ("the process has ended" if asked.done else self._no_answer())
         for key, each in self.stacks.items():
             if each.node == asked.node and each.missing != TOO_MANY:
-                stack = by_pid.get(each.pid)
+                stack = by_pid.get(each.pid) if told is not None else each.stack
                 self.stacks[key] = replace(each, stack=stack, missing=None if stack is not None else gone)
 
     def _take_ras(self, asked: Asked) -> None:
