@@ -12,7 +12,7 @@ import pytest
 
 from gpuwatch.diagnose.hang.signs import RankSigns
 from gpuwatch.diagnose.hang.verdict import verdict
-from gpuwatch.diagnose.hang.watch import EVERY_S, HangWatch
+from gpuwatch.diagnose.hang.watch import EVERY_S, LAST_S, HangWatch
 from gpuwatch.hosts.plan import Thresholds
 
 USUAL_W = 600.0
@@ -165,6 +165,21 @@ def test_a_hang_is_told_within_30_s_of_its_window_and_ends_with_the_next_step() 
     assert alert.role == "first"
     story.train(64, 4)
     assert not story.told
+
+
+def test_a_job_that_was_silent_before_we_came_is_told_soon() -> None:
+    """It has stopped for 40 minutes: nobody waits another window, but one moment is too short a look."""
+    story = Story()
+    ranks = ranks_of(64, **SPIN)
+    ranks[17] = replace(ranks[17], busy_pct=0.0, power_w=120.0)
+    looks = 0
+    while not story.told:
+        story.tick(aged(tuple(ranks), 2400.0 + looks * EVERY_S, steps=True))
+        looks += 1
+    assert LAST_S < looks * EVERY_S <= 30
+    (alert,) = story.watch.alerts.values()
+    assert alert.rank == 17
+    assert "for 40 min" in alert.proof[0].text
 
 
 def saves(busy: float = 92.0) -> list[RankSigns]:

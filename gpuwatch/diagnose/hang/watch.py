@@ -44,6 +44,8 @@ KNOWN_PAUSE, LONGEST_KNOWN_S = 1.5, 600.0
 """A pause that looked the same and ended by itself may last half as long again: saving, evaluating."""
 LAST_S = 6.0
 """The verdict must stand for so long: one look may fall between two states."""
+LATE_S = 20.0
+"""The same where no usual gap is known, as when we came into the silence: it may be saving, or evaluating."""
 
 
 @dataclass
@@ -144,7 +146,8 @@ class HangWatch:
             job.since = None
             return self._end(name)
         job.since = now if job.since is None else job.since
-        return now - job.since >= LAST_S and self._tell(found, wall - quiet_s, wall)
+        lasts_s = LAST_S if usual_s is not None else LATE_S
+        return now - job.since >= lasts_s and self._tell(found, wall - quiet_s, wall)
 
     def _firing(self, job: str) -> Alert | None:
         alert = self.alerts.get(f"{CODE}@{job}")
