@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 from gpuwatch.diagnose.condition import duration
 from gpuwatch.diagnose.hang.signs import RankSigns
 from gpuwatch.diagnose.incident import Confidence
+from gpuwatch.diagnose.waits import STOPPED
 
 Reading: TypeAlias = Literal["spin", "waiting_for_one", "host"]
 """spin: the GPUs wait in a collective; waiting_for_one: all but a few do; host: no GPU works at all."""
@@ -21,8 +22,6 @@ TENSOR_PCT = 1.0
 FEW = 0.1
 """More idle ranks than this share are a part of the job, no culprit."""
 WORKING_CPU_PCT = 50.0
-STOPPED = ("T", "t")
-"""By SIGSTOP, or by a debugger."""
 SHOWN = 4
 
 
