@@ -68,6 +68,8 @@ class Job:
     """What the present silence looked like last."""
     pauses: dict[Look, float] = field(default_factory=dict)
     """The longest silence of each look that ended by itself."""
+    members: dict[int, RankSigns] = field(default_factory=dict)
+    """Its ranks since it last moved, as they were seen last."""
     deaf: bool = False
     """Nodes whose ranks spoke for the job cannot be heard: nobody knows whether it is silent."""
 
@@ -85,6 +87,7 @@ class Job:
             known_s = max(gap_s, self.pauses.get(self.looks, 0.0))
             self.pauses[self.looks], self.looks = min(known_s, LONGEST_KNOWN_S), None
         self.moved = at
+        self.members.clear()
         self.usual_w.clear()  # it works: what it draws is asked anew when it falls silent
 
 
@@ -135,10 +138,13 @@ class HangWatch:
         if at > job.moved + EVERY_S / 2:
             job.wake(at)
         quiet_s, usual_s = now - job.moved, job.usual_s
+        here = {rank.rank: rank for rank in ranks}
+        job.members.update(here)
+        gone = [rank for number, rank in sorted(job.members.items()) if number not in here]
         found = None
         if job.trains and quiet_s > limit:
             job.usual_w = job.usual_w or usual(ranks, quiet_s)
-            found = verdict(name, ranks, quiet_s, usual_s, job.usual_w)
+            found = verdict(name, ranks, quiet_s, usual_s, job.usual_w, gone)
         if found is not None:
             job.looks = found.reading, tuple(rank.rank for rank in found.suspects)
             found = found if quiet_s > patience(found, ranks, job, limit) else None
