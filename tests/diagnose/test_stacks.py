@@ -264,6 +264,15 @@ def test_jobs_are_judged_apart() -> None:
     assert [(job.job, len(job.spots)) for job in jobs] == [("4711", 1), ("other", 1)]
 
 
+def test_of_several_jobs_the_sentence_names_the_one_that_hangs() -> None:
+    well = [replace(python(rank, WAITS), job="4712") for rank in range(8)]
+    hung = [python(rank, LOADS if rank == 1 else WAITS) for rank in range(4)]
+    heard = hear([*well, *hung], [], {}, lambda _host, _pid: None)
+    assert heard.verdict is not None
+    assert heard.verdict.sentence.startswith("job 4711: rank 1 (gpu-000 GPU 1) is in data_loader_next")
+    assert heard.accused == ("4711", (1,))
+
+
 def test_a_thousand_ranks_cost_little() -> None:
     stacks = [python(rank, LOADS if rank == 500 else WAITS) for rank in range(1000)]
     few = stacks[450:550]
