@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -14,10 +15,11 @@ from gpuwatch.cli import exit_codes
 from gpuwatch.cli.ending import leaving_politely
 from gpuwatch.cli.once import default_wait_s, waiting_line
 from gpuwatch.cli.output import writing
+from gpuwatch.cli.probe_follow import follow
 from gpuwatch.cli.source import Source, source_options
 
 if TYPE_CHECKING:
-    from gpuwatch.diagnose.checkup.check import Check
+    from gpuwatch.probe.results import Results
     from gpuwatch.session import Session
 
 
@@ -38,9 +40,11 @@ def check(source: Source, as_json: bool, wait_s: float | None, deep: bool) -> in
     Every check says PASS, WARN, FAIL or SKIP, why, and what to do. Nothing is changed on the nodes. `--deep`
     loads the GPUs and the network for some seconds, and is skipped where any GPU is busy.
 
-    Exit status: 0 nothing failed (warnings and skipped checks included), 1 something did, 2 wrong usage.
+    Exit status: 0 nothing failed (warnings and skipped checks included), 1 something did, 2 wrong usage, 130
+    Ctrl-C while it probed (the list is printed).
     """
     from gpuwatch.diagnose.checkup.checklist import checklist
+    from gpuwatch.diagnose.checkup.links import links
     from gpuwatch.report.checkup import print_checklist, to_json
     from gpuwatch.report.waiting import wait_for_first_report
     from gpuwatch.session.particulars import ask_all
@@ -53,28 +57,29 @@ def check(source: Source, as_json: bool, wait_s: float | None, deep: bool) -> in
         book = session.book
         now, wall = time.monotonic(), time.time()
         checks = checklist(session.fleet, told, book.alerts.values(), book.incidents, now, wall)
+        stopped = False
         if deep:
-            checks += probed(session)
+            results, stopped = probed(session)
+            checks += links(results)
     with writing():
         if as_json:
             click.echo(to_json(checks))
         else:
             print_checklist(checks, sys.stdout)
+    if stopped:
+        click.echo("gpuwatch: interrupted; the probe did not come to its end", err=True)
+        return exit_codes.INTERRUPTED
     failed = any(one.status == "FAIL" for one in checks)
     return exit_codes.UNHEALTHY if failed else exit_codes.HEALTHY
 
 
-def probed(session: Session) -> list[Check]:
-    """A quick probe over the links of a session; it refuses busy GPUs by itself."""
-    from gpuwatch.diagnose.checkup.links import QUICK, links
+def probed(session: Session) -> tuple[Results, bool]:
+    """A quick probe over a session's links, and whether Ctrl-C ended it; it refuses busy GPUs by itself."""
+    from gpuwatch.diagnose.checkup.links import QUICK
 
-    conductor = session.probe(QUICK)
-    while conductor.results.phase == "connecting":
-        session.poll()
-        conductor.wait(0.1)
-    conductor.confirm()
-    while not conductor.results.over:
-        session.poll()
-        conductor.wait(0.1)
-    conductor.close()
-    return list(links(conductor.results))
+    with contextlib.closing(session.probe(QUICK)) as conductor:
+        stopped = follow(conductor, lambda: conductor.results.phase != "connecting")
+        if not stopped:
+            conductor.confirm()
+            stopped = follow(conductor, lambda: conductor.results.over)
+    return conductor.results, stopped

@@ -6,17 +6,15 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from gpuwatch.cli import exit_codes
-from gpuwatch.cli.ending import Stop, ctrl_c_stops, leaving_politely
+from gpuwatch.cli.ending import leaving_politely
 from gpuwatch.cli.output import writing
+from gpuwatch.cli.probe_follow import follow
 from gpuwatch.cli.probe_options import wish_options
 from gpuwatch.cli.probe_outputs import Outputs, is_demo, keep, put_data, read_baseline
 from gpuwatch.cli.source import Refusal, Source, node_options
@@ -27,13 +25,6 @@ if TYPE_CHECKING:
     from gpuwatch.probe.results import Results
     from gpuwatch.probe.wish import Wish
     from gpuwatch.report.lines import Line
-    from gpuwatch.report.probe_progress import Tell
-
-POLL_S = 0.05
-TICK_S = 0.5
-"""So often the progress is drawn where nothing changes: its clock goes on."""
-ENDING_S = 3.0
-"""After Ctrl-C everything on the nodes ends within 2 s; nobody is waited for longer than this."""
 
 
 @click.command()
@@ -119,32 +110,6 @@ def conduct(conductor: Conductor, source: Source, outputs: Outputs, *, yes: bool
     if results.phase == "refused":
         raise Refusal(refusal(results))
     return exit_status(results)
-
-
-def follow(conductor: Conductor, reached: Callable[[], bool]) -> bool:
-    """Show how far it is until it has come so far; whether Ctrl-C ended it."""
-    stop, cancelled = Stop(), False
-    deadline = float("inf")
-    with ctrl_c_stops(stop), progress() as tell:
-        seen, told = -1, 0.0
-        while not (conductor.results.over if cancelled else reached()) and time.monotonic() < deadline:
-            if stop.asked and not cancelled:
-                cancelled, deadline = True, time.monotonic() + ENDING_S
-                conductor.cancel()
-            if conductor.results.version != seen or time.monotonic() > told + TICK_S:
-                seen, told = conductor.results.version, time.monotonic()
-                tell(conductor.results)
-            time.sleep(POLL_S)
-    return stop.asked
-
-
-def progress() -> AbstractContextManager[Tell]:
-    """Bars on stderr, and only where that is a terminal."""
-    if not sys.stderr.isatty():
-        return contextlib.nullcontext(lambda _results: None)
-    from gpuwatch.report.probe_progress import progress_bars
-
-    return progress_bars()
 
 
 # --------------------------------------------------------------------------- before

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from time import perf_counter
 
@@ -16,6 +16,7 @@ from gpuwatch.diagnose.grouping import groups
 from gpuwatch.diagnose.hang.watch import HangWatch
 from gpuwatch.diagnose.incident import Heard, Incident
 from gpuwatch.diagnose.judge import in_order, incident_of
+from gpuwatch.diagnose.lasting_ids import LastingIds
 from gpuwatch.diagnose.rounds import Rounds
 from gpuwatch.diagnose.silences import Silence
 from gpuwatch.diagnose.straggler.watch import StragglerWatch
@@ -64,7 +65,7 @@ class AlertBook:
         self._watches = (HangWatch(thresholds), StragglerWatch(thresholds), TrainingWatch(thresholds))
         self._told: dict[str, Alert] = {}
         self._joiner = Joiner()
-        self._ids: dict[str, str] = {}
+        self._lasting_ids = LastingIds()
         self._sources: dict[str, NodeFinding | NodeEvent] = {}
         self._findings: dict[tuple[str, float, int], NodeFinding] = {}
         self._untaken: dict[tuple[str, float, int], NodeFinding] = {}
@@ -79,10 +80,6 @@ class AlertBook:
         self._settle_at = 0.0
         self._acknowledged: dict[str, int] = {}
         self._silences: list[Silence] = []
-        self._numbers: dict[str, tuple[str, int]] = {}
-        self._last_number = 0
-        self._heard: dict[str, Heard] = {}
-        """By incident."""
 
     @property
     def silences(self) -> tuple[Silence, ...]:
@@ -149,7 +146,7 @@ class AlertBook:
 
     def hear(self, id: str, heard: Heard) -> None:  # noqa: A002 - the word that alerts and incidents use
         """Keep with an incident whom its ranks wait for; it replaces what was heard before."""
-        self._heard[id] = heard
+        self._lasting_ids.hear(id, heard)
         self._mark_now()
 
     def _meant(self, id: str) -> list[str]:  # noqa: A002 - the word that alerts and incidents use
@@ -283,7 +280,7 @@ class AlertBook:
             for name, alert in watch.alerts.items():
                 if alert.state == "firing" or name not in self._rounds.holding.alerts:
                     self._joiner.put(alert)
-        alerts = self._with_lasting_ids(self._joiner.joined())
+        alerts = self._lasting_ids.name_alerts(self._joiner.joined())
         yield
         alerts = [self._flagged(alert, wall) for alert in alerts]
         where = self._where
@@ -295,23 +292,9 @@ class AlertBook:
         yield
         self.alerts = {alert.id: alert for alert in alerts}
         self.incidents = sorted(
-            self._renumbered(in_order(found)), key=lambda incident: (-incident.first, -incident.number)
+            self._lasting_ids.name_incidents(in_order(found)),
+            key=lambda incident: (-incident.first, -incident.number),
         )
-
-    def _with_lasting_ids(self, alerts: Sequence[Alert]) -> list[Alert]:
-        """An alert keeps the id under which any part of it was shown first."""
-        ids: dict[str, str] = {}
-        taken: set[str] = set()
-        kept = []
-        for alert in alerts:
-            parts = alert.parts or (alert.id,)
-            names = [self._ids[part] for part in parts if part in self._ids]
-            name = next((each for each in (*names, *parts) if each not in taken), f"{alert.id}+")
-            taken.add(name)
-            ids.update((part, name) for part in parts)
-            kept.append(alert if name == alert.id else structs.replace(alert, id=name))
-        self._ids = ids
-        return kept
 
     def _placed(self, alert: Alert) -> Alert:
         """A condition of a GPU is of the rank that runs there."""
@@ -327,32 +310,6 @@ class AlertBook:
         if acknowledged == alert.acknowledged and silenced == alert.silenced:
             return alert
         return structs.replace(alert, acknowledged=acknowledged, silenced=silenced)
-
-    def _renumbered(self, found: Sequence[Incident]) -> list[Incident]:
-        """An incident that grew keeps its id and number: whoever holds most of its alerts is the same one."""
-        taken: set[str] = set()
-        numbers: dict[str, tuple[str, int]] = {}
-        kept = []
-        for incident in found:
-            votes: dict[tuple[str, int], int] = {}
-            for alert in incident.alerts:
-                before = self._numbers.get(alert.id)
-                if before is not None and before[0] not in taken:
-                    votes[before] = votes.get(before, 0) + 1
-            if votes:
-                name, number = max(votes, key=lambda each: (votes[each], -each[1]))
-            else:
-                self._last_number += 1
-                name, number = incident.id, self._last_number
-            taken.add(name)
-            numbers.update((alert.id, (name, number)) for alert in incident.alerts)
-            told = [self._heard[each] for each in (name, *(one for one, _ in votes)) if each in self._heard]
-            heard = max(
-                told, key=lambda each: each.at, default=None
-            )  # of several that became one, the newest
-            kept.append(structs.replace(incident, id=name, number=number, heard=heard))
-        self._numbers = numbers
-        return kept
 
 
 def _same(silence: Silence, code: str, node: str | None, gpu: int | None, rank: int | None) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from gpuwatch.plain import MAY_STEER, plain
 from gpuwatch.wire.frames import AnyFrame
 from gpuwatch.wire.requests import AnyRequest
+
+T = TypeVar("T")
 
 MAX_LINE_BYTES = 1 << 20
 """A longer line is refused before it is parsed: a full `ranks` frame of a busy node is about 100 kB."""
@@ -30,23 +32,31 @@ def decode(line: bytes) -> AnyFrame:
     """
     if len(line) > MAX_LINE_BYTES:
         raise FrameError(f"a frame of {len(line)} bytes, over the limit of {MAX_LINE_BYTES}")
+    return decode_strictly(line, _decoder, FrameError)
+
+
+def decode_strictly(line: bytes, decoder: msgspec.json.Decoder[T], refusal: type[ValueError]) -> T:
+    """Decode one line from a machine that may be hostile; its strings come out harmless.
+
+    Raises:
+        ValueError: A `refusal`, safe to show: not JSON, of an unknown kind, or a field of the wrong type.
+    """
     try:
         if MAY_STEER.search(line) is None:
-            return _decoder.decode(line)
-        frame: AnyFrame = msgspec.convert(harmless(msgspec.json.decode(line)), AnyFrame)
-        return frame
+            return decoder.decode(line)
+        return msgspec.convert(_harmless(msgspec.json.decode(line)), decoder.type)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FrameError(plain(str(error))) from error
+        raise refusal(plain(str(error))) from error
 
 
-def harmless(value: Any) -> Any:  # noqa: ANN401 - JSON is what it is
+def _harmless(value: Any) -> Any:  # noqa: ANN401 - JSON is what it is
     """A decoded JSON value with every string in it made harmless, keys included."""
     if isinstance(value, str):
         return plain(value)
     if isinstance(value, list):
-        return [harmless(item) for item in value]
+        return [_harmless(item) for item in value]
     if isinstance(value, dict):
-        return {plain(key): harmless(item) for key, item in value.items()}
+        return {plain(key): _harmless(item) for key, item in value.items()}
     return value
 
 

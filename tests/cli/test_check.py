@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.cli.running import gpuwatch
+from tests.cli.running import COMMAND, environment, gpuwatch, read_until, terminal
 from tests.parts import SEEN_BY_EVERY_AGENT
 
 pytestmark = SEEN_BY_EVERY_AGENT
@@ -59,6 +60,31 @@ def test_the_demo_has_one_node_that_forgot_a_variable() -> None:
     assert "NCCL_IB_TIMEOUT gpu-[001-013,015-016] 22, gpu-014 (not set)" in told["env.equal"]["detail"]
     assert [one["id"] for one in told.values() if one["status"] in ("FAIL", "WARN")] == ["env.equal"]
     assert told["ranks.initialised"]["detail"] == "all 128 ranks of 418207 run"
+
+
+def test_deep_shows_how_far_its_probe_is_and_ctrl_c_keeps_the_list() -> None:
+    with terminal(120) as (ours, theirs):
+        child = subprocess.Popen(
+            [*COMMAND, "check", "--demo", "--deep", "--json"],
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+        )
+        read_until(ours, "collectives")
+        child.send_signal(signal.SIGINT)
+        written, _ = child.communicate(timeout=60)
+    assert child.returncode == 130
+    told = {one["id"]: one for one in json.loads(written)["checks"]}
+    assert told["env.equal"]["status"] == "FAIL"
+    assert told["probe.links"]["status"] == "SKIP"
+
+
+def test_deep_names_the_nic_that_is_slow() -> None:
+    told = checks_of("--demo", "--deep", status=1)
+    assert told["probe.collectives"]["status"] == "PASS"
+    assert told["probe.links"]["nodes"] == ["gpu-013"]
+    assert "mlx5_3" in told["probe.links"]["detail"]
 
 
 def test_what_is_wrong_with_a_real_job_is_told(tmp_path: Path) -> None:

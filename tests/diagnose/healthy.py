@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain
 from typing import TypeAlias
 
 from gpuwatch.diagnose.book import AlertBook
 from gpuwatch.hosts.plan import Thresholds
 from tests.diagnose.finding import PACK
-from tests.diagnose.simulated_jobs import A100, DAY_S, GPUS, H100, Cluster, Job, changed
+from tests.diagnose.simulated_jobs import A100, DAY_S, GPUS, H100, Cluster, Doing, Job, changed
+
+
+@dataclass(frozen=True)
+class Pause:
+    """A while without steps."""
+
+    doing: Doing
+    shortest_s: float
+    longest_s: float
+    odd: tuple[int, Doing] | None = None
+    """The rank that all others wait for, and what it does."""
+
 
 WEEK_S = 7 * DAY_S
 BEFORE_S, AFTER_S = 45.0, 75.0
@@ -20,6 +33,12 @@ EVENTS = (
     "epoch", "saving", "restart",
 )  # fmt: skip
 """A deck of what happens to healthy jobs; every card comes before the deck is mixed anew."""
+PAUSES = {
+    "evaluation": Pause("reduce", 30, 400),
+    "evaluation_alone": Pause("spin", 15, 240, (0, "work")),
+    "checkpoint": Pause("host", 10, 280),
+    "checkpoint_alone": Pause("spin", 15, 240, (0, "host")),
+}
 TRUE = frozenset(("idle_held",))
 """What is no false alarm: a replica that nobody asks is idle."""
 Life: TypeAlias = Iterator[None]
@@ -117,38 +136,30 @@ class HealthyWeek:
             self._deck = self.dice.sample(EVENTS, len(EVENTS))
         name = self._deck.pop()
         self.happened[name] += 1
-        draw = self.dice.uniform
-        ranks = len(job.places)
         match name:
-            case "evaluation":
-                job.phase("reduce", steps=False)
-                yield from self._for(draw(30, 400))
-            case "evaluation_alone":
-                job.phase("spin", steps=False, odd=(0, "work"))
-                yield from self._for(draw(15, 240))
-            case "checkpoint":
-                job.phase("host", steps=False)
-                yield from self._for(draw(10, 280))
-            case "checkpoint_alone":
-                job.phase("spin", steps=False, odd=(0, "host"))
-                yield from self._for(draw(15, 240))
             case "hiccup":
-                late_s = draw(5, 25)
-                job.slower, job.done = 1 + late_s / job.step_s, 0.0
-                job.phase("spin", steps=True, odd=(self.dice.randrange(ranks), "host"))
-                yield from self._for(late_s)
+                late_s, late_rank = self.dice.uniform(5, 25), self.dice.randrange(len(job.places))
+                yield from self._late_step(job, late_s, "spin", (late_rank, "host"))
             case "epoch":
-                job.slower, job.done = 1 + 30 / job.step_s, 0.0
-                job.phase("host", steps=True)
-                yield from self._for(30)
+                yield from self._late_step(job, 30, "host")
             case "saving":
                 uuid = job.places[0].uuid
                 self.cluster.odd[uuid] = changed("fast", pcie_tx_bps=2e10)
-                yield from self._for(draw(30, 120))
+                yield from self._for(self.dice.uniform(30, 120))
                 del self.cluster.odd[uuid]
             case "restart":
                 yield from self._restart(job)
+            case _:
+                pause = PAUSES[name]
+                job.phase(pause.doing, steps=False, odd=pause.odd)
+                yield from self._for(self.dice.uniform(pause.shortest_s, pause.longest_s))
         job.phase("work", steps=True)
+
+    def _late_step(self, job: Job, late_s: float, doing: Doing, odd: tuple[int, Doing] | None = None) -> Life:
+        """A step that waits for data."""
+        job.slower, job.done = 1 + late_s / job.step_s, 0.0
+        job.phase(doing, steps=True, odd=odd)
+        yield from self._for(late_s)
 
     def _restart(self, job: Job) -> Life:
         """The last checkpoint, nobody, then a job that loads and warms up."""

@@ -6,12 +6,13 @@ import math
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
 
 import pytest
 
 from gpuwatch.diagnose.training.first_nan import first_nans
 from gpuwatch.diagnose.training.numerics import numerics
-from gpuwatch.diagnose.training.pace import pace
+from gpuwatch.diagnose.training.pace import pace, slower
 from gpuwatch.diagnose.training.watch import TrainingWatch
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.progress import RankProgress, Step, Value
@@ -209,6 +210,25 @@ def test_a_run_that_became_slower_is_told_with_both_times() -> None:
     assert sign.hold_s > 0
     assert "s were usual (+" in sign.text
     assert codes(voice(240, took=usual)) == set()
+
+
+@pytest.mark.parametrize(
+    ("takes_s", "looks_s"), [(1.4, 1.0), (3.4, 1.0), (6.0, 5.0), (17.0, 5.0), (27.0, 5.0)]
+)
+def test_times_that_a_clock_has_rounded_make_no_run_slower(takes_s: float, looks_s: float) -> None:
+    """Stamps of whole seconds, or a log that is read now and then; an evaluation in every 20th step."""
+    dice = random.Random(5)
+
+    def seen(paces: Sequence[float]) -> list[float]:
+        steps = (takes_s * pace * dice.gauss(1, 0.02) for pace in paces)
+        written = accumulate(step + (dice.uniform(30, 400) if dice.random() < 0.05 else 0) for step in steps)
+        stamps = [math.ceil(at / looks_s) * looks_s for at in written]
+        return [later - sooner for sooner, later in pairwise(stamps) if later > sooner]
+
+    even = seen([1.0] * 1200)
+    assert not [end for end in range(220, len(even)) if list(slower(even[end - 220 : end]))]
+    became = seen([1.0] * 200 + [1.3] * 60)
+    assert list(slower(became[:250]))
 
 
 def test_what_the_run_waits_for() -> None:

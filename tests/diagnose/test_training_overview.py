@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -144,6 +145,16 @@ def test_a_slow_rank_stands_out_and_the_spread_says_by_how_much() -> None:
     assert clock.flagged
     assert clock.imbalance == pytest.approx((1980 - 1095) / ((7 * 1980 + 1095) / 8))
     assert {row.rank: row.flags for row in made.rows if row.flags} == {6: {"clock_mhz", "throttle"}}
+    assert not made.spreads["step_s"].flagged
+
+
+def test_ranks_whose_stamps_are_whole_seconds_take_equally_long() -> None:
+    job = Job()
+    for step in range(1, 41):
+        for rank in range(job.world):
+            job.tell(rank, step, NOW + math.floor((step - 40) * 1.4 + 0.11 * rank))
+    made = job.facts()
+    assert all(row.step_s == pytest.approx(1.4, rel=0.04) for row in made.rows)
     assert not made.spreads["step_s"].flagged
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpuwatch.probe.conducting.conductor import Conductor
+from gpuwatch.probe.conducting.conductor import Conductor, Suspects
+from gpuwatch.probe.conducting.schedule import Pair
 from gpuwatch.probe.results import Phase, Results
 from gpuwatch.probe.talk import Absent, Died, Done, GpuUser, Step
 from gpuwatch.probe.verdict import Verdict
@@ -23,32 +24,55 @@ def judge(results: Results, _baseline: Any) -> Verdict:
     return Verdict("ok", results.phase)
 
 
+def nobody(_results: Results) -> Sequence[Pair]:
+    return []
+
+
 def probe(
     lines: Sequence[ScriptedLine],
     wish: Wish = SMALL,
-    suspects: Callable[[Results], list[tuple[int, int]]] = lambda _results: [],
+    suspects: Suspects = nobody,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Conductor:
-    conductor = Conductor(lines, wish, judge=judge, suspects=suspects)
+    """A probe that has begun."""
+    conductor = Conductor(lines, wish, judge=judge, suspects=suspects, clock=clock)
     conductor.start()
     return conductor
 
 
-def await_phase(conductor: Conductor, *phases: Phase) -> None:
+def await_until(conductor: Conductor, condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 20
-    while conductor.results.phase not in phases:
+    while not condition():
         assert time.monotonic() < deadline, conductor.results
         time.sleep(0.002)
+
+
+def await_phase(conductor: Conductor, *phases: Phase) -> None:
+    await_until(conductor, lambda: conductor.results.phase in phases)
+
+
+def confirm_and_wait(conductor: Conductor) -> None:
+    await_phase(conductor, "asking", "refused")
+    conductor.confirm()
+    assert conductor.wait(30)
+
+
+def measured(lines: Sequence[ScriptedLine], suspects: Suspects = nobody) -> Conductor:
+    """A probe that came to its end, and keeps its ranks."""
+    conductor = probe(lines, suspects=suspects)
+    confirm_and_wait(conductor)
+    return conductor
 
 
 def run_through(
     lines: Sequence[ScriptedLine],
     wish: Wish = SMALL,
-    suspects: Callable[[Results], list[tuple[int, int]]] = lambda _results: [],
+    suspects: Suspects = nobody,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Results:
-    conductor = probe(lines, wish, suspects)
-    await_phase(conductor, "asking", "refused")
-    conductor.confirm()
-    assert conductor.wait(30)
+    """The results of a whole probe."""
+    conductor = probe(lines, wish, suspects, clock)
+    confirm_and_wait(conductor)
     conductor.close()
     return conductor.results
 
@@ -142,12 +166,8 @@ def test_a_node_without_torch_is_left_out_while_a_person_thinks() -> None:
     lines = [*cluster(2), ScriptedLine("bare", bare, Fabric())]
     conductor = probe(lines)
     await_phase(conductor, "asking", "refused")
-    deadline = time.monotonic() + 10
-    while not lines[-1].closed:
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-    conductor.confirm()
-    assert conductor.wait(20)
+    await_until(conductor, lambda: lines[-1].closed)
+    confirm_and_wait(conductor)
     conductor.close()
     assert conductor.results.phase == "done"
     assert {seat.node for seat in conductor.results.seats} == {"gpu-000", "gpu-001"}
@@ -156,10 +176,7 @@ def test_a_node_without_torch_is_left_out_while_a_person_thinks() -> None:
 def test_a_pair_through_which_nothing_comes_is_tried_again_only_for_a_person() -> None:
     fabric = Fabric(mute={frozenset((0, 2))})
     lines = cluster(2, fabric=fabric)
-    conductor = probe(lines, suspects=lambda _results: [(0, 2)])
-    await_phase(conductor, "asking")
-    conductor.confirm()
-    assert conductor.wait(20)
+    conductor = measured(lines, suspects=lambda _results: [(0, 2)])
     results = conductor.results
     assert not results.pairs[0, 2].ok
     assert "timed out" in (results.pairs[2, 0].error or "")
@@ -168,10 +185,7 @@ def test_a_pair_through_which_nothing_comes_is_tried_again_only_for_a_person() -
     )
     fabric.mute.clear()
     conductor.retest([(0, 2)])
-    deadline = time.monotonic() + 10
-    while not results.pairs[0, 2].ok:
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
+    await_until(conductor, lambda: results.pairs[0, 2].ok)
     conductor.close()
     assert results.pairs[0, 2].retested
     assert results.pairs[0, 2].bandwidth_gb_per_s == pytest.approx(2.0)
@@ -331,16 +345,10 @@ def test_suspects_are_measured_again_alone() -> None:
 
 def test_a_person_retests_while_the_ranks_are_kept() -> None:
     lines = cluster(2)
-    conductor = probe(lines)
-    await_phase(conductor, "asking")
-    conductor.confirm()
-    assert conductor.wait(20)
+    conductor = measured(lines)
     assert conductor.keeps_ranks
     conductor.retest([(1, 3), (1, 99)])
-    deadline = time.monotonic() + 10
-    while not conductor.results.pairs[1, 3].retested:
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
+    await_until(conductor, lambda: conductor.results.pairs[1, 3].retested)
     await_phase(conductor, "done")
     conductor.close()
     assert conductor.results.phase == "done"
@@ -356,15 +364,7 @@ def test_the_budget_ends_it_and_says_what_was_left_out() -> None:
         return True
 
     lines = cluster(4, fabric=Fabric(unlucky=unlucky))
-    conductor = Conductor(
-        lines, Wish(budget_s=14.0), judge=judge, suspects=lambda _results: [], clock=lambda: clock[0]
-    )
-    conductor.start()
-    await_phase(conductor, "asking")
-    conductor.confirm()
-    assert conductor.wait(30)
-    conductor.close()
-    results = conductor.results
+    results = run_through(lines, Wish(budget_s=14.0), clock=lambda: clock[0])
     assert results.phase == "done"
     assert clock[0] < 30
     assert 0 < len(results.collectives) < 30
@@ -385,15 +385,8 @@ def test_a_large_size_after_a_tiny_one_is_not_given_up_for_its_latency() -> None
         return True
 
     wish = Wish(sizes=(1024, 256 * MIB), collectives=("all_reduce",), pairs="none", budget_s=60.0)
-    conductor = Conductor(
-        cluster(4, fabric=Fabric(takes=takes, unlucky=unlucky)), wish, judge=judge, clock=lambda: clock[0]
-    )
-    conductor.start()
-    await_phase(conductor, "asking")
-    conductor.confirm()
-    assert conductor.wait(30)
-    conductor.close()
-    results = conductor.results
+    lines = cluster(4, fabric=Fabric(takes=takes, unlucky=unlucky))
+    results = run_through(lines, wish, clock=lambda: clock[0])
     assert [row.bytes for row in results.collectives] == [1024, 256 * MIB]
     assert not [note for note in results.notes if "want of time" in note]
 
@@ -428,17 +421,11 @@ def test_a_node_may_not_speak_for_others() -> None:
 
 def test_a_rank_that_dies_while_a_person_looks_leaves_the_verdict_and_takes_no_retest() -> None:
     lines = cluster(2)
-    conductor = probe(lines)
-    await_phase(conductor, "asking")
-    conductor.confirm()
-    assert conductor.wait(20)
+    conductor = measured(lines)
     before = dict(conductor.results.pairs)
     lines[0]._hear(lines[0].node, Died(rank=0, reason="killed by SIGKILL"))
     conductor.retest([(0, 2)])
-    deadline = time.monotonic() + 10
-    while conductor.keeps_ranks or not all(line.closed for line in lines):
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
+    await_until(conductor, lambda: not conductor.keeps_ranks and all(line.closed for line in lines))
     assert conductor.results.phase == "done"
     assert conductor.results.verdict == Verdict("ok", "done")
     assert conductor.results.pairs == before

@@ -12,7 +12,7 @@ from statistics import median
 
 from gpuwatch.diagnose.peers import ENOUGH, EQUAL_PCT, WORKING_PCT, works_alone
 from gpuwatch.diagnose.straggler.load import Load, middle
-from gpuwatch.diagnose.straggler.unlike import Unlike, few, lowest
+from gpuwatch.diagnose.straggler.unlike import Unlike, equally_busy, few, lowest
 
 FULL_PCT, FULL_EQUAL_PCT = 90.0, 5.0
 """Peers that compute or wait in collectives are about always busy; power is compared only among such."""
@@ -63,13 +63,7 @@ def idle(group: Sequence[Load], busy_pct: float) -> Iterator[Unlike]:
 
 def power(group: Sequence[Load], power_pct: float) -> Iterator[Unlike]:
     """The one that draws unlike all others at equal, full utilisation: it works while they wait, or waits."""
-    full = [
-        (each, each.busy_pct) for each in group if each.busy_pct is not None and each.busy_pct >= FULL_PCT
-    ]
-    if len(full) < ENOUGH:
-        return
-    busy = median(pct for _, pct in full)
-    equal = [each for each, pct in full if abs(pct - busy) <= FULL_EQUAL_PCT]
+    equal = equally_busy(group, FULL_PCT, FULL_EQUAL_PCT)
     low = lowest(equal, lambda each: each.power_w, power_pct / 100.0)
     if low is not None:
         each, own, usual = low

@@ -7,7 +7,7 @@ from statistics import median
 
 from gpuwatch.diagnose.peers import ENOUGH, EQUAL_PCT, WORKING_PCT
 from gpuwatch.diagnose.straggler.load import Load
-from gpuwatch.diagnose.straggler.unlike import Sign, Unlike, few, lowest
+from gpuwatch.diagnose.straggler.unlike import Sign, Unlike, equally_busy, few, lowest
 
 LEAST_PCIE_BPS, LEAST_NVLINK_BPS = 1e8, 1e9
 """Links that move less are idle, and idle links differ by chance."""
@@ -40,13 +40,7 @@ def narrow_pcie(group: Sequence[Load], link_pct: float) -> Iterator[Unlike]:
 
 def throughput(group: Sequence[Load], link_pct: float) -> Iterator[Unlike]:
     """The one that moves far less than all others over NVLink or PCIe, at equal utilisation."""
-    known = [
-        (each, each.busy_pct) for each in group if each.busy_pct is not None and each.busy_pct >= WORKING_PCT
-    ]
-    if len(known) < ENOUGH:
-        return
-    busy = median(pct for _, pct in known)
-    equal = [each for each, pct in known if abs(pct - busy) <= EQUAL_PCT]
+    equal = equally_busy(group, WORKING_PCT, EQUAL_PCT)
     for sign, name, least, read in KINDS:
         low = lowest(equal, read, link_pct / 100.0)
         if low is not None and low[2] >= least:

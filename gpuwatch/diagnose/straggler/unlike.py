@@ -58,6 +58,18 @@ def few(count: int) -> int:
     return max(1, int(FEW * count))
 
 
+def equally_busy(group: Sequence[Load], least_pct: float, apart_pct: float) -> list[Load]:
+    """Those that are busy for at least `least_pct`, and within `apart_pct` of the median of these.
+
+    Empty when those are too few to be compared.
+    """
+    known = [(each, pct) for each in group if (pct := each.busy_pct) is not None and pct >= least_pct]
+    if len(known) < ENOUGH:
+        return []
+    usual = median(pct for _, pct in known)
+    return [each for each, pct in known if abs(pct - usual) <= apart_pct]
+
+
 def lowest(
     group: Sequence[Load], read: Callable[[Load], float | None], limit: float
 ) -> tuple[Load, float, float] | None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
 from typing import Literal, TypeAlias
 
 from gpuwatch.diagnose.training.mfu import Scope
 from gpuwatch.diagnose.training.seats import Job
 from gpuwatch.fleet.progress import RankProgress
 
+RECENT = 50
+"""Told steps that a pace, a gap and an ETA are worked out from."""
 IMBALANCE, MEMORY_IMBALANCE = 0.10, 0.20
 """(max - min) / mean over which ranks count as unequal."""
 Side: TypeAlias = Literal["high", "low", "both"]
@@ -141,6 +145,12 @@ def step_times(times: Sequence[float]) -> StepTimes | None:
         return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
     return StepTimes(len(ordered), nearest(0.50), nearest(0.95), nearest(0.99))
+
+
+def usual_gap(told: Sequence[float]) -> float | None:
+    """The median distance from one of the last values to the next where they grow; None: they never do."""
+    gaps = [later - before for before, later in pairwise(told[-RECENT:]) if later > before]
+    return median(gaps) if gaps else None
 
 
 @dataclass(frozen=True, slots=True)

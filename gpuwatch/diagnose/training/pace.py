@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import median
+from statistics import fmean, median
 
 from gpuwatch.diagnose.training.sign import Sign
 from gpuwatch.fleet.progress import RankProgress
@@ -14,6 +14,8 @@ LEAST_TIMINGS = 3
 SLOWER = 1.10
 """A step time that is 10 % longer and stays so (the change that FALCON tells, arXiv 2410.12588)."""
 LASTS_S = 60.0
+PAUSE = 2.0
+"""A step of more than so many medians holds a pause: an evaluation, a checkpoint."""
 LOW_UTILISATION_PCT = 50.0
 SHARE = 0.30
 """Of the step spent in communication or in loading data: over it that is what the run waits for."""
@@ -42,10 +44,19 @@ def slower(times: Sequence[float]) -> Iterator[Sign]:
     past = times[:-RECENT]
     if len(past) < LEAST_PAST:
         return
-    usual, now = median(past), median(times[-RECENT:])
+    usual, now = step_s(past), step_s(times[-RECENT:])
     if usual > 0 and now >= SLOWER * usual:
         text = f"a step takes {now:.3g} s where {usual:.3g} s were usual (+{100 * (now / usual - 1):.0f} %)"
         yield Sign("train.slow", "warning", text, LASTS_S)
+
+
+def step_s(times: Sequence[float]) -> float:
+    """Seconds a step without pauses, of at least one time.
+
+    A mean: a log that tells whole seconds makes 1.4 s now 1, now 2, and a median leaps between them.
+    """
+    pause = PAUSE * median(times)
+    return fmean(took for took in times if took <= pause)
 
 
 def waits(voice: RankProgress) -> Iterator[Sign]:
@@ -53,8 +64,8 @@ def waits(voice: RankProgress) -> Iterator[Sign]:
 
     Medians of the last told ones: one hiccup of the loader, told before a pause, is not what a run waits for.
     """
-    step_s = median(voice.step_times(RECENT) or [voice.value("step_time_s") or 0.0])
-    if not step_s:
+    whole_s = step_s(voice.step_times(RECENT) or [voice.value("step_time_s") or 0.0])
+    if not whole_s:
         return
     told = {name: [value.value for value in values] for name, values in voice.timings.items()}
     phases = {name: median(seconds) for name, seconds in told.items() if len(seconds) >= LEAST_TIMINGS}
@@ -62,7 +73,7 @@ def waits(voice: RankProgress) -> Iterator[Sign]:
         ("train.communication_bound", COMMUNICATION, "communication"),
         ("train.data_bound", LOADING, "loading data"),
     ):
-        share = share_of(phases, words) / step_s
+        share = share_of(phases, words) / whole_s
         if SHARE < share <= 1.0:
             text = f"{100 * share:.0f} % of a step is {what}"
             yield Sign(code, "warning", text, LASTS_S)

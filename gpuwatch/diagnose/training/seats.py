@@ -33,6 +33,10 @@ class Seat:
     alive: bool = True
 
 
+Voice: TypeAlias = tuple[RankProgress, Seat | None]
+"""Who speaks, and where that one sits."""
+
+
 class Seats:
     """All that are known; `refresh` looks only at nodes that listed their processes anew."""
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from gpuwatch.plain import MAY_STEER, plain
 from gpuwatch.probe.talk import AnyOrder, AnySaid
-from gpuwatch.wire.codec import harmless
+from gpuwatch.wire.codec import decode_strictly
 
 MAX_LINE_BYTES = 1 << 20
 """A preflight of a node with 16 GPUs and their processes is about 10 kB."""
@@ -28,13 +27,7 @@ def decode_said(line: bytes | None) -> AnySaid:
     """
     if line is None:
         raise TalkError(f"a line of more than {MAX_LINE_BYTES} bytes")
-    try:
-        if MAY_STEER.search(line) is None:
-            return _decoder.decode(line)
-        said: AnySaid = msgspec.convert(harmless(msgspec.json.decode(line)), AnySaid)
-        return said
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise TalkError(plain(str(error))) from error
+    return decode_strictly(line, _decoder, TalkError)
 
 
 def encode_order(order: AnyOrder) -> bytes:
