@@ -174,7 +174,7 @@ class Emitter(object):
         elif wish in FOR_LOGS and reply["id"] == number:
             self._logs.ask(request)
             return None
-        elif wish in self._errands.DOES and reply["id"] == number:
+        elif wish in self._errands.does and reply["id"] == number:
             refused = self._errands.begin(wish, request, number)
             if refused is None:
                 return None

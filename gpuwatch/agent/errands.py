@@ -5,6 +5,7 @@ from collections import deque
 
 from .flight_files import dump_files, dump_piece
 from .flight_pipe import trigger
+from .lent import Lent
 from .particulars import particulars
 from .ras import ras
 from .stacks import stacks
@@ -19,22 +20,22 @@ if TYPE_CHECKING:
 class Errands(object):
     """Runs what a request asks for in a thread of its own; the emitter takes the replies when they are there.
 
-    `DOES` is request -> (request, settings) -> data of the reply. An errand that does not come back (a dead
-    mount, a process in the kernel) keeps its kind busy and nothing else.
+    `does` is request -> data of the reply. An errand that does not come back (a dead mount, a process in the
+    kernel) keeps its kind busy and nothing else.
     """
-
-    DOES = {
-        "particulars": lambda request, settings: particulars(request, settings.proc),
-        "stacks": lambda request, settings: stacks(request, settings.proc),
-        "dumps": lambda request, settings: trigger(request, settings.proc),
-        "dump_files": lambda request, settings: dump_files(request, settings.proc),
-        "dump_piece": lambda request, settings: dump_piece(request, settings.proc),
-        "ras": lambda request, settings: ras(request, settings.proc),
-    }  # type: dict[str, Callable[[dict[str, Any], Settings], dict[str, Any]]]
 
     def __init__(self, settings, wake):
         # type: (Settings, Callable[[], None]) -> None
-        self._settings = settings
+        proc, lent = settings.proc, Lent()
+        self.does = {
+            "particulars": lambda request: particulars(request, proc),
+            "stacks": lambda request: stacks(request, proc, lent.path),
+            "lend": lent.take,
+            "dumps": lambda request: trigger(request, proc),
+            "dump_files": lambda request: dump_files(request, proc),
+            "dump_piece": lambda request: dump_piece(request, proc),
+            "ras": lambda request: ras(request, proc),
+        }  # type: dict[str, Callable[[dict[str, Any]], dict[str, Any]]]
         self._wake = wake
         self._busy = set()  # type: set[str]
         self._replies = deque()  # type: deque[dict[str, Any]]
@@ -62,7 +63,7 @@ class Errands(object):
         # type: (str, dict[str, Any], int) -> None
         reply = {"kind": "reply", "id": number}  # type: dict[str, Any]
         try:
-            reply["data"] = self.DOES[wish](request, self._settings)
+            reply["data"] = self.does[wish](request)
         except Exception as error:  # told, because nobody sees a daemon thread die
             reply["error"] = "{}: {}".format(type(error).__name__, str(error)[:300])
         self._busy.discard(wish)

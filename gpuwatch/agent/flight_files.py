@@ -13,7 +13,7 @@ import time
 import zlib
 
 from .background import Rounds
-from .process_table import boot_time, read_stat
+from .process_table import boot_time, read_stat, seen_by
 from .procfs import clean, read_bytes
 from .ranks import identity, variables
 
@@ -89,7 +89,7 @@ def dump_piece(request, proc="/proc"):
     if not own or not isinstance(name, str) or NAME.match(name) is None:
         raise ValueError("not the name of a dump of this process")
     descriptor = os.open(
-        _seen_by(folder, own[0]) + name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+        seen_by(folder, own[0]) + name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
     )
     try:
         known = os.fstat(descriptor)
@@ -147,18 +147,10 @@ def _values(environ):
     return dict(entry.partition(b"=")[::2] for entry in environ.split(b"\0") if b"=" in entry)
 
 
-def _seen_by(folder, path):
-    # type: (str, str) -> str
-    """A path of the process as we see it: it may live in a container, and in another folder."""
-    if not os.path.isabs(path):
-        path = os.path.join(os.readlink(os.path.join(folder, "cwd")), path)
-    return os.path.join(folder, "root") + "/" + path.lstrip("/")
-
-
 def _is_pipe(folder, path):
     # type: (str, str) -> bool
     try:
-        return stat.S_ISFIFO(os.lstat(_seen_by(folder, path)).st_mode)
+        return stat.S_ISFIFO(os.lstat(seen_by(folder, path)).st_mode)
     except OSError:
         return False
 
@@ -176,7 +168,7 @@ def _files(proc, prefix, pids, boot):
     """The dumps of one place since the first of these processes began; of older ones how many."""
     folder = os.path.join(proc, str(pids[0]))
     named = dict(_prefixes(folder)).get(prefix, False)
-    parent, stem = os.path.split(_seen_by(folder, prefix))
+    parent, stem = os.path.split(seen_by(folder, prefix))
     owner = os.stat(folder).st_uid
     began = _began(proc, pids, boot)
     files, older, foreign = [], [], 0

@@ -47,3 +47,11 @@ def boot_time(proc):
         if line.startswith(b"btime "):
             return float(line.split()[1])
     return None
+
+
+def seen_by(folder, path):
+    # type: (str, str) -> str
+    """A path of the process as we see it: it may live in a container, and in another folder."""
+    if not os.path.isabs(path):
+        path = os.path.join(os.readlink(os.path.join(folder, "cwd")), path)
+    return os.path.join(folder, "root") + "/" + path.lstrip("/")

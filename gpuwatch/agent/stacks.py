@@ -1,7 +1,8 @@
 """What the ranks on this node do at this moment: their Python stacks, or what the kernel knows of them.
 
 py-spy is used where it is installed already, without stopping the process; nothing is installed. A program is
-only run when nobody but root and this user could have written it: ranks belong to other people.
+only run when nobody but root and this user could have written it: ranks belong to other people. Where it
+tells nothing, the rank's own debug socket is asked, if its job has one.
 """
 
 import os
@@ -10,6 +11,7 @@ import stat
 import time
 
 from .background import Rounds
+from .debug_socket import own_stacks
 from .procfs import clean, names, read_bytes, read_text
 from .pyspy import python_stacks
 from .syscalls import SYSCALLS
@@ -34,27 +36,31 @@ MAX_CHILDREN, TOLD_CHILDREN = 256, 8
 _HELD = ("D", "T", "t")
 TRIES = 3
 """Of a thread that runs through Python all the time one look may catch no frame."""
+OWN_S = 3.0
+"""Given to the ranks' own debug sockets, which are asked together."""
+ABSENT = "py-spy is not installed on the node"
 MAX_FRAMES_BYTES = 600 * 1024
 """Of all processes: beyond, only the innermost frames of main threads are told; a reply has 1 MiB."""
 
 
-def stacks(request, proc="/proc"):
-    # type: (dict[str, Any], str) -> dict[str, Any]
-    """As `wire.Stacks`, for the pids that are asked for."""
+def stacks(request, proc="/proc", lent=None):
+    # type: (dict[str, Any], str, str | None) -> dict[str, Any]
+    """As `wire.Stacks`, for the pids that are asked for; `lent` is a py-spy for those that have none."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
     tool = request.get("py_spy", "")
     before = {pid: threads(proc, pid) for pid in pids}
     began = time.monotonic()
-    programs = find_py_spy(proc, pids, str(tool)) if tool is not None else {}
+    programs = find_py_spy(proc, pids, str(tool), lent) if tool is not None else {}
     python = {}  # type: dict[int, tuple[list[dict[str, Any]], str | None]]
     for pid in pids:
         left = began + ALL_S - time.monotonic()
         if pid not in programs:
-            python[pid] = ([], None if tool is None else "py-spy is not installed here")
+            python[pid] = ([], None if tool is None else ABSENT)
         elif left <= 0:
             python[pid] = ([], "no time was left for it")
         else:
             python[pid] = _seen(programs[pid], pid, began + ALL_S)
+    python.update(_own_words(proc, python))
     time.sleep(max(0.0, BETWEEN_S - (time.monotonic() - began)))
     seconds = time.monotonic() - began
     rows = []
@@ -63,7 +69,19 @@ def stacks(request, proc="/proc"):
         if after:
             rows.append(_process(proc, pid, before[pid], after, seconds, python[pid]))
     _shorten(rows)
-    return {"processes": rows, "seconds": round(seconds, 3)}
+    absent = any(why is not None and why.startswith(ABSENT) for _, why in python.values())
+    return {"processes": rows, "seconds": round(seconds, 3), "lacks_py_spy": absent}
+
+
+def _own_words(proc, python):
+    # type: (str, dict[int, tuple[list[dict[str, Any]], str | None]]) -> dict[int, tuple[list[dict[str, Any]], str | None]]  # noqa: E501 - a type comment is one line
+    """What ranks tell of themselves where py-spy tells nothing, and may be used at all."""
+    lacking = {pid: why for pid, (threads, why) in python.items() if why is not None}
+    told = own_stacks(proc, sorted(lacking), OWN_S)
+    return {
+        pid: (threads, why if why is None else "{}; {}".format(lacking[pid], why))
+        for pid, (threads, why) in told.items()
+    }
 
 
 def _process(proc, pid, before, after, seconds, python):
@@ -204,16 +222,18 @@ def _bytes(frame):
 # --------------------------------------------------------------------------- which py-spy
 
 
-def find_py_spy(proc, pids, named):
-    # type: (str, list[int], str) -> dict[int, str]
-    """Pid -> the py-spy to use: the named one, the one on PATH, else one beside its own interpreter."""
+def find_py_spy(proc, pids, named, lent):
+    # type: (str, list[int], str, str | None) -> dict[int, str]
+    """Pid -> the py-spy to use: the named one, one on PATH, one beside its own interpreter, the lent one."""
+    without = {} if lent is None else dict.fromkeys(pids, lent)
     if named:
-        return dict.fromkeys(pids, named) if trusted(named) else {}
+        return dict.fromkeys(pids, named) if trusted(named) else without
     on_path = shutil.which("py-spy")
     if on_path is not None and trusted(on_path):
         return dict.fromkeys(pids, on_path)
     asked = Rounds(patience_s=1.0).ask({pid: _beside(proc, pid) for pid in pids})
-    return {pid: path for pid, path in asked.items() if isinstance(path, str)}
+    without.update({pid: path for pid, path in asked.items() if isinstance(path, str)})
+    return without
 
 
 def _beside(proc, pid):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gpuwatch.hosts.plan import Plan
     from gpuwatch.link.options import Ask, LinkOptions
     from gpuwatch.session import Session
+    from gpuwatch.session.loan import Program
 
 Decorator: TypeAlias = Callable[[Callable[..., int]], Callable[..., int]]
 
@@ -36,6 +37,8 @@ class Source:
     options: LinkOptions
     ask: Ask | None
     """How to ask for a passphrase; None without a terminal."""
+    py_spy: Program | None = None
+    """To lend to nodes that have none."""
 
     def session(self) -> Session:
         """A session over the plan, not yet started. Passphrases are asked for here, before any screen.
@@ -47,7 +50,7 @@ class Source:
         from gpuwatch.session import Session
 
         try:
-            return Session(self.plan, self.options, self.ask)
+            return Session(self.plan, self.options, self.ask, self.py_spy)
         except CarrierError as error:
             raise Refusal([str(error)]) from error
 
@@ -109,6 +112,13 @@ LOGIN: tuple[Decorator, ...] = (
         help="Record the keys of hosts that are not known yet; a changed key is refused all the same.",
     ),
 )
+lend_option = click.option(
+    "--lend-py-spy",
+    "lend",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="A py-spy of this machine, lent to nodes that have none: into memory, nothing is written there.",
+)
 READ = ("named", "local", "demo", "accept_new_host_keys", "ask_password", "interval", "ssh_config", "logs")
 """Parameters of `read_source`."""
 
@@ -117,7 +127,9 @@ def _with_source(command: Callable[..., int], decorators: tuple[Decorator, ...])
     @functools.wraps(command)
     def with_source(*args: object, **given: Any) -> int:  # noqa: ANN401  what click parsed, of any type
         chosen = {name: given.pop(name) for name in READ if name in given}
-        return command(*args, source=read_source(**chosen), **given)
+        lent = program(given.pop("lend", None))
+        source = dataclasses.replace(read_source(**chosen), py_spy=lent)
+        return command(*args, source=source, **given)
 
     made: Callable[..., int] = with_source
     for decorate in reversed(decorators):
@@ -161,6 +173,22 @@ def read_source(
     if ssh_config is not None:
         options = dataclasses.replace(options, ssh_config=str(ssh_config))
     return Source(plan, options, ask if sys.stdin.isatty() else None)
+
+
+def program(path: Path | None) -> Program | None:
+    """The py-spy that is to be lent.
+
+    Raises:
+        Refusal: it is none.
+    """
+    if path is None:
+        return None
+    from gpuwatch.session.loan import LoanError, load
+
+    try:
+        return load(path)
+    except LoanError as error:
+        raise Refusal([f"--lend-py-spy {path}: {error}; pip install py-spy puts one on PATH"]) from error
 
 
 def load_plan(named: str | None, *, local: bool) -> Plan:

@@ -16,7 +16,7 @@ import click
 from gpuwatch.cli import exit_codes
 from gpuwatch.cli.ending import leaving_politely
 from gpuwatch.cli.output import writing
-from gpuwatch.cli.source import Refusal, Source, source_options
+from gpuwatch.cli.source import Refusal, Source, lend_option, source_options
 
 if TYPE_CHECKING:
     from gpuwatch.session import Session
@@ -39,6 +39,7 @@ WAIT_S = 15.0
     default="",
     help="Where py-spy is on the nodes. Not given: on PATH, else beside a rank's own Python.",
 )
+@lend_option
 @click.option("--no-py-spy", is_flag=True, help="Only what the kernel tells of the processes.")
 @click.option("--no-ras", is_flag=True, help="Do not ask NCCL's RAS.")
 @click.option(
@@ -72,9 +73,10 @@ def stacks(
 ) -> int:
     """Say whom the ranks of a hung job wait for.
 
-    All ranks are asked at once where they are: Python stacks by py-spy where it is installed (it does not
-    stop them), else what the kernel tells, merged by place, the fewest first; and NCCL's RAS (2.24 and later)
-    who has launched fewer collectives, does not answer or is dead. Nothing is installed or left on a node.
+    All ranks are asked at once where they are: Python stacks by py-spy where it is installed or lent (it
+    does not stop them), else by torch's debug socket where the job has one (TORCH_WORKER_SERVER_SOCKET), else
+    what the kernel tells, merged by place, the fewest first; and NCCL's RAS (2.24 and later) who has launched
+    fewer collectives, does not answer or is dead. Nothing is installed or left on a node.
 
     With --dumps also the dumps of the running job's flight recorders, judged as `gpuwatch flight` does it;
     --fresh-dumps needs TORCH_NCCL_DEBUG_INFO_PIPE_FILE in the environment of the ranks.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuwatch.cli import exit_codes
-from gpuwatch.cli.source import Source, source_options
+from gpuwatch.cli.source import Source, lend_option, source_options
 
 if TYPE_CHECKING:
     from gpuwatch.session import Session
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @source_options
+@lend_option
 @click.option(
     "--hz", type=click.FloatRange(1, 30), default=8.0, show_default=True, help="Repaints a second, at most."
 )

@@ -49,8 +49,6 @@ class Verdict:
     doubts: list[str] = field(default_factory=list)
     rivals: tuple[Alert, ...] = ()
     """What else could have been first."""
-    witnessed: bool = False
-    """The exit of a rank is explained by another line about it."""
 
 
 def verdict(alerts: Sequence[Alert]) -> Verdict:
@@ -75,7 +73,6 @@ def verdict(alerts: Sequence[Alert]) -> Verdict:
         return found
     found.rivals = _rivals(best, timed)
     cause = _explained(best, alerts)
-    found.witnessed = cause.id != best.id and best.code in EXITS
     found.cause, found.named = cause, listed(cause) or _outvoted(cause, alerts)
     rival = next((each for each in found.rivals if not explains(cause.code, each.code)), None)
     if rival is not None:

@@ -130,11 +130,6 @@ PRECURSORS = frozenset(
 )
 """Signs before a fault; they stand in the timeline, the fault itself is the headline."""
 
-HARDWARE = frozenset(
-    ("gpu_lost", "gpu_stuck", "gpu_missing", "ecc_uncorrected", "nvlink_down", "node_lost", "recovery_action")
-)
-"""Conditions that end jobs."""
-
 _DEATH = ("rank.killed", "proc.sigkill", "slurm.tasks_terminated", "ray.worker_died", "data.loader_crash",
           "k8s.pod_error", "rank.exit_error", "mpi.abort")  # fmt: skip
 _XID_ENDS = ("cuda.*", "nccl.cuda_error", "nccl.watchdog_cuda_fault", "nccl.heartbeat_stuck", "gpu.lost",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpuwatch.diagnose.condition import duration
 from gpuwatch.diagnose.flight_words import SAME_MOMENT
 from gpuwatch.diagnose.testimony import Testimony
-from gpuwatch.diagnose.wording import clock, plural, ranges
+from gpuwatch.diagnose.wording import clock, plural, ranks_text
 
 APART_S = 60.0
 """Dumps written further apart than this may show a job that ran on meanwhile."""
@@ -139,12 +139,6 @@ def reasons_text(without: Mapping[int, str]) -> list[str]:
     told = [f"{ranks_text(ranks)}: {why}" for why, ranks in by_reason.items()]
     more = len(told) - SHOWN_REASONS
     return [*told[:SHOWN_REASONS], f"{more} more reasons"] if more > 0 else told
-
-
-def ranks_text(ranks: Iterable[int]) -> str:
-    """`rank 3`, `ranks 4-7`."""
-    listed = sorted(ranks)
-    return f"rank {listed[0]}" if len(listed) == 1 else f"ranks {ranges(listed)}"
 
 
 def _apart_s(read: Sequence[DumpRead]) -> float:

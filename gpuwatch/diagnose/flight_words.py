@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from gpuwatch.diagnose.confidence import Confidence
 from gpuwatch.diagnose.flight_groups import SURE, Crew, Problem
-from gpuwatch.diagnose.testimony import Confidence, Testimony
-from gpuwatch.diagnose.wording import clock, plural, ranges
+from gpuwatch.diagnose.testimony import Testimony
+from gpuwatch.diagnose.wording import clock, plural, ranks_text
 from gpuwatch.runs.flight import Dump, Op
 
 Newest = Mapping[int, Op]
@@ -61,7 +62,7 @@ def testimony_of(
 def circle_testimony(circle: Sequence[Problem], newest: Newest) -> Testimony:
     """Groups that wait for each other in a ring."""
     parts = [
-        f"{_ranks(sorted(each.waiting))} in {_called(each)} of {each.group.title} for {_ranks(each.culprits)}"
+        f"{ranks_text(each.waiting)} in {_called(each)} of {each.group.title} for {ranks_text(each.culprits)}"
         for each in circle
     ]
     ranks = tuple(sorted({rank for each in circle for rank in each.culprits}))
@@ -78,7 +79,7 @@ def circle_testimony(circle: Sequence[Problem], newest: Newest) -> Testimony:
 
 
 def _sentence(problem: Problem, newest: Newest) -> str:
-    who, what, group = _ranks(problem.culprits), _called(problem), problem.group.title
+    who, what, group = ranks_text(problem.culprits), _called(problem), problem.group.title
     since = f" since {clock(problem.since_s)}" if problem.since_s is not None else ""
     rest = plural(len(problem.waiting), "rank")
     match problem.kind:
@@ -128,12 +129,11 @@ def _mismatch(problem: Problem) -> str:
     if not problem.culprits:
         return (
             f"the ranks of {group} do not agree at #{problem.seq}, half against half: "
-            f"{_ranks(sorted(problem.odd))} called {named}{where}, the others {theirs}"
+            f"{ranks_text(problem.odd)} called {named}{where}, the others {theirs}"
         )
     others = f"{count} of {plural(len(problem.group.lanes), 'rank')}"
-    return (
-        f"{_ranks(problem.culprits)} called {named} at #{problem.seq}{where}, where {others} called {theirs}"
-    )
+    who = ranks_text(problem.culprits)
+    return f"{who} called {named} at #{problem.seq}{where}, where {others} called {theirs}"
 
 
 def _described(op: Op, problem: Problem) -> str:
@@ -188,9 +188,9 @@ def _proofs(problem: Problem, newest: Newest) -> list[str]:
     if len(problem.culprits) > SHOWN:
         proofs.append(f"and {plural(len(problem.culprits) - SHOWN, 'rank')} more like them")
     if problem.held:
-        proofs.append(f"{_ranks(problem.held)} did not come either: held up in another group")
+        proofs.append(f"{ranks_text(problem.held)} did not come either: held up in another group")
     if crew.without and problem.kind != "absent":
-        proofs.append(f"{_ranks(crew.without)} left no dump")
+        proofs.append(f"{ranks_text(crew.without)} left no dump")
     if set(crew.absent) - set(crew.without):
         proofs.append(_unread(crew))
     if not crew.known:
@@ -232,8 +232,8 @@ def _confidence(problem: Problem) -> Confidence:
 
 def _settle(problem: Problem) -> list[str]:
     if problem.kind == "absent" and not problem.culprits:
-        return [f"the dumps of {_ranks(problem.group.absent)}, read where they lie (gpuwatch flight)"]
-    who = _ranks(problem.culprits)
+        return [f"the dumps of {ranks_text(problem.group.absent)}, read where they lie (gpuwatch flight)"]
+    who = ranks_text(problem.culprits)
     words = {
         "missing": [f"the stack of {who} (gpuwatch stacks): what it does instead", SAME_MOMENT],
         "mismatch": [f"the code path of {who}: a branch that depends on the rank or on data"],
@@ -250,14 +250,10 @@ def _settle(problem: Problem) -> list[str]:
     if problem.kind == "missing" and problem.share < 0.5:
         words.insert(0, "most ranks never came: perhaps it is those who came that call one too many")
     if problem.group.absent and problem.kind != "absent":
-        words.append(f"the dumps of {_ranks(problem.group.absent)}: they may be the cause as well")
+        words.append(f"the dumps of {ranks_text(problem.group.absent)}: they may be the cause as well")
     return words
 
 
 def _unread(crew: Crew) -> str:
     lost = [rank for rank in crew.absent if rank in crew.unread]
-    return f"the dump{'s' * (len(lost) > 1)} of {_ranks(lost)} could not be read"
-
-
-def _ranks(ranks: Sequence[int]) -> str:
-    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranges(ranks)}"
+    return f"the dump{'s' * (len(lost) > 1)} of {ranks_text(lost)} could not be read"

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 from gpuwatch.diagnose.condition import Condition, Evidence, duration
 from gpuwatch.fleet.metrics import METRICS, slowdown_c
-from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node
+from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node, Tiers
 from gpuwatch.fleet.readings import memory_pct
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.wire import GpuFast, GpuMedium, GpuSlow, Severity
 
-MEDIUM_FRESH_S, SLOW_FRESH_S = 15.0, 90.0
-"""Three rounds of the 5 s and of the 30 s tier."""
 LOAD_PCT = 30.0
 """An idle GPU narrows its PCIe link on purpose; over this utilisation it must not."""
 SLOWED_BY: dict[str, tuple[Severity, str]] = {
@@ -39,21 +37,8 @@ class GpuCase:
     @classmethod
     def of(cls, gpu: Gpu, node: Node, thresholds: Thresholds, now: float) -> GpuCase:
         """Leave out every tier that is older than three of its rounds, and all tiers of a lost GPU."""
-        ticks = STALE_TICKS * node.interval_s
-        lost = gpu.state == "lost"
-
-        def fresh(at: float | None, limit: float) -> bool:
-            return not lost and at is not None and now - at <= max(limit, ticks)
-
-        return cls(
-            gpu,
-            node,
-            thresholds,
-            now,
-            gpu.fast if fresh(gpu.fast_at, ticks) else None,
-            gpu.medium if fresh(gpu.medium_at, MEDIUM_FRESH_S) else None,
-            gpu.slow if fresh(gpu.slow_at, SLOW_FRESH_S) else None,
-        )
+        tiers = Tiers() if gpu.state == "lost" else gpu.of_late(node.interval_s, now)
+        return cls(gpu, node, thresholds, now, *tiers)
 
     def says(self, code: str, severity: Severity, text: str, evidence: Evidence) -> Condition:
         """A condition of this GPU."""

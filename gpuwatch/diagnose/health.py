@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpuwatch.diagnose import gpu_checks, node_checks
-from gpuwatch.diagnose.condition import ORDER, Condition, Evidence, worst
+from gpuwatch.diagnose.condition import ORDER, Condition, Evidence
 from gpuwatch.diagnose.gpu_checks import GpuCase
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.wire import Event
-
-__all__ = ["Condition", "Evidence", "gpu_conditions", "node_conditions", "worst"]
 
 XID_ACUTE_S = 3600.0
 """An Xid says something about now for an hour; then it is history, worth a word for a day."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuwatch.diagnose.condition import Condition, Evidence
-from gpuwatch.fleet.node import STALE_TICKS, Node
+from gpuwatch.fleet.node import Node
 
 IDLE_PCT = 1.0
 HELD_BYTES = 1 << 30
@@ -14,13 +14,13 @@ HELD_BYTES = 1 << 30
 
 def idle_conditions(node: Node, now: float) -> Iterator[Condition]:
     """Idle but held, as it is now; an alert comes of it only when that lasts (`idle_held_s`)."""
-    fresh = STALE_TICKS * node.interval_s
     for process in node.processes:
         for hold in process.gpus:
             gpu = node.gpus.get(hold.uuid)
-            if gpu is None or gpu.fast is None or gpu.fast_at is None or now - gpu.fast_at > fresh:
+            fast = None if gpu is None else gpu.of_late(node.interval_s, now).fast
+            if gpu is None or fast is None:
                 continue
-            used = gpu.fast.utilization_pct
+            used = fast.utilization_pct
             if used is not None and used <= IDLE_PCT and (hold.memory_bytes or 0) >= HELD_BYTES:
                 held = (hold.memory_bytes or 0) / (1 << 30)
                 text = f"idle, but pid {process.pid} ({process.name}) holds {held:.1f} GiB of it"

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
-
 import msgspec
 
 from gpuwatch.diagnose.alert import Alert
+from gpuwatch.diagnose.confidence import Confidence
 from gpuwatch.wire import Role, Severity
-
-Confidence: TypeAlias = Literal["high", "medium", "low"]
 
 UNKNOWN = "unknown"
 """The class of an incident whose cause the logs do not tell."""

@@ -13,17 +13,16 @@ from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.cause import Verdict, raised_by, verdict
 from gpuwatch.diagnose.classes import EXITS, GATHERINGS, PEER_TROUBLE, SCHEDULER, UNSPECIFIC, Packs, explains
 from gpuwatch.diagnose.condition import ORDER
+from gpuwatch.diagnose.confidence import LEVELS, Confidence
 from gpuwatch.diagnose.grouping import Group, groups
 from gpuwatch.diagnose.hang.watch import CODE as HANG
-from gpuwatch.diagnose.incident import UNKNOWN, Confidence, Incident
+from gpuwatch.diagnose.incident import UNKNOWN, Incident
 from gpuwatch.diagnose.playbook import playbook, settle
 from gpuwatch.diagnose.suspects import FEW, Hang, blamed_nodes, hang
 from gpuwatch.diagnose.timeline import timeline
 from gpuwatch.diagnose.whereabouts import Whereabouts
 from gpuwatch.diagnose.wording import plural
 from gpuwatch.fleet.places import Places
-
-LEVELS: tuple[Confidence, ...] = ("low", "medium", "high")
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,7 @@ def _blame(
     elif cause.code in GATHERINGS and not found.named:
         blame = _away(cause, alerts, where, job)
     else:
-        level, because = _certainty(found, alerts)
+        level, because = _certainty(cause, found.named, alerts)
         blame = Blame(cause.rank, cause.node, cause.gpu, level, because)
         if found.named:
             blame = replace(_at(found.named[0], where, job), level=level, because=because)
@@ -138,11 +137,8 @@ def _blame(
     return blame
 
 
-def _certainty(found: Verdict, alerts: Sequence[Alert]) -> tuple[Confidence, str]:
-    cause = found.cause
-    if cause is None:
-        return "low", ""
-    if found.named:
+def _certainty(cause: Alert, named: Sequence[int], alerts: Sequence[Alert]) -> tuple[Confidence, str]:
+    if named:
         return "high", "the job itself names the ranks"
     if cause.code == HANG:
         return _told_with(cause), "by what GPUs and processes show from outside; no line tells it"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.classes import EXITS, NEW_ATTEMPT, TIMEOUTS
-from gpuwatch.diagnose.wording import milliseconds
+from gpuwatch.diagnose.wording import waited_s
 
 WAITED = TIMEOUTS | {
     "nccl.watchdog_teardown",
@@ -35,7 +35,7 @@ def onset(alert: Alert) -> float:
     """When it began: of a timeout the print time minus how long the operation ran."""
     if alert.code not in WAITED:
         return alert.first
-    waited = milliseconds(alert.fields, "ran_ms", "timeout_ms")
+    waited = waited_s(alert.fields)
     for name in ("stuck_s", "timeout_s"):
         seconds = alert.fields.get(name)
         if waited is None and isinstance(seconds, (int, float)):

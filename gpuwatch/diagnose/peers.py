@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from gpuwatch.diagnose.condition import Condition, Evidence
-from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node
+from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.wire import GpuFast
 
@@ -34,11 +34,10 @@ class Peer:
 
 def peer_conditions(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condition]:
     """The outliers of a node's working GPUs of one model."""
-    fresh = STALE_TICKS * node.interval_s
     models: dict[str, list[Peer]] = {}
     for gpu in node.gpus.values():
-        fast = gpu.fast
-        if fast is None or gpu.fast_at is None or now - gpu.fast_at > fresh or gpu.state != "ok":
+        fast = gpu.of_late(node.interval_s, now).fast
+        if fast is None or gpu.state != "ok":
             continue
         if fast.utilization_pct is not None and fast.utilization_pct >= WORKING_PCT:
             models.setdefault(gpu.info.name, []).append(Peer(gpu, fast, fast.utilization_pct))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from gpuwatch.diagnose.classes import EXITS, PEER_TROUBLE, Packs
-from gpuwatch.diagnose.incident import UNKNOWN, Confidence
+from gpuwatch.diagnose.confidence import Confidence
+from gpuwatch.diagnose.incident import UNKNOWN
 from gpuwatch.diagnose.remedies import REMEDIES
 from gpuwatch.diagnose.suspects import Hang
 from gpuwatch.diagnose.whereabouts import Whereabouts

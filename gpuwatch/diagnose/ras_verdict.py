@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from gpuwatch.diagnose.confidence import Confidence
 from gpuwatch.diagnose.ras import Bucket, Communicator, Peer, Ras
-from gpuwatch.diagnose.testimony import Confidence, Testimony
+from gpuwatch.diagnose.testimony import Testimony
 from gpuwatch.diagnose.wording import plural, ranges
 
 Locate: TypeAlias = Callable[[str | None, int | None], int | None]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from gpuwatch.diagnose.confidence import Confidence
 from gpuwatch.diagnose.stack_places import ONE_TO_ONE, line, place_of
-from gpuwatch.diagnose.testimony import Confidence, Testimony
+from gpuwatch.diagnose.testimony import Testimony
 from gpuwatch.diagnose.waits import HELD, kernel_wait
-from gpuwatch.diagnose.wording import plural, ranges
+from gpuwatch.diagnose.wording import place, plural, ranks_text
 from gpuwatch.wire import KernelThread, ProcessStack, PythonThread
 
 FEW = 0.25
@@ -17,6 +18,7 @@ STILL_PCT = 10.0
 """Of one core: a rank whose threads use less moves no data."""
 AGAIN = "the same once more in a minute: whether they are still there"
 SHOWN_FRAMES = 12
+PYTHON_STACKS = 'Python stacks: py-spy on the nodes (pip install py-spy), or --lend-py-spy "$(which py-spy)"'
 MAX_WORLD = 1 << 16
 
 
@@ -134,7 +136,7 @@ def _testimony(spots: Sequence[Spot], unseen: Sequence[RankStack], by: str) -> T
     ]
     if unseen:
         evidence.append(f"{_named(unseen)}: {unseen[0].missing or 'not heard of'}")
-    settle = [] if by == "python" else ["Python stacks: py-spy on the nodes' PATH (pip install py-spy)"]
+    settle = [] if by == "python" else [PYTHON_STACKS]
     if not spots:
         return Testimony(
             "stacks", wrong=False, sentence="nothing was heard of any rank", evidence=tuple(evidence)
@@ -313,12 +315,12 @@ def _range(low: float, high: float) -> str:
 
 def _numbers(ranks: Sequence[int]) -> str:
     """`rank 2 runs`, `ranks 0-1, 3 run`."""
-    return f"ranks {ranges(ranks)} run" if len(ranks) > 1 else f"rank {ranks[0]} runs"
+    return f"{ranks_text(ranks)} run{'s' * (len(ranks) == 1)}"
 
 
 def _named(ranks: Sequence[RankStack]) -> str:
     """`rank 2 (gpu-001 GPU 2)`, `ranks 0-1, 3`."""
+    first = ranks[0]
     if len(ranks) == 1:
-        gpu = f" GPU {ranks[0].gpu}" if ranks[0].gpu is not None else ""
-        return f"rank {ranks[0].rank} ({ranks[0].node}{gpu})"
-    return f"ranks {ranges(each.rank for each in ranks)}"
+        return place(first.rank, first.node, first.gpu)
+    return ranks_text(each.rank for each in ranks)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Confidence: TypeAlias = Literal["high", "medium", "low"]
+from gpuwatch.diagnose.confidence import Confidence
+
 Witness: TypeAlias = Literal["flight", "ras", "stacks"]
 """The flight recorder's dumps, NCCL's RAS, the stacks of the processes."""
 

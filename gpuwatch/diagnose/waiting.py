@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gpuwatch.diagnose.confidence import LEVELS
 from gpuwatch.diagnose.flight_heard import FlightHeard
 from gpuwatch.diagnose.incident import Heard
 from gpuwatch.diagnose.ras import Ras
 from gpuwatch.diagnose.ras_verdict import NOBODY, Locate, judge_ras
 from gpuwatch.diagnose.stacks import JobStacks, RankStack, judge_stacks
-from gpuwatch.diagnose.testimony import Confidence, Testimony
+from gpuwatch.diagnose.testimony import Testimony
 from gpuwatch.diagnose.wording import place, ranges
 
 NAMES = {"flight": "flight recorder", "ras": "NCCL's RAS", "stacks": "stacks"}
 SETTLED_BY = {"flight": "flight recorder's dumps", "stacks": "(gpuwatch stacks)"}
 """What a doubt's remedy says where this witness would take it away; once it was heard, it is not told."""
 SHOWN_PLACES = 8
-ORDER: tuple[Confidence, ...] = ("low", "medium", "high")
 
 
 def waiting_for(testimonies: Sequence[Testimony]) -> Testimony | None:
@@ -44,15 +44,15 @@ def waiting_for(testimonies: Sequence[Testimony]) -> Testimony | None:
         each for each in accusing if each.confidence != "low" and set(each.culprits) & set(first.culprits)
     ]
     against = [each for each in accusing if not set(each.culprits) & set(first.culprits)]
-    level = ORDER.index(first.confidence)
+    level = LEVELS.index(first.confidence)
     if agreeing:
-        level = min(level + 1, len(ORDER) - 1)
+        level = min(level + 1, len(LEVELS) - 1)
         evidence.insert(0, f"{NAMES[agreeing[0].witness]} and {NAMES[first.witness]} name the same rank")
     elif against:
         level = max(level - 1, 0)
         other = against[0]
         settle.insert(0, f"{NAMES[other.witness]} name rank {ranges(other.culprits)} instead: look at both")
-    return replace(first, confidence=ORDER[level], evidence=tuple(evidence), settle=tuple(settle))
+    return replace(first, confidence=LEVELS[level], evidence=tuple(evidence), settle=tuple(settle))
 
 
 def _told(said: Testimony) -> str:
@@ -62,7 +62,7 @@ def _told(said: Testimony) -> str:
 
 
 def _weight(said: Testimony) -> tuple[bool, bool, int]:
-    return said.wrong, bool(said.culprits), ORDER.index(said.confidence)
+    return said.wrong, bool(said.culprits), LEVELS.index(said.confidence)
 
 
 def kept(heard: Hearing, at: float) -> Heard | None:

@@ -33,7 +33,7 @@ def what(code: str, title: str, fields: Fields) -> str:
         return f"Xid {xid} {XID_WORDS.get(xid) or lowered(_after_xid(title, xid))}"
     if code in TIMEOUTS:
         where = collective(fields)
-        waited = milliseconds(fields, "ran_ms", "timeout_ms")
+        waited = waited_s(fields)
         text = f"timed out in {where}" if where else lowered(title)
         return text if waited is None else f"{text} after {waited:.0f} s"
     if code in UNSPECIFIC and fields.get("exception"):
@@ -64,9 +64,9 @@ def collective(fields: Fields) -> str:
     return " ".join(parts)
 
 
-def milliseconds(fields: Fields, *names: str) -> float | None:
-    """The first of these fields as seconds."""
-    for name in names:
+def waited_s(fields: Fields) -> float | None:
+    """Seconds that an operation ran until it was given up, else those that it was allowed to."""
+    for name in ("ran_ms", "timeout_ms"):
         value = fields.get(name)
         if isinstance(value, (int, float)):
             return value / 1000.0
@@ -109,6 +109,12 @@ def ranges(numbers: Iterable[int], most: int = 6) -> str:
             pieces.append([number, number])
     texts = [str(low) if low == high else f"{low}-{high}" for low, high in pieces[:most]]
     return ", ".join(texts) + (", ..." if len(pieces) > most else "")
+
+
+def ranks_text(ranks: Iterable[int]) -> str:
+    """`rank 3`, `ranks 4-7`."""
+    listed = list(ranks)
+    return f"rank {listed[0]}" if len(listed) == 1 else f"ranks {ranges(listed)}"
 
 
 def place(rank: int | None, node: str | None, gpu: int | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from gpuwatch.fleet.history import GpuHistory, HostHistory
 from gpuwatch.hosts.plan import NodeSpec
@@ -27,7 +27,17 @@ GpuState: TypeAlias = Literal["ok", "stuck", "lost"]
 
 STALE_TICKS = 3.0
 """A node whose newest frame is older than this many ticks is stale (DESIGN: shown within 3 ticks)."""
+MEDIUM_FRESH_S, SLOW_FRESH_S = 15.0, 90.0
+"""Three rounds of the 5 s and of the 30 s tier."""
 KEPT_EVENTS = 200
+
+
+class Tiers(NamedTuple):
+    """What a GPU has told of late; None: nothing, or too long ago to say anything about now."""
+
+    fast: GpuFast | None = None
+    medium: GpuMedium | None = None
+    slow: GpuSlow | None = None
 
 
 @dataclass
@@ -54,6 +64,19 @@ class Gpu:
     def age(self, now: float) -> float | None:
         """Seconds since the fast values were read; None: never."""
         return None if self.fast_at is None else max(0.0, now - self.fast_at)
+
+    def of_late(self, interval_s: float, now: float) -> Tiers:
+        """The tiers that are at most three of their rounds old, or three ticks of `interval_s` if longer."""
+        ticks = STALE_TICKS * interval_s
+
+        def fresh(at: float | None, limit: float) -> bool:
+            return at is not None and now - at <= max(limit, ticks)
+
+        return Tiers(
+            self.fast if fresh(self.fast_at, ticks) else None,
+            self.medium if fresh(self.medium_at, MEDIUM_FRESH_S) else None,
+            self.slow if fresh(self.slow_at, SLOW_FRESH_S) else None,
+        )
 
     def stuck_s(self, now: float) -> float | None:
         """Seconds that the stuck call has lasted."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -13,7 +13,7 @@ from gpuwatch.wire import Process
 Loose: TypeAlias = dict[tuple[str, str], Reach]
 
 
-def places_of(nodes: Iterable[Node], before: Places | None = None, wall: float | None = None) -> Places:
+def places_of(nodes: Collection[Node], before: Places | None = None, wall: float | None = None) -> Places:
     """All that the nodes tell now, and what `before` knew of ranks that have ended meanwhile.
 
     A rank that is gone keeps its place until another job's rank is seen on its GPU. `wall`: unix seconds now.
@@ -54,7 +54,7 @@ def places_of(nodes: Iterable[Node], before: Places | None = None, wall: float |
     )
 
 
-def _loose(nodes: Iterable[Node], before: Mapping[tuple[str, str], Reach] | None = None) -> Loose:
+def _loose(nodes: Collection[Node], before: Mapping[tuple[str, str], Reach] | None = None) -> Loose:
     found: Loose = {}
     for node in nodes:
         for file in node.logs:
@@ -102,7 +102,7 @@ def _addresses(node: Node, addresses: dict[str, str]) -> None:
                 addresses.setdefault(name.partition(".")[0], node.name)
 
 
-def _owners(nodes: Iterable[Node]) -> dict[str, list[str]]:
+def _owners(nodes: Collection[Node]) -> dict[str, list[str]]:
     """The IP addresses of each node that no other one has: a bridge may be the same on all of them."""
     seen: dict[str, set[str]] = {}
     for node in nodes:
@@ -116,7 +116,7 @@ def _owners(nodes: Iterable[Node]) -> dict[str, list[str]]:
 
 
 def _masters(
-    ranks: dict[tuple[str | None, int], RankPlace], nodes: Iterable[Node], addresses: dict[str, str]
+    ranks: dict[tuple[str | None, int], RankPlace], nodes: Collection[Node], addresses: dict[str, str]
 ) -> None:
     """The rendezvous address of a job is that of the node where its rank 0 runs."""
     for node in nodes:

@@ -185,15 +185,11 @@ def revoked_blobs(file: Path) -> frozenset[bytes]:
     return frozenset(blob for blob in blobs if blob is not None)
 
 
-def fingerprint(blob: bytes) -> str:
-    """`SHA256:...` as ssh-keygen -l prints it."""
-    return "SHA256:" + base64.b64encode(hashlib.sha256(_plain(blob)).digest()).decode().rstrip("=")
-
-
 def describe_key(blob: bytes) -> str:
-    """`ED25519 SHA256:...`; of a certificate, the key in it."""
+    """`ED25519 SHA256:...`, the fingerprint as ssh-keygen -l prints it; of a certificate, the key in it."""
     kind = key_type(blob).removesuffix(SUFFIX)
-    return f"{kind.removeprefix('ssh-').split('-')[0].upper()} {fingerprint(blob)}"
+    digest = base64.b64encode(hashlib.sha256(_plain(blob)).digest()).decode().rstrip("=")
+    return f"{kind.removeprefix('ssh-').split('-')[0].upper()} SHA256:{digest}"
 
 
 def _plain(blob: bytes) -> bytes:

@@ -101,7 +101,6 @@ GROUPS: dict[str, tuple[str, tuple[Column, ...]]] = {
     ),
 }
 """Group letter -> what it is and its columns, as nvidia-smi groups them."""
-DEFAULT_GROUPS = "puc"
 
 
 class GroupError(ValueError):

@@ -9,7 +9,7 @@ from typing import TextIO
 from gpuwatch import __version__
 from gpuwatch.diagnose.flight import FlightVerdict
 from gpuwatch.diagnose.flight_groups import Crew, Problem
-from gpuwatch.diagnose.wording import plural, ranges
+from gpuwatch.diagnose.wording import plural, ranks_text
 from gpuwatch.plain import plain
 from gpuwatch.report.console import console_on, show
 from gpuwatch.report.facts import Facts
@@ -37,7 +37,7 @@ def flight_lines(read: Dumps, verdict: FlightVerdict) -> Iterator[Line]:
         if each.unreadable:
             yield Line(plain(f"{each.name}: {each.why}"), "warning")
     if read.twice:
-        yield Line(f"several dumps of {_ranks(list(read.twice))}: the youngest of each counts", "warning")
+        yield Line(f"several dumps of {ranks_text(read.twice)}: the youngest of each counts", "warning")
     for words in read.apart[:SHOWN]:
         yield Line(words, "warning")
     if len(read.apart) > SHOWN:
@@ -48,7 +48,7 @@ def flight_lines(read: Dumps, verdict: FlightVerdict) -> Iterator[Line]:
 def summary(read: Dumps, verdict: FlightVerdict) -> str:
     """`64 dumps (ranks 0-63, nccl) of 3 groups; 2 files could not be read`."""
     backends = sorted({dump.backend for dump in read.dumps})
-    whose = f" ({_ranks([dump.rank for dump in read.dumps])}, {', '.join(backends)})" if read.dumps else ""
+    whose = f" ({ranks_text(dump.rank for dump in read.dumps)}, {', '.join(backends)})" if read.dumps else ""
     parts = [f"{plural(len(read.dumps), 'dump')}{whose} of {plural(len(verdict.crews), 'group')}"]
     unreadable = sum(each.unreadable for each in read.skipped)
     if unreadable:
@@ -132,7 +132,3 @@ def dump_facts(dump: Dump) -> Facts:
         "last_seq": newest.seq if newest is not None else None,
         "last_frame": newest.frame if newest is not None else None,
     }
-
-
-def _ranks(ranks: list[int]) -> str:
-    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranges(ranks)}"

@@ -13,14 +13,13 @@ from gpuwatch.diagnose.flight_heard import (
     FlightHeard,
     JobDumps,
     dumps_text,
-    ranks_text,
     reasons_text,
 )
 from gpuwatch.diagnose.ras import Bucket, Communicator, Peer
 from gpuwatch.diagnose.stacks import JobStacks, RankStack, Spot
 from gpuwatch.diagnose.testimony import Testimony
 from gpuwatch.diagnose.waiting import Hearing
-from gpuwatch.diagnose.wording import NO_RANK_SEEN, plural, ranges
+from gpuwatch.diagnose.wording import NO_RANK_SEEN, plural, ranges, ranks_text
 from gpuwatch.plain import plain
 from gpuwatch.report.console import console_on, show
 from gpuwatch.report.facts import Facts

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-import msgspec
-
 from gpuwatch.fleet.asked import Asked
 from gpuwatch.fleet.quantities import scaled_text
 from gpuwatch.plain import plain
@@ -119,13 +117,13 @@ class Courier:
         self._asked = None
 
     def _take(self, parcel: Parcel, asked: Asked) -> None:
-        if asked.error is not None:
-            self._end(parcel, plain(asked.error))
+        piece, why = asked.read(DumpPiece)
+        if piece is None:
+            self._end(parcel, plain(why or "no answer"))
             return
         try:
-            piece = msgspec.convert(asked.data, DumpPiece)
             data = base64.b64decode(piece.packed, validate=True)
-        except (msgspec.ValidationError, binascii.Error) as error:
+        except binascii.Error as error:
             self._end(parcel, f"an answer that cannot be read: {error}")
             return
         if piece.size_bytes > MOST_BYTES or parcel.taken + piece.bytes > MOST_BYTES:

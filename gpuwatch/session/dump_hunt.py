@@ -13,8 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-import msgspec
-
 from gpuwatch.diagnose.flight_apart import DUMPS, Apart, Judged, Order
 from gpuwatch.diagnose.flight_heard import DumpRead, FlightHeard, JobDumps, with_age
 from gpuwatch.fleet.asked import Asked
@@ -140,13 +138,11 @@ class DumpHunt:
         late = self._clock() >= self._deadline
         for asked in [each for each in self._asked if each.done or late]:
             self._asked.remove(asked)
-            try:
-                self._places[asked.node] = msgspec.convert(asked.data, DumpPlaces)
-            except msgspec.ValidationError as error:
-                unread = f"an answer that cannot be read: {error}" if asked.data is not None else None
-                self._silent[asked.node] = plain(
-                    unread or asked.error or f"no answer in {self._longest_s:.0f} s"
-                )
+            told, why = asked.read(DumpPlaces)
+            if told is not None:
+                self._places[asked.node] = told
+            else:
+                self._silent[asked.node] = plain(why or f"no answer in {self._longest_s:.0f} s")
         if not self._asked:
             self._begin(Listed(self._seats, self._places, self._silent, self._whole, self._wall()))
 

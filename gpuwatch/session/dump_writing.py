@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-import msgspec
-
 from gpuwatch.fleet.asked import Asked
 from gpuwatch.plain import plain
 from gpuwatch.session.dump_choice import File, Key, Seat
@@ -95,14 +93,11 @@ class Writing:
             self._look(node, now)
 
     def _triggered(self, asked: Asked) -> None:
-        try:
-            told = msgspec.convert(asked.data, Dumps)
-        except msgspec.ValidationError:
-            told = Dumps()
-        by_pid = {each.pid: each for each in told.processes}
+        told, unread = asked.read(Dumps)
+        by_pid = {each.pid: each for each in told.processes} if told is not None else {}
         for key in [key for key in self._to_write if key[0] == asked.node]:
             answer = by_pid.get(key[1])
-            why = asked.error or (answer.error if answer is not None else "no answer")
+            why = unread or (answer.error if answer is not None else "no answer")
             if why:
                 self.refused[key] = f"{key[0]}: {plain(why)}"
                 self._to_write.discard(key)
@@ -117,9 +112,8 @@ class Writing:
         if not asked.done:
             return
         del self._looks[node]
-        try:
-            told = msgspec.convert(asked.data, DumpPlaces)
-        except msgspec.ValidationError:
+        told, _ = asked.read(DumpPlaces)
+        if told is None:
             return
         self.places[node] = told
         known = self._known(node, told)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import TypeVar
 
-import msgspec
+from msgspec import structs
 
 from gpuwatch.diagnose.flight_heard import outlived
 from gpuwatch.diagnose.hang.remedy import advised
@@ -15,16 +14,17 @@ from gpuwatch.diagnose.ras import Ras, RasError
 from gpuwatch.diagnose.ras_reading import read_ras
 from gpuwatch.diagnose.stacks import RankStack
 from gpuwatch.diagnose.waiting import Hearing, hear
+from gpuwatch.diagnose.wording import plural
 from gpuwatch.fleet.asked import Asked
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import Node
 from gpuwatch.fleet.rank_places import places_of
 from gpuwatch.session.dump_choice import Key, Seat
 from gpuwatch.session.dump_hunt import DumpHunt
+from gpuwatch.session.loan import Loan
 from gpuwatch.session.session import Session
 from gpuwatch.wire import RasAnswer, RasAnswers, Stacks
 
-Answer = TypeVar("Answer", Stacks, RasAnswers)
 LONGEST_S = 20.0
 """A node has 12 s for its py-spy runs; more is a node that is sick."""
 MOST_PROCESSES = 64
@@ -70,10 +70,14 @@ class Inquiry:
         self.version = 0
         self._stacks: list[Asked] = []
         self._ras: list[Asked] = []
+        self._py_spy = py_spy
+        self._session = session
+        self._loans: dict[str, Loan] = {}
+        """Node -> the py-spy on its way there."""
         chosen = [n for n in session.fleet.nodes.values() if nodes is None or n.name in nodes]
         self._whole = len(chosen) == len(session.fleet.nodes)
         for node in chosen:
-            self._begin(session, node, py_spy)
+            self._begin(node)
         for name, pids in self._spokesmen().items() if ras else ():
             self._ras.append(session.ask_ras(name, pids))
         known = self._whole and all(node.processes_at is not None for node in chosen)
@@ -92,16 +96,20 @@ class Inquiry:
     def waiting(self) -> list[str]:
         """Nodes that have not answered."""
         hunted = self.dumps.waiting if self.dumps is not None else ()
-        return sorted({*(asked.node for asked in (*self._stacks, *self._ras)), *hunted})
+        return sorted({*(asked.node for asked in (*self._stacks, *self._ras)), *self._lending, *hunted})
 
     @property
     def over(self) -> bool:
         """Whether nothing more will come."""
-        return not self._stacks and not self._ras and (self.dumps is None or self.dumps.over)
+        asked = self._stacks or self._ras or self._lending
+        return not asked and (self.dumps is None or self.dumps.over)
 
     @property
     def progress(self) -> str:
         """What else is being done; empty when nothing is."""
+        if self._lending:
+            least = min(self._loans[node].share for node in self._lending)
+            return f"lending py-spy to {plural(len(self._lending), 'node')}, {100 * least:.0f} %"
         return self.dumps.progress if self.dumps is not None else ""
 
     def write_dumps(self) -> bool:
@@ -115,6 +123,8 @@ class Inquiry:
         """Take in what has come; True when anything has."""
         late = self._clock() >= self._deadline
         before = self.version
+        for node in self._lending:
+            self._lend(self._loans[node])
         for asked in [each for each in self._stacks if each.done or late]:
             self._stacks.remove(asked)
             self._take_stacks(asked)
@@ -143,7 +153,24 @@ class Inquiry:
         heard = hear(list(self.stacks.values()), self.ras, self.ras_trouble, locate, dumps, addresses)
         return advised(heard, fleet)
 
-    def _begin(self, session: Session, node: Node, py_spy: str | None) -> None:
+    @property
+    def _lending(self) -> list[str]:
+        return [node for node, loan in self._loans.items() if not loan.over]
+
+    def _lend(self, loan: Loan) -> None:
+        """Go on; when the node has it, its ranks are asked once more."""
+        loan.update()
+        if loan.ready:
+            self._deadline = self._clock() + self._longest_s
+            self._ask_stacks(loan.node)
+        elif loan.over:
+            self.version += 1
+            for key, each in self.stacks.items():
+                if each.node == loan.node and each.stack is not None and each.stack.why:
+                    why = f"{each.stack.why}, and could not be lent: {loan.why}"
+                    self.stacks[key] = replace(each, stack=structs.replace(each.stack, why=why))
+
+    def _begin(self, node: Node) -> None:
         gpus = {gpu.info.uuid: gpu.info.index for gpu in node.gpus.values()}
         for process in node.processes:
             if process.rank is not None:
@@ -156,11 +183,15 @@ class Inquiry:
                     world=process.world_size if self._whole else None,
                     missing="no answer yet",
                 )
-        pids = [pid for name, pid in self.stacks if name == node.name]
-        if pids:
-            self._stacks.append(session.ask_stacks(node.name, pids[:MOST_PROCESSES], py_spy))
+        pids = self._ask_stacks(node.name)
         for pid in pids[MOST_PROCESSES:]:
             self.stacks[node.name, pid] = replace(self.stacks[node.name, pid], missing=TOO_MANY)
+
+    def _ask_stacks(self, node: str) -> list[int]:
+        pids = [pid for name, pid in self.stacks if name == node]
+        if pids:
+            self._stacks.append(self._session.ask_stacks(node, pids[:MOST_PROCESSES], self._py_spy))
+        return pids
 
     def _stepped(self, fleet: Fleet) -> dict[str | None, float]:
         """Job -> when its log told a step last (unix seconds), where that moment is sure."""
@@ -201,18 +232,21 @@ class Inquiry:
         return found
 
     def _take_stacks(self, asked: Asked) -> None:
-        told, why = _decoded(asked, Stacks)
+        told, why = asked.read(Stacks)
+        program = self._session.py_spy
+        if told is not None and told.lacks_py_spy and program is not None and asked.node not in self._loans:
+            self._loans[asked.node] = Loan(self._session, asked.node, program, self._clock)
         by_pid = {stack.pid: stack for stack in told.processes} if told is not None else {}
-        gone = why or asked.error or ("the process has ended" if asked.done else self._no_answer())
+        gone = why or ("the process has ended" if asked.done else self._no_answer())
         for key, each in self.stacks.items():
             if each.node == asked.node and each.missing != TOO_MANY:
-                stack = by_pid.get(each.pid)
+                stack = by_pid.get(each.pid) if told is not None else each.stack
                 self.stacks[key] = replace(each, stack=stack, missing=None if stack is not None else gone)
 
     def _take_ras(self, asked: Asked) -> None:
-        told, why = _decoded(asked, RasAnswers)
+        told, why = asked.read(RasAnswers)
         if told is None:
-            self.ras_trouble[asked.node] = why or asked.error or self._no_answer()
+            self.ras_trouble[asked.node] = why or self._no_answer()
             return
         for answer in told.answers:
             self._read_ras(answer, asked.node)
@@ -225,12 +259,3 @@ class Inquiry:
 
     def _no_answer(self) -> str:
         return f"no answer in {self._longest_s:.0f} s"
-
-
-def _decoded(asked: Asked, kind: type[Answer]) -> tuple[Answer | None, str | None]:
-    if asked.data is None:
-        return None, None
-    try:
-        return msgspec.convert(asked.data, kind), None
-    except msgspec.ValidationError as error:
-        return None, f"an answer that cannot be read: {error}"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-import msgspec
-
 from gpuwatch.fleet.asked import Asked
 from gpuwatch.fleet.node import Node
 from gpuwatch.session.session import Session
@@ -39,7 +37,8 @@ def ask_all(
         session.poll()
         tell(sum(one.done for one in asked), len(asked))
         time.sleep(POLL_S)
-    return {one.node: told for one in asked if (told := _read(one)) is not None}
+    answers = ((one.node, one.read(Particulars)[0]) for one in asked)
+    return {node: told for node, told in answers if told is not None}
 
 
 def _asked(session: Session, node: Node) -> Asked:
@@ -47,10 +46,3 @@ def _asked(session: Session, node: Node) -> Asked:
     masters = sorted({process.master for process in ranks if process.master})
     pids = sorted(process.pid for process in ranks)
     return session.ask_particulars(node.name, masters, [USUAL_PORT], pids)
-
-
-def _read(asked: Asked) -> Particulars | None:
-    try:
-        return None if asked.data is None else msgspec.convert(asked.data, Particulars)
-    except msgspec.ValidationError:
-        return None

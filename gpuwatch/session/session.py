@@ -29,6 +29,7 @@ from gpuwatch.wire import (
     AskRas,
     AskStacks,
     Cancel,
+    LendPySpy,
     ReadLines,
     Search,
     Tail,
@@ -39,9 +40,10 @@ if TYPE_CHECKING:
     from gpuwatch.probe.judging.baseline import Baseline
     from gpuwatch.probe.wish import Wish
     from gpuwatch.session.inquiry import Inquiry
+    from gpuwatch.session.loan import Program
 
 
-Errand: TypeAlias = AskParticulars | AskStacks | AskRas | AskDumps | AskDumpFiles | AskDumpPiece
+Errand: TypeAlias = AskParticulars | AskStacks | LendPySpy | AskRas | AskDumps | AskDumpFiles | AskDumpPiece
 """What a node answers in its own time, in one reply."""
 
 
@@ -52,14 +54,27 @@ class ProbeRunsError(Exception):
 class Session:
     """Start it, call `poll` at any pace, close it. Also a context manager."""
 
-    def __init__(self, plan: Plan, options: LinkOptions | None = None, ask: Ask | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        options: LinkOptions | None = None,
+        ask: Ask | None = None,
+        py_spy: Program | None = None,
+    ) -> None:
         """Make the links; nothing is dialled before `start`.
+
+        Args:
+            plan: The nodes.
+            options: How links are opened.
+            ask: For a passphrase.
+            py_spy: Lent to nodes that have none, when ranks are asked for their stacks.
 
         Raises:
             RulesError: a rule pack of the person's own is not usable.
             CarrierError: something that was asked for cannot be used.
         """
         self.plan = plan
+        self.py_spy = py_spy
         self.packs = load_packs([*(Path(path) for path in plan.rules), *own_packs()])
         self.book = AlertBook(self.packs, plan.thresholds)
         self._silences = SilenceFile(settings_folder() / "silences.json")
@@ -170,6 +185,11 @@ class Session:
     def ask_stacks(self, node: str, pids: Sequence[int], py_spy: str | None = "") -> Asked:
         """What these processes of a node do now (`wire.Stacks`); `session.inquiry` asks all nodes."""
         return self._ask(node, AskStacks(id=self._number(), pids=list(pids), py_spy=py_spy))
+
+    def lend_py_spy(self, node: str, piece: str, offset: int, size: int, digest: str) -> Asked:
+        """Hand a piece of a py-spy to a node's agent (`wire.Lent`); `session.loan` hands over all."""
+        number = self._number()
+        return self._ask(node, LendPySpy(id=number, piece=piece, offset=offset, size=size, digest=digest))
 
     def ask_ras(self, node: str, pids: Sequence[int]) -> Asked:
         """What NCCL's RAS says on the addresses that these processes use (`wire.RasAnswers`)."""

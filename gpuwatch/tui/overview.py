@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpuwatch.diagnose.health import Condition, gpu_conditions, node_conditions
+from gpuwatch.diagnose.condition import Condition
+from gpuwatch.diagnose.health import gpu_conditions, node_conditions
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.metrics import METRICS, NODE_METRICS
 from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node, NodeState

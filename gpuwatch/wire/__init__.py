@@ -73,6 +73,7 @@ from gpuwatch.wire.requests import (
     AskStacks,
     Cancel,
     LeaveFiles,
+    LendPySpy,
     Ping,
     ReadLines,
     Request,
@@ -82,6 +83,7 @@ from gpuwatch.wire.requests import (
 )
 from gpuwatch.wire.stacks import (
     KernelThread,
+    Lent,
     ProcessStack,
     PythonThread,
     RasAnswer,
@@ -128,6 +130,8 @@ __all__ = [
     "IbPort",
     "KernelThread",
     "LeaveFiles",
+    "LendPySpy",
+    "Lent",
     "Lines",
     "LogFile",
     "LogLine",

@@ -89,6 +89,19 @@ class AskStacks(Request, tag="stacks", frozen=True):
     """Its path on the node; empty: where it is found; None: do without."""
 
 
+class LendPySpy(Request, tag="lend", frozen=True):
+    """A piece of a py-spy, for the agent's memory: `wire.Lent` in the data of the reply."""
+
+    piece: str
+    """Of the program as zlib packs it, in base64."""
+    offset: int
+    """Of the piece, in packed bytes; 0 begins anew."""
+    size: int
+    """Packed bytes of the whole."""
+    digest: str
+    """SHA-256 of the program, in hex."""
+
+
 class AskRas(Request, tag="ras", frozen=True):
     """What NCCL's RAS says: `wire.RasAnswers` in the data of the reply, which may take some seconds."""
 
@@ -133,6 +146,7 @@ AnyRequest: TypeAlias = (
     | LeaveFiles
     | AskParticulars
     | AskStacks
+    | LendPySpy
     | AskRas
     | AskDumps
     | AskDumpFiles

@@ -62,6 +62,15 @@ class Stacks(Part, frozen=True):
     processes: list[ProcessStack] = []
     seconds: float = 0.0
     """Between the two readings of the CPU time."""
+    lacks_py_spy: bool = False
+    """Of some process nothing is known in Python, because the node has no py-spy."""
+
+
+class Lent(Part, frozen=True):
+    """What became of a piece of a lent program."""
+
+    ready: bool = False
+    """It is whole, and used from now on."""
 
 
 class RasAnswer(Part, frozen=True):

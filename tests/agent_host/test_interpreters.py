@@ -27,6 +27,7 @@ from gpuwatch_agent import flight_files, flight_pipe, host, kernel_log, machine,
 folder = tempfile.mkdtemp()
 rank = {"RANK": "3", "WORLD_SIZE": "4", "NCCL_RAS_ADDR": "127.0.0.1:1"}
 rank["TORCH_FR_DUMP_TEMP_FILE"] = folder + "/fr_"
+rank["TORCH_WORKER_SERVER_SOCKET"] = folder + "/none.sock"
 child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=rank)
 reader = host.HostReader()
 reader.read()
@@ -80,6 +81,7 @@ def test_the_readers_run(version: str, runs: dict[str, Future[subprocess.Complet
     assert (rows[told["child"]].rank, rows[told["child"]].world_size) == (3, 4)
     assert told["xid"][1] == "critical"
     (waits,) = msgspec.convert(told["stacks"], wire.Stacks).processes
+    assert "its debug socket: no such file" in str(waits.why)
     assert (waits.pid, waits.threads[0].state) == (told["child"], "S")
     assert "status 1" in str(waits.why)
     (counts,) = msgspec.convert(told["ras"], wire.RasAnswers).answers

@@ -24,6 +24,8 @@ NODES, GPUS = 8, 8
 """Nodes unless a test names more, and GPUs of each."""
 RACKS = 4
 TICK_S = 5.0
+COOL_C = 3.0
+"""A healthy GPU is not warmer than its place explains by more: none comes near its slowdown point."""
 EPOCH = 1_790_000_000.0
 DAY_S = 86_400.0
 Doing: TypeAlias = Literal["work", "reduce", "spin", "host", "idle"]
@@ -108,8 +110,12 @@ class Cluster:
         specs = tuple(NodeSpec(f"gpu-{n:03d}", labels={"rack": f"r{rack}"}) for n, rack in enumerate(racks))
         self.fleet = Fleet(Plan(specs, interval_s=tick_s))
         spread = self.dice.gauss
+
+        def warm(rack: int) -> float:
+            return 3.0 * rack + min(spread(0, 2), COOL_C)
+
         self.places = [
-            Place(n, g, models[n], spread(1, 0.03), spread(1, 0.01), 3.5 * racks[n] + spread(0, 2) + g % 4)
+            Place(n, g, models[n], spread(1, 0.03), spread(1, 0.01), warm(racks[n]) + g % 4)
             for n in range(self.nodes)
             for g in range(GPUS)
         ]

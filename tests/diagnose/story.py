@@ -8,7 +8,8 @@ from typing import TypeAlias
 from msgspec import structs
 
 from gpuwatch import wire
-from gpuwatch.diagnose.health import Condition, gpu_conditions, node_conditions
+from gpuwatch.diagnose.condition import Condition
+from gpuwatch.diagnose.health import gpu_conditions, node_conditions
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds

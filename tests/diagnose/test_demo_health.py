@@ -6,7 +6,8 @@ import functools
 
 import pytest
 
-from gpuwatch.diagnose.health import Condition, gpu_conditions, node_conditions, worst
+from gpuwatch.diagnose.condition import Condition, worst
+from gpuwatch.diagnose.health import gpu_conditions, node_conditions
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.demo.links import arrivals

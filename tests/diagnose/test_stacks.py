@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from gpuwatch.diagnose import testimony
+from gpuwatch.diagnose.confidence import Confidence
 from gpuwatch.diagnose.stacks import RankStack, judge_stacks
 from gpuwatch.diagnose.waiting import hear, waiting_for
 from gpuwatch.wire import KernelThread, ProcessStack, PythonThread, StackFrame
@@ -289,7 +290,7 @@ def judged_s(stacks: list[RankStack]) -> float:
 def said(
     witness: testimony.Witness,
     culprits: tuple[int, ...],
-    confidence: testimony.Confidence,
+    confidence: Confidence,
     *,
     wrong: bool = True,
 ) -> testimony.Testimony:

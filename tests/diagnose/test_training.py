@@ -249,6 +249,26 @@ def test_what_the_run_waits_for() -> None:
     assert timers(batch_generator=[0.1] * 3, train_batch=[1.0] * 3) == set()
 
 
+def test_what_was_true_before_a_pause_is_told_only_when_the_run_confirms_it() -> None:
+    fleet = Fleet(Plan((NodeSpec("gpu-000"),)))
+    watch = TrainingWatch(Thresholds())
+
+    def steps(first: int, count: int, data_s: float) -> None:
+        for step in range(first, first + count):
+            fields = {"step": step, "step_time_s": 4.0}
+            tell(fleet.progress, fields, 4.0 * step, job="4711", phases_s={"data": data_s})
+
+    steps(1, 20, data_s=0.1)
+    steps(21, 3, data_s=1.6)
+    for now in range(93, 400, 3):  # the loader's hiccups, and then everyone evaluates
+        assert not watch.go(fleet, float(now), 1e9)
+    steps(100, 20, data_s=1.6)
+    assert watch.go(fleet, 477.0, 1e9)
+    assert [(each.code, each.text) for each in watch.alerts.values()] == [
+        ("train.data_bound", "40 % of a step is loading data")
+    ]
+
+
 def test_little_used_gpus_are_a_word_after_a_while() -> None:
     (sign,) = pace(voice(60), (30.0, 35.0, 99.0))
     assert (sign.code, sign.severity) == ("train.low_utilisation", "info")

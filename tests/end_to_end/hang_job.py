@@ -1,7 +1,8 @@
 """Four gloo ranks, one process each, of which rank 2 hangs in its data loader while the others wait.
 
 With HANG_IN=broadcast it calls another collective than the others instead. Like NCCL's process group, each
-rank makes a pipe where its job names one, and writes the dump of its flight recorder when a byte comes.
+rank makes a pipe where its job names one, and writes the dump of its flight recorder when a byte comes. Each
+has torch's debug socket.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d
+from torch.distributed.elastic.control_plane import worker_main
 
 WHOM, STEPS = 2, 3
 DUMP = "_dump_fr_trace"
@@ -61,4 +63,5 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    with worker_main():
+        main(Path(sys.argv[1]))

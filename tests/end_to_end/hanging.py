@@ -30,6 +30,7 @@ def hanging_job(
     for rank in range(RANKS):
         env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(RANKS), "TORCHELASTIC_RUN_ID": job}
         env |= {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", **(more or {})}
+        env["TORCH_WORKER_SERVER_SOCKET"] = str(folder / f"{rank}.sock")
         argv = [sys.executable, str(JOB), str(folder)]
         ranks.append(subprocess.Popen(argv, env=env, cwd=ROOT, stderr=subprocess.DEVNULL))
     try:
@@ -47,14 +48,15 @@ def hanging_job(
 
 
 @contextlib.contextmanager
-def sleeping_ranks(ras_address: str) -> Iterator[str]:
+def sleeping_ranks(ras_address: str, python: Path = Path(sys.executable)) -> Iterator[str]:
     """Four processes with a rank's variables that only sleep, and name this address of RAS; the job's id."""
     job = f"sleeping-{os.getpid()}"
     ranks = []
     for rank in range(RANKS):
         env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(RANKS), "TORCHELASTIC_RUN_ID": job}
         env["NCCL_RAS_ADDR"] = ras_address
-        ranks.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], env=env))
+        env |= {"PATH": "/usr/bin:/bin", "VIRTUAL_ENV": "", "CONDA_PREFIX": ""}
+        ranks.append(subprocess.Popen([python, "-c", "import time; time.sleep(600)"], env=env))
     try:
         yield job
     finally:

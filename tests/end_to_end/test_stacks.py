@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests import ras_server
-from tests.cli.running import gpuwatch
+from tests.cli.running import COMMAND, ROOT, environment, gpuwatch
 from tests.end_to_end.hanging import RANKS, WHOM, hanging_job, sleeping_ranks
 from tests.parts import SEEN_BY_EVERY_AGENT, need, need_module
 from tests.sshd import Sshd
@@ -64,6 +64,42 @@ def test_py_spy_names_its_line(hanging: tuple[str, list[int]]) -> None:
     assert "data_loader_next (hang_job.py:" in job["sentence"]
     assert "all_reduce, called by train_step (hang_job.py:" in job["sentence"]
     assert job["places"][0]["frames"][0].startswith("data_loader_next")
+
+
+def test_the_ranks_tell_their_lines_on_their_jobs_own_socket(hanging: tuple[str, list[int]]) -> None:
+    job = asked(hanging, "--local", "--py-spy", "/none/on/this/node", "--no-ras")["this"]
+    assert (job["by"], job["culprits"], job["confidence"]) == ("python", [WHOM], "high")
+    assert "data_loader_next (hang_job.py:" in job["sentence"]
+    assert "all_reduce, called by train_step (hang_job.py:" in job["sentence"]
+
+
+def test_a_py_spy_is_lent_to_a_node_that_has_none(tmp_path: Path) -> None:
+    """The ranks' own Python stands in a folder without one, and nothing is left behind."""
+    program = py_spy()
+    bare = environment(PATH="/usr/bin:/bin", TMPDIR=str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "python").symlink_to(sys.executable)
+    arguments = ("stacks", "--local", "--no-ras", "--json", "--wait", "45")
+    with sleeping_ranks("127.0.0.1:1", tmp_path / "python") as name:
+        without, lent = (
+            subprocess.run(
+                [*COMMAND, *arguments, *more], env=bare, cwd=ROOT, capture_output=True, check=False
+            )
+            for more in ((), ("--lend-py-spy", program))
+        )
+    job, after = (
+        next(job for job in json.loads(done.stdout)["jobs"] if job["job"] == name) for done in (without, lent)
+    )
+    assert job["places"][0]["ranks"][0]["without_python"] == "py-spy is not installed on the node"
+    assert (job["by"], after["by"]) == ("kernel", "python")
+    assert after["places"][0]["frames"] == ["<module> (<string>:1)"]
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_what_is_no_program_is_not_lent() -> None:
+    done = gpuwatch("stacks", "--local", "--lend-py-spy", __file__)
+    assert done.returncode == 2
+    assert f"--lend-py-spy {__file__}: not a program" in done.stderr
 
 
 @pytest.mark.parametrize("link", ["ssh", "command"])

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.checkup.check import Case, Check, Rank
 from gpuwatch.diagnose.checkup.hardware import hardware
 from gpuwatch.diagnose.checkup.job import job
 from gpuwatch.diagnose.checkup.software import software
-from gpuwatch.diagnose.condition import duration
+from gpuwatch.diagnose.condition import Condition, duration
 from gpuwatch.diagnose.health import gpu_conditions, node_conditions
 from gpuwatch.diagnose.incident import Incident
 from gpuwatch.diagnose.peers import peer_conditions
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import Node
+from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.wire import Particulars
 
 
@@ -36,29 +37,22 @@ def checklist(
         now: Monotonic seconds, the fleet's own clock.
         wall: Unix seconds of the same moment.
     """
-    case = case_of(fleet, told, alerts, incidents, now, wall)
+    live = [node for node in fleet.nodes.values() if node.state(now) == "live"]
+    silent = {node.name: why(node, now) for node in fleet.nodes.values() if node.state(now) != "live"}
+    conditions = [
+        (node.name, each) for node in live for each in conditions_of(node, fleet.plan.thresholds, now)
+    ]
+    ranks = [rank for node in live for rank in ranks_of(node, told.get(node.name))]
+    case = Case(live, silent, told, conditions, ranks, tuple(alerts), tuple(incidents), now, wall)
     return [*job(case), *software(case), *hardware(case)]
 
 
-def case_of(
-    fleet: Fleet,
-    told: Mapping[str, Particulars],
-    alerts: Iterable[Alert],
-    incidents: Iterable[Incident],
-    now: float,
-    wall: float,
-) -> Case:
-    """What the checks look at; arguments as for `checklist`."""
-    live = [node for node in fleet.nodes.values() if node.state(now) == "live"]
-    silent = {node.name: why(node, now) for node in fleet.nodes.values() if node.state(now) != "live"}
-    conditions = []
-    for node in live:
-        found = node_conditions(node, fleet.plan.thresholds, now)
-        found += [c for gpu in node.gpu_list() for c in gpu_conditions(gpu, node, fleet.plan.thresholds, now)]
-        found += peer_conditions(node, fleet.plan.thresholds, now)
-        conditions += [(node.name, condition) for condition in found]
-    ranks = [rank for node in live for rank in ranks_of(node, told.get(node.name))]
-    return Case(live, silent, told, conditions, ranks, tuple(alerts), tuple(incidents), now, wall)
+def conditions_of(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condition]:
+    """What is not well on a node, its GPUs' own conditions among them."""
+    yield from node_conditions(node, thresholds, now)
+    for gpu in node.gpu_list():
+        yield from gpu_conditions(gpu, node, thresholds, now)
+    yield from peer_conditions(node, thresholds, now)
 
 
 def why(node: Node, now: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from gpuwatch.diagnose.wording import place
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node
 from gpuwatch.wire import Process
@@ -39,8 +40,7 @@ class RankSigns:
     @property
     def place(self) -> str:
         """`rank 17 (gpu-003 GPU 1)`."""
-        gpu = "" if self.gpu is None else f" GPU {self.gpu}"
-        return f"rank {self.rank} ({self.node}{gpu})"
+        return place(self.rank, self.node, self.gpu)
 
 
 def jobs_of(fleet: Fleet, now: float, wall: float) -> dict[str, list[RankSigns]]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from gpuwatch.diagnose.condition import duration
+from gpuwatch.diagnose.confidence import Confidence
 from gpuwatch.diagnose.hang.signs import RankSigns
-from gpuwatch.diagnose.incident import Confidence
 from gpuwatch.diagnose.waits import STOPPED
 
 Reading: TypeAlias = Literal["spin", "waiting_for_one", "host"]

@@ -10,11 +10,9 @@ from typing import TypeAlias
 from gpuwatch.diagnose.counting import LANE_GT
 from gpuwatch.diagnose.peers import WORKING_PCT
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node
+from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.wire import GpuFast, GpuInfo, GpuMedium, GpuSlow, Process
 
-MEDIUM_FRESH_S, SLOW_FRESH_S = 15.0, 90.0
-"""Three rounds of the 5 s and of the 30 s tier."""
 Group: TypeAlias = tuple[str, str]
 """Job and GPU model: only those can be compared."""
 
@@ -123,8 +121,8 @@ class Loads:
 
 
 def _load(process: Process, job: str, gpu: Gpu, node: Node, now: float, window_s: float) -> Load | None:
-    fresh = STALE_TICKS * node.interval_s
-    if gpu.state != "ok" or gpu.fast is None or gpu.fast_at is None or now - gpu.fast_at > fresh:
+    fast, medium, slow = gpu.of_late(node.interval_s, now)
+    if gpu.state != "ok" or fast is None:
         return None
     means = gpu.history.means(max(1, int(window_s)), now)
     return Load(
@@ -133,10 +131,10 @@ def _load(process: Process, job: str, gpu: Gpu, node: Node, now: float, window_s
         node=node.name,
         rack=node.spec.labels.get("rack"),
         info=gpu.info,
-        age_s=max(0.0, now - gpu.fast_at),
-        fast=gpu.fast,
-        medium=gpu.medium if _fresh(gpu.medium_at, now, max(MEDIUM_FRESH_S, fresh)) else None,
-        slow=gpu.slow if _fresh(gpu.slow_at, now, max(SLOW_FRESH_S, fresh)) else None,
+        age_s=gpu.age(now) or 0.0,
+        fast=fast,
+        medium=medium,
+        slow=slow,
         busy_pct=means.get("util"),
         clock_mhz=means.get("smclk"),
         power_w=means.get("power"),
@@ -144,10 +142,6 @@ def _load(process: Process, job: str, gpu: Gpu, node: Node, now: float, window_s
         pcie_bps=means.get("pcie"),
         nvlink_bps=means.get("nvlink"),
     )
-
-
-def _fresh(at: float | None, now: float, limit_s: float) -> bool:
-    return at is not None and now - at <= limit_s
 
 
 def middle(values: Iterable[float | None]) -> float | None:

@@ -9,7 +9,7 @@ from gpuwatch.diagnose.training.facts import RankRow
 from gpuwatch.diagnose.training.pace import step_s
 from gpuwatch.diagnose.training.seats import Seat, Voice
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.node import STALE_TICKS, Node
+from gpuwatch.fleet.node import Node
 from gpuwatch.fleet.progress import RankProgress
 from gpuwatch.fleet.readings import slowdown_pct
 
@@ -75,9 +75,7 @@ def _place(row: RankRow, seat: Seat, node: Node, written: dict[int | str, float]
         return
     row.gpu, row.uuid = gpu.info.index, gpu.info.uuid
     fast, row.gpu_at = gpu.fast, gpu.fast_at
-    row.gpu_late = (
-        gpu.state != "ok" or gpu.fast_at is None or now - gpu.fast_at > STALE_TICKS * node.interval_s
-    )
+    row.gpu_late = gpu.state != "ok" or gpu.of_late(node.interval_s, now).fast is None
     if fast is None:
         return
     row.memory_bytes, row.memory_total_bytes = fast.memory_used_bytes, fast.memory_total_bytes

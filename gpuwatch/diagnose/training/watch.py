@@ -57,14 +57,15 @@ class TrainingWatch:
         moved = False
         for job, voice in speakers(fleet, now).items():
             for sign in (*numerics(voice), *pace(voice, busy(fleet, job))):
-                moved |= self._see(_alert(job, voice, sign, now, wall), sign, now, wall)
+                moved |= self._see(_alert(job, voice, sign, now, wall), sign, voice, now, wall)
         for job, nan in first_nans(lately(fleet, now)).items():
             alert = _alert(job, nan.voice, nan.sign, now, wall, of_one=nan.alone)
-            moved |= self._see(alert, nan.sign, now, wall)
+            moved |= self._see(alert, nan.sign, nan.voice, now, wall)
         return self._lasting.clear(now, wall) or moved
 
-    def _see(self, alert: Alert, sign: Sign, now: float, wall: float) -> bool:
-        lasted_s = self._lasting.seen(alert.id, now)
+    def _see(self, alert: Alert, sign: Sign, voice: RankProgress, now: float, wall: float) -> bool:
+        silent_s = now - (voice.stepped_at or now)
+        lasted_s = max(0.0, self._lasting.seen(alert.id, now) - silent_s)  # a pause confirms nothing
         before = self._lasting.firing(alert.id)
         if lasted_s < sign.hold_s or (before is not None and not _better(sign, before)):
             return False

@@ -23,9 +23,8 @@ STRAGGLE_AT, STRAGGLE_FULL_AT = 20.0, 35.0
 FALL_AT = 45.0
 TIMEOUT_S = 30.0
 """The process group's timeout; short, so that nobody has to wait ten minutes for the demo."""
-TIMEOUT_AT = FALL_AT + TIMEOUT_S
-"""The watchdogs give up from here on, every rank's within `REPORT_SPREAD_S`."""
 REPORT_SPREAD_S = 0.4
+"""The watchdogs of all ranks give up within so long."""
 DEATH_AT, DEATH_SPREAD_S, SIBLINGS_S = 75.6, 3.2, 0.2
 """The ranks of the first node end; the last node follows so much later; one node's within `SIBLINGS_S`."""
 KILL_AFTER_S = 30.0

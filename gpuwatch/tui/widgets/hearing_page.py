@@ -6,11 +6,11 @@ from collections.abc import Hashable, Iterator
 
 from rich.segment import Segment
 
-from gpuwatch.diagnose.flight_heard import NO_PIPES, FlightHeard, dumps_text, ranks_text, reasons_text
+from gpuwatch.diagnose.flight_heard import NO_PIPES, FlightHeard, dumps_text, reasons_text
 from gpuwatch.diagnose.stacks import JobStacks, Spot
 from gpuwatch.diagnose.testimony import Testimony
 from gpuwatch.diagnose.waiting import Hearing
-from gpuwatch.diagnose.wording import plural, ranges
+from gpuwatch.diagnose.wording import plural, ranges, ranks_text
 from gpuwatch.tui.look import Severity, clean
 from gpuwatch.tui.question import Question
 from gpuwatch.tui.widgets.incident_detail import SURE

@@ -8,7 +8,8 @@ from collections.abc import Hashable, Iterator
 from rich.segment import Segment
 
 from gpuwatch.diagnose.alert import Alert, Proof
-from gpuwatch.diagnose.incident import UNKNOWN, Confidence, Incident
+from gpuwatch.diagnose.confidence import Confidence
+from gpuwatch.diagnose.incident import UNKNOWN, Incident
 from gpuwatch.diagnose.wording import clock
 from gpuwatch.tui.look import Severity, clean
 from gpuwatch.tui.widgets.incident_list import severity_of, standing_of
