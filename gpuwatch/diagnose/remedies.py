@@ -36,7 +36,7 @@ REMEDIES: dict[str, str] = {
     "host_memory": "Find the largest process before the kernel's OOM killer does.",
     "disk_full": "Make room: a checkpoint that cannot be written ends the job.",
     "ib_down": "Check cable, switch port and `ibstat`; the job's traffic takes fewer ports, or none.",
-    "job.hang": "Look at the stacks of all ranks (`gpuwatch stacks SOURCE`) before anything is killed; "
+    "job.hang": "Look at the stacks of all ranks (D, or `gpuwatch stacks SOURCE`) before anything is killed; "
     "then end the job "
     "and start it again without the suspect's node.",
     "num.nan_loss": "Stop it and go back to the last good checkpoint; the same GPU twice speaks for "
