@@ -101,7 +101,9 @@ def _head(told: Told, cause: Alert, where: Whereabouts, now: float) -> str:
     if cause.code in PEER_TROUBLE:
         return _broken(told, cause, who, at)
     if cause.code == HANG:
-        return f"{who}: {cause.text} since {at}" if who else f"{_job(told)} hangs since {at}: {cause.text}"
+        job = f"job {told.job}" if told.job else "the job"
+        text = cause.text.removeprefix(f"{job}: ")
+        return f"{who}: {text} since {at}" if who else f"{job} hangs since {at}: {text}"
     if not who:
         return f"{cause.text[:1].upper()}{cause.text[1:]} {at}"
     there = _there(told, cause, where)
@@ -112,10 +114,6 @@ def _head(told: Told, cause: Alert, where: Whereabouts, now: float) -> str:
     text = _with_exception(told, cause)
     said = next((text[len(each) :] for each in SUBJECTS if text.startswith(each)), None)
     return f"{who}: {text} {at}" if said is None else f"{who} {said} {at}"
-
-
-def _job(told: Told) -> str:
-    return f"job {told.job}" if told.job else "the job"
 
 
 def _with_exception(told: Told, cause: Alert) -> str:

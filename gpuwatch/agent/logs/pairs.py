@@ -19,7 +19,10 @@ RATE = (
     r"(?:[A-Za-z]{1,12}\.?)?/[A-Za-z]{1,12}(?:/[A-Za-z]{1,12})?"
     r"|[A-Za-z]{1,12}[ _]per[ _]s(?:ec(?:ond)?)?\b|[GT]FLOPS?\b"
 )
-UNIT = r"%|[kKMGT]?i?B(?:ytes)?\b|(?:ms|us|s|secs?|seconds?|msec|min|mins|minutes|hrs?|hours?|[hdmMGKkBT])\b"
+UNIT = (
+    r"%|[kKMGT]?i?B(?:ytes)?\b"
+    r"|(?:ms|us|s|secs?|seconds?|msec|min|mins|minutes?|hrs?|hours?|days?|[hdmMGKkBT])\b"
+)
 _PAIR = re.compile(
     r"(?<![\w.@/])(?P<value>" + CLOCK + r"(?![\w:])|" + SPELLED + r"(?![\w/])"
     r"|[-+]?" + NUMBER + r"(?: {0,12}(?:/|(?:out )?of) {0,12}" + NUMBER + r")?|(?:" + ODD + r")(?![\w/]))"
@@ -34,6 +37,7 @@ _OF_A_RATE = re.compile(r"speed|throughput|(?:^|_)(?:ips|fps)")
 _AROUND = " \t\"'`:=([{~*#_-"
 _BEFORE = " \t\"'`)%.,;*#>_-\u2022\u2514\u2500\u251c"
 _SPACES = re.compile(r"[\s_-]+")
+_BRACKETED = re.compile(r"(?:^|[\s,|])\[([A-Za-z][\w .-]{0,40})\]\s?[:=]\s{0,4}$")
 _WRAPPING = ("tensor", "np.float32", "np.float64")
 _LONG = 120
 
@@ -64,6 +68,9 @@ def canonical(words):
 
 def _words(before):
     # type: (str) -> str
+    bracketed = _BRACKETED.search(before) if "]" in before[-6:] else None
+    if bracketed is not None:  # `[loss]: 2.5`
+        return canonical(bracketed.group(1))
     before = before.rstrip(_AROUND)
     if before.endswith((" is", "->", "=>")):
         before = before[:-2].rstrip(_AROUND)

@@ -19,17 +19,18 @@ if TYPE_CHECKING:
 NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 CLOCK = r"(?:\d{1,4} days?, )?\d{1,4}:\d\d(?::\d\d)?(?:\.\d+)?"
 SPELLED = (
-    r"(?:(?:\d+ ?d(?:ays?)? ?)?(?:\d+ ?h(?:ours?|rs?)? ?)?(?:\d+ ?m(?:in(?:utes?)?)? ?)?"
+    r"(?:(?:\d+ ?d(?:ays?)?,? ?)?(?:\d+ ?h(?:ours?|rs?)?,? ?)?(?:\d+ ?m(?:in(?:utes?)?)?,? ?)?"
     r"\d+(?:\.\d+)? ?s(?:ec(?:onds?)?)?\b"
-    r"|(?:\d+ ?d(?:ays?)? ?)?\d+ ?h(?:ours?|rs?)? ?\d+ ?m(?:in(?:utes?)?)?\b)"
+    r"|(?:\d+ ?d(?:ays?)?,? ?)?\d+ ?h(?:ours?|rs?)?,? ?\d+ ?m(?:in(?:utes?)?)?\b"
+    r"|\d+ ?d(?:ays?)?,? ?\d+ ?h(?:ours?|rs?)?\b)"
 )
 ODD = r"nan|[-+]?inf(?:inity)?"
 
 _S, _MS, _US, _MIN, _H, _DAY = 1.0, 1e-3, 1e-6, 60.0, 3600.0, 86400.0
 SECONDS = {
     "s": _S, "sec": _S, "secs": _S, "second": _S, "seconds": _S, "ms": _MS, "msec": _MS, "us": _US,
-    "m": _MIN, "min": _MIN, "mins": _MIN, "minutes": _MIN, "h": _H, "hr": _H, "hrs": _H, "hours": _H,
-    "d": _DAY, "days": _DAY,
+    "m": _MIN, "min": _MIN, "mins": _MIN, "minute": _MIN, "minutes": _MIN,
+    "h": _H, "hr": _H, "hrs": _H, "hour": _H, "hours": _H, "d": _DAY, "day": _DAY, "days": _DAY,
 }  # fmt: skip
 GIB = {
     "b": 1.0 / (1 << 30), "bytes": 1.0 / (1 << 30), "kb": 1.0 / (1 << 20), "kib": 1.0 / (1 << 20),
@@ -87,6 +88,7 @@ _READ = re.compile(
     re.I,
 )
 _SPELLED = re.compile(r"\s*[\"']?(?P<spelled>" + SPELLED + r")", re.I)
+_ABBREVIATED = re.compile(r"\s*[\"']?[-+]?[\d.]+[KMB](?!\w)")
 _PART = re.compile(r"(\d+(?:\.\d+)?) ?([a-z])")
 _DAYS = re.compile(r"(\d+) days?, ")
 
@@ -127,7 +129,9 @@ def _value(fields, text, kind, factor):
     if kind == "size":
         factor = GIB.get(unit, factor)
         return number * factor if factor and number >= 0 else None
-    return number * factor * (THOUSANDS.get(unit, 1.0) if kind == "plain" else 1.0)
+    if kind == "plain" or _ABBREVIATED.match(text):  # `loss 2.5 m` says something else
+        factor *= THOUSANDS.get(unit, 1.0)
+    return number * factor
 
 
 def _count(fields, number, of):

@@ -44,6 +44,8 @@ KNOWN_PAUSE, LONGEST_KNOWN_S = 1.5, 600.0
 """A pause that looked the same and ended by itself may last half as long again: saving, evaluating."""
 LAST_S = 6.0
 """The verdict must stand for so long: one look may fall between two states."""
+LATE_S = 20.0
+"""The same where no usual gap is known, as when we came into the silence: it may be saving, or evaluating."""
 
 
 @dataclass
@@ -66,6 +68,8 @@ class Job:
     """What the present silence looked like last."""
     pauses: dict[Look, float] = field(default_factory=dict)
     """The longest silence of each look that ended by itself."""
+    members: dict[int, RankSigns] = field(default_factory=dict)
+    """Its ranks since it last moved, as they were seen last."""
     deaf: bool = False
     """Nodes whose ranks spoke for the job cannot be heard: nobody knows whether it is silent."""
 
@@ -83,6 +87,7 @@ class Job:
             known_s = max(gap_s, self.pauses.get(self.looks, 0.0))
             self.pauses[self.looks], self.looks = min(known_s, LONGEST_KNOWN_S), None
         self.moved = at
+        self.members.clear()
         self.usual_w.clear()  # it works: what it draws is asked anew when it falls silent
 
 
@@ -133,10 +138,13 @@ class HangWatch:
         if at > job.moved + EVERY_S / 2:
             job.wake(at)
         quiet_s, usual_s = now - job.moved, job.usual_s
+        here = {rank.rank: rank for rank in ranks}
+        job.members.update(here)
+        gone = [rank for number, rank in sorted(job.members.items()) if number not in here]
         found = None
         if job.trains and quiet_s > limit:
             job.usual_w = job.usual_w or usual(ranks, quiet_s)
-            found = verdict(name, ranks, quiet_s, usual_s, job.usual_w)
+            found = verdict(name, ranks, quiet_s, usual_s, job.usual_w, gone)
         if found is not None:
             job.looks = found.reading, tuple(rank.rank for rank in found.suspects)
             found = found if quiet_s > patience(found, ranks, job, limit) else None
@@ -144,7 +152,8 @@ class HangWatch:
             job.since = None
             return self._end(name)
         job.since = now if job.since is None else job.since
-        return now - job.since >= LAST_S and self._tell(found, wall - quiet_s, wall)
+        lasts_s = LAST_S if usual_s is not None else LATE_S
+        return now - job.since >= lasts_s and self._tell(found, wall - quiet_s, wall)
 
     def _firing(self, job: str) -> Alert | None:
         alert = self.alerts.get(f"{CODE}@{job}")
