@@ -51,6 +51,7 @@ class LogsScreen(LiveScreen):
         """
         super().__init__()
         self.desk = desk
+        self.opened = desk.opened
         self.bar = LogBar(desk)
         self.grid = LogGrid(desk)
         self.results = LogResults(desk)
@@ -158,7 +159,7 @@ class LogsScreen(LiveScreen):
         if not self.prompt.display:
             return
         if self.prompt.purpose == "filter":
-            self._try(lambda: self.desk.set_filter(event.value))
+            self._try(lambda: self.opened.set_filter(event.value))
         elif self.prompt.purpose == "choose" and event.value.strip():
             fleet = self.cockpit.scene.fleet
             self._try(lambda: self.prompt.tell("", files_word(choose(event.value, fleet, self.desk.special))))
@@ -170,7 +171,7 @@ class LogsScreen(LiveScreen):
 
     def _time(self, text: str) -> float:
         wall = self.cockpit.scene.wall()
-        return time_typed(text, wall if self.desk.time is None else self.desk.time, wall)
+        return time_typed(text, wall if self.opened.time is None else self.opened.time, wall)
 
     def _try(self, act: Callable[[], object]) -> bool:
         """Do it, or tell beside what was typed why it cannot be done."""
@@ -190,8 +191,8 @@ class LogsScreen(LiveScreen):
         text = event.value
         acts: dict[Purpose, Callable[[], object]] = {
             "choose": lambda: self.desk.choose(text),
-            "filter": lambda: self.desk.set_filter(text),
-            "time": lambda: self.desk.go_to_time(self._time(text)),
+            "filter": lambda: self.opened.set_filter(text),
+            "time": lambda: self.opened.go_to_time(self._time(text)),
             "search": lambda: self._search(text),
         }
         if self._try(acts[self.prompt.purpose]):
@@ -228,7 +229,7 @@ class LogsScreen(LiveScreen):
             known = desk.add(source)
         if known not in desk.panes(max(1, self.bar.shown)):
             desk.first = desk.sources.index(known)
-        view = desk.view_of(known)
+        view = self.opened.view_of(known)
         view.go(offset=offset)
         self.arrange_parts()
         pane = next(
@@ -246,7 +247,7 @@ class LogsScreen(LiveScreen):
         view = event.pane.view
         self.desk.hunt.note = ""
         if view is not None:
-            self.desk.move_time(None if view.following else view.time, view)
+            self.opened.move_time(None if view.following else view.time, view)
             self.pull()
 
     @on(LogPane.Chosen)
@@ -290,7 +291,7 @@ class LogsScreen(LiveScreen):
 
     def action_filter_lines(self) -> None:
         """Keep or leave out lines."""
-        self.ask("filter", self.desk.filter_text)
+        self.ask("filter", self.opened.filter_text)
 
     def action_go_to_time(self) -> None:
         """To a time."""
@@ -298,8 +299,8 @@ class LogsScreen(LiveScreen):
 
     def action_minutes(self, minutes: int) -> None:
         """A minute before or after."""
-        at = self.desk.time if self.desk.time is not None else self.cockpit.scene.wall()
-        self.desk.go_to_time(at + 60 * minutes)
+        at = self.opened.time if self.opened.time is not None else self.cockpit.scene.wall()
+        self.opened.go_to_time(at + 60 * minutes)
         self.pull()
 
     def action_another(self, step: int) -> None:
@@ -364,12 +365,12 @@ class LogsScreen(LiveScreen):
 
     def action_folding(self) -> None:
         """Fold, or show every line."""
-        self.desk.set_folding(on=not self.desk.folding)
+        self.opened.set_folding(on=not self.opened.folding)
         self.pull()
 
     def action_wrap(self) -> None:
         """Wrap long lines, or cut them."""
-        self.desk.set_wrap(on=not self.desk.wrap)
+        self.opened.set_wrap(on=not self.opened.wrap)
         self.pull()
 
     def action_clocks(self) -> None:
