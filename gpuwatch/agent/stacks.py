@@ -31,6 +31,11 @@ ONE_S = 4.0
 """Given to py-spy for one process."""
 ALL_S = 12.0
 """Given to all of them."""
+MAX_CHILDREN, TOLD_CHILDREN = 256, 8
+"""Processes that a rank has started, its data loader's workers for example: those looked at, and told of."""
+_HELD = ("D", "T", "t")
+TRIES = 3
+"""Of a thread that runs through Python all the time one look may catch no frame."""
 OWN_S = 3.0
 """Given to the ranks' own debug sockets, which are asked together."""
 ABSENT = "py-spy is not installed on the node"
@@ -54,7 +59,7 @@ def stacks(request, proc="/proc", lent=None):
         elif left <= 0:
             python[pid] = ([], "no time was left for it")
         else:
-            python[pid] = python_stacks(programs[pid], pid, min(ONE_S, left))
+            python[pid] = _seen(programs[pid], pid, began + ALL_S)
     python.update(_own_words(proc, python))
     time.sleep(max(0.0, BETWEEN_S - (time.monotonic() - began)))
     seconds = time.monotonic() - began
@@ -101,17 +106,56 @@ def _process(proc, pid, before, after, seconds, python):
         "cpu_pct": round(total, 1),
         "python": found,
     }  # type: dict[str, Any]
+    below = children(proc, pid)
+    if below:
+        facts["children"] = below
     if why is not None:
         facts["why"] = why
     return facts
 
 
-def threads(proc, pid):
-    # type: (str, int) -> dict[int, dict[str, Any]]
-    """Thread id -> name, state and CPU seconds so far, of a process; empty when it is gone."""
+def _seen(program, pid, until):
+    # type: (str, int, float) -> tuple[list[dict[str, Any]], str | None]
+    """What py-spy tells; once more where it caught no frame of the main thread."""
+    found, why = [], None  # type: list[dict[str, Any]], str | None
+    for _ in range(TRIES):
+        left = until - time.monotonic()
+        if left <= 0:
+            break
+        found, why = python_stacks(program, pid, min(ONE_S, left))
+        if why is not None or any(thread["main"] and thread["frames"] for thread in found):
+            break
+    return found, why
+
+
+def children(proc, pid):
+    # type: (str, int) -> list[dict[str, Any]]
+    """The processes that a process has started, as `wire.KernelThread`; those that are held up first."""
+    folder = os.path.join(proc, str(pid), "task")
+    started = []  # type: list[str]
+    for name in filter(str.isdigit, names(folder)):
+        started += (read_text(os.path.join(folder, name, "children"), 1 << 16) or "").split()
+        if len(started) >= MAX_CHILDREN:
+            break
+    rows = [threads(proc, int(child), (child,)).get(int(child)) for child in started[:MAX_CHILDREN]]
+    found = [row for row in rows if row is not None]
+    found.sort(key=lambda row: (row["state"] not in _HELD, row["tid"]))
+    for row in found[:TOLD_CHILDREN]:
+        row.pop("cpu_s")
+        _waits(os.path.join(proc, str(row["tid"])), row)
+    return found[:TOLD_CHILDREN]
+
+
+def threads(proc, pid, only=None):
+    # type: (str, int, tuple[str, ...] | None) -> dict[int, dict[str, Any]]
+    """Thread id -> name, state and CPU seconds so far, of a process; empty when it is gone.
+
+    `only`: these threads, not all.
+    """
     folder = os.path.join(proc, str(pid), "task")
     found = {}  # type: dict[int, dict[str, Any]]
-    for name in sorted(filter(str.isdigit, names(folder)), key=int)[:MAX_THREADS]:
+    listed = filter(str.isdigit, names(folder)) if only is None else only
+    for name in sorted(listed, key=int)[:MAX_THREADS]:
         line = read_bytes(os.path.join(folder, name, "stat"), 2048) or b""
         head, _, tail = line.rpartition(b")")
         fields = tail.split()

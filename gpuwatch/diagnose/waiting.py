@@ -119,11 +119,19 @@ def hear(
     jobs = tuple(judge_stacks(stacks))
     said = judge_ras(ras, locate, names) if ras else None
     job = next((each for each in jobs if each.testimony.wrong), jobs[0] if jobs else None)
-    witnesses = (job.testimony if job else None, flight.testimony if flight else None, said)
+    witnesses = (_named(job, jobs) if job else None, flight.testimony if flight else None, said)
     verdict = waiting_for([each for each in witnesses if each is not None])
     if verdict is not None and verdict.witness == "flight" and flight is not None:
         verdict = _placed(verdict, [each for each in stacks if each.job == flight.jobs[0].job])
     return Hearing(verdict, jobs, tuple(ras), said, ras_trouble, flight)
+
+
+def _named(job: JobStacks, jobs: Sequence[JobStacks]) -> Testimony:
+    """What the stacks of a job say, with its name where there are several."""
+    said = job.testimony
+    return (
+        said if len(jobs) == 1 or not job.job else replace(said, sentence=f"job {job.job}: {said.sentence}")
+    )
 
 
 def _placed(said: Testimony, stacks: Sequence[RankStack]) -> Testimony:

@@ -19,6 +19,10 @@ CALLS = (
 )
 """Part of the name of the kernel's function -> the system call that leads there."""
 SLEEPS = ("clock_nanosleep", "nanosleep")
+STOPPED = ("T", "t")
+"""By SIGSTOP, or by a debugger."""
+HELD = ("D", "Z", *STOPPED)
+"""States in which a process does nothing at all, wherever in its program it is."""
 FOR_OTHERS = ("futex",)
 """gloo's ranks wait so for their threads, which wait for the other ranks."""
 
@@ -28,13 +32,15 @@ def kernel_wait(thread: KernelThread) -> tuple[str, bool]:
     call = _call(thread)
     if thread.state == "Z":
         return "dead, not yet collected by its parent", False
-    if thread.state in ("T", "t"):
+    if thread.state in STOPPED:
         return "stopped (a debugger or SIGSTOP)", False
     if thread.state == "D":
         where = f" in {thread.wchan}" if thread.wchan else ""
         return f"stuck in the kernel{where} (state D: a disk, a mount or the driver)", False
     if (thread.cpu_pct or 0.0) >= BUSY_PCT:
         return "busy on the CPU", True
+    if call is None and thread.state == "R":
+        return "running on the CPU", True
     if call in SLEEPS:
         return f"asleep ({call})", False
     if call is None:

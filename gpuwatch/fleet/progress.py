@@ -95,11 +95,6 @@ class RankProgress:
         known = self.values.get(name)
         return None if known is None else known.value
 
-    def age_s(self, name: str, now: float) -> float | None:
-        """How old the newest value of a field is."""
-        known = self.values.get(name)
-        return None if known is None else max(0.0, now - known.at)
-
     def curve(self) -> list[Step]:
         """The past and what was told live, oldest first."""
         if not self.steps or self.per_epoch:
@@ -147,26 +142,6 @@ class FleetProgress:
             known.version += 1
             self.version += 1
         return known
-
-    def of(self, rank: int, job: str | None = None) -> RankProgress | None:
-        """What a rank told last; where several files hold its words, the one that stepped last."""
-        return _freshest(
-            each
-            for each in self.voices.values()
-            if each.rank == rank and (job is None or each.job in (None, job))
-        )
-
-    def of_job(self, job: str | None) -> list[RankProgress]:
-        """All voices of a job; None: of no known one."""
-        return [each for each in self.voices.values() if each.job == job]
-
-    def speaker(self, job: str | None = None) -> RankProgress | None:
-        """Who speaks for a job (None: for all that there is): the voice that told a step last."""
-        return _freshest(each for each in self.voices.values() if job is None or each.job in (None, job))
-
-
-def _freshest(voices: Iterable[RankProgress]) -> RankProgress | None:
-    return max(voices, key=lambda each: (each.stepped_at or -math.inf, each.heard_at), default=None)
 
 
 def _is_other_bar(known: RankProgress, told: Progress, at: float) -> bool:

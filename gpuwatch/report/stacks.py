@@ -44,7 +44,7 @@ def stacks_lines(heard: Hearing, unasked: Mapping[str, str]) -> Iterator[Line]:
         yield from command_lines(heard)
     for job in heard.jobs:
         yield Line("")
-        yield from job_lines(job)
+        yield from job_lines(job, alone=len(heard.jobs) == 1)
     if heard.dumps is not None:
         yield Line("")
         yield from dumps_lines(heard.dumps)
@@ -76,11 +76,13 @@ def dumps_lines(dumps: FlightHeard) -> Iterator[Line]:
         yield Line(f"{INDENT}{NO_PIPES}")
 
 
-def job_lines(job: JobStacks) -> Iterator[Line]:
-    """One job."""
+def job_lines(job: JobStacks, *, alone: bool) -> Iterator[Line]:
+    """One job; beside others also what its own ranks come to: the first sentence is of one job."""
     count = sum(len(spot.ranks) for spot in job.spots)
     named = f"job {job.job}: " if job.job else ""
     yield Line(plain(f"{named}{plural(count, 'rank')} at {plural(len(job.spots), 'place')}"))
+    if not alone:
+        yield Line(plain(f"{INDENT}{job.testimony.sentence}"), "critical" if job.testimony.wrong else "ok")
     for spot in job.spots:
         yield Line(plain(f"{INDENT}{len(spot.ranks):4}  {_ranks(spot.ranks)}  {spot.what}"))
         for frame in spot.frames:

@@ -41,7 +41,7 @@ class FirstReport:
             return True
         if node.hello is None or node.processes_at is None:
             return False
-        parts = [self._twice(node, "", node.host_at), not unread(node)]
+        parts = [self._twice(node, "", node.host_at), listed(node), not unread(node)]
         parts += [
             self._twice(node, uuid, gpu.fast_at) and gpu.medium is not None
             for uuid, gpu in node.gpus.items()
@@ -51,6 +51,12 @@ class FirstReport:
 
     def _twice(self, node: Node, part: str, at: float | None) -> bool:
         return at is not None and at > self._first.setdefault((node.name, part), at)
+
+
+def listed(node: Node) -> bool:
+    """Whether the log files that its ranks write are known: they are listed a moment after the ranks."""
+    written = {path for process in node.processes if process.rank is not None for path in process.logs}
+    return not written or not written.isdisjoint(file.path for file in node.logs)
 
 
 def wait_for_first_report(

@@ -31,7 +31,7 @@ class LogFile(Part, frozen=True):
     lines: int = 0
     """Read since the agent came, the scan of what was there before not counted."""
     grown_at: float | None = None
-    """When it last grew."""
+    """When it last grew: as the agent saw it, else as the file system says (node's clock)."""
     backlog_pct: float | None = None
     """How far what was there before has been scanned; None: done."""
     seams: int = 0

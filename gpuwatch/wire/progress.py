@@ -37,7 +37,8 @@ class Progress(Frame, tag="progress", frozen=True, kw_only=True):
     offset: int
     """Of the first byte of the newest line."""
     at: float
-    """When: that line's own time, else when it was first seen (node's clock)."""
+    """When: that line's own time, else when it was first seen, of a backlog when the file was last written
+    (node's clock)."""
     timed: bool = False
     """Whether `at` is the line's own time. False, and `backlog` set: it only bounds the time from above."""
     backlog: bool = False

@@ -49,6 +49,8 @@ class ProcessStack(Part, frozen=True):
     threads: list[KernelThread] = []
     """The main one first, then those that used the CPU most."""
     threads_total: int = 0
+    children: list[KernelThread] = []
+    """Processes that it has started (a data loader's workers), those in the states D and T first."""
     python: list[PythonThread] = []
     why: str | None = None
     """Why there are no Python stacks."""

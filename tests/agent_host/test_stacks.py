@@ -19,6 +19,11 @@ from gpuwatch.wire import ProcessStack, Stacks
 PROGRAMS = {
     "asleep": "import time; print(1, flush=True); time.sleep(600)",
     "spinning": "print(1, flush=True)\nwhile True: pass",
+    "feeding": "import subprocess, sys, time; "
+    "worker = [sys.executable, '-c', 'import os, signal; os.kill(os.getpid(), signal.SIGSTOP)']; "
+    "ends = subprocess.Popen('true'); child = subprocess.Popen(worker, stdin=subprocess.DEVNULL); "
+    "import os; os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOWAIT); print(1, flush=True); "
+    "sys.stdin.read(); child.kill()",
     "locked": "import threading; print(1, flush=True); threading.Lock().acquire(); "
     "lock = threading.Lock(); lock.acquire(); lock.acquire()",
 }
@@ -28,13 +33,14 @@ PROGRAMS = {
 def running() -> Iterator[dict[str, int]]:
     """Processes that do one thing each; their pids."""
     started = {
-        name: subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+        name: subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         for name, code in PROGRAMS.items()
     }
     for process in started.values():
         assert process.stdout is not None
         process.stdout.readline()
     yield {name: process.pid for name, process in started.items()}
+    started["feeding"].communicate()  # it ends what it has started
     for process in started.values():
         process.kill()
         process.communicate()
@@ -55,6 +61,13 @@ def test_the_kernel_tells_what_a_process_does(running: dict[str, int]) -> None:
     assert (spinning.cpu_pct or 0) > 5 * (asleep.cpu_pct or 0) + 1
     assert asleep.python == []
     assert asleep.why is None
+
+
+def test_what_a_process_has_started_is_told_too(running: dict[str, int]) -> None:
+    """A worker of a data loader that is stopped, say: its rank only waits for it."""
+    found = told([running["feeding"], running["asleep"]], py_spy=None)
+    assert found[running["asleep"]].children == []
+    assert [child.state for child in found[running["feeding"]].children] == ["T", "Z"]
 
 
 def test_a_process_that_has_ended_is_left_out(running: dict[str, int]) -> None:
@@ -96,6 +109,14 @@ def test_py_spys_threads_come_with_the_main_one_first(running: dict[str, int], t
         "--pid",
         str(running["asleep"]),
     ]
+
+
+def test_a_look_that_caught_no_frame_is_taken_again(running: dict[str, int], tmp_path: Path) -> None:
+    (tmp_path / "said.json").write_text(json.dumps(THREADS))
+    nothing = json.dumps([{**THREADS[1], "frames": []}])
+    script = f"cd {tmp_path}; if [ -e asked ]; then cat said.json; else echo '{nothing}'; fi; touch asked"
+    found = told([running["spinning"]], py_spy=fake_py_spy(tmp_path, script))[running["spinning"]]
+    assert found.python[0].frames[0].function == "data_loader_next"
 
 
 @pytest.mark.parametrize(

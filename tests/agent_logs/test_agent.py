@@ -236,8 +236,12 @@ class TestLookingAtFiles:
 def test_training_progress_comes_a_frame_a_tick_with_the_newest_values(folder: Path, agent_of: Start) -> None:
     log = folder / "rank_3.log"
     log.write_text("".join(f"step: {step} loss: 2.5 lr: 0.001\n" for step in range(5000)))
+    hung = time.time() - 2400.0
+    os.utime(log, (hung, hung))
     agent = agent_of(rules=load_packs().dialects)
     old = agent.until(lambda frames: _step(frames, 4999), "the last step of the past")
+    assert old.at == pytest.approx(hung, abs=0.1), "no line has a time, but none is younger than its file"
+    assert agent.file(log).grown_at == pytest.approx(hung, abs=0.1)
     assert (old.rank, old.rank_from, old.backlog, old.file) == (3, "path", True, str(log))
     past = agent.until(_past, "the steps of the past")
     assert (past.rank, past.past[0].step, past.past[-1].step) == (3, 0, 4999)

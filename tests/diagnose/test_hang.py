@@ -12,7 +12,7 @@ import pytest
 
 from gpuwatch.diagnose.hang.signs import RankSigns
 from gpuwatch.diagnose.hang.verdict import verdict
-from gpuwatch.diagnose.hang.watch import EVERY_S, HangWatch
+from gpuwatch.diagnose.hang.watch import EVERY_S, LAST_S, HangWatch
 from gpuwatch.hosts.plan import Thresholds
 
 USUAL_W = 600.0
@@ -128,6 +128,19 @@ def test_a_rank_that_somebody_stopped_is_named_and_a_suspended_job_is_no_hang() 
     assert verdict("job-1", suspended, 7200.0, 1.0, usual(ranks, 95.0)) is None
 
 
+@pytest.mark.parametrize("dead", [True, False])
+def test_a_rank_whose_process_has_ended_is_named_and_a_job_that_has_ended_is_no_hang(dead: bool) -> None:
+    """Nobody has collected it yet (Z), or it is no longer listed."""
+    ranks = ranks_of(64, **SPIN)
+    lost, left = replace(ranks[17], state="Z"), [rank for rank in ranks if rank.rank != 17]
+    found = verdict("job-1", [lost, *left] if dead else left, 95.0, 1.0, {}, [] if dead else [lost])
+    assert found is not None
+    assert found.sentence == "rank 17 (gpu-002 GPU 1): its process has ended while 63 ranks live on"
+    assert (found.confidence, found.suspects) == ("high", (lost,))
+    assert verdict("job-1", left[:1], 95.0, 1.0, {}, ranks[1:]) is None, "the last one saves the model"
+    assert verdict("job-1", [replace(rank, state="Z") for rank in ranks], 95.0, 1.0, {}) is None
+
+
 class Story:
     """A watch that is fed tick by tick."""
 
@@ -165,6 +178,53 @@ def test_a_hang_is_told_within_30_s_of_its_window_and_ends_with_the_next_step() 
     assert alert.role == "first"
     story.train(64, 4)
     assert not story.told
+
+
+def test_busy_gpus_that_tell_nothing_more_are_told_by_a_long_silence_alone() -> None:
+    """A100s do not tell their tensor work, and what they draw in training is not known to who comes late."""
+    blind = {**SPIN, "power_w": 95.0, "tensor_pct": None}
+    for silent_s, told in ((400.0, 0), (2400.0, 1)):
+        story = Story()
+        for look in range(15):
+            quiet = aged(tuple(ranks_of(64, **blind)), silent_s + look * EVERY_S, steps=True)
+            story.watch.see({"job-1": quiet}, lambda _ranks, _quiet_s: {}, story.now + look * EVERY_S, WALL)
+        assert len(story.told) == told
+    assert "whether they train or wait cannot be seen from outside" in story.told[0]
+    (alert,) = story.watch.alerts.values()
+    assert (alert.severity, alert.fields["confidence"]) == ("error", "low")
+    ranks = ranks_of(64, **blind)
+    ranks[17] = replace(ranks[17], busy_pct=0.0)
+    found = verdict("job-1", ranks, 2400.0, None, {})
+    assert found is not None
+    assert [rank.rank for rank in found.suspects] == [17]
+
+
+def test_a_rank_that_vanished_is_whom_the_others_wait_for() -> None:
+    story = Story()
+    story.train(8, 60)
+    left = [rank for rank in ranks_of(8, **SPIN) if rank.rank != 5]
+    story.silent(left, 90)
+    assert story.told == ["its process has ended while 7 ranks live on"]
+    (alert,) = story.watch.alerts.values()
+    assert alert.rank == 5
+    story.train(4, 60)
+    story.silent(ranks_of(4, **SPIN), 90)
+    assert "wait in a collective" in story.told[0], "it went on with half of its ranks, and nobody is missed"
+
+
+def test_a_job_that_was_silent_before_we_came_is_told_soon() -> None:
+    """It has stopped for 40 minutes: nobody waits another window, but one moment is too short a look."""
+    story = Story()
+    ranks = ranks_of(64, **SPIN)
+    ranks[17] = replace(ranks[17], busy_pct=0.0, power_w=120.0)
+    looks = 0
+    while not story.told:
+        story.tick(aged(tuple(ranks), 2400.0 + looks * EVERY_S, steps=True))
+        looks += 1
+    assert LAST_S < looks * EVERY_S <= 30
+    (alert,) = story.watch.alerts.values()
+    assert alert.rank == 17
+    assert "for 40 min" in alert.proof[0].text
 
 
 def saves(busy: float = 92.0) -> list[RankSigns]:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from gpuwatch.diagnose.hang.remedy import on_node
+from gpuwatch.diagnose.hang.remedy import commands, on_node
+from gpuwatch.diagnose.stacks import RankStack
+from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import NodeSpec
+from gpuwatch.wire import KernelThread, Process, ProcessStack, Ranks
+from tests.report.fleets import NODE_TIME, feed, plan
 
 
 @pytest.mark.parametrize(
@@ -25,3 +29,24 @@ from gpuwatch.hosts.plan import NodeSpec
 )
 def test_a_command_goes_the_nodes_own_way(spec: NodeSpec, line: str) -> None:
     assert on_node(spec, "kill 7") == line
+
+
+@pytest.mark.parametrize(
+    ("state", "worker", "line"),
+    [
+        ("T", None, "ssh gpu-001 kill -CONT 50"),
+        ("S", "T", "ssh gpu-001 kill -CONT 51"),
+        ("S", "D", "ssh gpu-001 py-spy dump --subprocesses --pid 50"),
+        ("S", None, "ssh gpu-001 py-spy dump --pid 50"),
+    ],
+)
+def test_what_was_stopped_is_let_go_on_before_anything_else(
+    state: str, worker: str | None, line: str
+) -> None:
+    fleet = Fleet(plan("gpu-001"))
+    feed(fleet, "gpu-001", Ranks(t=NODE_TIME, seq=1, processes=[Process(50, "python", rank=2, job="7")]))
+    children = [KernelThread(51, state=worker)] if worker is not None else []
+    stack = ProcessStack(50, threads=[KernelThread(50, state=state)], children=children)
+    told = commands(fleet, (2,), "7", {("gpu-001", 50): RankStack(2, "gpu-001", 50, stack=stack)})
+    assert told[0][1] == line
+    assert told[1] == ("end that rank", "ssh gpu-001 kill 50")

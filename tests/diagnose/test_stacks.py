@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from gpuwatch.diagnose import testimony
 from gpuwatch.diagnose.confidence import Confidence
@@ -62,6 +64,18 @@ def test_halves_at_two_places_blame_nobody() -> None:
     assert "no majority" in job.testimony.sentence
 
 
+def test_of_two_ranks_the_one_that_the_other_waits_for_is_named() -> None:
+    (job,) = judge_stacks([python(0, WAITS), python(1, LOADS)])
+    said = job.testimony
+    assert (said.wrong, said.culprits, said.confidence) == (True, (1,), "medium")
+    assert said.sentence == (
+        "rank 1 (gpu-000 GPU 1) is in data_loader_next (train.py:9), "
+        "while the other one is in all_reduce, called by train_step (train.py:11)"
+    )
+    (job,) = judge_stacks([python(0, LOADS), python(1, (("forward", MINE, 12), *LOADS))])
+    assert not job.testimony.wrong
+
+
 def test_a_deadlock_names_those_that_wait_for_one_another_and_what_they_call() -> None:
     receives = (("recv", TORCH, 2799), ("exchange", MINE, 22), ("main", MINE, 41))
     (job,) = judge_stacks([python(rank, receives if rank in (1, 2) else WAITS) for rank in range(4)])
@@ -79,6 +93,125 @@ def test_a_pipeline_in_which_one_rank_computes_is_no_deadlock() -> None:
     places = {0: LOADS, 1: receives, 2: receives, 3: WAITS, 4: WAITS, 5: WAITS}
     (job,) = judge_stacks([python(rank, place) for rank, place in places.items()])
     assert "wait for each other" not in job.testimony.sentence
+
+
+def at(rank: int, frames: tuple[tuple[str, str, int], ...], below: KernelThread) -> RankStack:
+    """A rank with frames, and what the kernel says of its main thread."""
+    whole = python(rank, frames)
+    assert whole.stack is not None
+    return replace(whole, stack=structs.replace(whole.stack, threads=[below], cpu_pct=below.cpu_pct))
+
+
+STDLIB = "/usr/lib/python3.11/"
+SITE = "/opt/venv/lib/python3.11/site-packages/"
+OPENS = (("load_shard", MINE, 25), ("main", MINE, 39))
+
+
+@pytest.mark.parametrize(
+    ("frames", "words"),
+    [
+        (
+            (
+                ("_PollLikeSelector.select", f"{STDLIB}selectors.py", 415),
+                ("wait", f"{STDLIB}multiprocessing/connection.py", 947),
+                ("_BaseDataLoaderIter.__next__", f"{SITE}torch/utils/data/dataloader.py", 725),
+            ),
+            "waiting for its data loader",
+        ),
+        (
+            (("Cmd.cmdloop", f"{STDLIB}cmd.py", 126), ("Bdb.trace_dispatch", f"{STDLIB}bdb.py", 94)),
+            "at a breakpoint",
+        ),
+        (
+            (("Popen._try_wait", f"{STDLIB}subprocess.py", 2004), ("run", f"{STDLIB}subprocess.py", 550)),
+            "waiting for a program that it started",
+        ),
+    ],
+)
+def test_what_a_rank_waits_for_besides_others_is_said_in_words(
+    frames: tuple[tuple[str, str, int], ...], words: str
+) -> None:
+    ranks = [python(rank, (*frames, ("main", MINE, 39)) if rank == 2 else WAITS) for rank in range(4)]
+    (job,) = judge_stacks(ranks)
+    assert (job.testimony.culprits, job.testimony.confidence) == ((2,), "high")
+    assert f"is {words}, called by main (train.py:39), while" in job.testimony.sentence
+
+
+def test_a_stopped_rank_is_stopped_wherever_it_is() -> None:
+    """Also where it was stopped in the very call in which the others wait for it."""
+    stopped = at(2, WAITS, kernel_thread(None, "T"))
+    (job,) = judge_stacks([stopped, *(python(rank, WAITS) for rank in (0, 1, 3))])
+    assert (job.testimony.culprits, job.testimony.confidence) == ((2,), "high")
+    assert "stopped (a debugger or SIGSTOP) in all_reduce, called by train_step" in job.testimony.sentence
+
+
+def test_the_worker_that_is_stuck_is_told_with_its_rank() -> None:
+    rank = at(2, LOADS, kernel_thread("poll"))
+    assert rank.stack is not None
+    worker = KernelThread(tid=4711, name="pt_data_worker", state="D", wchan="nfs_wait_bit_killable")
+    rank = replace(rank, stack=structs.replace(rank.stack, children=[worker]))
+    (job,) = judge_stacks([rank, *(python(each, WAITS) for each in (0, 1, 3))])
+    assert (
+        "process 4711 (pt_data_worker) of rank 2 is stuck in the kernel in nfs_wait"
+        in job.testimony.evidence[2]
+    )
+
+
+def test_the_system_call_is_told_where_the_frames_end_before_it() -> None:
+    rank = at(2, OPENS, kernel_thread("flock"))
+    (job,) = judge_stacks([rank, *(python(rank, WAITS) for rank in (0, 1, 3))])
+    assert "1 of 4 in load_shard (train.py:25), 0 % CPU, waiting (flock)" in job.testimony.evidence[0]
+
+
+def test_all_but_one_wait_each_in_its_own_call() -> None:
+    """A pipeline: one stage sends, two receive, and one does neither."""
+    sends = (("send", TORCH, 2753), ("forward", MINE, 23), ("main", MINE, 41))
+    receives = (("recv", TORCH, 2799), ("forward", MINE, 22), ("main", MINE, 41))
+    places = {0: sends, 1: LOADS, 2: receives, 3: receives}
+    (job,) = judge_stacks([python(rank, place) for rank, place in places.items()])
+    said = job.testimony
+    assert (said.wrong, said.culprits, said.confidence) == (True, (1,), "medium")
+    assert "while 3 of 4 ranks are waiting for others, most of them in recv" in said.sentence
+
+
+def test_who_waits_alone_in_the_same_call_may_wait_in_another_group() -> None:
+    own = (("all_reduce", TORCH, 2700), ("reduce_pair", MINE, 15), ("main", MINE, 38))
+    (job,) = judge_stacks([python(rank, own if rank == 0 else WAITS) for rank in range(4)])
+    assert (job.testimony.culprits, job.testimony.confidence) == ((0,), "low")
+    assert "for which rank 0 (gpu-000 GPU 0) now waits" in job.testimony.settle[0]
+
+
+def test_ranks_that_all_wait_in_different_calls_hang_and_nobody_is_blamed() -> None:
+    pair = (("all_reduce", TORCH, 2700), ("reduce_pair", MINE, 15), ("main", MINE, 38))
+    late = (("broadcast", TORCH, 2600), ("main", MINE, 44))
+    places = {0: WAITS, 1: WAITS, 2: pair, 3: late}
+    (job,) = judge_stacks([python(rank, place) for rank, place in places.items()])
+    said = job.testimony
+    assert (said.wrong, said.culprits, said.confidence) == (True, (), "low")
+    assert said.sentence.startswith(
+        "all 4 ranks wait for each other in 3 different calls, 2 of them in all_reduce"
+    )
+    moving = [at(rank, place, kernel_thread("futex", cpu=60.0)) for rank, place in places.items()]
+    assert not judge_stacks(moving)[0].testimony.wrong, "their data is on its way"
+
+
+def test_a_wait_that_python_does_not_show_is_seen_by_the_kernel() -> None:
+    """`work.wait()` and `loss.item()` are no Python: the frame is the program's own line."""
+    in_c = (("train_step", MINE, 12), ("main", MINE, 40))
+    asleep = at(2, LOADS, kernel_thread("clock_nanosleep"))
+    (job,) = judge_stacks([asleep, *(python(rank, in_c) for rank in (0, 1, 3))])
+    assert (job.testimony.culprits, job.testimony.confidence) == ((2,), "medium")
+
+
+def test_before_the_first_collective_they_wait_where_they_meet() -> None:
+    meet = (
+        ("_new_process_group_helper", TORCH, 2169),
+        ("init_process_group", TORCH, 1899),
+        ("main", MINE, 9),
+    )
+    (job,) = judge_stacks([python(rank, LOADS if rank == 2 else meet) for rank in range(4)])
+    assert job.testimony.confidence == "high"
+    assert "3 of 4 ranks are in init_process_group, called by main" in job.testimony.sentence
 
 
 @pytest.mark.parametrize(
@@ -142,6 +275,15 @@ def test_jobs_are_judged_apart() -> None:
     other = RankStack(0, "gpu-009", 9, "other", None, None, python(0, LOADS).stack)
     jobs = judge_stacks([other, *(python(rank, WAITS) for rank in range(4))])
     assert [(job.job, len(job.spots)) for job in jobs] == [("4711", 1), ("other", 1)]
+
+
+def test_of_several_jobs_the_sentence_names_the_one_that_hangs() -> None:
+    well = [replace(python(rank, WAITS), job="4712") for rank in range(8)]
+    hung = [python(rank, LOADS if rank == 1 else WAITS) for rank in range(4)]
+    heard = hear([*well, *hung], [], {}, lambda _host, _pid: None)
+    assert heard.verdict is not None
+    assert heard.verdict.sentence.startswith("job 4711: rank 1 (gpu-000 GPU 1) is in data_loader_next")
+    assert heard.accused == ("4711", (1,))
 
 
 def test_a_thousand_ranks_cost_little() -> None:

@@ -169,7 +169,8 @@ def py_spy() -> None:
 
 def spread(scene: Scene, story: str) -> list[int | None]:
     """Ranks that have told some more steps after the first bad one, with a loss that is no number."""
-    voices = scene.session.fleet.progress.of_job(name_of(story))
+    told = scene.session.fleet.progress.voices.values()
+    voices = [voice for voice in told if voice.job == name_of(story)]
     late = [voice for voice in voices if (voice.value("step") or 0.0) >= STEP_OF_GRIEF + 8]
     return [voice.rank for voice in late if math.isnan(voice.value("loss") or 0.0)]
 

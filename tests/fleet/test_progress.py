@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.progress import KEPT_STEPS, KEPT_VOICES, FleetProgress
+from gpuwatch.fleet.progress import KEPT_STEPS, KEPT_VOICES, FleetProgress, RankProgress
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.inbox import Arrival
 from gpuwatch.wire import PastStep, Progress
@@ -26,16 +26,23 @@ def tell(progress: FleetProgress, fields: dict[str, Any], at: float, **rest: Any
     progress.take("n1", told, told.t, at)
 
 
+def only(progress: FleetProgress) -> RankProgress:
+    (voice,) = progress.voices.values()
+    return voice
+
+
 def test_each_value_has_its_own_age() -> None:
     progress = FleetProgress()
     tell(progress, {"step": 1, "loss": 2.5, "lr": 0.1}, 10.0, rank=0)
     tell(progress, {"step": 2, "loss": 2.25}, 14.0, rank=0)
-    rank = progress.of(0)
-    assert rank is not None
-    assert (rank.value("loss"), rank.age_s("loss", 15.0)) == (2.25, 1.0)
-    assert (rank.value("lr"), rank.age_s("lr", 15.0)) == (0.1, 5.0)
+    rank = only(progress)
+    assert rank.rank == 0
+    assert {name: (known.value, known.at) for name, known in rank.values.items()} == {
+        "step": (2.0, 14.0),
+        "loss": (2.25, 14.0),
+        "lr": (0.1, 10.0),
+    }
     assert rank.value("mfu") is None
-    assert rank.age_s("mfu", 15.0) is None
 
 
 def test_step_times_are_those_told_else_those_between_two_steps() -> None:
@@ -43,8 +50,7 @@ def test_step_times_are_those_told_else_those_between_two_steps() -> None:
     tell(progress, {"step": 10}, 10.0)
     tell(progress, {"step": 14}, 12.0)
     tell(progress, {"step": 15, "step_time_s": 0.25}, 13.0)
-    voice = progress.speaker()
-    assert voice is not None
+    voice = only(progress)
     assert voice.step_times() == [0.5, 0.25]
     assert [step.step for step in voice.steps] == [10, 14, 15]
 
@@ -53,8 +59,7 @@ def test_the_same_step_again_is_no_step() -> None:
     progress = FleetProgress()
     tell(progress, {"step": 10}, 10.0)
     tell(progress, {"step": 10, "loss": 1.0}, 50.0)
-    voice = progress.speaker()
-    assert voice is not None
+    voice = only(progress)
     assert (voice.stepped_at, voice.heard_at) == (10.0, 50.0)
 
 
@@ -62,16 +67,14 @@ def test_a_counter_that_begins_anew_gives_no_step_time() -> None:
     progress = FleetProgress()
     for step, at in ((40, 10.0), (1, 11.0), (2, 12.0)):
         tell(progress, {"step": step}, at, per_epoch=True)
-    voice = progress.speaker()
-    assert voice is not None
+    voice = only(progress)
     assert voice.step_times() == [1.0]
 
 
 def test_what_is_no_number_stays_none() -> None:
     progress = FleetProgress()
     tell(progress, {"step": 1, "loss": "nan", "grad_norm": "inf"}, 1.0)
-    voice = progress.speaker()
-    assert voice is not None
+    voice = only(progress)
     assert math.isnan(voice.value("loss") or 0.0)
     assert voice.value("grad_norm") == math.inf
 
@@ -81,18 +84,16 @@ def test_the_past_of_a_log_replaces_nothing_that_was_told_live() -> None:
     tell(progress, {"step": 500, "loss": 1.0}, 100.0, offset=5000)
     late = frame({"step": 499, "loss": 9.0, "lr": 0.5}, -3600.0, backlog=True, timed=True, offset=100)
     progress.take("n1", late, WALL + 101, 101.0)
-    voice = progress.speaker()
-    assert voice is not None
+    voice = only(progress)
     assert (voice.value("step"), voice.value("loss"), voice.value("lr")) == (500, 1.0, 0.5)
-    assert voice.age_s("lr", 101.0) == pytest.approx(3701.0)
+    assert 101.0 - voice.values["lr"].at == pytest.approx(3701.0)
     assert (voice.stepped_at, voice.offset) == (100.0, 5000)
 
 
 def test_of_a_past_line_without_a_time_only_the_least_age_is_known() -> None:
     progress = FleetProgress()
     tell(progress, {"step": 7, "loss": 1.0}, 3.0, backlog=True)
-    voice = progress.speaker()
-    assert voice is not None
+    voice = only(progress)
     assert voice.values["loss"].sure is False
     assert list(voice.steps) == []
     tell(progress, {"step": 8}, 5.0)
@@ -103,8 +104,7 @@ def test_the_bar_of_an_evaluation_does_not_set_the_training_back() -> None:
     progress = FleetProgress()
     tell(progress, {"step": 400, "total_steps": 1000}, 10.0, dialect="progress.bar")
     tell(progress, {"step": 3, "total_steps": 25}, 12.0, dialect="progress.bar")
-    voice = progress.speaker()
-    assert voice is not None
+    voice = only(progress)
     assert (voice.value("step"), voice.done) == (400, 0.4)
     tell(progress, {"step": 3, "total_steps": 25}, 2000.0, dialect="progress.bar")
     assert voice.value("step") == 3
@@ -115,11 +115,8 @@ def test_ranks_files_and_jobs_are_told_apart() -> None:
     for rank in range(4):
         tell(progress, {"step": 10 + rank}, 1.0 + rank, rank=rank, job="a", file="/logs/all.log")
     tell(progress, {"step": 99}, 9.0, rank=0, job="b", file="/logs/b.log")
-    assert [progress.of(rank, "a").value("step") for rank in range(4)] == [10, 11, 12, 13]  # type: ignore[union-attr]
-    assert progress.of(0, "b").value("step") == 99  # type: ignore[union-attr]
-    assert progress.speaker("a").rank == 3  # type: ignore[union-attr]
-    assert len(progress.of_job("a")) == 4
-    assert progress.of(5) is None
+    told = {(voice.job, voice.rank): voice.value("step") for voice in progress.voices.values()}
+    assert told == {("a", 0): 10, ("a", 1): 11, ("a", 2): 12, ("a", 3): 13, ("b", 0): 99}
 
 
 def test_memory_is_bounded() -> None:
@@ -129,8 +126,7 @@ def test_memory_is_bounded() -> None:
     assert len(progress.voices) == KEPT_VOICES
     for step in range(KEPT_STEPS + 5):
         tell(progress, {"step": step}, 2.0 + step, file="/logs/one")
-    voice = progress.speaker()
-    assert voice is not None
+    voice = next(voice for voice in progress.voices.values() if voice.file == "/logs/one")
     assert len(voice.steps) == KEPT_STEPS
 
 
@@ -138,7 +134,8 @@ def test_a_frame_comes_into_the_fleet_and_moves_its_version() -> None:
     fleet = Fleet(Plan((NodeSpec("n1"),)))
     before = fleet.version, fleet.progress.version
     fleet.apply(Arrival("n1", 5.0, frame({"step": 4}, 0.0, rank=2)))
-    assert fleet.progress.of(2).value("step") == 4  # type: ignore[union-attr]
+    voice = only(fleet.progress)
+    assert (voice.rank, voice.value("step")) == (2, 4)
     assert (fleet.version, fleet.progress.version) == (before[0] + 1, before[1] + 1)
 
 
@@ -148,8 +145,7 @@ def past(*steps: Any, per_epoch: bool = False) -> Progress:
 
 
 def curve_of(progress: FleetProgress) -> list[tuple[int, float | None]]:
-    voice = progress.speaker()
-    assert voice is not None
+    voice = only(progress)
     return [(step.step, step.loss) for step in voice.curve()]
 
 
@@ -158,8 +154,7 @@ def test_the_past_fills_the_curve_and_nothing_else() -> None:
     tell(progress, {"step": 400, "loss": 1.0, "tokens_per_s": 9.0}, 100.0)
     progress.take("n1", past((300, WALL - 50, 3.0), (350, None, 2.0)), WALL + 101, 101.0)
     assert curve_of(progress) == [(300, 3.0), (350, 2.0), (400, 1.0)]
-    voice = progress.speaker()
-    assert voice is not None
+    voice = only(progress)
     assert (voice.value("step"), voice.stepped_at, len(voice.steps)) == (400, 100.0, 1)
     assert [step.at for step in voice.past] == [-50.0, -math.inf]
     assert voice.steps[0].tokens_per_s == 9.0
@@ -192,8 +187,7 @@ def test_a_hostile_node_cannot_tell_a_step_that_is_none(odd: float | str) -> Non
     progress = FleetProgress()
     tell(progress, {"step": 7, "total_steps": 10}, 10.0, rank=0)
     tell(progress, {"step": odd, "total_steps": odd, "step_time_s": odd, "eta_s": odd}, 11.0, rank=0)
-    rank = progress.of(0)
-    assert rank is not None
+    rank = only(progress)
     assert (rank.value("step"), rank.value("total_steps"), rank.done) == (7, 10, 0.7)
     assert (rank.value("eta_s"), len(rank.steps)) == (None, 1)
     if isinstance(odd, float):

@@ -3,7 +3,7 @@ from __future__ import annotations
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.link.inbox import LinkStatus
 from gpuwatch.report.waiting import FirstReport
-from gpuwatch.wire import GpuSample, Ranks
+from gpuwatch.wire import GpuSample, LogFile, Logs, Process, Ranks
 from tests.report.fleets import NODE_TIME, START, fast, feed, hello, plan, reading, sample
 
 STUCK = GpuSample(uuid="GPU-0001", state="stuck", stuck_in="nvmlInit", stuck_s=1.0)
@@ -65,3 +65,16 @@ def test_a_machine_without_gpus_is_complete_with_its_host() -> None:
         take(fleet, second)
         settled = first.settled(fleet.nodes["gpu-001"], START + second)
     assert settled
+
+
+def test_what_the_ranks_write_is_waited_for() -> None:
+    """Logs are listed a moment after the ranks: a report before that would miss what they say."""
+    fleet, first = begun(0), FirstReport()
+    node = fleet.nodes["gpu-001"]
+    ranks = [Process(7, "python", rank=0, logs=["/logs/0.log", "/logs/events.out"])]
+    feed(fleet, "gpu-001", Ranks(t=NODE_TIME, seq=2, processes=ranks))
+    for second in range(3):
+        take(fleet, second)
+        assert not first.settled(node, START + second)
+    feed(fleet, "gpu-001", Logs(t=NODE_TIME, seq=3, files=[LogFile("/logs/0.log")]))
+    assert first.settled(node, START + 2)

@@ -348,7 +348,7 @@ def test_a_rank_in_a_file_that_ranks_share_is_shown_alone() -> None:
     session = LogSession({"gpu-001": [shared]})
     desk = LogDesk(Scene(session, lambda: 10.0, lambda: NOON))
     desk.choose("1")
-    view = desk.view_of(desk.sources[0])
+    view = desk.opened.view_of(desk.sources[0])
     session.poll()
     desk.pull()
     view.sync()

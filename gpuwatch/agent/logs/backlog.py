@@ -22,6 +22,8 @@ class Backlog(object):
         # type: (str, int, int | None) -> None
         """Scan from `begin` (a line's first byte), else as far back as `BACKLOG_BYTES`, to `end`."""
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+        self.written_at = os.fstat(self._descriptor).st_mtime
+        """What stands in it was written no later (unix seconds)."""
         self._begin = max(0, end - BACKLOG_BYTES) if begin is None else begin
         self._end = end
         if self._begin and begin is None:

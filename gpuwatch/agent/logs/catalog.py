@@ -2,6 +2,7 @@
 
 import os
 import stat
+import time
 from collections import OrderedDict
 
 from .backlog import Backlog
@@ -214,6 +215,8 @@ class Catalog(object):
             self.failed(entry, error)
             return
         entry.follower, entry.state, entry.reason = follower, "following", None
+        if entry.grown_at is None and follower.size:
+            entry.grown_at = min(time.time(), follower.entered_at)
 
     def _from_where(self, entry, follower, fresh):
         # type: (Entry, Follower, bool) -> None

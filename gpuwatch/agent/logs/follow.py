@@ -49,6 +49,8 @@ class Follower(object):
         """Our path is a name of a file that somebody else follows; ours has been read to its end."""
         self.remote = False
         """On a network file system."""
+        self.entered_at = 0.0
+        """When the file that we are in had last been written, as we came into it (unix seconds)."""
         self.device = self.inode = self.offset = self.size = self.seams = 0
         self.gone = False
         self.finished = []  # type: list[tuple[int, int, int]]
@@ -228,6 +230,7 @@ class Follower(object):
         self.close()
         self._descriptor = descriptor
         self.device, self.inode, self.size = found.st_dev, found.st_ino, found.st_size
+        self.entered_at = found.st_mtime
         self._modified, self._mark = 0, b""
 
     def _out_of_sight(self, error, budget):

@@ -249,7 +249,7 @@ class Worker(object):
             return
         self._enter_file(entry.path)
         try:
-            self._safely(entry, backlog.step, scanner, time.time())
+            self._safely(entry, backlog.step, scanner, min(time.time(), backlog.written_at))
         except OSError as error:
             self._teller.trouble("the older part of {} cannot be read".format(entry.name), str(error))
             backlog.give_up()

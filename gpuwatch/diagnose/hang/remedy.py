@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import replace
 
+from gpuwatch.diagnose.stacks import RankStack, held_children, kernel_thread
 from gpuwatch.diagnose.waiting import Hearing
+from gpuwatch.diagnose.waits import STOPPED
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.command import command_argv
@@ -15,11 +18,26 @@ from gpuwatch.wire import Process
 def advised(heard: Hearing, fleet: Fleet) -> Hearing:
     """What was heard, with the commands about the ranks that it names."""
     accused = heard.accused
-    return heard if accused is None else replace(heard, do=tuple(commands(fleet, accused[1], accused[0])))
+    if accused is None:
+        return heard
+    job, ranks = accused
+    stacks = {
+        (each.node, each.pid): each
+        for one in heard.jobs
+        if job in (None, one.job)
+        for spot in one.spots
+        for each in spot.ranks
+    }
+    return replace(heard, do=tuple(commands(fleet, ranks, job, stacks)))
 
 
-def commands(fleet: Fleet, ranks: tuple[int, ...], job: str | None) -> list[tuple[str, str]]:
-    """(what it does, the command), for the culprits of one job; the gentlest first."""
+def commands(
+    fleet: Fleet, ranks: tuple[int, ...], job: str | None, stacks: Mapping[tuple[str, int], RankStack]
+) -> list[tuple[str, str]]:
+    """(what it does, the command), for the culprits of one job; the gentlest first.
+
+    `stacks`: what was heard of each rank, by node and pid.
+    """
     places = [
         (node.spec, process)
         for node in fleet.nodes.values()
@@ -33,8 +51,9 @@ def commands(fleet: Fleet, ranks: tuple[int, ...], job: str | None) -> list[tupl
         first.setdefault(process.rank, (spec, process))
     nodes = sorted({spec.name for spec, _ in first.values()})
     told = [
-        ("see what it does", on_node(spec, f"py-spy dump --pid {process.pid}"))
+        step
         for spec, process in first.values()
+        for step in _look(spec, process, stacks.get((spec.name, process.pid)))
     ]
     slurm = next((p.variables["SLURM_JOB_ID"] for _, p in places if "SLURM_JOB_ID" in p.variables), None)
     if slurm is not None:
@@ -48,6 +67,20 @@ def commands(fleet: Fleet, ranks: tuple[int, ...], job: str | None) -> list[tupl
     else:
         told += [("end that rank", on_node(spec, f"kill {process.pid}")) for spec, process in first.values()]
     return told[:8]
+
+
+def _look(spec: NodeSpec, process: Process, heard: RankStack | None) -> list[tuple[str, str]]:
+    """What does no harm: let go on what somebody stopped, else look."""
+    main = None if heard is None else kernel_thread(heard)
+    stopped = [] if main is None or main.state not in STOPPED else [process.pid]
+    below = [] if heard is None else held_children(heard)
+    stopped += [child.tid for child in below if child.state in STOPPED]
+    if stopped:
+        return [("let it go on", on_node(spec, f"kill -CONT {' '.join(map(str, stopped))}"))]
+    with_children = (
+        "--subprocesses " if heard is not None and heard.stack is not None and heard.stack.children else ""
+    )
+    return [("see what it does", on_node(spec, f"py-spy dump {with_children}--pid {process.pid}"))]
 
 
 def on_node(spec: NodeSpec, command: str) -> str:

@@ -28,7 +28,7 @@ class RankSigns:
     stepped_s: float | None = None
     """Seconds since it told a step; None: it never did."""
     state: str | None = None
-    """Of its process, as /proc says it; D: it waits in the kernel."""
+    """Of its process, as /proc says it; D: it waits in the kernel, Z: it has ended."""
     busy_pct: float | None = None
     power_w: float | None = None
     tensor_pct: float | None = None

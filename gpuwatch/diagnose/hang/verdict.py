@@ -9,9 +9,11 @@ from typing import Literal, TypeAlias
 from gpuwatch.diagnose.condition import duration
 from gpuwatch.diagnose.confidence import Confidence
 from gpuwatch.diagnose.hang.signs import RankSigns
+from gpuwatch.diagnose.waits import STOPPED
 
-Reading: TypeAlias = Literal["spin", "waiting_for_one", "host"]
-"""spin: the GPUs wait in a collective; waiting_for_one: all but a few do; host: no GPU works at all."""
+Reading: TypeAlias = Literal["spin", "waiting_for_one", "host", "busy"]
+"""spin: the GPUs wait in a collective; waiting_for_one: all but a few do; host: no GPU works at all;
+busy: with what is not known, for we came into the silence and the GPUs do not tell their tensor work."""
 
 BUSY_PCT = 95.0
 IDLE_PCT = 5.0
@@ -21,9 +23,10 @@ TENSOR_PCT = 1.0
 FEW = 0.1
 """More idle ranks than this share are a part of the job, no culprit."""
 WORKING_CPU_PCT = 50.0
-STOPPED = ("T", "t")
-"""By SIGSTOP, or by a debugger."""
+ENDED = "Z"
+"""A process that has ended, and that nobody has collected yet."""
 SHOWN = 4
+STACKS = "D, or gpuwatch stacks SOURCE: which rank is elsewhere in the program"
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,12 @@ class SilentHang:
 
 
 def verdict(
-    job: str, ranks: Sequence[RankSigns], quiet_s: float, usual_s: float | None, usual_w: Mapping[str, float]
+    job: str,
+    ranks: Sequence[RankSigns],
+    quiet_s: float,
+    usual_s: float | None,
+    usual_w: Mapping[str, float],
+    gone: Sequence[RankSigns] = (),
 ) -> SilentHang | None:
     """What a job's signs come to.
 
@@ -57,12 +65,19 @@ def verdict(
         quiet_s: So long no rank has written a line and no step has come.
         usual_s: Median seconds between two steps or lines; None: not known.
         usual_w: UUID -> watts that this GPU drew while it trained (its own median).
+        gone: Ranks that were there when the job last moved, as they were seen last.
 
     Returns:
         None where fewer than two of the three signs (busy, little power, no tensor work) hold on a
         majority of the GPUs, nor all GPUs of the job stand still. A job without GPUs that is silent is one,
-        unless most of its ranks compute. One that is suspended as a whole (SIGSTOP) is none.
+        unless most of its ranks compute. One that is suspended as a whole (SIGSTOP) is none, nor is one
+        of which most ranks have ended.
     """
+    ended = [*gone, *(rank for rank in ranks if rank.heard and rank.state == ENDED)]
+    ranks = [rank for rank in ranks if rank.state != ENDED]
+    if ended:
+        left = sum(rank.heard for rank in ranks)
+        return _for_ended(job, ended, left, _silence(quiet_s, usual_s)) if len(ended) < left else None
     stopped = [rank for rank in ranks if rank.heard and rank.state in STOPPED]
     if stopped:
         waiting = sum(rank.heard for rank in ranks) - len(stopped)
@@ -81,6 +96,9 @@ def verdict(
         return _spin(job, spinning, heard, evidence)
     if len(idle) == len(heard):
         return _host(job, heard, silent)
+    blind = [rank for rank in heard if _busy_with_what(rank, usual_w)]
+    if usual_s is None and len(blind) + len(idle) == len(heard) and len(idle) <= max(1, FEW * len(heard)):
+        return _busy(job, blind, idle, silent)
     return None
 
 
@@ -91,6 +109,12 @@ def spins(rank: RankSigns, usual_w: Mapping[str, float]) -> bool:
     usual = usual_w.get(rank.uuid or "")
     starved = rank.power_w is not None and usual is not None and rank.power_w < POWER_SHARE * usual
     return starved or (rank.tensor_pct is not None and rank.tensor_pct <= TENSOR_PCT)
+
+
+def _busy_with_what(rank: RankSigns, usual_w: Mapping[str, float]) -> bool:
+    """Fully busy, and nothing tells whether it waits."""
+    busy = rank.busy_pct is not None and rank.busy_pct >= BUSY_PCT
+    return busy and rank.tensor_pct is None and (rank.uuid or "") not in usual_w
 
 
 def computes(rank: RankSigns) -> bool:
@@ -138,6 +162,15 @@ def _for_stopped(job: str, stopped: Sequence[RankSigns], waiting: int, silent: s
     return SilentHang(job, "waiting_for_one", tuple(stopped), sentence, (silent, *told), "high", settle)
 
 
+def _for_ended(job: str, ended: Sequence[RankSigns], waiting: int, silent: str) -> SilentHang:
+    many = len(ended) > 1
+    sentence = f"{'their processes have' if many else 'its process has'} ended while {waiting} ranks live on"
+    told = tuple(f"process {rank.pid} of {rank.place} is gone" for rank in ended[:SHOWN])
+    first = ended[0]
+    settle = (f"the end of the log of rank {first.rank}, and the kernel log of {first.node}: why it ended",)
+    return SilentHang(job, "waiting_for_one", tuple(ended), sentence, (silent, *told), "high", settle)
+
+
 def _spin(
     job: str, spinning: Sequence[RankSigns], heard: Sequence[RankSigns], evidence: tuple[str, ...]
 ) -> SilentHang:
@@ -146,12 +179,26 @@ def _spin(
     if few:
         sentence = f"still works while {len(spinning)} ranks wait in a collective"
     else:
-        sentence = f"{len(spinning)} of {len(heard)} ranks wait in a collective, and no rank stands out"
+        sentence = (
+            f"job {job}: {len(spinning)} of {len(heard)} ranks wait in a collective, no rank stands out"
+        )
     settle = (
-        "gpuwatch stacks SOURCE: which rank is elsewhere in the program",
+        STACKS,
         "NCCL's RAS and flight recorder tell which rank launched fewer collectives",
     )
     return SilentHang(job, "spin", tuple(few), sentence, evidence, "medium" if few else "low", settle)
+
+
+def _busy(job: str, busy: Sequence[RankSigns], idle: Sequence[RankSigns], silent: str) -> SilentHang:
+    if idle:
+        sentence = f"idle while {len(busy)} GPUs are fully busy and nothing is written"
+    else:
+        sentence = (
+            f"job {job}: {len(busy)} GPUs are fully busy and nothing is written; "
+            "whether they train or wait cannot be seen from outside"
+        )
+    evidence = (silent, "what these GPUs draw while they train is not known: gpuwatch came later")
+    return SilentHang(job, "busy", tuple(idle), sentence, evidence, "medium" if idle else "low", (STACKS,))
 
 
 def _host(job: str, heard: Sequence[RankSigns], silent: str) -> SilentHang | None:
@@ -166,8 +213,8 @@ def _host(job: str, heard: Sequence[RankSigns], silent: str) -> SilentHang | Non
     if few:
         sentence = "waits in the kernel (disk or driver) while all GPUs stand still"
     else:
-        sentence = f"all {len(heard)} GPUs stand still: data, checkpoint or a barrier on the hosts"
-    settle = ("gpuwatch stacks SOURCE: what the ranks wait for",)
+        sentence = f"job {job}: all {len(heard)} GPUs stand still: data, checkpoint or a barrier on the hosts"
+    settle = (STACKS,)
     told = tuple(f"{rank.place}{_in_kernel(rank)}" for rank in stuck[:SHOWN])
     return SilentHang(
         job, "host", tuple(few), sentence, (*evidence, *told), "medium" if few else "low", settle
@@ -191,8 +238,8 @@ def _without_gpus(job: str, ranks: Sequence[RankSigns], silent: str) -> SilentHa
             f"{odd[0].place} takes {odd[0].cpu_pct:.0f} % of a core, the others next to nothing",
         )
     else:
-        sentence = f"{len(ranks)} ranks live and say nothing; from outside none stands out"
-    settle = ("gpuwatch stacks SOURCE: which rank is elsewhere in the program",)
+        sentence = f"job {job}: {len(ranks)} ranks live and say nothing; from outside none stands out"
+    settle = (STACKS,)
     return SilentHang(job, "host", tuple(odd), sentence, evidence, "medium" if odd else "low", settle)
 
 

@@ -38,12 +38,16 @@ WORKED_PCT = 50.0
 PAUSES = 5.0
 """GPUs that stand still may wait for a checkpoint, and one that works alone may evaluate: that many windows.
 Where all stand still, also twice the longest pause so far."""
+BLIND = 10.0
+"""Where nobody knows what the busy GPUs do, silence alone must speak: that many windows."""
 COMPUTING = 4.0
 """Where the ranks of GPUs that stand still compute (a compiler, a tokeniser), so many times that long."""
 KNOWN_PAUSE, LONGEST_KNOWN_S = 1.5, 600.0
 """A pause that looked the same and ended by itself may last half as long again: saving, evaluating."""
 LAST_S = 6.0
 """The verdict must stand for so long: one look may fall between two states."""
+LATE_S = 20.0
+"""The same where no usual gap is known, as when we came into the silence: it may be saving, or evaluating."""
 
 
 @dataclass
@@ -66,6 +70,8 @@ class Job:
     """What the present silence looked like last."""
     pauses: dict[Look, float] = field(default_factory=dict)
     """The longest silence of each look that ended by itself."""
+    members: dict[int, RankSigns] = field(default_factory=dict)
+    """Its ranks since it last moved, as they were seen last."""
     deaf: bool = False
     """Nodes whose ranks spoke for the job cannot be heard: nobody knows whether it is silent."""
 
@@ -83,6 +89,7 @@ class Job:
             known_s = max(gap_s, self.pauses.get(self.looks, 0.0))
             self.pauses[self.looks], self.looks = min(known_s, LONGEST_KNOWN_S), None
         self.moved = at
+        self.members.clear()
         self.usual_w.clear()  # it works: what it draws is asked anew when it falls silent
 
 
@@ -133,10 +140,13 @@ class HangWatch:
         if at > job.moved + EVERY_S / 2:
             job.wake(at)
         quiet_s, usual_s = now - job.moved, job.usual_s
+        here = {rank.rank: rank for rank in ranks}
+        job.members.update(here)
+        gone = [rank for number, rank in sorted(job.members.items()) if number not in here]
         found = None
         if job.trains and quiet_s > limit:
             job.usual_w = job.usual_w or usual(ranks, quiet_s)
-            found = verdict(name, ranks, quiet_s, usual_s, job.usual_w)
+            found = verdict(name, ranks, quiet_s, usual_s, job.usual_w, gone)
         if found is not None:
             job.looks = found.reading, tuple(rank.rank for rank in found.suspects)
             found = found if quiet_s > patience(found, ranks, job, limit) else None
@@ -144,7 +154,8 @@ class HangWatch:
             job.since = None
             return self._end(name)
         job.since = now if job.since is None else job.since
-        return now - job.since >= LAST_S and self._tell(found, wall - quiet_s, wall)
+        lasts_s = LAST_S if usual_s is not None else LATE_S
+        return now - job.since >= lasts_s and self._tell(found, wall - quiet_s, wall)
 
     def _firing(self, job: str) -> Alert | None:
         alert = self.alerts.get(f"{CODE}@{job}")
@@ -161,7 +172,7 @@ class HangWatch:
         alert = Alert(
             id=name,
             code=CODE,
-            severity="error" if hang.reading == "host" else "critical",
+            severity="error" if hang.reading in ("host", "busy") else "critical",
             title="The job hangs",
             text=text,
             proof=proof,
@@ -193,6 +204,8 @@ def patience(hang: SilentHang, ranks: Sequence[RankSigns], job: Job, limit: floa
     if hang.reading == "host":
         computing = 2 * sum(map(computes, ranks)) > len(ranks)
         return max((COMPUTING if computing else 1.0) * PAUSES * limit, 2 * job.longest_s, known_s)
+    if hang.reading == "busy":
+        return max(BLIND * limit, known_s)
     works_alone = hang.reading == "spin" and hang.suspects
     if works_alone or (hang.reading == "waiting_for_one" and any(map(computes, hang.suspects))):
         return max(PAUSES * limit, known_s)  # such as the rank that evaluates, or saves the model, for all

@@ -10,7 +10,7 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult, SuspendNotSupported
 from textual.binding import BindingType
-from textual.widgets import Footer, Input
+from textual.widgets import Input
 
 from gpuwatch.tui import keys
 from gpuwatch.tui.log_desk import MODES, LogDesk, Wanted
@@ -21,6 +21,7 @@ from gpuwatch.tui.log_time import TimeError, time_typed
 from gpuwatch.tui.log_view import View
 from gpuwatch.tui.look import clean
 from gpuwatch.tui.screens.live import LiveScreen
+from gpuwatch.tui.widgets.keys_line import KeysLine
 from gpuwatch.tui.widgets.lines import Picker
 from gpuwatch.tui.widgets.log_bar import LogBar
 from gpuwatch.tui.widgets.log_grid import LogGrid
@@ -51,6 +52,7 @@ class LogsScreen(LiveScreen):
         """
         super().__init__()
         self.desk = desk
+        self.opened = desk.opened
         self.bar = LogBar(desk)
         self.grid = LogGrid(desk)
         self.results = LogResults(desk)
@@ -65,7 +67,7 @@ class LogsScreen(LiveScreen):
         yield self.prompt
         yield self.grid
         yield self.results
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeysLine(self.kind)
 
     def on_mount(self) -> None:
         """Open what was asked for, else what was chosen last, else what failed."""
@@ -158,7 +160,7 @@ class LogsScreen(LiveScreen):
         if not self.prompt.display:
             return
         if self.prompt.purpose == "filter":
-            self._try(lambda: self.desk.set_filter(event.value))
+            self._try(lambda: self.opened.set_filter(event.value))
         elif self.prompt.purpose == "choose" and event.value.strip():
             fleet = self.cockpit.scene.fleet
             self._try(lambda: self.prompt.tell("", files_word(choose(event.value, fleet, self.desk.special))))
@@ -170,7 +172,7 @@ class LogsScreen(LiveScreen):
 
     def _time(self, text: str) -> float:
         wall = self.cockpit.scene.wall()
-        return time_typed(text, wall if self.desk.time is None else self.desk.time, wall)
+        return time_typed(text, wall if self.opened.time is None else self.opened.time, wall)
 
     def _try(self, act: Callable[[], object]) -> bool:
         """Do it, or tell beside what was typed why it cannot be done."""
@@ -190,8 +192,8 @@ class LogsScreen(LiveScreen):
         text = event.value
         acts: dict[Purpose, Callable[[], object]] = {
             "choose": lambda: self.desk.choose(text),
-            "filter": lambda: self.desk.set_filter(text),
-            "time": lambda: self.desk.go_to_time(self._time(text)),
+            "filter": lambda: self.opened.set_filter(text),
+            "time": lambda: self.opened.go_to_time(self._time(text)),
             "search": lambda: self._search(text),
         }
         if self._try(acts[self.prompt.purpose]):
@@ -228,7 +230,7 @@ class LogsScreen(LiveScreen):
             known = desk.add(source)
         if known not in desk.panes(max(1, self.bar.shown)):
             desk.first = desk.sources.index(known)
-        view = desk.view_of(known)
+        view = self.opened.view_of(known)
         view.go(offset=offset)
         self.arrange_parts()
         pane = next(
@@ -246,7 +248,7 @@ class LogsScreen(LiveScreen):
         view = event.pane.view
         self.desk.hunt.note = ""
         if view is not None:
-            self.desk.move_time(None if view.following else view.time, view)
+            self.opened.move_time(None if view.following else view.time, view)
             self.pull()
 
     @on(LogPane.Chosen)
@@ -290,7 +292,7 @@ class LogsScreen(LiveScreen):
 
     def action_filter_lines(self) -> None:
         """Keep or leave out lines."""
-        self.ask("filter", self.desk.filter_text)
+        self.ask("filter", self.opened.filter_text)
 
     def action_go_to_time(self) -> None:
         """To a time."""
@@ -298,8 +300,8 @@ class LogsScreen(LiveScreen):
 
     def action_minutes(self, minutes: int) -> None:
         """A minute before or after."""
-        at = self.desk.time if self.desk.time is not None else self.cockpit.scene.wall()
-        self.desk.go_to_time(at + 60 * minutes)
+        at = self.opened.time if self.opened.time is not None else self.cockpit.scene.wall()
+        self.opened.go_to_time(at + 60 * minutes)
         self.pull()
 
     def action_another(self, step: int) -> None:
@@ -364,12 +366,12 @@ class LogsScreen(LiveScreen):
 
     def action_folding(self) -> None:
         """Fold, or show every line."""
-        self.desk.set_folding(on=not self.desk.folding)
+        self.opened.set_folding(on=not self.opened.folding)
         self.pull()
 
     def action_wrap(self) -> None:
         """Wrap long lines, or cut them."""
-        self.desk.set_wrap(on=not self.desk.wrap)
+        self.opened.set_wrap(on=not self.opened.wrap)
         self.pull()
 
     def action_clocks(self) -> None:

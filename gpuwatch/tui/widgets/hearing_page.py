@@ -54,7 +54,7 @@ class HearingPage(ThingsPage):
         if heard.dumps is not None:
             yield from self._dumps(heard.dumps, width)
         for job in heard.jobs:
-            yield from self._job(job, width)
+            yield from self._job(job, width, alone=len(heard.jobs) == 1)
         yield from self._silent(heard, width)
 
     def _progress(self, width: int) -> Iterator[Row]:
@@ -116,9 +116,7 @@ class HearingPage(ThingsPage):
         if dumps.places and not any(job.read for job in dumps.jobs):
             where = f"they would be {', '.join(dumps.places)} and the rank"
             yield from wrapped(where, width, look.dim, indent=5)
-        if self.question.asking.progress:
-            yield from wrapped(self.question.asking.progress, width, look.strong, indent=3)
-        elif dumps.may_write and self.question.asking.over:
+        if dumps.may_write and self.question.asking.over:
             yield self._choice(dumps, width)
         elif not dumps.may_write:
             yield from wrapped(NO_PIPES, width, look.dim, indent=3)
@@ -133,16 +131,24 @@ class HearingPage(ThingsPage):
         note = f"Files of the job{where}, over older ones; the job goes on."
         return Thing(WRITE, (*rows, *wrapped(note, width, look.dim, indent=3)), text=clean(note))
 
-    def _job(self, job: JobStacks, width: int) -> Iterator[Row | Thing]:
+    def _job(self, job: JobStacks, width: int, *, alone: bool) -> Iterator[Row | Thing]:
+        look, said = self.look, job.testimony
         count = sum(len(spot.ranks) for spot in job.spots)
         named = f"job {job.job}: " if job.job else ""
         by = "by their Python stacks" if job.by == "python" else "by what the kernel tells"
         title = f"{named}{plural(count, 'rank')} at {plural(len(job.spots), 'place')}, {by}"
-        yield heading(title, width, self.look)
+        yield heading(title, width, look)
+        if not alone:  # the sentence on top is of one job
+            severity: Severity = "critical" if said.wrong else "ok"
+            head = (Segment(" "), look.mark(severity), Segment(" "))
+            style = look.severity[severity] if said.wrong else look.text
+            yield Thing(
+                (job.job, "says"), hanging(head, said.sentence, width, style), text=clean(said.sentence)
+            )
         for number, spot in enumerate(job.spots[:MOST_SPOTS]):
             yield self._spot(job, number, spot, width)
         if len(job.spots) > MOST_SPOTS:
-            yield from wrapped(f"{len(job.spots) - MOST_SPOTS} more places", width, self.look.dim, indent=3)
+            yield from wrapped(f"{len(job.spots) - MOST_SPOTS} more places", width, look.dim, indent=3)
 
     def _spot(self, job: JobStacks, number: int, spot: Spot, width: int) -> Thing:
         look = self.look

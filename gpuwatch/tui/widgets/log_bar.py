@@ -40,7 +40,7 @@ class LogBar(Page, can_focus=False):
         return [tuple(out)]
 
     def _parts(self) -> list[tuple[str, Style]]:
-        desk, look, hunt = self.desk, self.look, self.desk.hunt
+        desk, look, hunt, opened = self.desk, self.look, self.desk.hunt, self.desk.opened
         parts: list[tuple[str, Style]] = []
         if hunt.note:
             parts.append((f"{clean(hunt.note)}", look.severity["warning"]))
@@ -51,11 +51,11 @@ class LogBar(Page, can_focus=False):
             parts.append((words, look.severity["warning"]))
         parts.append((clean(desk.text or "chosen for you"), look.strong))
         parts.append((self._how_many(), look.dim))
-        if desk.time is not None:
-            parts.append((f"at {clock_text(desk.time)}", look.title))
-        if desk.filter_text:
-            without = desk.filter_text.startswith("!")
-            words = f"without {desk.filter_text[1:]}" if without else f"only {desk.filter_text}"
+        if opened.time is not None:
+            parts.append((f"at {clock_text(opened.time)}", look.title))
+        if opened.filter_text:
+            without = opened.filter_text.startswith("!")
+            words = f"without {opened.filter_text[1:]}" if without else f"only {opened.filter_text}"
             parts.append((clean(words), look.severity["warning"]))
         if hunt.search is not None:
             done = f" {hunt.search.progress:.0%}" if hunt.search.running else ""
@@ -65,7 +65,7 @@ class LogBar(Page, can_focus=False):
                     look.title,
                 )
             )
-        if not desk.folding:
+        if not opened.folding:
             parts.append(("nothing folded", look.dim))
         if desk.bookmarks:
             parts.append((f"* {len(desk.bookmarks)}", look.title))

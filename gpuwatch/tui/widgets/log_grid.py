@@ -42,14 +42,14 @@ class LogGrid(Grid):
         sources = self.desk.panes(columns * rows)
         self.shown = len(sources)
         for pane, source in zip(self.panes, sources, strict=False):
-            pane.view = self.desk.view_of(source)
+            pane.view = self.desk.opened.view_of(source)
         if not sources:
             self.panes[0].view = None
         self._lay_out(max(1, len(sources)), columns, rows, focused)
 
     def merged(self) -> None:
         """One pane with the lines of all."""
-        self.panes[0].view = self.desk.merged
+        self.panes[0].view = self.desk.opened.merged
         self._lay_out(1, 1, 1, None)
 
     def _lay_out(self, count: int, columns: int, rows: int, focused: object) -> None:

@@ -73,7 +73,7 @@ def merged_words(view: View, desk: LogDesk, look: Look) -> list[Segment]:
         Segment(f"{fit_list(ranks)}  " if ranks else "", look.strong),
         Segment(f"{files} by time on this clock; ~ arrival  ", look.dim),
     ]
-    if unsure := desk.unsure_clocks(view):
+    if unsure := desk.opened.unsure_clocks(view):
         named = unsure[0] if len(unsure) == 1 else f"{len(unsure)} nodes"
         out.insert(1, Segment(f" {clean(named)}: clock not known to 1 s ", look.badge["warning"]))
         out.insert(2, Segment(" "))
