@@ -159,15 +159,18 @@ def _testimony(spots: Sequence[Spot], unseen: Sequence[RankStack], by: str) -> T
     ranks = sorted((each for spot in odd for each in spot.ranks), key=lambda each: each.rank)
     others = sum(len(spot.ranks) for spot in rest)
     few = len(ranks) <= FEW * total or (len(ranks) == 1 and total > 2)
-    if others * 2 <= total or not few:
+    whole = not unseen and all(each.world in (None, total) for each in ranks)
+    of_two = total == 2 and whole and rest[0].call is not None and not odd[0].waits
+    if (others * 2 <= total or not few) and not of_two:
         return _no_majority(spots, unseen, evidence, settle)
     word = "is" if len(ranks) == 1 else "are"
     what = odd[0].what if len(odd) == 1 else "elsewhere"
     where = usual.what if len(rest) == 1 else f"waiting for others, most of them {rest[-1].what}"
+    rest_of_them = "the other one is" if of_two else f"{others} of {total} ranks are"
     return Testimony(
         witness="stacks",
         wrong=True,
-        sentence=f"{_named(ranks)} {word} {what}, while {others} of {total} ranks are {where}",
+        sentence=f"{_named(ranks)} {word} {what}, while {rest_of_them} {where}",
         culprits=tuple(each.rank for each in ranks),
         confidence=_confidence(rest, odd, unseen, by),
         evidence=tuple(evidence),
@@ -270,7 +273,8 @@ def _confidence(
         return "medium" if all(map(_may_wait, rest)) and not any(map(_may_wait, odd)) else "low"
     if _may_be_victims(rest, odd):
         return "low"
-    if len(rest) > 1 or any(spot.waits for spot in odd):
+    alone = len(rest) == len(rest[0].ranks) == 1
+    if len(rest) > 1 or alone or any(spot.waits for spot in odd):
         return "medium"
     return "high" if by == "python" else "medium"
 

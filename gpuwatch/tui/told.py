@@ -60,6 +60,12 @@ class Told:
         """The incident that wants to be looked at: the newest that nobody has taken and that is not over."""
         return next((each for each in self.incidents if not each.over and not each.acknowledged), None)
 
+    @property
+    def loudest(self) -> Alert | None:
+        """The worst alert that fires and nobody has taken, of equals the newest; of warnings and worse."""
+        firing = [a for a in self.alerts.values() if standing(a) == "firing" and a.severity != "info"]
+        return min(firing, key=lambda alert: (ORDER.index(alert.severity), -alert.last), default=None)
+
     def incident(self, ident: str) -> Incident | None:
         """An incident by its id."""
         return next((each for each in self.incidents if each.id == ident), None)

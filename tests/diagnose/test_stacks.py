@@ -64,6 +64,18 @@ def test_halves_at_two_places_blame_nobody() -> None:
     assert "no majority" in job.testimony.sentence
 
 
+def test_of_two_ranks_the_one_that_the_other_waits_for_is_named() -> None:
+    (job,) = judge_stacks([python(0, WAITS), python(1, LOADS)])
+    said = job.testimony
+    assert (said.wrong, said.culprits, said.confidence) == (True, (1,), "medium")
+    assert said.sentence == (
+        "rank 1 (gpu-000 GPU 1) is in data_loader_next (train.py:9), "
+        "while the other one is in all_reduce, called by train_step (train.py:11)"
+    )
+    (job,) = judge_stacks([python(0, LOADS), python(1, (("forward", MINE, 12), *LOADS))])
+    assert not job.testimony.wrong
+
+
 def test_a_deadlock_names_those_that_wait_for_one_another_and_what_they_call() -> None:
     receives = (("recv", TORCH, 2799), ("exchange", MINE, 22), ("main", MINE, 41))
     (job,) = judge_stacks([python(rank, receives if rank in (1, 2) else WAITS) for rank in range(4)])

@@ -13,11 +13,13 @@ from gpuwatch import wire
 from gpuwatch.link.inbox import Arrival
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.incident_ways import ranks_of, spot_after, spot_of, spots_by_rank
+from gpuwatch.tui.look import make_look
 from gpuwatch.tui.screens.fleet import FleetScreen
 from gpuwatch.tui.screens.gpu import GpuScreen
 from gpuwatch.tui.screens.incidents import IncidentsScreen
 from gpuwatch.tui.screens.logs import LogsScreen
 from gpuwatch.tui.told import bundles, told_by
+from gpuwatch.tui.widgets.status_line import quiet
 from tests.tui.still import NOW, demo_session, judged_session, still_app
 from tests.tui.test_screens import text_on
 from tests.tui.told import StillBook, demo_book, demo_incident, disk_alert, timeout_alert, xid_alert
@@ -336,3 +338,13 @@ async def test_before_the_fall_the_demo_has_no_incident() -> None:
         await pilot.press("4")
         await pilot.pause()
         assert "No incident." in text_on(app)
+
+
+def test_where_nodes_and_gpus_are_well_the_status_line_says_what_the_logs_tell() -> None:
+    """Not that nothing is wrong, beside a count of alerts."""
+    look = make_look(ascii_only=True)
+    taken = structs.replace(xid_alert(), acknowledged=True)
+    (told,) = quiet(told_by(StillBook(alerts=[taken, disk_alert()])).loudest, look, 60)
+    assert told.text == "! disk nearly full: /scratch is 96.1 % full "
+    (nothing,) = quiet(told_by(StillBook(alerts=[taken])).loudest, look, 60)
+    assert "nothing wrong" in nothing.text

@@ -113,7 +113,7 @@ def same(id_: str, what: str, values: Mapping[str, str | None], remedy: str, *, 
     """Whether all nodes have one value; those whose value is not known prove nothing."""
     known = {name: value for name, value in values.items() if value}
     if not known:
-        return skipped(id_, f"{what} is not known on any node")
+        return skipped(id_, f"no node tells its {what}")
     if len(set(known.values())) == 1:
         unknown = f", not known on {len(values) - len(known)}" if len(known) < len(values) else ""
         return passed(id_, f"{what} {next(iter(known.values()))} on {count(len(known), 'node')}{unknown}")

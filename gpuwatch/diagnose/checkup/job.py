@@ -63,7 +63,7 @@ def initialised(case: Case) -> Check:
     if not told and not missing:
         return skipped(id_, f"{count(len(case.ranks), 'rank')}, but none tells the size of its job")
     if not missing:
-        return passed(id_, f"{' and '.join(told)} run")
+        return passed(id_, f"{listed(told)} run")
     remedy = (
         "Look into the missing ranks' logs (gpuwatch, key 3); they may run on nodes that are not listed here."
     )

@@ -116,9 +116,7 @@ class HearingPage(ThingsPage):
         if dumps.places and not any(job.read for job in dumps.jobs):
             where = f"they would be {', '.join(dumps.places)} and the rank"
             yield from wrapped(where, width, look.dim, indent=5)
-        if self.question.asking.progress:
-            yield from wrapped(self.question.asking.progress, width, look.strong, indent=3)
-        elif dumps.may_write and self.question.asking.over:
+        if dumps.may_write and self.question.asking.over:
             yield self._choice(dumps, width)
         elif not dumps.may_write:
             yield from wrapped(NO_PIPES, width, look.dim, indent=3)

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from rich.segment import Segment
 
+from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.incident import Incident
 from gpuwatch.fleet.quantities import seconds_text
 from gpuwatch.tui.look import Look, Severity, clean, fit
@@ -73,6 +74,15 @@ def worst(totals: Totals, look: Look, width: int) -> list[Segment]:
     text = clean(text)
     room = width - len(more) - 1
     return [Segment(fit(text, room) if len(text) > room else text, style), Segment(more + " ", look.dim)]
+
+
+def quiet(alert: Alert | None, look: Look, width: int) -> list[Segment]:
+    """Of nodes and GPUs that are well: what the logs tell, or that nothing does."""
+    if alert is None:
+        text = f"{look.glyph('ok')} nothing wrong that gpuwatch can see "
+        return [Segment(text, look.severity["ok"])]
+    text = clean(f"{look.glyph(alert.severity)} {alert.title}: {alert.text} ")
+    return [Segment(fit(text, min(len(text), width)), look.severity[alert.severity])] if width >= 12 else []
 
 
 def alert_counts(told: Told, look: Look) -> list[Segment]:
@@ -153,6 +163,5 @@ class StatusLine(Page, can_focus=False):
             return spread(left, sentence(incident, look, width - _width(left) - 1), width)
         trouble = worst(totals, look, width - _width(left) - 1)
         if not trouble and not totals.worst and totals.states["live"]:
-            quiet = f"{look.glyph('ok')} nothing wrong that gpuwatch can see "
-            trouble = [Segment(quiet, look.severity["ok"])]
+            trouble = quiet(told.loudest, look, width - _width(left) - 1)
         return spread(left, trouble, width)
