@@ -91,7 +91,11 @@ RANKS: tuple[Decorator, ...] = (
         show_default="one a GPU; without GPUs one a core, 4 at most",
         help="Ranks on every node.",
     ),
-    click.option("--iface", metavar="NAME", help="The network interface, over what the subnets say."),
+    click.option(
+        "--iface",
+        metavar="NAME",
+        help="The network interface on every node, instead of that of their common subnet.",
+    ),
     click.option(
         "--backend",
         type=click.Choice(["nccl", "gloo"]),

@@ -33,7 +33,7 @@ def rules() -> None:
     """What gpuwatch looks for in logs: list the rules, explain one, or test packs on labelled excerpts."""
 
 
-@rules.command("list")
+@rules.command("list", short_help="List the rules and dialects, or those with a WORD.")
 @click.argument("word", required=False)
 @PACKS
 @AS_JSON
@@ -54,7 +54,7 @@ def list_rules(word: str | None, files: tuple[Path, ...], as_json: bool) -> int:
     return exit_codes.HEALTHY
 
 
-@rules.command()
+@rules.command(short_help="Explain one rule: what it means, what to do.")
 @click.argument("rule_id", metavar="ID")
 @PACKS
 @AS_JSON
@@ -69,7 +69,8 @@ def show(rule_id: str, files: tuple[Path, ...], as_json: bool) -> int:
     packs = _packs(files)
     rule = next((each for each in packs.all if each.id == rule_id), None)
     if rule is None:
-        raise click.UsageError(f"there is no rule '{rule_id}'{did_you_mean(rule_id, packs.packs)}")
+        guess = did_you_mean(rule_id, packs.packs)
+        raise click.UsageError(f"there is no rule '{rule_id}'{guess}; gpuwatch rules list [WORD] names them")
     with writing():
         if as_json:
             click.echo(rules_json([rule]))
@@ -78,7 +79,7 @@ def show(rule_id: str, files: tuple[Path, ...], as_json: bool) -> int:
     return exit_codes.HEALTHY
 
 
-@rules.command()
+@rules.command(short_help="Score packs over labelled excerpts or progress lines.")
 @click.argument("excerpts", nargs=-1, required=True, metavar="FILE.jsonl...", type=click.Path(path_type=Path))
 @PACKS
 @AS_JSON
@@ -106,7 +107,9 @@ def test(excerpts: tuple[Path, ...], files: tuple[Path, ...], as_json: bool, fai
         of_progress = [file for file in excerpts if is_progress(file)]
         read = [excerpt for file in excerpts if file not in of_progress for excerpt in read_excerpts(file)]
         lines = [line for file in of_progress for line in read_labelled(file)]
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise click.UsageError(f"{error.filename}: {error.strerror}") from None
+    except ValueError as error:
         raise click.UsageError(str(error)) from None
     ruleset = RuleSet(compiled(packs.all))
     result = score(ruleset, read) if read or not lines else None

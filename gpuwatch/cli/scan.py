@@ -16,6 +16,7 @@ from gpuwatch.cli import exit_codes
 from gpuwatch.cli.ending import Stop, ctrl_c_stops, leaving_politely
 from gpuwatch.cli.output import writing
 from gpuwatch.cli.source import Refusal
+from gpuwatch.plain import plain
 
 if TYPE_CHECKING:
     from gpuwatch.rules.load import Packs
@@ -59,9 +60,17 @@ def scan(paths: tuple[Path, ...], as_json: bool, packs: tuple[Path, ...], engine
     for skipped in found.skipped:
         if skipped.unreadable:
             click.echo(f"gpuwatch: {skipped.name}: {skipped.why}", err=True)
-    if not found.files and any(skipped.unreadable for skipped in found.skipped):
-        raise Refusal(["nothing that can be read"])
+    if not found.files:
+        raise Refusal([nothing_read(paths, found)])
     return scan_and_print(found, rules, engine, as_json=as_json)
+
+
+def nothing_read(paths: tuple[Path, ...], found: Gathered) -> str:
+    """That no log was there, and what was: silence of an empty folder is no good news."""
+    from gpuwatch.report.scan_text import skipped_text
+
+    where = plain(", ".join(str(path) for path in paths))
+    return f"no log to read in {where}" + (f": {skipped_text(found.skipped)}" if found.skipped else "")
 
 
 def load_rules(extra: tuple[Path, ...]) -> Packs:

@@ -88,7 +88,7 @@ WATCHING: tuple[Decorator, ...] = (
         "-d",
         "--interval",
         type=click.FloatRange(SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S),
-        help="Seconds between two samples, over what the hosts file says.",
+        help="Seconds between two samples, instead of what the hosts file says (1 where it says nothing).",
     ),
     click.option(
         "--log",

@@ -83,9 +83,12 @@ def stacks(
 
     Exit status: 0 no rank stands apart, 1 one does, 2 wrong usage or no node could be asked.
     """
+    from gpuwatch.hosts.names import fold
+
     unknown = [name for name in nodes if name not in {spec.name for spec in source.plan.nodes}]
     if unknown:
-        raise Refusal([f"--node {name}: not among the nodes of the source" for name in unknown])
+        known = fold(spec.name for spec in source.plan.nodes)
+        raise Refusal([f"--node {name}: no such node; there are {known}" for name in unknown])
     from gpuwatch.report.stacks import print_stacks, stacks_json
     from gpuwatch.session.inquiry import LONGEST_S, Inquiry
 

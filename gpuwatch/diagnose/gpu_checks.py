@@ -53,14 +53,16 @@ def presence(case: GpuCase) -> Iterator[Condition]:
     """Lost, stuck in a call, or silent while its node speaks."""
     gpu, age = case.gpu, case.gpu.age(case.now)
     if gpu.state == "lost":
-        last = Evidence("last values", age_s=age) if age is not None else Evidence("never answered")
-        yield case.says("gpu_lost", "critical", f"lost: {gpu.reason or 'it does not answer'}", last)
+        last = "never answered" if age is None else "answers no call; last values"
+        text = f"lost: {gpu.reason or 'it does not answer'}"
+        yield case.says("gpu_lost", "critical", text, Evidence(last, age_s=age))
     elif gpu.state == "stuck":
         seconds = gpu.stuck_s(case.now)
         text = f"stuck in {gpu.stuck_in or 'a driver call'}"
         if seconds is not None:
             text += f" for {duration(seconds)}"
-        yield case.says("gpu_stuck", "critical", text, Evidence("last values", age_s=age))
+        last = "the call has not come back; last values"
+        yield case.says("gpu_stuck", "critical", text, Evidence(last, age_s=age))
     elif case.fast is None and age is not None and case.node.state(case.now) == "live":
         limit = STALE_TICKS * case.node.interval_s
         yield case.says(

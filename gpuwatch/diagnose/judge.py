@@ -62,6 +62,9 @@ def incident_of(group: Group, where: Whereabouts, packs: Packs, now: float) -> I
     alerts = sorted(group.alerts, key=lambda alert: (alert.first, alert.id))
     job = group.job or next((alert.job for alert in alerts if alert.job), None)
     found, stuck = verdict(alerts), hang(alerts, where, job)
+    if found.cause is not None and found.cause.code == HANG and found.cause.rank is None:
+        # seen from outside nobody stood out; time-outs that came since may tell who did not take part
+        found = found if stuck is None or not stuck.suspects else Verdict()
     blame = _blame(found, stuck, alerts, where, job)
     cause = found.cause
     if cause is not None:

@@ -17,6 +17,7 @@ from gpuwatch.diagnose.classes import (
     TIMEOUTS,
     UNSPECIFIC,
 )
+from gpuwatch.diagnose.hang.watch import CODE as HANG
 from gpuwatch.diagnose.suspects import FEW, Hang
 from gpuwatch.diagnose.whereabouts import Whereabouts
 from gpuwatch.diagnose.wording import clock, collective, place, plural, ranges
@@ -72,7 +73,11 @@ def _following(told: Told, where: Whereabouts) -> set[int]:
     suffering = {
         alert.rank
         for alert in told.alerts
-        if alert.rank is not None and alert.role != "hint" and alert is not cause
+        if alert.rank is not None
+        and alert.role != "hint"
+        and alert is not cause
+        # a job that falls silent by itself: what its ranks said while they still stepped does not follow
+        and (cause is None or cause.code != HANG or alert.last >= cause.first)
     }
     return suffering - blamed
 
@@ -95,6 +100,10 @@ def _head(told: Told, cause: Alert, where: Whereabouts, now: float) -> str:
         return f"{who} did not come: {cause.text} {at}"
     if cause.code in PEER_TROUBLE:
         return _broken(told, cause, who, at)
+    if cause.code == HANG:
+        job = f"job {told.job}" if told.job else "the job"
+        text = cause.text.removeprefix(f"{job}: ")
+        return f"{who}: {text} since {at}" if who else f"{job} hangs since {at}: {text}"
     if not who:
         return f"{cause.text[:1].upper()}{cause.text[1:]} {at}"
     there = _there(told, cause, where)

@@ -51,6 +51,8 @@ def load_plan(path: Path) -> Plan:
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
+    except IsADirectoryError as error:
+        raise HostsError([f"{escaped(source)}: a folder; name the hosts file in it"]) from error
     except OSError as error:
         raise HostsError([f"{escaped(source)}: {error.strerror}"]) from error
     if len(data) > MAX_BYTES:

@@ -18,6 +18,9 @@ from gpuwatch.report.console import console_on
 
 STYLES: dict[Status, str] = {"PASS": "#66b2ff", "WARN": "#fff699", "FAIL": "bold #ff2a00", "SKIP": "#8a8a8a"}
 
+SUMMED: tuple[Status, ...] = ("FAIL", "WARN", "PASS", "SKIP")
+"""In the order of the last line."""
+
 
 def to_json(checks: Sequence[Check]) -> str:
     """`checks[]` and the counts by status; docs/json.md tells every key."""
@@ -48,7 +51,12 @@ def print_checklist(checks: Sequence[Check], out: TextIO) -> None:
 
 
 def summary(checks: Sequence[Check]) -> str:
-    """How many of each."""
-    counts = Counter(check.status for check in checks)
-    told = [f"{counts[status]} {status}" for status in STYLES if counts[status]]
+    """How many of each, the gravest first, and which: `39 checks: 1 FAIL (env.equal), 37 PASS, 1 SKIP`."""
+    ids = {status: [check.id for check in checks if check.status == status] for status in SUMMED}
+    told = [
+        f"{len(ids[status])} {status}"
+        + (f" ({', '.join(ids[status])})" if status in ("FAIL", "WARN") else "")
+        for status in SUMMED
+        if ids[status]
+    ]
     return f"{len(checks)} checks: {', '.join(told)}"

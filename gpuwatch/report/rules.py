@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gpuwatch.diagnose.wording import plural
 from gpuwatch.plain import plain
 from gpuwatch.rules.dialect import Dialect
 from gpuwatch.rules.rule import Rule
@@ -35,7 +36,7 @@ def print_rules(rules: Sequence[Rule | Dialect], file: IO[str]) -> None:
             continue
         table.add_row(Text(rule.severity, STYLES[rule.severity]), rule.role, rule.id, Text(rule.title))
     _print(file, table)
-    _print(file, Text(f"{len(rules)} rules", "dim"))
+    _print(file, Text(f"{plural(len(rules), 'rule')}", "dim"))
 
 
 def print_rule(rule: Rule | Dialect, pack: str, file: IO[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from gpuwatch.fleet.quantities import scaled_text
@@ -12,6 +12,7 @@ from gpuwatch.report.console import console_on, show
 from gpuwatch.report.incident_text import incident_lines, outside_lines
 from gpuwatch.report.lines import Line
 from gpuwatch.report.scan import ScanReport
+from gpuwatch.runs.files import Skipped
 from gpuwatch.runs.scan import Scan
 
 EMPTY = Line("")
@@ -61,12 +62,19 @@ def verdict(report: ScanReport) -> Line:
     ranks, nodes = len(scan.places.ranks), known_nodes(scan)
     if ranks or nodes:
         parts.append(f"{ranks} rank{'s' * (ranks != 1)} on {nodes or 'unknown'} node{'s' * (nodes != 1)}")
-    kinds = Counter(skipped.why for skipped in scan.skipped if not skipped.unreadable)
-    if kinds:
-        named = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common(4))
-        parts.append(f"{kinds.total()} skipped ({named})")
+    skipped = [each for each in scan.skipped if not each.unreadable]
+    if skipped:
+        parts.append(skipped_text(skipped))
     style = "critical" if report.incidents else "warning" if report.found else "ok"
     return Line("; ".join(parts), style)
+
+
+def skipped_text(skipped: Sequence[Skipped]) -> str:
+    """`12 skipped (9 data, 3 picture)`."""
+    kinds = Counter(each.why for each in skipped)
+    return (
+        f"{kinds.total()} skipped ({', '.join(f'{number} {kind}' for kind, number in kinds.most_common(4))})"
+    )
 
 
 def known_nodes(scan: Scan) -> int:

@@ -9,11 +9,13 @@ from datetime import datetime
 
 from gpuwatch import __version__
 from gpuwatch.diagnose.alert import Alert
-from gpuwatch.diagnose.wording import place
+from gpuwatch.diagnose.condition import ORDER
+from gpuwatch.diagnose.wording import place, plural, ranges
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.metrics import METRICS, NODE_METRICS, power_limit_w
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.fleet.quantities import UNKNOWN, scaled_text, seconds_text
+from gpuwatch.hosts.names import fold
 from gpuwatch.plain import plain
 from gpuwatch.report.facts import node_error, processes_on
 from gpuwatch.report.lines import Line
@@ -23,8 +25,8 @@ from gpuwatch.wire import Notice, Process, Severity
 
 OLD_TICKS = 1.5
 """A value older than this many ticks has missed one: its age is written beside it."""
-NAMED_NODES = 4
-"""Nodes that a sentence names; the rest are counted."""
+NAMED_PLACES = 4
+"""Places that a sentence names; the rest are counted."""
 NAMED_ALERTS = 12
 """Kinds of alerts that are written out."""
 NAMED_REMARKS = 4
@@ -161,7 +163,7 @@ def notice_lines(fleet: Fleet) -> list[Line]:
         for notice in node.hello.notices if node.hello is not None else ():
             if notice.severity == "info":
                 holds.setdefault(notice, []).append(node.name)
-    return [labelled("info", f"{names(nodes)}: {notice_text(notice)}") for notice, nodes in holds.items()]
+    return [labelled("info", f"{fold(nodes)}: {notice_text(notice)}") for notice, nodes in holds.items()]
 
 
 def notice_text(notice: Notice) -> str:
@@ -171,10 +173,21 @@ def notice_text(notice: Notice) -> str:
     return f"{notice.text.rstrip('.')}. {notice.remedy[0].upper()}{notice.remedy[1:]}"
 
 
-def names(nodes: Sequence[str]) -> str:
-    """`gpu-001, gpu-002, gpu-003 and 13 more`."""
-    more = len(nodes) - NAMED_NODES
-    return ", ".join(nodes[:NAMED_NODES]) + (f" and {more} more" if more > 0 else "")
+def names(places: Sequence[str]) -> str:
+    """`gpu-001 GPU 3, gpu-002 GPU 5 and 13 more`."""
+    more = len(places) - NAMED_PLACES
+    return ", ".join(places[:NAMED_PLACES]) + (f" and {more} more" if more > 0 else "")
+
+
+def whereabouts(alerts: Sequence[Alert]) -> str:
+    """`ranks 0-3 (gpu-[001-002])` where several ranks say the same, else each place."""
+    ranks = {alert.rank for alert in alerts if alert.rank is not None}
+    nodes = {alert.node for alert in alerts if alert.node is not None}
+    if len(ranks) > 1 and all(alert.rank is not None for alert in alerts):
+        return f"ranks {ranges(ranks)}" + (f" ({fold(nodes)})" if nodes else "")
+    if len(nodes) > 1 and all(alert.node and alert.gpu is None and alert.rank is None for alert in alerts):
+        return fold(nodes)
+    return names(list(dict.fromkeys(place(each.rank, each.node, each.gpu) or "the job" for each in alerts)))
 
 
 # --------------------------------------------------------------------------- a GPU
@@ -295,26 +308,30 @@ def alert_lines(alerts: Sequence[Alert]) -> list[Line]:
         kinds.setdefault((alert.severity, alert.text), []).append(alert)
     lines = []
     for (severity, text), same in list(kinds.items())[:NAMED_ALERTS]:
-        places = dict.fromkeys(place(alert.rank, alert.node, alert.gpu) or "the job" for alert in same)
         count = sum(alert.count for alert in same)
-        times = f" ({count} times)" if count > len(places) else ""
-        lines.append(labelled(severity, plain(f"{names(list(places))}: {text}{times}")))
+        times = f" ({count} times)" if count > len(same) else ""
+        lines.append(labelled(severity, plain(f"{whereabouts(same)}: {text}{times}")))
     more = len(kinds) - NAMED_ALERTS
     if more > 0:
         lines.append(labelled("info", f"and {more} more kinds of alerts (--json has all)"))
     return lines
 
 
+def told_kinds(alerts: Sequence[Alert]) -> str:
+    """`2 warnings`: the kinds of what lines and events say, by severity."""
+    kinds = {(alert.severity, alert.text) for alert in alerts}
+    counts = Counter(severity for severity, _ in kinds)
+    return ", ".join(plural(counts[each], each) for each in ORDER if counts[each])
+
+
 def unread_lines(stands: Standing) -> list[Line]:
     """That logs were not searched to their ends: what they tell is missing here."""
     if not stands.unread:
         return []
-    nodes = dict.fromkeys(node.name for node, _ in stands.unread)
+    nodes = {node.name for node, _ in stands.unread}
     count = len(stands.unread)
     files = f"{count} log file{'s' * (count != 1)}"
-    return [
-        labelled("info", f"{names(list(nodes))}: {files} not searched to the end yet; wait longer (--wait)")
-    ]
+    return [labelled("info", f"{fold(nodes)}: {files} not searched to the end yet; wait longer (--wait)")]
 
 
 def labelled(severity: Severity, text: str) -> Line:
@@ -327,7 +344,8 @@ def verdict(fleet: Fleet, found: list[Finding], now: float, stands: Standing) ->
     nodes, gpus = len(fleet.nodes), len(fleet.gpus())
     what = f"{nodes} node{'s' * (nodes != 1)}, {gpus} GPU{'s' * (gpus != 1)}"
     if healthy(fleet, found, now, stands.incidents):
-        return Line(f"{what}: all healthy", "ok")
+        told = told_kinds(stands.alerts)
+        return Line(f"{what}: all healthy" + (f", but see what is told above: {told}" if told else ""), "ok")
     counts = [
         f"{count} {severity}"
         for severity in ("critical", "error", "warning")

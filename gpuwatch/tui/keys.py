@@ -43,7 +43,6 @@ EVERYWHERE = [
         "waiting",
         "Who waits",
         id="app.waiting",
-        show=False,
         tooltip="who is everyone waiting for: the stacks and dumps of all ranks and NCCL's word, asked now",
     ),
     Binding(

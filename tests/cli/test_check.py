@@ -59,7 +59,7 @@ def test_the_demo_has_one_node_that_forgot_a_variable() -> None:
     assert told["env.equal"]["nodes"] == ["gpu-014"]
     assert "NCCL_IB_TIMEOUT gpu-[001-013,015-016] 22, gpu-014 (not set)" in told["env.equal"]["detail"]
     assert [one["id"] for one in told.values() if one["status"] in ("FAIL", "WARN")] == ["env.equal"]
-    assert told["ranks.initialised"]["detail"] == "all 128 ranks of 418207 run"
+    assert told["ranks.initialised"]["detail"] == "all 128 ranks of job 418207 run"
 
 
 def test_deep_shows_how_far_its_probe_is_and_ctrl_c_keeps_the_list() -> None:

@@ -65,7 +65,7 @@ def test_what_many_nodes_have_in_common_is_said_once() -> None:
 def test_a_claimed_world_of_a_thousand_million_costs_nothing() -> None:
     cluster = Cluster(2)
     cluster.ranks(world=999_999_999)
-    assert cluster.check({})["ranks.initialised"].detail == "7: 2 of 999999999 ranks, missing 2-999999998"
+    assert cluster.check({})["ranks.initialised"].detail == "job 7: 2 of 999999999 ranks, missing 2-999999998"
 
 
 def test_torchruns_own_port_is_not_taken_by_somebody_else() -> None:
@@ -90,7 +90,7 @@ def test_a_job_that_writes_nothing_is_not_told_to_be_in_step() -> None:
     assert cluster.check({})["ranks.in_step"].status == "PASS"
     cluster.ranks(world=4, wrote_s=1200.0)
     check = cluster.check({})["ranks.in_step"]
-    assert (check.status, check.detail) == ("WARN", "7: 4 ranks, and no line in their logs for 20 min")
+    assert (check.status, check.detail) == ("WARN", "job 7: 4 ranks, and no line in their logs for 20 min")
 
 
 def test_devices_and_places_may_have_other_names_but_not_be_missing() -> None:

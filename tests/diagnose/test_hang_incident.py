@@ -56,9 +56,32 @@ def test_the_incident_names_the_rank_that_the_others_wait_for() -> None:
     (incident,) = cluster.book.incidents
     assert (incident.code, incident.rank, incident.node) == ("job.hang", 17, "gpu-003")
     assert incident.confidence == "high"
-    assert "idle while 31 ranks wait in a collective" in incident.sentence
+    assert "rank 17 (gpu-003 GPU 1): idle while 31 ranks wait in a collective since" in incident.sentence
     assert incident.sentence.count("rank 17") == 1
     assert incident.do
     assert any("py-spy dump --pid 101 on gpu-003" in step for step in incident.settle)
     cluster.train(10)
     assert [a.state for a in cluster.book.alerts.values() if a.code == "job.hang"] == ["resolved"]
+
+
+def test_where_nobody_stood_out_from_outside_the_timeouts_name_the_rank_that_says_nothing() -> None:
+    cluster = Training(nodes=4)
+    cluster.train(120)
+    odd = dict.fromkeys(cluster.uuids, SPINS)
+    began = cluster.t
+    for _ in range(40):
+        cluster.tell_logs()
+        cluster.step(2, odd=odd)
+    (incident,) = cluster.book.incidents
+    assert incident.sentence.startswith("job 4711 hangs since ")
+    assert incident.sentence.endswith(": 32 of 32 ranks wait in a collective, no rank stands out")
+    for rank in range(32):
+        if rank != 17:
+            fields = {"op": "ALLREDUCE", "seq": 61, "ran_ms": 80_000}
+            cluster.find(
+                "nccl.watchdog_timeout", rank, f"gpu-{rank // 8 + 1:03d}", at=began + 80, fields=fields
+            )
+    cluster.step(2, odd=odd)
+    (incident,) = cluster.book.incidents
+    assert (incident.rank, incident.node, incident.gpu) == (17, "gpu-003", 1)
+    assert "rank 17 (gpu-003 GPU 1) said nothing: the likely one" in incident.sentence

@@ -288,7 +288,7 @@ def test_a_range_on_the_command_line_needs_no_file(tmp_path: Path, monkeypatch: 
         ("hots.yaml", "hots.yaml: no such file, did you mean 'hosts.yaml'?"),
         ("conf/hosts", "conf/hosts: no such file"),
         ("n[3-1]", "'n[3-1]' is no file, and as a node range it is wrong at character 3"),
-        (".", ".: Is a directory"),
+        (".", ".: a folder; name the hosts file in it"),
     ],
 )
 def test_a_source_that_is_neither_file_nor_range_says_what_was_tried(

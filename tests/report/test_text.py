@@ -118,9 +118,7 @@ def test_a_notice_of_many_nodes_is_said_once() -> None:
     for name in fleet.nodes:
         feed(fleet, name, hello(2, notices=[notice]))
     lines = [line for line in printed(fleet).splitlines() if "kernel log" in line]
-    expected = (
-        "gpu-001, gpu-002, gpu-003, gpu-004 and 3 more: the kernel log cannot be read. Add the user to adm."
-    )
+    expected = "gpu-[001-007]: the kernel log cannot be read. Add the user to adm."
     assert [line.split(maxsplit=1)[1] for line in lines] == [expected]
 
 

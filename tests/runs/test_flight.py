@@ -78,6 +78,17 @@ def test_broken_files_are_listed_with_the_reason_and_do_not_hide_the_others(tmp_
     assert all(each.unreadable for each in found.skipped)
 
 
+def test_a_file_that_cannot_be_read_says_nothing_of_its_rank(tmp_path: Path) -> None:
+    """Another user's, or on a dead mount; one that ends in the middle does: its rank was ended meanwhile."""
+    for rank in range(3):
+        write(tmp_path, rank)
+    (tmp_path / "nccl_trace_rank_1").write_bytes(b"")
+    (tmp_path / "nccl_trace_rank_3").symlink_to("/proc/self/mem")  # its first bytes are nobody's to read
+    found = gather_dumps([tmp_path / f"nccl_trace_rank_{rank}" for rank in range(4)])
+    assert [dump.rank for dump in found.dumps] == [0, 2]
+    assert found.closed == {3}
+
+
 class Harm:
     """A pickle of this runs a command where it is loaded by `pickle.load`."""
 
@@ -143,6 +154,19 @@ def test_dumps_of_two_jobs_are_never_judged_together(tmp_path: Path, names: tupl
     (words,) = found.apart
     assert names[0] in words
     assert "another job's or attempt's, left out" in words
+
+
+@pytest.mark.parametrize("stray", ["copy of nccl_trace_rank_1", "nccl_trace_rank_7"])
+def test_a_single_dump_that_strayed_in_does_not_outweigh_the_others(tmp_path: Path, stray: str) -> None:
+    for rank in range(4):
+        os.utime(write(tmp_path, rank), (1000, 1000))
+    later = [{**each, "time_created_ns": each["time_created_ns"] + 7200 * 10**9} for each in steps(900)]
+    (tmp_path / stray).write_bytes(pickle.dumps(content(later, WORLD), 2))
+    found = gather_dumps([tmp_path])
+    assert [dump.rank for dump in found.dumps] == [0, 1, 2, 3]
+    (words,) = found.apart
+    assert stray.rstrip("17") in words
+    assert "left out" in words
 
 
 def test_nodes_may_have_folders_of_their_own(tmp_path: Path) -> None:

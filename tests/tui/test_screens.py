@@ -10,6 +10,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input, TabbedContent
+from textual.widgets._footer import FooterKey
 
 from gpuwatch import wire
 from gpuwatch.hosts.plan import NodeSpec, Plan
@@ -17,8 +18,9 @@ from gpuwatch.link.inbox import Arrival, LinkStatus
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.screens.fleet import FleetScreen
 from gpuwatch.tui.screens.gpu import GpuScreen
-from gpuwatch.tui.screens.help import HelpScreen
+from gpuwatch.tui.screens.help import HelpPage, HelpScreen
 from gpuwatch.tui.screens.node import NodeScreen
+from gpuwatch.tui.widgets.keys_line import KeysLine
 from gpuwatch.tui.widgets.lines import Lines
 from tests.tui.hostile import hostile_session
 from tests.tui.shots import plan_for
@@ -277,3 +279,25 @@ async def test_y_copies_a_clean_line() -> None:
 
 def test_the_shots_plan_is_the_demo_s() -> None:
     assert replace(plan_for(16), source="") == replace(demo_session(0).plan, source="")
+
+
+async def test_on_a_small_screen_no_key_and_no_help_is_cut() -> None:
+    app = still_app(demo_session(52), 52)
+    async with app.run_test(size=(80, 24)) as pilot:
+        for key, needed in (
+            ("1", "incidents"),
+            ("2", "incidents"),
+            ("3", "filter"),
+            ("4", "waiting"),
+            ("6", "waiting"),
+        ):
+            await pilot.press(key)
+            await pilot.pause()
+            shown = list(app.screen.query_one(KeysLine).query(FooterKey))
+            assert {"help", "back_or_quit", needed} <= {each.action for each in shown}
+            assert max(each.region.right for each in shown) <= 80
+        await pilot.press("question_mark")
+        await pilot.pause()
+        page = app.screen.query_one(HelpPage)
+        told = " ".join(" ".join(part.text for part in row).strip() for row in page.build(page.size.width))
+        assert "incidents and alerts: what failed first, why, and what to do" in told

@@ -16,6 +16,7 @@ from gpuwatch.wire import Particulars, Process, RankParticulars
 Status: TypeAlias = Literal["PASS", "WARN", "FAIL", "SKIP"]
 MOST_SHOWN = 6
 """Different values that are told one by one."""
+NO_GPU = "no node with a GPU answers"
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,8 @@ class Rank:
 
     @property
     def job(self) -> str:
-        """Only ranks of one job are compared with each other."""
-        return self.process.job or "the job"
+        """Its job in words; only ranks of one job are compared with each other."""
+        return f"job {self.process.job}" if self.process.job else "the job"
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,9 @@ def odd_ones(values: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def same(id_: str, what: str, values: Mapping[str, str | None], remedy: str, *, fail: bool = True) -> Check:
-    """Whether all nodes have one value; those whose value is not known prove nothing."""
+    """Whether all nodes (with GPUs, mostly) have one value; those whose value is not known prove nothing."""
+    if not values:
+        return skipped(id_, NO_GPU)
     known = {name: value for name, value in values.items() if value}
     if not known:
         return skipped(id_, f"no node tells its {what}")

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from gpuwatch.diagnose.checkup.check import Case, Check, Status, by_sentence, count, listed, passed, skipped
+from gpuwatch.diagnose.checkup.check import (
+    NO_GPU,
+    Case,
+    Check,
+    Status,
+    by_sentence,
+    count,
+    listed,
+    passed,
+    skipped,
+)
 from gpuwatch.diagnose.remedies import REMEDIES
 from gpuwatch.diagnose.wording import ranges
 from gpuwatch.fleet.node import Gpu, Node
@@ -130,7 +140,7 @@ def of_kind(kind: Kind, case: Case) -> Check:
             REMEDIES.get(told[0][1].code, ""),
         )
     if kind.id.startswith("gpu.") and not gpus:
-        return skipped(kind.id, "no node has a GPU")
+        return skipped(kind.id, NO_GPU)
     if kind.known is not None:
         known = sum(1 for gpu in gpus if kind.known(gpu))
         if not known:

@@ -255,7 +255,10 @@ def port(case: Case) -> Check:
     }
     taken = {node: pid for node, pid in told.items() if pid is not None and (node, pid) not in ours}
     if not taken:
-        return passed(id_, f"port {RENDEZVOUS_PORT} is free or a job's own: {count(len(told), 'node')}")
+        return passed(
+            id_,
+            f"port {RENDEZVOUS_PORT}, torchrun's default, is free or a job's own: {count(len(told), 'node')}",
+        )
     who = listed(
         f"{node} {f'pid {pid}' if pid else 'a process of another user'}" for node, pid in taken.items()
     )

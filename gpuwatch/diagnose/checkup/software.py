@@ -63,7 +63,10 @@ def software(case: Case) -> Iterator[Check]:
     kernel = {node.name: node.hello.kernel if node.hello else None for node in nodes}
     yield same("versions.kernel", "kernel", kernel, "Boot all nodes into one kernel.", fail=False)
     yield same(
-        "gpu.model", "GPUs", {node.name: _models(node) for node in nodes}, "Keep other GPUs out of the job."
+        "gpu.model",
+        "GPUs",
+        {node.name: _models(node) for node in nodes if node.gpus},
+        "Keep other GPUs out of the job.",
     )
     yield of_ranks("versions.torch", "torch", case, lambda rank: rank.told.torch if rank.told else None)
     yield of_ranks("versions.nccl", "NCCL", case, lambda rank: rank.told.nccl if rank.told else None)
@@ -134,7 +137,7 @@ def memlock(case: Case) -> Check:
     remedy = "ulimit -l unlimited before the launcher starts (LimitMEMLOCK=infinity in its unit)."
     nodes = tuple(dict.fromkeys(rank.node for rank in low))
     if not rdma:
-        return passed(id_, f"{detail}, which no RDMA port here minds")
+        return passed(id_, f"{detail}: no RDMA port is here that would need more")
     return Check(id_, "FAIL", detail, nodes, remedy)
 
 

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 from gpuwatch.diagnose.training.mfu import Scope
 from gpuwatch.diagnose.training.seats import Job
+from gpuwatch.fleet.node import GpuState
 from gpuwatch.fleet.progress import RankProgress
 
 RECENT = 50
@@ -47,6 +48,8 @@ class RankRow:
     voice: RankProgress | None = None
     alive: bool = False
     """Whether its process was seen when its node last listed them."""
+    ended: bool = False
+    """Its process was seen, and is gone."""
     step: int | None = None
     lag: int | None = None
     """Steps behind the furthest rank."""
@@ -65,6 +68,7 @@ class RankRow:
     """Share of the last second in a thermal or power-brake slowdown; a power cap is ordinary under load."""
     busy_pct: float | None = None
     gpu_at: float | None = None
+    gpu_state: GpuState | None = None
     told_late: bool = False
     """What it told is too old to say anything about now."""
     gpu_late: bool = False
@@ -169,10 +173,13 @@ class JobFacts:
     job: Job
     made_at: float
     ranks_seen: int = 0
+    ranks_alive: int = 0
+    """Ranks whose process was seen when its node last listed them."""
     world: int | None = None
     """How many ranks it has, where they say so."""
     nodes: int = 0
     gpus: int = 0
+    """0: none, or not known of all ranks."""
     gpu_name: str | None = None
     """Of all its GPUs; None: not known, or several."""
     speaker: RankProgress | None = None

@@ -19,12 +19,15 @@ def fill_size(made: JobFacts, fleet: Fleet, seats: Iterable[Seat]) -> None:
     """How many ranks, nodes and GPUs it has, from its seats and its rows."""
     ranked = [seat for seat in seats if seat.rank is not None]
     made.ranks_seen = len({row.rank for row in made.rows if row.rank is not None})
+    made.ranks_alive = len({row.rank for row in made.rows if row.alive and row.rank is not None})
     made.world = max((seat.world for seat in ranked if seat.world), default=None)
     made.nodes = len({row.node for row in made.rows})
     uuids = {row.uuid: row for row in made.rows if row.uuid is not None}
-    made.gpus = len(uuids)
-    if made.world and made.ranks_seen and len(uuids) == made.ranks_seen < made.world:
-        made.gpus = made.world  # a rank a GPU, and nodes that nobody watches
+    seated = {row.rank for row in made.rows if row.rank is not None and (row.alive or row.ended)}
+    if uuids and len(uuids) == len(seated):  # a rank a GPU, those included that only a log tells of
+        made.gpus = max(made.world or 0, made.ranks_seen)
+    else:
+        made.gpus = len(uuids) if len(seated) == made.ranks_seen else 0
     names = {fleet.nodes[row.node].gpus[uuid].info.name for uuid, row in uuids.items()}
     made.gpu_name = next(iter(names)) if len(names) == 1 else None
 
@@ -70,7 +73,8 @@ def _utilisation(made: JobFacts, voice: RankProgress, model: Model | None) -> No
         peak = model.peak_tflops * TERA
     tflops, tokens = made.facts.get("tflops"), made.job_tokens_per_s
     if not made.gpus:
-        made.why_no_mfu = "no GPU of it is seen"
+        seen = any(row.uuid is not None for row in made.rows)
+        made.why_no_mfu = "not all of its GPUs are seen" if seen else "no GPU of it is seen"
     elif peak is None:
         made.why_no_mfu = "needs model: peak_tflops: for these GPUs"
     elif model is not None and tokens is not None:

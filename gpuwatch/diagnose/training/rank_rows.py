@@ -33,7 +33,7 @@ def rank_rows(
     written: dict[str, dict[int | str, float]] = {}
     own: list[RankRow] = []
     for seat in seats:
-        row = RankRow(seat.rank, seat.node, alive=seat.alive)
+        row = RankRow(seat.rank, seat.node, alive=seat.alive, ended=not seat.alive)
         own.append(row)
         rows[id(seat)] = row
         node = fleet.nodes.get(seat.node)
@@ -74,7 +74,7 @@ def _place(row: RankRow, seat: Seat, node: Node, written: dict[int | str, float]
     if gpu is None:
         return
     row.gpu, row.uuid = gpu.info.index, gpu.info.uuid
-    fast, row.gpu_at = gpu.fast, gpu.fast_at
+    fast, row.gpu_at, row.gpu_state = gpu.fast, gpu.fast_at, gpu.state
     row.gpu_late = gpu.state != "ok" or gpu.of_late(node.interval_s, now).fast is None
     if fast is None:
         return

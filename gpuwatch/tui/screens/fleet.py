@@ -8,7 +8,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Horizontal
-from textual.widgets import Footer, Input, Label
+from textual.widgets import Input, Label
 
 from gpuwatch.tui import keys
 from gpuwatch.tui.look import clean
@@ -17,6 +17,7 @@ from gpuwatch.tui.shown import Shown
 from gpuwatch.tui.widgets.cell_line import CellLine
 from gpuwatch.tui.widgets.gpu_panels import GpuPanels
 from gpuwatch.tui.widgets.heat_map import HeatMap
+from gpuwatch.tui.widgets.keys_line import KeysLine
 from gpuwatch.tui.widgets.lines import Picker, text_of
 from gpuwatch.tui.widgets.node_table import NodeTable
 from gpuwatch.tui.widgets.panes import NodePane, host
@@ -75,7 +76,7 @@ class FleetScreen(LiveScreen):
                 self.host = NodePane(nodes[0].name, host, id="host")
                 yield self.host
             yield self.situation
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeysLine(self.kind)
 
     def on_mount(self) -> None:
         """Start on the map."""

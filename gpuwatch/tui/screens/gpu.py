@@ -8,7 +8,6 @@ from rich.segment import Segment
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
-from textual.widgets import Footer
 
 from gpuwatch.tui import keys
 from gpuwatch.tui.look import clean, fit
@@ -17,6 +16,7 @@ from gpuwatch.tui.widgets.alert_list import told_rows
 from gpuwatch.tui.widgets.cell_line import ranks_on
 from gpuwatch.tui.widgets.gpu_card import Subject
 from gpuwatch.tui.widgets.gpu_facts import WINDOWS, fact_rows, plot_rows
+from gpuwatch.tui.widgets.keys_line import KeysLine
 from gpuwatch.tui.widgets.lines import Page, Row, heading
 from gpuwatch.tui.widgets.panes import event_row, note
 from gpuwatch.tui.widgets.status_line import StatusLine
@@ -126,7 +126,7 @@ class GpuScreen(LiveScreen):
             with Horizontal(id="gpu-body"):
                 yield GpuPlots(id="gpu-plots")
                 yield GpuValues(id="gpu-values")
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeysLine(self.kind)
 
     def on_mount(self) -> None:
         """Start on the values, which scroll."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -12,6 +13,7 @@ from textual.screen import ModalScreen
 from gpuwatch.tui import keys
 from gpuwatch.tui.look import Severity, fit
 from gpuwatch.tui.widgets.lines import Page, Row, heading
+from gpuwatch.tui.widgets.things import hanging
 
 SIGNS: tuple[tuple[Severity, str], ...] = (
     ("ok", "healthy"),
@@ -20,6 +22,9 @@ SIGNS: tuple[tuple[Severity, str], ...] = (
     ("critical", "lost or failing"),
     ("unknown", "not known (yet)"),
 )
+
+KEY = 16
+"""Width of the keys' column."""
 
 
 class HelpPage(Page):
@@ -32,10 +37,9 @@ class HelpPage(Page):
             (Segment("gpuwatch", look.title), Segment("  every GPU of a cluster, with its age", look.dim)),
             (),
         ]
-        signs: list[Segment] = []
-        for severity, word in SIGNS:
-            signs += [look.mark(severity), Segment(f" {word}   ", look.dim)]
-        rows.append(tuple(signs))
+        for some in (SIGNS[:3], SIGNS[3:]):
+            marks = [(look.mark(severity), Segment(f" {word}   ", look.dim)) for severity, word in some]
+            rows.append(tuple(chain.from_iterable(marks)))
         rows.append(
             (
                 Segment(glyphs.stuck, look.severity["warning"]),
@@ -54,13 +58,9 @@ class HelpPage(Page):
         )
         for title, bindings in keys.SECTIONS:
             rows += [(), heading(title, width, look)]
-            rows += [
-                (
-                    Segment(fit(" ".join(keys.shown(b)), 16) + " ", look.strong),
-                    Segment(fit(keys.meaning(b), max(1, width - 17)), look.text),
-                )
-                for b in bindings
-            ]
+            for binding in bindings:
+                name = Segment(fit(" ".join(keys.shown(binding)), KEY) + " ", look.strong)
+                rows += hanging((name,), keys.meaning(binding), width, look.text)
         return rows
 
 

@@ -8,7 +8,6 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
-from textual.widgets import Footer
 
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.incident import Incident
@@ -19,6 +18,7 @@ from gpuwatch.tui.widgets.alert_list import AlertList, place_of
 from gpuwatch.tui.widgets.incident_detail import IncidentDetail, IncidentHead
 from gpuwatch.tui.widgets.incident_list import IncidentList
 from gpuwatch.tui.widgets.incident_moments import IncidentMoments
+from gpuwatch.tui.widgets.keys_line import KeysLine
 from gpuwatch.tui.widgets.lines import Picker
 from gpuwatch.tui.widgets.status_line import StatusLine
 
@@ -57,7 +57,7 @@ class IncidentsScreen(LiveScreen):
         yield self.head
         yield self.body
         yield self.alerts
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeysLine(self.kind)
 
     def on_mount(self) -> None:
         """Start on the incident that was asked for, else on the one that matters most."""

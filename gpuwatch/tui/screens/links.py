@@ -9,7 +9,6 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical
-from textual.widgets import Footer
 
 from gpuwatch.probe.results import Phase, Results
 from gpuwatch.probe.wish import Wish
@@ -19,6 +18,7 @@ from gpuwatch.tui.link_view import LinkView
 from gpuwatch.tui.link_words import DOING, counted
 from gpuwatch.tui.look import clean
 from gpuwatch.tui.screens.live import LiveScreen, set_height, set_width
+from gpuwatch.tui.widgets.keys_line import KeysLine
 from gpuwatch.tui.widgets.lines import Picker
 from gpuwatch.tui.widgets.link_cell import LinkCell
 from gpuwatch.tui.widgets.link_evidence import LinkEvidence
@@ -81,7 +81,7 @@ class LinksScreen(LiveScreen):
         yield self.head
         yield self.start
         yield self.body
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeysLine(self.kind)
 
     def on_mount(self) -> None:
         """Start on the newest probe."""

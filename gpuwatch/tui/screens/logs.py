@@ -9,7 +9,7 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult, SuspendNotSupported
 from textual.binding import BindingType
-from textual.widgets import Footer, Input
+from textual.widgets import Input
 
 from gpuwatch.tui import keys
 from gpuwatch.tui.log_desk import MODES, LogDesk, Wanted
@@ -20,6 +20,7 @@ from gpuwatch.tui.log_typing import WRONG, Purpose, enter, try_out
 from gpuwatch.tui.log_view import View
 from gpuwatch.tui.look import clean
 from gpuwatch.tui.screens.live import LiveScreen
+from gpuwatch.tui.widgets.keys_line import KeysLine
 from gpuwatch.tui.widgets.lines import Picker
 from gpuwatch.tui.widgets.log_bar import LogBar
 from gpuwatch.tui.widgets.log_grid import LogGrid
@@ -65,7 +66,7 @@ class LogsScreen(LiveScreen):
         yield self.prompt
         yield self.grid
         yield self.results
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeysLine(self.kind)
 
     def on_mount(self) -> None:
         """Open what was asked for, else what was chosen last, else what failed."""

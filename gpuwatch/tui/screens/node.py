@@ -8,13 +8,14 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
-from textual.widgets import Footer, TabbedContent, TabPane
+from textual.widgets import TabbedContent, TabPane
 
 from gpuwatch.tui import keys
 from gpuwatch.tui.screens.live import LiveScreen, set_height
 from gpuwatch.tui.told import standing
 from gpuwatch.tui.widgets.alert_list import NodeAlerts
 from gpuwatch.tui.widgets.gpu_panels import GpuPanels
+from gpuwatch.tui.widgets.keys_line import KeysLine
 from gpuwatch.tui.widgets.lines import Picker
 from gpuwatch.tui.widgets.node_header import NodeHeader
 from gpuwatch.tui.widgets.panes import Builder, NodePane, digest, events, host, notices, processes, topology
@@ -66,7 +67,7 @@ class NodeScreen(LiveScreen):
                     with TabPane(title, id=id_):
                         yield pane
             yield self.side
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeysLine(self.kind)
 
     def on_mount(self) -> None:
         """Start on the GPUs."""

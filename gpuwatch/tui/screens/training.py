@@ -7,11 +7,11 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.widgets import Footer
 
 from gpuwatch.tui import keys
 from gpuwatch.tui.screens.live import LiveScreen, set_height
 from gpuwatch.tui.training_view import TrainingView
+from gpuwatch.tui.widgets.keys_line import KeysLine
 from gpuwatch.tui.widgets.lines import Picker
 from gpuwatch.tui.widgets.rank_table import STATISTICS, RankTable
 from gpuwatch.tui.widgets.status_line import StatusLine
@@ -50,7 +50,7 @@ class TrainingScreen(LiveScreen):
         yield self.head
         yield self.curves
         yield self.ranks
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeysLine(self.kind)
 
     def on_mount(self) -> None:
         """Start on the ranks."""

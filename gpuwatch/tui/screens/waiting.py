@@ -7,12 +7,12 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.widgets import Footer
 
 from gpuwatch.tui import keys
 from gpuwatch.tui.question import Question
 from gpuwatch.tui.screens.live import LiveScreen
 from gpuwatch.tui.widgets.hearing_page import WRITE, HearingPage
+from gpuwatch.tui.widgets.keys_line import KeysLine
 from gpuwatch.tui.widgets.lines import Picker
 from gpuwatch.tui.widgets.status_line import StatusLine
 
@@ -31,7 +31,7 @@ class WaitingScreen(LiveScreen):
         """Status, page, footer."""
         yield StatusLine(id="status")
         yield self.page
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeysLine(self.kind)
 
     def on_mount(self) -> None:
         """The page has the keys."""

@@ -10,6 +10,7 @@ from rich.segment import Segment
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.condition import ORDER
 from gpuwatch.diagnose.wording import plural, ranges
+from gpuwatch.hosts.names import fold
 from gpuwatch.tui.look import Look, Severity, clean, fit
 from gpuwatch.tui.overview import NodeView
 from gpuwatch.tui.told import Bundle, bundles, standing
@@ -75,7 +76,7 @@ def bundle_row(bundle: Bundle, wall: float, width: int, look: Look) -> Row:
     worst = min((alert.severity for alert in bundle.alerts), key=ORDER.index)
     ranks, nodes = bundle.ranks, bundle.nodes
     place = plural(len(ranks), "rank") if ranks else plural(len(nodes), "node")
-    text = f"{first.title}; ranks {ranges(ranks)}" if ranks else f"{first.title}; {', '.join(nodes[:6])}"
+    text = f"{first.title}; ranks {ranges(ranks)}" if ranks else f"{first.title}; {fold(nodes)}"
     last = wall - max(alert.last for alert in bundle.alerts)
     cells = Cells(
         worst, standing(first), first.code, place, text, bundle.count, wall - first.first, last
@@ -150,7 +151,10 @@ class AlertList(ThingsPage):
     def _tally(self) -> str:
         told = self.scene.told
         only = "only what fires, ! shows all  " if self.only_firing else ""
-        return f"{only}{told.firing} firing of {len(told.alerts)}"
+        kinds = len({alert.code for alert in told.alerts.values()})
+        of = f" of {plural(kinds, 'kind')}" if kinds < len(told.alerts) else ""
+        fire = "all firing" if told.firing == len(told.alerts) else f"{told.firing} firing"
+        return f"{only}{plural(len(told.alerts), 'alert')}{of}, {fire}" if told.alerts else only.rstrip()
 
     def _columns(self, width: int) -> Row:
         wide = width >= ROOMY

@@ -74,6 +74,12 @@ class IncidentList(ThingsPage):
         return None if thing is None else self.scene.told.incident(str(thing.key))
 
 
+ENDED = (
+    "Logs of a job that had ended before gpuwatch came are read where --log or the hosts file names them; "
+    "gpuwatch scan PATH judges those on this machine."
+)
+
+
 def nothing_wrong(seen: Watching, width: int, look: Look) -> Iterator[Row]:
     """That there is no incident, and how much that is worth: what is watched, and what cannot be seen."""
     yield ()
@@ -95,6 +101,8 @@ def nothing_wrong(seen: Watching, width: int, look: Look) -> Iterator[Row]:
         yield from _unseen("no log file is known on", seen.silent, width, look)
     for reason, names in seen.unreadable:
         yield from _unseen(f"{reason}:", names, width, look)
+    yield ()
+    yield from wrapped(ENDED, width, look.dim, indent=3)
 
 
 def _unseen(what: str, names: tuple[str, ...], width: int, look: Look) -> Iterator[Row]:

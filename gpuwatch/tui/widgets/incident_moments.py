@@ -19,7 +19,7 @@ PARTS: dict[Part, tuple[Severity, str]] = {
     "cause": ("critical", "failed first"),
     "silent": ("unknown", "says nothing"),
     "follower": ("warning", "followed"),
-    "quiet": ("ok", "nothing told"),
+    "quiet": ("ok", "no error so far"),
 }
 """What a rank had to do with it, the gravest first."""
 STRIP_LINES = 4
@@ -68,7 +68,9 @@ def moment_things(incident: Incident, width: int, look: Look) -> Iterator[Row | 
 
 def parts_of(incident: Incident, world: int) -> list[Part]:
     """What each rank had to do with it."""
-    followers = {rank for moment in incident.timeline for rank in moment.ranks}
+    followers = {
+        rank for moment in incident.timeline if moment.until >= incident.first for rank in moment.ranks
+    }
     silent = set(incident.silent)
     found: list[Part] = []
     for rank in range(world):

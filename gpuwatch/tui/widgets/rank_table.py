@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
@@ -12,7 +13,7 @@ from gpuwatch.diagnose.training.facts import JobFacts, RankRow, Spread
 from gpuwatch.fleet.metrics import METRICS
 from gpuwatch.fleet.quantities import UNKNOWN
 from gpuwatch.tui.graphs import sparkline
-from gpuwatch.tui.look import Look, Severity, fit
+from gpuwatch.tui.look import Look, Severity, clean, fit
 from gpuwatch.tui.training_view import TrainingView
 from gpuwatch.tui.widgets.lines import Cell, Picker, Row, highlighted, joined, text_of
 from gpuwatch.tui.widgets.rank_columns import COLUMNS, SORTS, TREND_S, TRENDS, RankColumn, choose, trend_width
@@ -92,6 +93,7 @@ class RankTable(Picker):
         severity = severity_of(rank)
         name = UNKNOWN if rank.rank is None else str(rank.rank)
         place = rank.node if rank.gpu is None else f"{rank.node}:{rank.gpu}"
+        trouble = trouble_of(rank)
         ground = look.text if rank.alive or rank.voice is not None else look.stale
         parts = [
             Segment(" "),
@@ -99,7 +101,10 @@ class RankTable(Picker):
             Segment(" "),
             Segment(fit(name, RANK - 1, ">") + " ", look.strong),
         ]
-        parts.append(Segment(fit(place, self._place - 1) + " ", ground))
+        room = self._place - 1 - (len(trouble) + 1 if trouble else 0)
+        where = fit(place, min(room, cell_len(clean(place))))
+        parts += [Segment(where + " ", ground), Segment(trouble, look.severity[severity])]
+        parts.append(Segment(" " * (room - cell_len(where) + (1 if trouble else 0))))
         parts += joined([cell for column in self._columns for cell in self._cell(rank, column, look, now)])
         parts += self._trends(rank)
         row = tuple(parts)
@@ -235,8 +240,17 @@ def _identity(row: RankRow) -> tuple[object, str]:
 
 def severity_of(row: RankRow) -> Severity:
     """How a rank stands: its GPU is gone or silent, it stands out, it has ended, or nothing of that."""
-    if row.gpu_at is not None and row.gpu_late:
-        return "critical" if row.alive else "unknown"
+    if row.gpu_state == "lost" or (row.gpu_at is not None and row.gpu_late and row.alive):
+        return "critical"
+    if row.ended:
+        return "unknown"
     if row.flags:
         return "warning"
-    return "ok" if row.alive or row.voice is not None else "unknown"
+    return "ok" if row.alive or (row.voice is not None and not row.told_late) else "unknown"
+
+
+def trouble_of(row: RankRow) -> str:
+    """In a word what no number of the row says: its GPU is gone or mute, or its process is."""
+    if row.gpu_state in ("lost", "stuck"):
+        return row.gpu_state
+    return "ended" if row.ended else "stale" if row.gpu_at is not None and row.gpu_late else ""

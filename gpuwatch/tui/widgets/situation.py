@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 
 from gpuwatch.diagnose.remedies import remedy_for
+from gpuwatch.diagnose.wording import plural
 from gpuwatch.fleet.node import Gpu
 from gpuwatch.tui.look import Look, Severity, clean, fit
 from gpuwatch.tui.overview import NodeView
@@ -164,8 +165,9 @@ class Situation(Page):
 
     def _tally(self) -> str:
         totals = self.cockpit.totals
-        counts = ((totals.criticals, "critical"), (totals.warnings, "warning"))
-        return ", ".join(f"{number} {word}" for number, word in counts if number)
+        critical = f"{totals.criticals} critical" if totals.criticals else ""
+        warnings = plural(totals.warnings, "warning") if totals.warnings else ""
+        return ", ".join(part for part in (critical, warnings) if part)
 
     def _quiet(self) -> Row:
         states = self.cockpit.totals.states

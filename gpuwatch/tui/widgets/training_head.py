@@ -75,8 +75,8 @@ def whose(facts: JobFacts) -> str:
     if voice is None:
         return "no log of it tells its progress"
     who = voice.file.rpartition("/")[2] if facts.speaker_rank is None else f"rank {facts.speaker_rank}"
-    others = f", as {facts.speaking - 1} others do" if facts.speaking > 1 else ""
-    return f"{who} tells its steps{others}"
+    others = f"; {facts.speaking - 1} others log theirs, too" if facts.speaking > 1 else ""
+    return f"steps from the log of {who}{others}"
 
 
 def size_text(facts: JobFacts) -> str:
@@ -85,7 +85,9 @@ def size_text(facts: JobFacts) -> str:
     gpus = (
         "" if not facts.gpus else f", {facts.gpus}x {clean(facts.gpu_name or 'GPU').removeprefix('NVIDIA ')}"
     )
-    return f"{seen} ranks on {plural(facts.nodes, 'node')}{gpus}"
+    gone = facts.ranks_seen - facts.ranks_alive
+    ended = f", {plural(gone, 'rank')} not running" if facts.ranks_alive else ", none runs now"
+    return f"{seen} ranks on {plural(facts.nodes, 'node')}{gpus}{ended if gone else ''}"
 
 
 class TrainingHead(Page, can_focus=False):
@@ -115,7 +117,7 @@ class TrainingHead(Page, can_focus=False):
     def _who(self, facts: JobFacts, width: int) -> Row:
         look, view = self.look, self.view
         name = " training without a job id " if facts.job is None else f" job {clean(facts.job)} "
-        partial = facts.world is not None and facts.ranks_seen < facts.world
+        partial = facts.ranks_alive < max(facts.world or 0, facts.ranks_seen)
         left = [
             Segment(name, look.brand),
             Segment(f" {size_text(facts)}", look.severity["warning"] if partial else look.text),
@@ -142,7 +144,7 @@ class TrainingHead(Page, can_focus=False):
             late = facts.late(facts.stepped_at, now)
             age = step.age_s(now) if facts.stepped_at is None else now - facts.stepped_at
             stopped = late and facts.gap_s is not None
-            told = f"no step for {span_text(age)} " if stopped else f"told {age_text(max(0.0, age))} ago "
+            told = f"no step for {span_text(age)} " if stopped else f"{age_text(max(0.0, age))} ago "
             if stopped:
                 row.append(Segment(f"{look.glyph('warning')} ", look.severity["warning"]))
             row.append(Segment(told, look.severity["warning"] if stopped else look.dim))
@@ -199,7 +201,7 @@ class TrainingHead(Page, can_focus=False):
             row.append(Segment(seconds_long(times.p95), look.text))
             row.append(Segment("  p99 ", look.dim))
             row.append(Segment(seconds_long(times.p99), look.text))
-            row.append(Segment(f"  of {plural(times.count, 'told step')} ", look.dim))
+            row.append(Segment(f"  of the last {plural(times.count, 'logged step')} ", look.dim))
         for share in facts.shares:
             style = look.severity["warning"] if share.flagged else look.text
             sign = f"{look.glyph('warning')} " if share.flagged else ""
