@@ -11,7 +11,6 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import Node
 from gpuwatch.wire import KERNEL_LOG
 
-
 TOO_MANY = "more files than one node follows; narrow `logs` in the hosts file"
 
 
