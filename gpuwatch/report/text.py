@@ -76,7 +76,7 @@ def report(
         title=title(fleet, time),
         incidents=incident_sentences(stands),
         nodes=[node_block(node, now) for node in fleet.nodes.values()],
-        notices=[*notice_lines(fleet), *unread_lines(stands)],
+        notices=[*notice_lines(fleet), *unread_lines(stands), *silent_lines(stands)],
         findings=[*alert_lines(stands.alerts), *finding_lines(left)],
         verdict=verdict(fleet, found, now, stands),
     )
@@ -334,6 +334,14 @@ def unread_lines(stands: Standing) -> list[Line]:
     return [labelled("info", f"{fold(nodes)}: {files} not searched to the end yet; wait longer (--wait)")]
 
 
+def silent_lines(stands: Standing) -> list[Line]:
+    """Jobs that may hang."""
+    return [
+        labelled("warning", plain(f"{job.text}; gpuwatch stacks says whom they wait for"))
+        for job in stands.silent
+    ]
+
+
 def labelled(severity: Severity, text: str) -> Line:
     """The severity as a word in front, so that it never is a colour alone."""
     return Line(f"{severity:8}  {text}", severity)
@@ -344,7 +352,8 @@ def verdict(fleet: Fleet, found: list[Finding], now: float, stands: Standing) ->
     nodes, gpus = len(fleet.nodes), len(fleet.gpus())
     what = f"{nodes} node{'s' * (nodes != 1)}, {gpus} GPU{'s' * (gpus != 1)}"
     if healthy(fleet, found, now, stands.incidents):
-        told = told_kinds(stands.alerts)
+        silent = [f"{plural(len(stands.silent), 'silent job')}"] if stands.silent else []
+        told = ", ".join([*filter(None, [told_kinds(stands.alerts)]), *silent])
         return Line(f"{what}: all healthy" + (f", but see what is told above: {told}" if told else ""), "ok")
     counts = [
         f"{count} {severity}"

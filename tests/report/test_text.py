@@ -4,12 +4,17 @@ import io
 
 from rich.console import Console
 
+from gpuwatch.diagnose.book import AlertBook
 from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.link.inbox import LinkStatus
+from gpuwatch.report.facts import fleet_facts
+from gpuwatch.report.standing import standing
 from gpuwatch.report.terminal import draw, print_report
 from gpuwatch.report.text import Report, report
 from gpuwatch.report.verdict import findings
-from gpuwatch.wire import GpuSample, Notice
+from gpuwatch.rules.load import load_packs
+from gpuwatch.wire import GpuSample, LogFile, Notice
 from tests.report.fleets import (
     GIB,
     NODE_TIME,
@@ -190,3 +195,21 @@ def test_markup_in_a_process_name_is_printed_as_it_is() -> None:
     fleet = healthy_fleet(gpus=1)
     fleet.nodes["gpu-001"].processes = [process(5, 0, name="[red]x[/] :boom:")]
     assert "[red]x[/] :boom:" in printed(fleet)
+
+
+def test_a_job_that_is_silent_is_told_though_every_node_is_well() -> None:
+    fleet = healthy_fleet(gpus=2)
+    node = fleet.nodes["gpu-001"]
+    node.processes = [process(77 + n, n, rank=n, job="4711", logs=["/logs/a.log"]) for n in range(2)]
+    node.logs = [LogFile("/logs/a.log", grown_at=NODE_TIME - 200)]
+    stands = standing(AlertBook(load_packs(), Thresholds()), fleet, NODE_TIME)
+    told = report(fleet, findings(fleet, START), START, NODE_TIME, stands)
+    assert [line.text for line in told.notices] == [
+        "warning   job 4711: 2 ranks, and no line in their logs for 3 min; "
+        "gpuwatch stacks says whom they wait for"
+    ]
+    assert told.verdict.text.endswith(": all healthy, but see what is told above: 1 silent job")
+    facts = fleet_facts(fleet, [], START, NODE_TIME, stands)
+    assert facts["silent_jobs"] == [{"job": "4711", "ranks": 2, "nodes": ["gpu-001"], "silent_s": 200.0}]
+    node.logs = [LogFile("/logs/a.log", grown_at=NODE_TIME - 20)]
+    assert standing(AlertBook(load_packs(), Thresholds()), fleet, NODE_TIME).silent == ()
