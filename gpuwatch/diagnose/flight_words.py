@@ -26,7 +26,8 @@ def nothing_testimony() -> Testimony:
 
 def healthy_testimony(dumps: Sequence[Dump], crews: Sequence[Crew]) -> Testimony:
     """All members of all groups are together."""
-    count = len(dumps)
+    if not crews:
+        return _no_entries(dumps)
     blind = not any(lane.tells_states for crew in crews for lane in crew.lanes.values())
     settle = (
         ("gloo does not record whether a collective has ended: all ranks may still hang in the last one",)
@@ -34,10 +35,25 @@ def healthy_testimony(dumps: Sequence[Dump], crews: Sequence[Crew]) -> Testimony
         else ()
     )
     groups = plural(len(crews), "process group")
-    text = f"nothing wrong: the {plural(count, 'dump')} agree in {groups} up to the last collective"
+    text = f"nothing wrong: the {len(dumps)} dumps agree in {groups} up to the last collective"
+    if len(dumps) == 1:
+        text = "nothing wrong in the only dump: what the other ranks did is not known"
     lasts = [(crew, max(lane.last for lane in crew.lanes.values())) for crew in list(crews)[:SHOWN]]
     evidence = tuple(f"{crew.title}: {plural(len(crew.lanes), 'rank')} at #{last}" for crew, last in lasts)
     return Testimony("flight", wrong=False, sentence=text, evidence=evidence, settle=settle)
+
+
+def _no_entries(dumps: Sequence[Dump]) -> Testimony:
+    """Nobody has recorded anything."""
+    return Testimony(
+        "flight",
+        wrong=False,
+        sentence=f"nothing can be told: no collective is recorded in {plural(len(dumps), 'dump')}",
+        settle=(
+            "run again with TORCH_FR_BUFFER_SIZE=2000 (older torch: TORCH_NCCL_TRACE_BUFFER_SIZE), "
+            "or the recorder is off",
+        ),
+    )
 
 
 def testimony_of(

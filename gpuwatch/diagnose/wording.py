@@ -95,7 +95,10 @@ def plural(count: int, one: str) -> str:
     return f"{count} {one}" if count == 1 else f"{count} {one}s"
 
 
-NO_RANK_SEEN = "no rank is seen on these nodes; those of other users are seen only by themselves and by root"
+NO_RANK_SEEN = (
+    "no rank is seen on these nodes: none was started with RANK, SLURM_PROCID or MPI's variables in its "
+    "environment, or it is another user's, seen only by its user and by root"
+)
 """Whose environment may not be read tells no rank: that none runs would be too much to say."""
 
 

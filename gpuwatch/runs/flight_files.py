@@ -82,10 +82,8 @@ def gather_dumps(paths: Sequence[Path], tell: Callable[[int], None] = lambda _by
 def _choose(found: Dumps, by_rank: Mapping[tuple[str, int], Dump]) -> None:
     """Only the dumps of one run are judged together."""
     of_one, found.apart = of_the_youngest_job([(series, dump) for (series, _), dump in by_rank.items()])
-    found.dumps, earlier = of_the_last_attempt(sorted(of_one, key=lambda dump: dump.rank))
-    found.apart += [
-        f"{dump.file}: left out, an earlier attempt's: the others began after its end" for dump in earlier
-    ]
+    found.dumps, words = of_the_last_attempt(sorted(of_one, key=lambda dump: dump.rank))
+    found.apart += words
 
 
 def rank_of(path: Path) -> int | None:

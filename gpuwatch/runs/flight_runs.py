@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from gpuwatch.plain import plain
 from gpuwatch.runs.flight import Dump
 
+MANY = 3
+"""A single dump that somebody copied, or that another job left, does not outweigh so many."""
 GAP_S = 120.0
 """More than clocks of one cluster differ, less than a restart after a timeout takes."""
 
@@ -15,7 +17,7 @@ def of_the_youngest_job(found: Sequence[tuple[str, Dump]]) -> tuple[list[Dump], 
     """The dumps of the series that can be one job's, and words about those that are left out.
 
     Nodes may have series of their own. Two that hold the same rank are of two jobs or attempts: the one with
-    the younger dumps counts.
+    the younger dumps counts, unless that is a single dump beside `MANY` of the other.
 
     Args:
         found: Series (`gpuwatch.runs.flight_files.series_of`) and dump, the youngest last.
@@ -26,23 +28,24 @@ def of_the_youngest_job(found: Sequence[tuple[str, Dump]]) -> tuple[list[Dump], 
     kept: list[Dump] = []
     words = []
     ranks: dict[int, str] = {}
-    for series, dumps in every.items():
+    many = max(map(len, every.values()), default=0) >= MANY
+    for series, dumps in sorted(every.items(), key=lambda each: many and len(each[1]) == 1):
         twice = next((ranks[dump.rank] for dump in dumps if dump.rank in ranks), None)
         if twice is None:
             kept += dumps
             ranks |= {dump.rank: series for dump in dumps}
         else:
-            words.append(
-                f"{plain(series)}*: another job's or attempt's, left out: {plain(twice)}* is younger"
-            )
+            why = "has more dumps" if many and len(dumps) == 1 else "is younger"
+            words.append(f"{plain(series)}*: another job's or attempt's, left out: {plain(twice)}* {why}")
     return kept, words
 
 
-def of_the_last_attempt(dumps: Sequence[Dump]) -> tuple[list[Dump], list[Dump]]:
-    """The dumps of the attempt that began last, and those that were written by an earlier one.
+def of_the_last_attempt(dumps: Sequence[Dump]) -> tuple[list[Dump], list[str]]:
+    """The dumps of the attempt that began last, and words about those that are left out.
 
-    A dump is an earlier attempt's where its rank was beyond a collective that another rank came to only
-    minutes after the dump's last entry: nobody gets past a collective alone.
+    A single dump beside `MANY` older ones is itself left out. A dump is an earlier attempt's where its rank
+    was beyond a collective that another rank came to only minutes after the dump's last entry: nobody gets
+    past a collective alone.
     """
     begun = {id(dump): _began_s(dump) for dump in dumps if not dump.wrapped}
     last = max(
@@ -57,7 +60,11 @@ def of_the_last_attempt(dumps: Sequence[Dump]) -> tuple[list[Dump], list[Dump]]:
     earlier: list[Dump] = []
     for dump in dumps:
         (earlier if _ended_s(dump) < before_s and _went_past(dump, last) else kept).append(dump)
-    return kept, earlier
+    if len(kept) == 1 and len(earlier) >= MANY:
+        return earlier, [f"{kept[0].file}: left out, another attempt's: it began after the end of the others"]
+    return kept, [
+        f"{dump.file}: left out, an earlier attempt's: the others began after its end" for dump in earlier
+    ]
 
 
 def _began_s(dump: Dump) -> float | None:

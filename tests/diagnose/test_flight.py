@@ -91,6 +91,16 @@ def test_finished_jobs_are_well() -> None:
     assert "64 dumps agree" in verdict.testimony.sentence
 
 
+def test_dumps_without_an_entry_are_no_sign_of_health() -> None:
+    said = judge_flight([dump(rank, [], {"0": range(4)}) for rank in range(4)]).testimony
+    assert said.sentence == "nothing can be told: no collective is recorded in 4 dumps"
+    assert "TORCH_FR_BUFFER_SIZE" in said.settle[0]
+    assert (
+        "what the other ranks did is not known"
+        in judge_flight(job(1, {}, steps(5, "completed"))).testimony.sentence
+    )
+
+
 def test_a_missing_dump_is_the_suspect_only_where_the_others_hang() -> None:
     said = judge_flight(job(8, {}, steps(5), gone=[6])).testimony
     assert (said.culprits, said.confidence) == ((6,), "medium")

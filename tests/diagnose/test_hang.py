@@ -180,6 +180,25 @@ def test_a_hang_is_told_within_30_s_of_its_window_and_ends_with_the_next_step() 
     assert not story.told
 
 
+def test_busy_gpus_that_tell_nothing_more_are_told_by_a_long_silence_alone() -> None:
+    """A100s do not tell their tensor work, and what they draw in training is not known to who comes late."""
+    blind = {**SPIN, "power_w": 95.0, "tensor_pct": None}
+    for silent_s, told in ((400.0, 0), (2400.0, 1)):
+        story = Story()
+        for look in range(15):
+            quiet = aged(tuple(ranks_of(64, **blind)), silent_s + look * EVERY_S, steps=True)
+            story.watch.see({"job-1": quiet}, lambda _ranks, _quiet_s: {}, story.now + look * EVERY_S, WALL)
+        assert len(story.told) == told
+    assert "whether they train or wait cannot be seen from outside" in story.told[0]
+    (alert,) = story.watch.alerts.values()
+    assert (alert.severity, alert.fields["confidence"]) == ("error", "low")
+    ranks = ranks_of(64, **blind)
+    ranks[17] = replace(ranks[17], busy_pct=0.0)
+    found = verdict("job-1", ranks, 2400.0, None, {})
+    assert found is not None
+    assert [rank.rank for rank in found.suspects] == [17]
+
+
 def test_a_rank_that_vanished_is_whom_the_others_wait_for() -> None:
     story = Story()
     story.train(8, 60)

@@ -145,6 +145,19 @@ def test_dumps_of_two_jobs_are_never_judged_together(tmp_path: Path, names: tupl
     assert "another job's or attempt's, left out" in words
 
 
+@pytest.mark.parametrize("stray", ["copy of nccl_trace_rank_1", "nccl_trace_rank_7"])
+def test_a_single_dump_that_strayed_in_does_not_outweigh_the_others(tmp_path: Path, stray: str) -> None:
+    for rank in range(4):
+        os.utime(write(tmp_path, rank), (1000, 1000))
+    later = [{**each, "time_created_ns": each["time_created_ns"] + 7200 * 10**9} for each in steps(900)]
+    (tmp_path / stray).write_bytes(pickle.dumps(content(later, WORLD), 2))
+    found = gather_dumps([tmp_path])
+    assert [dump.rank for dump in found.dumps] == [0, 1, 2, 3]
+    (words,) = found.apart
+    assert stray.rstrip("17") in words
+    assert "left out" in words
+
+
 def test_nodes_may_have_folders_of_their_own(tmp_path: Path) -> None:
     for rank in range(4):
         folder = tmp_path / f"node{rank // 2}"

@@ -11,8 +11,9 @@ from gpuwatch.diagnose.confidence import Confidence
 from gpuwatch.diagnose.hang.signs import RankSigns
 from gpuwatch.diagnose.waits import STOPPED
 
-Reading: TypeAlias = Literal["spin", "waiting_for_one", "host"]
-"""spin: the GPUs wait in a collective; waiting_for_one: all but a few do; host: no GPU works at all."""
+Reading: TypeAlias = Literal["spin", "waiting_for_one", "host", "busy"]
+"""spin: the GPUs wait in a collective; waiting_for_one: all but a few do; host: no GPU works at all;
+busy: with what is not known, for we came into the silence and the GPUs do not tell their tensor work."""
 
 BUSY_PCT = 95.0
 IDLE_PCT = 5.0
@@ -95,6 +96,9 @@ def verdict(
         return _spin(job, spinning, heard, evidence)
     if len(idle) == len(heard):
         return _host(job, heard, silent)
+    blind = [rank for rank in heard if _busy_with_what(rank, usual_w)]
+    if usual_s is None and len(blind) + len(idle) == len(heard) and len(idle) <= max(1, FEW * len(heard)):
+        return _busy(job, blind, idle, silent)
     return None
 
 
@@ -105,6 +109,12 @@ def spins(rank: RankSigns, usual_w: Mapping[str, float]) -> bool:
     usual = usual_w.get(rank.uuid or "")
     starved = rank.power_w is not None and usual is not None and rank.power_w < POWER_SHARE * usual
     return starved or (rank.tensor_pct is not None and rank.tensor_pct <= TENSOR_PCT)
+
+
+def _busy_with_what(rank: RankSigns, usual_w: Mapping[str, float]) -> bool:
+    """Fully busy, and nothing tells whether it waits."""
+    busy = rank.busy_pct is not None and rank.busy_pct >= BUSY_PCT
+    return busy and rank.tensor_pct is None and (rank.uuid or "") not in usual_w
 
 
 def computes(rank: RankSigns) -> bool:
@@ -177,6 +187,18 @@ def _spin(
         "NCCL's RAS and flight recorder tell which rank launched fewer collectives",
     )
     return SilentHang(job, "spin", tuple(few), sentence, evidence, "medium" if few else "low", settle)
+
+
+def _busy(job: str, busy: Sequence[RankSigns], idle: Sequence[RankSigns], silent: str) -> SilentHang:
+    if idle:
+        sentence = f"idle while {len(busy)} GPUs are fully busy and nothing is written"
+    else:
+        sentence = (
+            f"job {job}: {len(busy)} GPUs are fully busy and nothing is written; "
+            "whether they train or wait cannot be seen from outside"
+        )
+    evidence = (silent, "what these GPUs draw while they train is not known: gpuwatch came later")
+    return SilentHang(job, "busy", tuple(idle), sentence, evidence, "medium" if idle else "low", (STACKS,))
 
 
 def _host(job: str, heard: Sequence[RankSigns], silent: str) -> SilentHang | None:

@@ -38,6 +38,8 @@ WORKED_PCT = 50.0
 PAUSES = 5.0
 """GPUs that stand still may wait for a checkpoint, and one that works alone may evaluate: that many windows.
 Where all stand still, also twice the longest pause so far."""
+BLIND = 10.0
+"""Where nobody knows what the busy GPUs do, silence alone must speak: that many windows."""
 COMPUTING = 4.0
 """Where the ranks of GPUs that stand still compute (a compiler, a tokeniser), so many times that long."""
 KNOWN_PAUSE, LONGEST_KNOWN_S = 1.5, 600.0
@@ -170,7 +172,7 @@ class HangWatch:
         alert = Alert(
             id=name,
             code=CODE,
-            severity="error" if hang.reading == "host" else "critical",
+            severity="error" if hang.reading in ("host", "busy") else "critical",
             title="The job hangs",
             text=text,
             proof=proof,
@@ -202,6 +204,8 @@ def patience(hang: SilentHang, ranks: Sequence[RankSigns], job: Job, limit: floa
     if hang.reading == "host":
         computing = 2 * sum(map(computes, ranks)) > len(ranks)
         return max((COMPUTING if computing else 1.0) * PAUSES * limit, 2 * job.longest_s, known_s)
+    if hang.reading == "busy":
+        return max(BLIND * limit, known_s)
     works_alone = hang.reading == "spin" and hang.suspects
     if works_alone or (hang.reading == "waiting_for_one" and any(map(computes, hang.suspects))):
         return max(PAUSES * limit, known_s)  # such as the rank that evaluates, or saves the model, for all
