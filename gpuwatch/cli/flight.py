@@ -48,7 +48,7 @@ def flight(paths: tuple[Path, ...], as_json: bool, world: int | None) -> int:
                 [f"{each.name}: {each.why}" for each in read.skipped[:20]]
                 + ["no flight recorder's dump under " + ", ".join(str(path) for path in paths)]
             )
-        verdict = judge_flight(read.dumps, world)
+        verdict = judge_flight(read.dumps, world, read.closed)
     with writing():
         if as_json:
             sys.stdout.write(f"{flight_json(read, verdict)}\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -17,8 +18,11 @@ from gpuwatch.fleet.places import Reach
 
 GAP_S = 120.0
 """Longer than any step of a cascade takes (fabric retries 30 s, launchers' kill wait 30 to 60 s)."""
-QUIET_ALONE = frozenset(("c10d.store_lost", "proc.sigterm", "launch.siblings_killed", "peer.connection_lost"))
+PEER_LOST = "peer.connection_lost"
+QUIET_ALONE = frozenset(("c10d.store_lost", "proc.sigterm", "launch.siblings_killed", PEER_LOST))
 """What also stands at the end of a clean run: with nothing else no incident."""
+RAISED = re.compile(r"^[^A-Za-z]*(?:\[rank\d+\]: *)?[\w.]*Error: ", re.IGNORECASE)
+"""The last line of a traceback."""
 
 
 @dataclass
@@ -71,7 +75,7 @@ def _joins(alert: Alert) -> bool:
 
 def _worth_it(group: Group, where: Whereabouts) -> bool:
     """Something failed: errors, not only warnings, hints and what a clean end prints too."""
-    return any(
+    return _thrown_out(group) or any(
         alert.severity in ("error", "critical")
         and alert.role != "hint"
         and alert.code not in PRECURSORS
@@ -80,6 +84,16 @@ def _worth_it(group: Group, where: Whereabouts) -> bool:
         and (alert.code != "node_lost" or len(group.alerts) > 1 or bool(where.on(alert.node)))
         for alert in group.alerts
     )
+
+
+def _thrown_out(group: Group) -> bool:
+    """Whether several ranks ended by an exception that a lost peer raised: no clean end does that."""
+    raised = {
+        alert.rank
+        for alert in group.alerts
+        if alert.code == PEER_LOST and alert.proof and RAISED.search(alert.proof[0].text)
+    }
+    return len(raised - {None}) > 1
 
 
 def _job(alert: Alert, where: Whereabouts) -> str | None:

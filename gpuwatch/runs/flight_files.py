@@ -37,6 +37,12 @@ class _Task:
     """It lay in a folder that was named: it need not be a dump."""
 
 
+class Closed(str):
+    """Why a file could not be read though it may hold a dump: that says nothing of its rank."""
+
+    __slots__ = ()
+
+
 @dataclass
 class Dumps:
     """What was found, the dumps by rank."""
@@ -48,6 +54,9 @@ class Dumps:
     """Ranks with several dumps, of which the youngest counts, and how many they have."""
     apart: list[str] = field(default_factory=list)
     """What is said of dumps that are another job's or an earlier attempt's, and left out."""
+    closed: set[int] = field(default_factory=set)
+    """Ranks whose dumps may be there, but could not be read. A dump that ends in the middle is none of these:
+    its rank was ended while it wrote."""
 
 
 def gather_dumps(paths: Sequence[Path], tell: Callable[[int], None] = lambda _bytes: None) -> Dumps:
@@ -74,6 +83,8 @@ def gather_dumps(paths: Sequence[Path], tell: Callable[[int], None] = lambda _by
             by_rank[key] = result
         else:
             found.skipped.append(Skipped(task.name, result, unreadable=True))
+            if isinstance(result, Closed):
+                found.closed.add(task.rank)
     found.twice = {rank: count + 1 for rank, count in found.twice.items() if count}
     _choose(found, by_rank)
     return found
@@ -154,7 +165,7 @@ def _read(task: _Task, dial: Dial) -> Dump | str:
         dial.read(contents.read)
         return read_dump(b"".join(pieces), task.rank, task.name)
     except OSError as error:
-        return reason(error)
+        return Closed(reason(error))
     except NoDumpError as error:
         return str(error)
     except MemoryError:

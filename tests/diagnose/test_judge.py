@@ -114,6 +114,20 @@ def test_a_kill_that_nothing_explains_says_how_to_find_out() -> None:
     assert any("dmesg" in step for step in incident.settle)
 
 
+def test_who_said_nothing_is_told_where_all_others_fell_over_its_connection() -> None:
+    """It was killed, and no launcher tells it: started by hand, or a launcher that has not noticed."""
+    raised = ["[rank1]: RuntimeError: [pair.cc:53] Connection closed by peer [10.1.2.3]:4711"]
+    ended = ["[W1] recvValue failed: Connection closed by peer"]
+    for lines, count in ((raised, 1), (ended, 0)):
+        tell = Teller(places(4))
+        for rank in others(4, 2):
+            tell.say("peer.connection_lost", 0.2, rank, lines=lines)
+        found = tell.judged()
+        assert len(found) == count, "a clean end closes connections, too"
+        assert [incident.rank for incident in found] == [2] * count
+        assert all("said nothing" in incident.because for incident in found)
+
+
 def test_addresses_in_the_lines_blame_the_node_behind_them() -> None:
     tell = Teller(places(32))
     for rank in range(24):

@@ -78,6 +78,17 @@ def test_broken_files_are_listed_with_the_reason_and_do_not_hide_the_others(tmp_
     assert all(each.unreadable for each in found.skipped)
 
 
+def test_a_file_that_cannot_be_read_says_nothing_of_its_rank(tmp_path: Path) -> None:
+    """Another user's, or on a dead mount; one that ends in the middle does: its rank was ended meanwhile."""
+    for rank in range(3):
+        write(tmp_path, rank)
+    (tmp_path / "nccl_trace_rank_1").write_bytes(b"")
+    (tmp_path / "nccl_trace_rank_3").symlink_to("/proc/self/mem")  # its first bytes are nobody's to read
+    found = gather_dumps([tmp_path / f"nccl_trace_rank_{rank}" for rank in range(4)])
+    assert [dump.rank for dump in found.dumps] == [0, 2]
+    assert found.closed == {3}
+
+
 class Harm:
     """A pickle of this runs a command where it is loaded by `pickle.load`."""
 
