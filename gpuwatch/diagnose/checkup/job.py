@@ -139,11 +139,11 @@ def silence(case: Case, job: str, ranks: Sequence[Rank]) -> str:
     here = {rank.node for rank in ranks}
     written = {(rank.node, file) for rank in ranks for file in rank.process.logs}
     ages = [
-        case.wall - file.grown_at + (node.clock.offset_s if node.clock else 0.0)
+        age
         for node in case.nodes
         if node.name in here
         for file in node.logs
-        if (node.name, file.path) in written and file.grown_at is not None
+        if (node.name, file.path) in written and (age := node.silent_s(file, case.wall)) is not None
     ]
     if len(ranks) < 2 or not ages or min(ages) <= SILENT_S:
         return ""
