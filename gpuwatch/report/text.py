@@ -76,7 +76,12 @@ def report(
         title=title(fleet, time),
         incidents=incident_sentences(stands),
         nodes=[node_block(node, now) for node in fleet.nodes.values()],
-        notices=[*notice_lines(fleet), *unread_lines(stands), *silent_lines(stands)],
+        notices=[
+            *notice_lines(fleet),
+            *unreadable_lines(fleet),
+            *unread_lines(stands),
+            *silent_lines(stands),
+        ],
         findings=[*alert_lines(stands.alerts), *finding_lines(left)],
         verdict=verdict(fleet, found, now, stands),
     )
@@ -322,6 +327,23 @@ def told_kinds(alerts: Sequence[Alert]) -> str:
     kinds = {(alert.severity, alert.text) for alert in alerts}
     counts = Counter(severity for severity, _ in kinds)
     return ", ".join(plural(counts[each], each) for each in ORDER if counts[each])
+
+
+def unreadable_lines(fleet: Fleet) -> list[Line]:
+    """Log files that may not be read, and that `--log` led to none: silence of those is no good news."""
+    files = [(node.name, file) for node in fleet.nodes.values() for file in node.logs]
+    reasons: dict[str, list[tuple[str, str]]] = {}
+    for name, file in files:
+        if file.state == "unreadable":
+            reasons.setdefault(file.reason or "unreadable", []).append((name, file.path))
+    lines = []
+    for reason, places in reasons.items():
+        what = places[0][1] if len(places) == 1 else plural(len(places), "log file")
+        nodes = fold({name for name, _ in places})
+        lines.append(labelled("info", plain(f"{nodes}: {what} not read: {reason}")))
+    if fleet.plan.log_options and all(file.source == "kernel" for _, file in files):
+        lines.append(labelled("info", f"no log file at {', '.join(fleet.plan.log_options)} (--log)"))
+    return lines
 
 
 def unread_lines(stands: Standing) -> list[Line]:

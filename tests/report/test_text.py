@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -14,7 +15,7 @@ from gpuwatch.report.terminal import draw, print_report
 from gpuwatch.report.text import Report, report
 from gpuwatch.report.verdict import findings
 from gpuwatch.rules.load import load_packs
-from gpuwatch.wire import GpuSample, LogFile, Notice
+from gpuwatch.wire import GpuSample, LogFile, Logs, Notice
 from tests.report.fleets import (
     GIB,
     NODE_TIME,
@@ -125,6 +126,17 @@ def test_a_notice_of_many_nodes_is_said_once() -> None:
     lines = [line for line in printed(fleet).splitlines() if "kernel log" in line]
     expected = "gpu-[001-007]: the kernel log cannot be read. Add the user to adm."
     assert [line.split(maxsplit=1)[1] for line in lines] == [expected]
+
+
+def test_logs_that_may_not_be_read_or_are_not_there_are_told() -> None:
+    fleet = healthy_fleet("gpu-001", "gpu-002")
+    fleet.plan = replace(fleet.plan, log_options=("/scratch/*.log",))
+    assert "no log file at /scratch/*.log (--log)" in printed(fleet)
+    file = LogFile(path="/scratch/a.log", state="unreadable", reason="permission denied")
+    for name in fleet.nodes:
+        feed(fleet, name, Logs(t=0, seq=9, files=[file]))
+    assert "gpu-[001-002]: 2 log files not read: permission denied" in printed(fleet)
+    assert "(--log)" not in printed(fleet)
 
 
 def test_findings_say_where_what_and_why() -> None:
