@@ -79,7 +79,6 @@ def incident_of(group: Group, where: Whereabouts, packs: Packs, now: float) -> I
     explain, do, links = playbook(
         code if raised is None else raised.code, packs, blame.node, blame.gpu, blame.rank
     )
-    ended = any(alert.code in EXITS or alert.code == "launch.siblings_killed" for alert in alerts)
     firing = [alert for alert in alerts if alert.state == "firing" and not alert.acknowledged]
     return Incident(
         id=f"{job or 'nodes'}-{zlib.crc32(ids.encode()):08x}",
@@ -95,9 +94,7 @@ def incident_of(group: Group, where: Whereabouts, packs: Packs, now: float) -> I
         job=job,
         confidence=blame.level,
         because=blame.because,
-        settle=tuple(str(cause.fields["settle"]).split("; "))
-        if cause is not None and cause.code == HANG
-        else settle(code, blame.level, (blame.rank, blame.node, blame.gpu), stuck, job, where, ended=ended),
+        settle=_settled_by(told, blame, where),
         cause=cause,
         alerts=tuple(alerts),
         followers=sentence.followers(told, where),
@@ -109,6 +106,17 @@ def incident_of(group: Group, where: Whereabouts, packs: Packs, now: float) -> I
         over=not firing,
         acknowledged=all(alert.acknowledged for alert in alerts),
     )
+
+
+def _settled_by(told: sentence.Told, blame: Blame, where: Whereabouts) -> tuple[str, ...]:
+    """What would settle the doubt: of a hang without a word its own signs tell."""
+    cause = told.cause
+    if cause is not None and cause.code == HANG:
+        return tuple(str(cause.fields["settle"]).split("; "))
+    code = UNKNOWN if cause is None else cause.code
+    who = blame.rank, blame.node, blame.gpu
+    ended = any(alert.code in EXITS or alert.code == "launch.siblings_killed" for alert in told.alerts)
+    return settle(code, blame.level, who, told.hang, told.job, where, ended=ended)
 
 
 def _first_moment(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Alert]) -> float:

@@ -69,7 +69,8 @@ def settle(
     values["pid"] = None if place is None else place.pid
     slurm = None if job is None else SLURM_JOB.fullmatch(job)
     steps: list[str] = []
-    if code in EXITS:
+    vanished = code == UNKNOWN and stuck is None and rank is not None and node is not None
+    if code in EXITS or vanished:
         steps.append("ssh {node} \"dmesg -T | grep -iE 'out of memory|oom|xid|segfault'\"")
         if slurm is not None:
             values["job"] = slurm[1]

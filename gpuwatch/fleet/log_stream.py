@@ -10,9 +10,8 @@ from gpuwatch.wire import Lines, LogLine
 
 KEPT_LINES = 20_000
 """Of a tail; what is older is read again from the node."""
-
-
 RESUMED_BYTES = 64 * 1024
+"""A last line that takes more (a bar with all its states) is not read again after a break."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,6 +145,15 @@ class Node:
             return "connecting"
         return "stale" if age > STALE_TICKS * self.interval_s else "live"
 
+    @property
+    def offset_s(self) -> float:
+        """Its clock minus ours, in seconds; 0 while that is not known."""
+        return 0.0 if self.clock is None else self.clock.offset_s
+
+    def silent_s(self, file: LogFile, wall: float) -> float | None:
+        """Seconds since one of its log files last grew; None: not known. `wall`: unix seconds now."""
+        return None if file.grown_at is None else max(0.0, wall - (file.grown_at - self.offset_s))
+
     def gpu_list(self) -> list[Gpu]:
         """GPUs by index (as the agent last numbered them), lost ones in their old place."""
         return sorted(self.gpus.values(), key=lambda gpu: (gpu.info.index, gpu.info.uuid))

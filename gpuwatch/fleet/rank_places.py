@@ -87,7 +87,7 @@ def _place(process: Process, node: Node) -> RankPlace | None:
         local_rank=process.local_rank,
         world_size=process.world_size,
         logs=tuple(process.logs),
-        since=None if process.start is None else process.start - (node.clock.offset_s if node.clock else 0.0),
+        since=None if process.start is None else process.start - node.offset_s,
         how=f"environment of pid {process.pid}",
     )
 

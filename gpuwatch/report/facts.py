@@ -61,6 +61,10 @@ def fleet_facts(
     facts["healthy"] = healthy(fleet, found, now, stands.incidents)
     facts["incidents"] = [incident_facts(incident) for incident in stands.incidents]
     facts["alerts"] = [alert_facts(alert) for alert in stands.alerts]
+    facts["silent_jobs"] = [
+        {"job": each.job, "ranks": each.ranks, "nodes": list(each.nodes), "silent_s": round(each.seconds, 1)}
+        for each in stands.silent
+    ]
     facts["unread_logs"] = [
         {"node": node.name, "file": plain(file.path), "read_pct": rounded(file.backlog_pct)}
         for node, file in stands.unread

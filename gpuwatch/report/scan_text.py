@@ -62,6 +62,8 @@ def verdict(report: ScanReport) -> Line:
     ranks, nodes = len(scan.places.ranks), known_nodes(scan)
     if ranks or nodes:
         parts.append(f"{ranks} rank{'s' * (ranks != 1)} on {nodes or 'unknown'} node{'s' * (nodes != 1)}")
+    if unreadable := sum(each.unreadable for each in scan.skipped):
+        parts.append(f"{unreadable} could not be read")
     skipped = [each for each in scan.skipped if not each.unreadable]
     if skipped:
         parts.append(skipped_text(skipped))

@@ -9,6 +9,7 @@ from gpuwatch.diagnose.book import SETTLED_S, AlertBook
 from gpuwatch.diagnose.condition import ORDER
 from gpuwatch.diagnose.holding import key
 from gpuwatch.diagnose.incident import Incident
+from gpuwatch.diagnose.silent_jobs import SilentJob, silent_jobs
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import Node
 from gpuwatch.report.incident_facts import outside
@@ -26,6 +27,8 @@ class Standing:
     """Of lines and events, the gravest first; what values say is among the conditions."""
     unread: tuple[tuple[Node, LogFile], ...] = ()
     """Files whose older part was not searched to its end."""
+    silent: tuple[SilentJob, ...] = ()
+    """Jobs that may hang: a report does not look for long enough to tell."""
 
     def says(self, finding: Finding) -> bool:
         """Whether an incident or alert here tells of this condition already."""
@@ -59,6 +62,7 @@ def standing(book: AlertBook, fleet: Fleet, wall: float) -> Standing:
         tuple(sorted(kept, key=lambda incident: (incident.first, incident.number))),
         tuple(sorted(loose, key=lambda alert: (ORDER.index(alert.severity), alert.first))),
         tuple((node, file) for node in fleet.nodes.values() for file in unread(node)),
+        tuple(silent_jobs(fleet.nodes.values(), wall)),
     )
 
 

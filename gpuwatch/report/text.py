@@ -76,7 +76,12 @@ def report(
         title=title(fleet, time),
         incidents=incident_sentences(stands),
         nodes=[node_block(node, now) for node in fleet.nodes.values()],
-        notices=[*notice_lines(fleet), *unread_lines(stands)],
+        notices=[
+            *notice_lines(fleet),
+            *unreadable_lines(fleet),
+            *unread_lines(stands),
+            *silent_lines(stands),
+        ],
         findings=[*alert_lines(stands.alerts), *finding_lines(left)],
         verdict=verdict(fleet, found, now, stands),
     )
@@ -324,6 +329,23 @@ def told_kinds(alerts: Sequence[Alert]) -> str:
     return ", ".join(plural(counts[each], each) for each in ORDER if counts[each])
 
 
+def unreadable_lines(fleet: Fleet) -> list[Line]:
+    """Log files that may not be read, and that `--log` led to none: silence of those is no good news."""
+    files = [(node.name, file) for node in fleet.nodes.values() for file in node.logs]
+    reasons: dict[str, list[tuple[str, str]]] = {}
+    for name, file in files:
+        if file.state == "unreadable":
+            reasons.setdefault(file.reason or "unreadable", []).append((name, file.path))
+    lines = []
+    for reason, places in reasons.items():
+        what = places[0][1] if len(places) == 1 else plural(len(places), "log file")
+        nodes = fold({name for name, _ in places})
+        lines.append(labelled("info", plain(f"{nodes}: {what} not read: {reason}")))
+    if fleet.plan.log_options and all(file.source == "kernel" for _, file in files):
+        lines.append(labelled("info", f"no log file at {', '.join(fleet.plan.log_options)} (--log)"))
+    return lines
+
+
 def unread_lines(stands: Standing) -> list[Line]:
     """That logs were not searched to their ends: what they tell is missing here."""
     if not stands.unread:
@@ -332,6 +354,14 @@ def unread_lines(stands: Standing) -> list[Line]:
     count = len(stands.unread)
     files = f"{count} log file{'s' * (count != 1)}"
     return [labelled("info", f"{fold(nodes)}: {files} not searched to the end yet; wait longer (--wait)")]
+
+
+def silent_lines(stands: Standing) -> list[Line]:
+    """Jobs that may hang."""
+    return [
+        labelled("warning", plain(f"{job.text}; gpuwatch stacks says whom they wait for"))
+        for job in stands.silent
+    ]
 
 
 def labelled(severity: Severity, text: str) -> Line:
@@ -344,7 +374,8 @@ def verdict(fleet: Fleet, found: list[Finding], now: float, stands: Standing) ->
     nodes, gpus = len(fleet.nodes), len(fleet.gpus())
     what = f"{nodes} node{'s' * (nodes != 1)}, {gpus} GPU{'s' * (gpus != 1)}"
     if healthy(fleet, found, now, stands.incidents):
-        told = told_kinds(stands.alerts)
+        silent = [f"{plural(len(stands.silent), 'silent job')}"] if stands.silent else []
+        told = ", ".join([*filter(None, [told_kinds(stands.alerts)]), *silent])
         return Line(f"{what}: all healthy" + (f", but see what is told above: {told}" if told else ""), "ok")
     counts = [
         f"{count} {severity}"

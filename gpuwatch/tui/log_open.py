@@ -115,7 +115,7 @@ class OpenLogs:
     def offset(self, node: str) -> float:
         """A node's clock minus ours."""
         known = self._scene.fleet.nodes.get(node)
-        return known.clock.offset_s if known and known.clock else 0.0
+        return 0.0 if known is None else known.offset_s
 
     def unsure_clocks(self, view: View) -> list[str]:
         """The nodes in a view whose clock is not known to a second."""

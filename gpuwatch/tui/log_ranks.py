@@ -25,7 +25,7 @@ def failed_ranks(scene: Scene) -> list[int]:
         if finding.rank is None or finding.closed or finding.severity not in ("error", "critical"):
             continue
         node = scene.fleet.nodes.get(told.node)
-        at = finding.at - (node.clock.offset_s if node and node.clock else 0.0)
+        at = finding.at - (node.offset_s if node else 0.0)
         key = (finding.role in ("echo", "hint"), at)
         found[finding.rank] = min(found.get(finding.rank, key), key)
     return sorted(found, key=lambda rank: found[rank])
@@ -35,10 +35,9 @@ def silent_ranks(scene: Scene) -> list[int]:
     """Ranks by how long their own logs have not grown, the longest first."""
     grown: dict[int, float] = {}
     for node in scene.fleet.nodes.values():
-        offset = node.clock.offset_s if node.clock else 0.0
         for file in node.logs:
             if len(file.ranks) == 1 and file.grown_at is not None:
-                rank, at = file.ranks[0], file.grown_at - offset
+                rank, at = file.ranks[0], file.grown_at - node.offset_s
                 grown[rank] = max(grown.get(rank, at), at)
     return sorted(grown, key=lambda rank: grown[rank])
 

@@ -6,9 +6,12 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from gpuwatch.diagnose.classes import Packs
+from gpuwatch.diagnose.wording import plural
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import Node
 from gpuwatch.wire import KERNEL_LOG
+
+TOO_MANY = "more files than one node follows; narrow `logs` in the hosts file"
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ def watching(fleet: Fleet, packs: Packs) -> Watching:
             silent.append(node.name)
         if node.link.phase == "lost":
             unreadable["not connected, so nothing is read there"].append(node.name)
+        if node.logs_truncated:
+            unreadable[TOO_MANY].append(f"{node.name} {plural(node.logs_truncated, 'file')}")
         for each in node.logs:
             if each.state == "unreadable":
                 unreadable[each.reason or "cannot be read"].append(f"{node.name} {each.path}")

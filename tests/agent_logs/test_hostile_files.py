@@ -43,7 +43,10 @@ def test_what_is_no_file_of_lines_is_left_alone(folder: Path, agent_of: Start) -
     agent.found()
     agent.file(folder / "z.log")
     listed = agent.until(lambda fs: newest(fs, Logs, lambda f: bool(f.files)), "list").files
-    assert [one.path for one in listed] == [str(folder / "z.log")]
+    own = [
+        one.path for one in listed if one.path.startswith(str(folder))
+    ]  # other jobs run on this machine too
+    assert own == [str(folder / "z.log")]
 
 
 def test_more_files_than_can_be_followed_are_counted(folder: Path, agent_of: Start) -> None:

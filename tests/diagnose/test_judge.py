@@ -126,6 +126,7 @@ def test_who_said_nothing_is_told_where_all_others_fell_over_its_connection() ->
         assert len(found) == count, "a clean end closes connections, too"
         assert [incident.rank for incident in found] == [2] * count
         assert all("said nothing" in incident.because for incident in found)
+        assert all("dmesg" in incident.settle[0] for incident in found), "it was killed: by whom"
 
 
 def test_addresses_in_the_lines_blame_the_node_behind_them() -> None:

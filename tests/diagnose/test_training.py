@@ -262,7 +262,10 @@ def test_what_was_true_before_a_pause_is_told_only_when_the_run_confirms_it() ->
     steps(21, 3, data_s=1.6)
     for now in range(93, 400, 3):  # the loader's hiccups, and then everyone evaluates
         assert not watch.go(fleet, float(now), 1e9)
-    steps(100, 20, data_s=1.6)
+    for step in (100, 101):
+        steps(step, 1, data_s=1.6)
+        assert not watch.go(fleet, 4.0 * step + 1.0, 1e9)
+    steps(102, 18, data_s=1.6)
     assert watch.go(fleet, 477.0, 1e9)
     assert [(each.code, each.text) for each in watch.alerts.values()] == [
         ("train.data_bound", "40 % of a step is loading data")

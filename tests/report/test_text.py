@@ -1,15 +1,21 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 from rich.console import Console
 
+from gpuwatch.diagnose.book import AlertBook
 from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.link.inbox import LinkStatus
+from gpuwatch.report.facts import fleet_facts
+from gpuwatch.report.standing import standing
 from gpuwatch.report.terminal import draw, print_report
 from gpuwatch.report.text import Report, report
 from gpuwatch.report.verdict import findings
-from gpuwatch.wire import GpuSample, Notice
+from gpuwatch.rules.load import load_packs
+from gpuwatch.wire import GpuSample, LogFile, Logs, Notice
 from tests.report.fleets import (
     GIB,
     NODE_TIME,
@@ -122,6 +128,17 @@ def test_a_notice_of_many_nodes_is_said_once() -> None:
     assert [line.split(maxsplit=1)[1] for line in lines] == [expected]
 
 
+def test_logs_that_may_not_be_read_or_are_not_there_are_told() -> None:
+    fleet = healthy_fleet("gpu-001", "gpu-002")
+    fleet.plan = replace(fleet.plan, log_options=("/scratch/*.log",))
+    assert "no log file at /scratch/*.log (--log)" in printed(fleet)
+    file = LogFile(path="/scratch/a.log", state="unreadable", reason="permission denied")
+    for name in fleet.nodes:
+        feed(fleet, name, Logs(t=0, seq=9, files=[file]))
+    assert "gpu-[001-002]: 2 log files not read: permission denied" in printed(fleet)
+    assert "(--log)" not in printed(fleet)
+
+
 def test_findings_say_where_what_and_why() -> None:
     fleet = healthy_fleet(gpus=2)
     feed(fleet, "gpu-001", sample(reading(0), reading(1, temperature_c=88.0)))
@@ -190,3 +207,21 @@ def test_markup_in_a_process_name_is_printed_as_it_is() -> None:
     fleet = healthy_fleet(gpus=1)
     fleet.nodes["gpu-001"].processes = [process(5, 0, name="[red]x[/] :boom:")]
     assert "[red]x[/] :boom:" in printed(fleet)
+
+
+def test_a_job_that_is_silent_is_told_though_every_node_is_well() -> None:
+    fleet = healthy_fleet(gpus=2)
+    node = fleet.nodes["gpu-001"]
+    node.processes = [process(77 + n, n, rank=n, job="4711", logs=["/logs/a.log"]) for n in range(2)]
+    node.logs = [LogFile("/logs/a.log", grown_at=NODE_TIME - 200)]
+    stands = standing(AlertBook(load_packs(), Thresholds()), fleet, NODE_TIME)
+    told = report(fleet, findings(fleet, START), START, NODE_TIME, stands)
+    assert [line.text for line in told.notices] == [
+        "warning   job 4711: 2 ranks, and no line in their logs for 3 min; "
+        "gpuwatch stacks says whom they wait for"
+    ]
+    assert told.verdict.text.endswith(": all healthy, but see what is told above: 1 silent job")
+    facts = fleet_facts(fleet, [], START, NODE_TIME, stands)
+    assert facts["silent_jobs"] == [{"job": "4711", "ranks": 2, "nodes": ["gpu-001"], "silent_s": 200.0}]
+    node.logs = [LogFile("/logs/a.log", grown_at=NODE_TIME - 20)]
+    assert standing(AlertBook(load_packs(), Thresholds()), fleet, NODE_TIME).silent == ()

@@ -185,7 +185,7 @@ async def test_without_an_incident_it_says_what_that_is_worth() -> None:
         wire.LogFile("/var/log/train.log", state="unreadable", reason="permission denied"),
         wire.LogFile("/scratch/a.log"),
     ]
-    session.fleet.apply(Arrival("gpu-003", NOW, wire.Logs(t=1.0, seq=1, files=files)))
+    session.fleet.apply(Arrival("gpu-003", NOW, wire.Logs(t=1.0, seq=1, files=files, truncated=88)))
     session.fleet.apply(Arrival("gpu-004", NOW, wire.Logs(t=1.0, seq=1, files=[])))
     app = still_app(session, 14)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -196,6 +196,7 @@ async def test_without_an_incident_it_says_what_that_is_worth() -> None:
     assert "127 log files on 15 of 16 nodes are read with 170 rules" in shown
     assert "no log file is known on gpu-004" in shown
     assert "permission denied: gpu-003 /var/log/train.log" in shown
+    assert "more files than one node follows; narrow `logs` in the hosts file: gpu-003 88 files" in shown
 
 
 async def test_a_new_incident_is_told_once_and_rings_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from gpuwatch.diagnose.checkup.check import (
     passed,
     skipped,
 )
-from gpuwatch.diagnose.condition import duration
+from gpuwatch.diagnose.silent_jobs import silent_jobs
 from gpuwatch.diagnose.wording import NO_RANK_SEEN
 from gpuwatch.hosts.names import fold
 
@@ -27,8 +27,6 @@ NCCL_PARTS = ("nccl.", "c10d.", "gloo.", "ddp.", "rdma.")
 """Rule packs whose findings say that ranks cannot talk to each other."""
 RENDEZVOUS_PORT = "29500"
 """Of torchrun and torch.distributed where nothing else is said."""
-SILENT_S = 120.0
-"""A single look cannot tell a hang from a long evaluation, but it can tell that nothing was written."""
 OUT_OF_STEP = ("mismatch", "desync", "timeout", "hang")
 
 
@@ -122,32 +120,15 @@ def in_step(case: Case) -> Check:
         return skipped(id_, NO_RANK_SEEN)
     told = [one for one in case.incidents if not one.over and any(word in one.code for word in OUT_OF_STEP)]
     if not told:
-        still = [one for job, ranks in by_job(case.ranks).items() if (one := silence(case, job, ranks))]
-        if still:
-            nodes = tuple(dict.fromkeys(rank.node for rank in case.ranks))
+        if still := silent_jobs(case.nodes, case.wall):
+            nodes = tuple(dict.fromkeys(node for each in still for node in each.nodes))
             remedy = "gpuwatch stacks SOURCE says whom the ranks wait for, if they do."
-            return Check(id_, "WARN", listed(still), nodes, remedy)
+            return Check(id_, "WARN", listed(each.text for each in still), nodes, remedy)
         return passed(id_, f"no sign of ranks in different collectives: {count(len(case.ranks), 'rank')}")
     nodes = tuple(dict.fromkeys(one.node for one in told if one.node))
     return Check(
         id_, "FAIL", listed(one.sentence for one in told), nodes, "gpuwatch SOURCE, key 4, has the evidence."
     )
-
-
-def silence(case: Case, job: str, ranks: Sequence[Rank]) -> str:
-    """Words about a job of several ranks whose logs have not grown for a while; empty where they have."""
-    here = {rank.node for rank in ranks}
-    written = {(rank.node, file) for rank in ranks for file in rank.process.logs}
-    ages = [
-        case.wall - file.grown_at + (node.clock.offset_s if node.clock else 0.0)
-        for node in case.nodes
-        if node.name in here
-        for file in node.logs
-        if (node.name, file.path) in written and file.grown_at is not None
-    ]
-    if len(ranks) < 2 or not ages or min(ages) <= SILENT_S:
-        return ""
-    return f"{job}: {count(len(ranks), 'rank')}, and no line in their logs for {duration(min(ages))}"
 
 
 def stragglers(case: Case) -> Check:

@@ -86,12 +86,11 @@ def _serves(process: Process) -> bool:
 
 def _wrote(node: Node, wall: float) -> dict[int, float]:
     """Seconds since a file that a process writes, or that is its rank's, last grew; by pid."""
-    offset = node.clock.offset_s if node.clock else 0.0
     found: dict[int, float] = {}
     for file in node.logs:
-        if file.grown_at is None or file.source == "kernel":
+        age = node.silent_s(file, wall)
+        if age is None or file.source == "kernel":
             continue
-        age = max(0.0, wall - (file.grown_at - offset))
         for pid in file.pids:
             found[pid] = min(age, found.get(pid, age))
     return found

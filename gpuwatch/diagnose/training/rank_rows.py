@@ -53,12 +53,12 @@ def rank_rows(
 
 def _written(node: Node, now: float, wall: float) -> dict[int | str, float]:
     """When (monotonic) a file last grew, by its path and by the processes that write it."""
-    offset = node.clock.offset_s if node.clock else 0.0
     found: dict[int | str, float] = {}
     for file in node.logs:
-        if file.grown_at is None or file.source == "kernel":
+        silent_s = node.silent_s(file, wall)
+        if silent_s is None or file.source == "kernel":
             continue
-        at = now - max(0.0, wall - (file.grown_at - offset))
+        at = now - silent_s
         found[file.path] = at
         for pid in file.pids:
             found[pid] = max(at, found.get(pid, -math.inf))

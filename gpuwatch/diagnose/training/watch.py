@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from statistics import median
 
 from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.lasting import Lasting
 from gpuwatch.diagnose.training.first_nan import first_nans
 from gpuwatch.diagnose.training.numerics import numerics
-from gpuwatch.diagnose.training.pace import pace
+from gpuwatch.diagnose.training.pace import PAUSE, RECENT, pace
 from gpuwatch.diagnose.training.sign import Sign
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.progress import RankProgress
@@ -64,10 +66,11 @@ class TrainingWatch:
         return self._lasting.clear(now, wall) or moved
 
     def _see(self, alert: Alert, sign: Sign, voice: RankProgress, now: float, wall: float) -> bool:
-        silent_s = now - (voice.stepped_at or now)
-        lasted_s = max(0.0, self._lasting.seen(alert.id, now) - silent_s)  # a pause confirms nothing
+        since = now - self._lasting.seen(alert.id, now)
         before = self._lasting.firing(alert.id)
-        if lasted_s < sign.hold_s or (before is not None and not _better(sign, before)):
+        if (sign.hold_s and stepping_s(voice, since) < sign.hold_s) or (
+            before is not None and not _better(sign, before)
+        ):
             return False
         self._lasting.tell(alert, now, wall)
         return True
@@ -99,6 +102,13 @@ def _better(sign: Sign, before: Alert) -> bool:
     if sign.step is None or not isinstance(known, int):
         return False
     return sign.step < known or (sign.step == known and sign.text != before.text)
+
+
+def stepping_s(voice: RankProgress, since: float) -> float:
+    """For how long it has stepped: a pause confirms nothing of what was told before it."""
+    gaps = [(later - sooner, sooner) for sooner, later in pairwise(step.at for step in voice.steps)]
+    pause = PAUSE * median(gap for gap, _ in gaps[-RECENT:]) if gaps else 0.0
+    return sum(min(gap, pause) for gap, sooner in gaps if sooner >= since)
 
 
 def speakers(fleet: Fleet, now: float) -> dict[str | None, RankProgress]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual import on
@@ -16,8 +15,8 @@ from gpuwatch.tui import keys
 from gpuwatch.tui.log_desk import MODES, LogDesk, Wanted
 from gpuwatch.tui.log_empty import why_empty
 from gpuwatch.tui.log_pager import page, pager_command
-from gpuwatch.tui.log_source import ChoiceError, LogSource, choose
-from gpuwatch.tui.log_time import TimeError, time_typed
+from gpuwatch.tui.log_source import ChoiceError, LogSource
+from gpuwatch.tui.log_typing import WRONG, Purpose, enter, try_out
 from gpuwatch.tui.log_view import View
 from gpuwatch.tui.look import clean
 from gpuwatch.tui.screens.live import LiveScreen
@@ -26,7 +25,7 @@ from gpuwatch.tui.widgets.lines import Picker
 from gpuwatch.tui.widgets.log_bar import LogBar
 from gpuwatch.tui.widgets.log_grid import LogGrid
 from gpuwatch.tui.widgets.log_pane import LogPane
-from gpuwatch.tui.widgets.log_prompt import LogPrompt, Purpose
+from gpuwatch.tui.widgets.log_prompt import LogPrompt
 from gpuwatch.tui.widgets.log_results import LogResults
 from gpuwatch.tui.widgets.status_line import StatusLine
 
@@ -157,54 +156,26 @@ class LogsScreen(LiveScreen):
 
     @on(Input.Changed, "#log-text")
     def _typed(self, event: Input.Changed) -> None:
-        if not self.prompt.display:
-            return
-        if self.prompt.purpose == "filter":
-            self._try(lambda: self.opened.set_filter(event.value))
-        elif self.prompt.purpose == "choose" and event.value.strip():
-            fleet = self.cockpit.scene.fleet
-            self._try(lambda: self.prompt.tell("", files_word(choose(event.value, fleet, self.desk.special))))
-        elif self.prompt.purpose == "search":
-            self._try(lambda: re.compile(event.value))
-        elif event.value.strip():
-            self._try(lambda: self._time(event.value))
-        self.pull()
-
-    def _time(self, text: str) -> float:
-        wall = self.cockpit.scene.wall()
-        return time_typed(text, wall if self.opened.time is None else self.opened.time, wall)
-
-    def _try(self, act: Callable[[], object]) -> bool:
-        """Do it, or tell beside what was typed why it cannot be done."""
-        self.prompt.tell("")
-        try:
-            act()
-        except re.error as error:
-            self.prompt.tell(f"{error}")
-        except (ChoiceError, TimeError) as error:
-            self.prompt.tell(str(error))
-        else:
-            return True
-        return False
+        if self.prompt.display:
+            self._try(lambda: try_out(self.desk, self.prompt.purpose, event.value))
+            self.pull()
 
     @on(Input.Submitted, "#log-text")
     def _entered(self, event: Input.Submitted) -> None:
-        text = event.value
-        acts: dict[Purpose, Callable[[], object]] = {
-            "choose": lambda: self.desk.choose(text),
-            "filter": lambda: self.opened.set_filter(text),
-            "time": lambda: self.opened.go_to_time(self._time(text)),
-            "search": lambda: self._search(text),
-        }
-        if self._try(acts[self.prompt.purpose]):
+        purpose, text = self.prompt.purpose, event.value
+        if self._try(lambda: enter(self.desk, purpose, text)):
+            if purpose == "search" and text:
+                self._list(of_bookmarks=False)
             self._close_prompt()
 
-    def _search(self, text: str) -> None:
-        if text:
-            self.desk.hunt.start_search(text)
-            self._list(of_bookmarks=False)
-        else:
-            self.desk.hunt.end_search()
+    def _try(self, act: Callable[[], str | None]) -> bool:
+        """Do it, and tell beside what was typed what it comes to, or why it cannot be done."""
+        try:
+            self.prompt.tell("", act() or "")
+        except WRONG as error:
+            self.prompt.tell(str(error))
+            return False
+        return True
 
     # ---- lists
 
@@ -396,8 +367,3 @@ class LogsScreen(LiveScreen):
             self.desk.hunt.note = "this terminal cannot be handed to a pager"
         except OSError as error:
             self.desk.hunt.note = f"{command[0]}: {error.strerror}"
-
-
-def files_word(found: Sequence[LogSource]) -> str:
-    """How many that is."""
-    return f"{len(found)} log{'s' * (len(found) != 1)}"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widgets import Input, Label
 
+from gpuwatch.tui.log_typing import Purpose
 from gpuwatch.tui.look import clean
 
-Purpose: TypeAlias = Literal["choose", "search", "filter", "time"]
 PROMPTS: dict[Purpose, tuple[str, str]] = {
     "choose": ("logs of", "0-7  3,8-15  gpu-003  failed  slowest  all  rank_3.log"),
     "search": ("/", "a regular expression, in every log on every node"),

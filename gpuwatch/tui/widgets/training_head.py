@@ -81,13 +81,14 @@ def whose(facts: JobFacts) -> str:
 
 def size_text(facts: JobFacts) -> str:
     """How large the job is, as far as its ranks are seen."""
-    seen = f"{facts.ranks_seen} of {facts.world}" if facts.world else str(facts.ranks_seen)
-    gpus = (
-        "" if not facts.gpus else f", {facts.gpus}x {clean(facts.gpu_name or 'GPU').removeprefix('NVIDIA ')}"
-    )
-    gone = facts.ranks_seen - facts.ranks_alive
-    ended = f", {plural(gone, 'rank')} not running" if facts.ranks_alive else ", none runs now"
-    return f"{seen} ranks on {plural(facts.nodes, 'node')}{gpus}{ended if gone else ''}"
+    alive, seen = facts.ranks_alive, facts.ranks_seen
+    if alive < seen:
+        ranks = f"{alive or 'none'} of {max(facts.world or 0, seen)} ranks {'run' if alive > 1 else 'runs'}"
+    else:
+        ranks = f"{seen} of {facts.world} ranks" if facts.world else f"{seen} ranks"
+    name = clean(facts.gpu_name or "GPU").removeprefix("NVIDIA ")
+    gpus = f", {facts.gpus}x {name}" if facts.gpus else ""
+    return f"{ranks} on {plural(facts.nodes, 'node')}{gpus}"
 
 
 class TrainingHead(Page, can_focus=False):
