@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from gpuwatch.report.console import STYLES, console_on, show
-from gpuwatch.report.text import COLUMNS, NodeBlock, Report
+from gpuwatch.report.gpu_columns import COLUMNS
+from gpuwatch.report.text import NodeBlock, Report
 
 GAP = 2
 INDENT = 2

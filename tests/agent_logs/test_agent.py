@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from gpuwatch.rules.load import load_packs
 from gpuwatch.wire import AnyFrame, Cancel, LeaveFiles, Progress, ReadLines, Reply, Search, Tail
 from tests.agent.running import newest
-from tests.agent_logs.conftest import LogAgent, append, texts
+from tests.agent_logs.conftest import BOOM, LogAgent, append, texts
 from tests.parts import SEEN_BY_EVERY_AGENT
 
 pytestmark = SEEN_BY_EVERY_AGENT
@@ -251,6 +252,21 @@ def test_training_progress_comes_a_frame_a_tick_with_the_newest_values(folder: P
     assert (new.fields["loss"], new.backlog, new.dialect) == (2.25, False, "progress.common")
     told = [frame for frame in agent.frames[after:] if isinstance(frame, Progress) and frame.file == str(log)]
     assert len(told) <= 5  # whatever the writing was cut into: not a frame a step
+
+
+def test_what_was_there_is_no_younger_than_its_file(folder: Path, agent_of: Start) -> None:
+    """A job that hangs has hung since its log last grew, not since somebody looked; also within a bar."""
+    log, bar = folder / "rank_3.log", folder / "rank_4.log"
+    log.write_text("BOOM code=7\nstep: 40 loss: 2.5 lr: 0.001\n")
+    bar.write_text("start\nstep: 41 loss: 2.5 lr: 0.001")
+    hour_ago = time.time() - 3600
+    for file in (log, bar):
+        os.utime(file, (hour_ago, hour_ago))
+    agent = agent_of(rules=[*load_packs().dialects, BOOM])
+    found = agent.found()
+    steps = [agent.until(partial(_step, step=step), "the step") for step in (40, 41)]
+    grown = [agent.file(file, lambda one: one.grown_at is not None).grown_at for file in (log, bar)]
+    assert [found.at, *(one.at for one in steps), *grown] == pytest.approx([hour_ago] * 5, abs=1)
 
 
 def _past(frames: Sequence[AnyFrame]) -> Progress | None:

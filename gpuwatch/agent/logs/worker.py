@@ -182,6 +182,8 @@ class Worker(object):
         if piece.seam is not None:
             entry.old_until = 0
             self._server.seam(entry, piece.seam)
+        elif piece.offset + len(piece.data) <= entry.old_until:
+            arrived = min(arrived, follower.entered_at)  # a bar that stood there unfinished
         self._scan(entry, piece.data, piece.offset, arrived, piece.seam is not None)
         entry.lines += piece.data.count(b"\n")
         entry.grown_at, entry.active_at = arrived, now
