@@ -69,6 +69,12 @@ def fleet_facts(
         {"node": node.name, "file": plain(file.path), "read_pct": rounded(file.backlog_pct)}
         for node, file in stands.unread
     ]
+    facts["unreadable_logs"] = [
+        {"node": node.name, "file": plain(file.path), "why": plain(file.reason or "")}
+        for node in fleet.nodes.values()
+        for file in node.logs
+        if file.state == "unreadable"
+    ]
     facts["nodes"] = [node_facts(node, now) for node in fleet.nodes.values()]
     facts["conditions"] = [condition_facts(finding) for finding in found]
     return facts

@@ -137,6 +137,9 @@ def test_logs_that_may_not_be_read_or_are_not_there_are_told() -> None:
         feed(fleet, name, Logs(t=0, seq=9, files=[file]))
     assert "gpu-[001-002]: 2 log files not read: permission denied" in printed(fleet)
     assert "(--log)" not in printed(fleet)
+    named = {"file": "/scratch/a.log", "why": "permission denied"}
+    told = fleet_facts(fleet, [], START, NODE_TIME)["unreadable_logs"]
+    assert told == [{"node": name, **named} for name in ("gpu-001", "gpu-002")]
 
 
 def test_findings_say_where_what_and_why() -> None:
