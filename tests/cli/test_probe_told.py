@@ -68,7 +68,11 @@ def typed(
 
 
 def own_terminal() -> None:
-    """Make the pty on stdin the controlling terminal of the new session."""
+    """Make the pty on stdin the controlling terminal of the new session, in which Ctrl-C counts.
+
+    A shell's background ignores it, and children inherit that.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
