@@ -13,7 +13,7 @@ import struct
 import time
 
 from .background import Rounds
-from .process_table import seen_by
+from .process_table import seen_by, values_of
 from .procfs import clean, read_bytes
 from .pyspy import MAX_FRAMES, MAX_THREADS
 
@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable  # noqa: F401 - used in type comments
 
-VARIABLE = b"TORCH_WORKER_SERVER_SOCKET="
+VARIABLE = b"TORCH_WORKER_SERVER_SOCKET"
 REQUEST = b"POST /handler/dump_traceback HTTP/1.0\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
 MAX_ANSWER = 1 << 20
 OPENING_S = 1.0
@@ -63,8 +63,7 @@ def _open(folder, pid):
     # type: (str, int) -> socket.socket | str | None
     """A connection on which the request is sent, or why there is none; None: no such socket was named."""
     environ = read_bytes(os.path.join(folder, "environ"), 1 << 20) or b""
-    named = [entry for entry in environ.split(b"\0") if entry.startswith(VARIABLE)]
-    path = os.fsdecode(named[0][len(VARIABLE) :]) if named else ""
+    path = os.fsdecode(values_of(environ).get(VARIABLE, b""))
     if not path:
         return None
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -13,7 +13,7 @@ import time
 import zlib
 
 from .background import Rounds
-from .process_table import boot_time, read_stat, seen_by
+from .process_table import boot_time, read_stat, seen_by, values_of
 from .procfs import clean, read_bytes
 from .ranks import identity, variables
 
@@ -118,7 +118,7 @@ def _places_of(proc, pid):
         environ = read_bytes(os.path.join(folder, "environ"), 1 << 20)
         if environ is None:
             raise OSError("its environment cannot be read")
-        stem = _values(environ).get(PIPES)
+        stem = values_of(environ).get(PIPES)
         rank = identity(variables(environ)).get("rank")
         there = stem is not None and _is_pipe(folder, "{}{}.pipe".format(os.fsdecode(stem), rank))
         root = os.stat(os.path.join(folder, "root"))
@@ -134,17 +134,12 @@ def _prefixes(folder):
     environ = read_bytes(os.path.join(folder, "environ"), 1 << 20)
     if environ is None:
         raise OSError("the process has ended, or its environment cannot be read")
-    values = _values(environ)
+    values = values_of(environ)
     named = [os.fsdecode(values[name]) for name in PREFIXES if values.get(name)]
     if named:
         return [(prefix, True) for prefix in dict.fromkeys(named)]
     home = os.fsdecode(values.get(b"HOME", b"")) or "/tmp"  # noqa: S108 - as torch does
     return [(prefix.replace("{HOME}", home), False) for prefix in USUAL]
-
-
-def _values(environ):
-    # type: (bytes) -> dict[bytes, bytes]
-    return dict(entry.partition(b"=")[::2] for entry in environ.split(b"\0") if b"=" in entry)
 
 
 def _is_pipe(folder, path):

@@ -9,6 +9,7 @@ import os
 import stat
 
 from .background import Rounds
+from .process_table import seen_by, values_of
 from .procfs import clean, read_bytes
 from .ranks import identity, variables
 
@@ -40,7 +41,7 @@ def _one(folder):
     environ = read_bytes(os.path.join(folder, "environ"), 1 << 20)
     if environ is None:
         return {"error": "its environment cannot be read"}
-    values = dict(entry.partition(b"=")[::2] for entry in environ.split(b"\0") if b"=" in entry)
+    values = values_of(environ)
     rank = identity(variables(environ)).get("rank")
     stem = os.fsdecode(values.get(STEM, b""))
     if not stem:
@@ -61,12 +62,9 @@ def _one(folder):
 def _write(folder, path):
     # type: (str, str) -> str | None
     """One byte into the pipe of the process, and into nothing else; or why not."""
-    if not os.path.isabs(path):
-        path = "/" + os.path.join(os.readlink(os.path.join(folder, "cwd")), path).lstrip("/")
+    path = seen_by(folder, path)
     try:
-        descriptor = os.open(
-            os.path.join(folder, "root") + path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-        )
+        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
         if error.errno == errno.ENXIO:
             return "nobody listens on its pipe: no NCCL group is there yet, or any more"

@@ -55,3 +55,9 @@ def seen_by(folder, path):
     if not os.path.isabs(path):
         path = os.path.join(os.readlink(os.path.join(folder, "cwd")), path)
     return os.path.join(folder, "root") + "/" + path.lstrip("/")
+
+
+def values_of(environ):
+    # type: (bytes) -> dict[bytes, bytes]
+    """/proc/PID/environ as names and values."""
+    return dict(entry.partition(b"=")[::2] for entry in environ.split(b"\0") if b"=" in entry)

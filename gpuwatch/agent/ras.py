@@ -10,6 +10,7 @@ import socket
 import time
 import zlib
 
+from .process_table import values_of
 from .procfs import clean, read_bytes
 
 TYPE_CHECKING = False
@@ -47,7 +48,7 @@ def addresses(proc, pids):
         environ = read_bytes(os.path.join(proc, str(pid), "environ"), 1 << 20)
         if environ is None:
             continue
-        values = dict(entry.partition(b"=")[::2] for entry in environ.split(b"\0") if b"=" in entry)
+        values = values_of(environ)
         if values.get(b"NCCL_RAS_ENABLE") == b"0":
             continue
         named = values.get(b"NCCL_RAS_ADDR", b"").decode("utf-8", "replace")

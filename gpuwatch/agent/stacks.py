@@ -69,7 +69,7 @@ def stacks(request, proc="/proc", lent=None):
         if after:
             rows.append(_process(proc, pid, before[pid], after, seconds, python[pid]))
     _shorten(rows)
-    absent = any(why is not None and why.startswith(ABSENT) for _, why in python.values())
+    absent = tool is not None and any(pid not in programs and not python[pid][0] for pid in pids)
     return {"processes": rows, "seconds": round(seconds, 3), "lacks_py_spy": absent}
 
 

@@ -20,7 +20,7 @@ from gpuwatch.diagnose.classes import (
 from gpuwatch.diagnose.hang.watch import CODE as HANG
 from gpuwatch.diagnose.suspects import FEW, Hang
 from gpuwatch.diagnose.whereabouts import Whereabouts
-from gpuwatch.diagnose.wording import clock, collective, place, plural, ranges
+from gpuwatch.diagnose.wording import clock, collective, job_text, place, plural, ranges
 
 NODE_S = 5.0
 UNREACHED = frozenset(
@@ -101,7 +101,7 @@ def _head(told: Told, cause: Alert, where: Whereabouts, now: float) -> str:
     if cause.code in PEER_TROUBLE:
         return _broken(told, cause, who, at)
     if cause.code == HANG:
-        job = f"job {told.job}" if told.job else "the job"
+        job = job_text(told.job)
         text = cause.text.removeprefix(f"{job}: ")
         return f"{who}: {text} since {at}" if who else f"{job} hangs since {at}: {text}"
     if not who:

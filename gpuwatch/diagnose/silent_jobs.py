@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpuwatch.diagnose.condition import duration
-from gpuwatch.diagnose.wording import plural
+from gpuwatch.diagnose.wording import job_text, plural
 from gpuwatch.fleet.node import Node
 
 SILENT_S = 120.0
@@ -28,8 +28,8 @@ class SilentJob:
     @property
     def text(self) -> str:
         """`job 4711: 8 ranks, and no line in their logs for 3m 20s`."""
-        name = f"job {self.job}" if self.job else "the job"
-        return f"{name}: {plural(self.ranks, 'rank')}, and no line in their logs for {duration(self.seconds)}"
+        silent = duration(self.seconds)
+        return f"{job_text(self.job)}: {plural(self.ranks, 'rank')}, and no line in their logs for {silent}"
 
 
 def silent_jobs(nodes: Iterable[Node], wall: float) -> list[SilentJob]:

@@ -114,6 +114,11 @@ def ranges(numbers: Iterable[int], most: int = 6) -> str:
     return ", ".join(texts) + (", ..." if len(pieces) > most else "")
 
 
+def job_text(job: str | None) -> str:
+    """`job 4711`, or `the job` of ranks that name none."""
+    return f"job {job}" if job else "the job"
+
+
 def ranks_text(ranks: Iterable[int]) -> str:
     """`rank 3`, `ranks 4-7`."""
     listed = list(ranks)

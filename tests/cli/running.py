@@ -83,6 +83,28 @@ def read_until(terminal_end: int, word: str) -> str:
     return shown.decode()
 
 
+def interrupted_at(word: str, *arguments: str, columns: int = 120) -> tuple[int, str]:
+    """Ctrl-C when the word stands on stderr, a terminal of that width; the exit status and stdout."""
+    with terminal(columns) as (ours, theirs):
+        child = subprocess.Popen(
+            [*COMMAND, *arguments],
+            cwd=ROOT,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            text=True,
+        )
+        try:
+            read_until(ours, word)
+            child.send_signal(signal.SIGINT)
+            written, _ = child.communicate(timeout=60)
+        finally:
+            child.kill()
+            child.wait()
+    return child.returncode, written
+
+
 def on_a_terminal(*arguments: str, columns: int = 80, **changes: str) -> tuple[int, str]:
     """Run on a pty of that width; the exit status and everything that reached the terminal."""
     written = bytearray()

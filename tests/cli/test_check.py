@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.cli.running import COMMAND, environment, gpuwatch, read_until, terminal
+from tests.cli.running import gpuwatch, interrupted_at
 from tests.parts import SEEN_BY_EVERY_AGENT
 
 pytestmark = SEEN_BY_EVERY_AGENT
@@ -63,18 +62,8 @@ def test_the_demo_has_one_node_that_forgot_a_variable() -> None:
 
 
 def test_deep_shows_how_far_its_probe_is_and_ctrl_c_keeps_the_list() -> None:
-    with terminal(120) as (ours, theirs):
-        child = subprocess.Popen(
-            [*COMMAND, "check", "--demo", "--deep", "--json"],
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=theirs,
-        )
-        read_until(ours, "collectives")
-        child.send_signal(signal.SIGINT)
-        written, _ = child.communicate(timeout=60)
-    assert child.returncode == 130
+    status, written = interrupted_at("collectives", "check", "--demo", "--deep", "--json")
+    assert status == 130
     told = {one["id"]: one for one in json.loads(written)["checks"]}
     assert told["env.equal"]["status"] == "FAIL"
     assert told["probe.links"]["status"] == "SKIP"

@@ -7,7 +7,6 @@ import csv
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import uuid
@@ -18,7 +17,7 @@ from typing import Any
 import pytest
 
 from gpuwatch.probe.wish import COLLECTIVES, MIB
-from tests.cli.running import COMMAND, ROOT, environment, read_until, terminal
+from tests.cli.running import COMMAND, ROOT, environment, interrupted_at
 from tests.fake_nvml.build import FakeNvml, build
 from tests.parts import need, need_module
 
@@ -157,21 +156,8 @@ def test_ctrl_c_ends_everything_and_keeps_what_was_measured(tmp_path: Path, mark
         "--json",
         str(out),
     )
-    with terminal(120) as (ours, theirs):
-        child = subprocess.Popen(
-            [*COMMAND, "probe", hosts(tmp_path, 1), *arguments],
-            cwd=ROOT,
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=theirs,
-        )
-        read_until(ours, " rows")
-        child.send_signal(signal.SIGINT)
-        try:
-            assert child.wait(60) == 130
-        finally:
-            child.kill()
+    status, _ = interrupted_at(" rows", "probe", hosts(tmp_path, 1), *arguments)
+    assert status == 130
     facts = facts_of(out.read_text())
     assert facts["phase"] == "cancelled"
     assert len(facts["collectives"]) >= 2

@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 
 import pytest
 
 from gpuwatch import wire
 from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.hosts.builtin import demo_plan
-from gpuwatch.link.demo.links import EPOCH, arrivals
+from gpuwatch.link.demo.links import EPOCH
 from gpuwatch.link.inbox import Arrival
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.screens.gpu import GpuScreen
 from gpuwatch.tui.screens.logs import LogsScreen
 from gpuwatch.tui.screens.training import TrainingScreen
-from tests.tui.still import NOW, StillSession, still_app
+from tests.tui.still import NOW, StillSession, demo_session, still_app
 from tests.tui.test_screens import text_on
 from tests.tui.told import StillBook
-
-
-@cache
-def delivered(second: float) -> list[Arrival]:
-    """What the demo brings up to a second: nothing in it ever changes, so that tests may share it."""
-    return arrivals(demo_plan(), second, NOW)
-
-
-def demo_session(second: float, book: StillBook | None = None) -> StillSession:
-    return StillSession(demo_plan(), delivered(second), book)
-
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.condition import Condition
 from gpuwatch.diagnose.incident import Incident
+from gpuwatch.diagnose.wording import job_text
 from gpuwatch.fleet.node import Node
 from gpuwatch.hosts.names import fold
 from gpuwatch.wire import Particulars, Process, RankParticulars
@@ -49,7 +50,7 @@ class Rank:
     @property
     def job(self) -> str:
         """Its job in words; only ranks of one job are compared with each other."""
-        return f"job {self.process.job}" if self.process.job else "the job"
+        return job_text(self.process.job)
 
 
 @dataclass(frozen=True)
