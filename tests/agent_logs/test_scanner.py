@@ -214,6 +214,29 @@ def test_source_that_says_it_is_no_error(source: str) -> None:
     assert found(ruleset(rule("quantum glitch")), source + "\n") == []
 
 
+@pytest.mark.parametrize(
+    "frame", ["<frozen runpy>", "<string>", "<stdin>", "loss.pyx", "app.zip/train.py", "/gone/train.py"]
+)
+def test_an_exception_below_a_frame_without_source_is_no_quotation(frame: str) -> None:
+    rules = ruleset(rule("quantum glitch"))
+    head = "Traceback (most recent call last):\n"
+    text = f'{head}  File "{frame}", line 3, in f\nGlitchError: quantum glitch\n'
+    assert [f["rule"] for f in found(rules, text)] == ["test.rule"]
+    ranked = "".join(f"[rank3]: {line}\n" for line in text.splitlines())
+    assert [f["rank"] for f in found(rules, ranked)] == [3]
+    quoted = text.replace("GlitchError", "    glitch = 1  # GlitchError")
+    assert found(rules, quoted) == []
+
+
+def test_another_rank_between_a_frame_and_its_source_makes_no_error_of_the_source() -> None:
+    rules = ruleset(rule("quantum glitch"))
+    text = (
+        '[rank3]:   File "train.py", line 3, in f\n[rank4]: step 5\n'
+        "[rank3]:     note = 'x'  # quantum glitch\n"
+    )
+    assert found(rules, text) == []
+
+
 def test_a_traceback_comes_whole_and_its_source_lines_are_no_errors() -> None:
     (finding,) = found(ruleset(rule("quantum glitch")), TRACEBACK)
     assert finding["lines"] == [line for line in TRACEBACK.splitlines() if "rank1" in line]

@@ -3,6 +3,7 @@
 import re
 
 from .normalise import messages
+from .prefixes import differ
 from .split import MAX_LINE, scrubbed, shown
 from .stamps import time_of
 
@@ -104,7 +105,7 @@ class Chunk(object):
         """Lines after the one that ends at `end`, those that another rank says left out."""
         texts = []  # type: list[str]
         for line in self.below(end, 2 * most) if end else self._from_start(2 * most):
-            if len(texts) < most and not _other(messages(line)[0][0][1], by):
+            if len(texts) < most and not differ(messages(line)[0][0][1], by):
                 texts.append(shown(line))
         return texts
 
@@ -164,7 +165,7 @@ class Chunk(object):
         lines = []  # type: list[str]
         for raw in reversed(self.above(start, 3 * MAX_TRACEBACK)):
             text, who = messages(raw)[0][-1]
-            if _other(who, by):
+            if differ(who, by):
                 continue
             lines.append(shown(raw))
             if text.startswith("Traceback (most recent call last)"):
@@ -175,13 +176,3 @@ class Chunk(object):
             if not text.startswith((" ", "\t")):
                 break
         return []
-
-
-def _other(who, by):
-    # type: (Speaker, Speaker) -> bool
-    return any(
-        getattr(who, name) is not None
-        and getattr(by, name) is not None
-        and getattr(who, name) != getattr(by, name)
-        for name in ("rank", "local_rank", "task", "pid")
-    )

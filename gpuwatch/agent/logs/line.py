@@ -1,12 +1,17 @@
 """One candidate line with what belongs to it: its messages, and other parts of a broken record."""
 
 from .normalise import MAX_WRAPPED, is_source, is_wrapped, joined, messages
+from .prefixes import differ
 from .split import MAX_LINE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .chunk import Chunk  # noqa: F401 - used in type comments
     from .prefixes import Speaker  # noqa: F401 - used in type comments
+
+
+MAX_BETWEEN = 8
+"""Lines of other speakers that may stand between a frame of a traceback and the source that it quotes."""
 
 
 class Line(object):
@@ -21,13 +26,11 @@ class Line(object):
         self.parts = []  # type: list[int]
         """Where the physical lines above begin that belong to the same record."""
         said, self.proof = messages(chunk.clean[start : min(end, start + MAX_LINE)], local_ranks)
-        above = chunk.above(start, MAX_WRAPPED - 1)
-        previous = messages(above[-1])[0][-1][0] if above else ""
         self.said = []  # type: list[tuple[str, Speaker]]
         """Its messages, each with who says it; quoted source code is none."""
-        self.said.extend(each for each in said if not is_source(each[0], previous))
+        self.said.extend(each for each in said if not _is_quoted(each, chunk, start))
         if self.said:
-            self._join(chunk, above, local_ranks)
+            self._join(chunk, chunk.above(start, MAX_WRAPPED - 1), local_ranks)
 
     def _join(self, chunk, above, local_ranks):
         # type: (Chunk, list[bytes], bool) -> None
@@ -42,3 +45,18 @@ class Line(object):
         while below and is_wrapped(text):
             text = joined(text, messages(below.pop(0), local_ranks)[0][0][0])
         self.said[-1] = (text, by)
+
+
+def _is_quoted(said, chunk, start):
+    # type: (tuple[str, Speaker], Chunk, int) -> bool
+    """Whether a message quotes source code; a quotation is indented below its frame by the same speaker."""
+    message, by = said
+    if is_source(message, ""):
+        return True
+    if message[:1] not in (" ", "|"):
+        return False
+    for line in reversed(chunk.above(start, MAX_BETWEEN)):
+        text, who = messages(line)[0][-1]
+        if not differ(who, by):
+            return is_source(message, text)
+    return False

@@ -15,7 +15,8 @@ _WRAPPED = re.compile(
 _BREAKABLE = (b"WorkNCCL(", b"collective operation timeout", b" ran for", b".cpp:")
 """One of them stands in every line that `_WRAPPED` is found in."""
 _LOOK_BACK = 4096
-_SOURCE = re.compile(r"""\s*File "[^"]{1,500}", line \d+""")
+_FRAME = re.compile(r"""[\s|]{0,80}File "[^"]{1,500}", line \d{1,9}""")
+_INDENT = re.compile(r"[\s|]*")
 _ECHO = re.compile(
     r"\s+(?:raise\b|assert\b|(?:self\.)?_?(?:log|logger|logging|LOG|LOGGER)\.[a-z]+\(|warnings\.warn\(|print\()"
     r"|\s+f[\"'].*[\"']\)?,?\s*$|\s*[\^~]{2,}\s*$|\s*[│|]\s*(?:❱|\d+ )|\s*❱"
@@ -77,5 +78,17 @@ def joined(first, second):
 
 def is_source(message, above):
     # type: (str, str) -> bool
-    """Whether a line quotes source code in a traceback, and so is no error of its own."""
-    return _ECHO.match(message) is not None or _SOURCE.match(above) is not None
+    """Whether a line quotes source code in a traceback, and so is no error of its own.
+
+    `above` is the line before it by the same speaker. Frames of frozen, generated or deleted code quote no
+    source: the line below such a frame is a quotation only if it is indented deeper than the frame.
+    """
+    if _ECHO.match(message) is not None:
+        return True
+    return _FRAME.match(above) is not None and _indent(message) > _indent(above)
+
+
+def _indent(text):
+    # type: (str) -> int
+    found = _INDENT.match(text)
+    return found.end() if found else 0

@@ -98,6 +98,17 @@ class Speaker(object):
         return proof
 
 
+def differ(one, other):
+    # type: (Speaker, Speaker) -> bool
+    """Whether two lines cannot be of the same process, as far as their prefixes tell."""
+    return any(
+        getattr(one, name) is not None
+        and getattr(other, name) is not None
+        and getattr(one, name) != getattr(other, name)
+        for name in ("rank", "local_rank", "task", "pid")
+    )
+
+
 def peel(text, speaker, local_ranks=False):
     # type: (str, Speaker, bool) -> tuple[int, bool]
     """Take the prefixes of `text` in: where the message begins, and whether ranks proved to be local."""
