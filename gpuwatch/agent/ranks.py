@@ -34,6 +34,8 @@ VARIABLES = (
     "CUDA_VISIBLE_DEVICES",
 )
 MAX_VALUE = 200
+MAX_RANKS = 1000000
+"""A larger number in an environment or a line is not a rank or a world size: the cockpit refuses it."""
 
 _TORCH = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 _FAMILIES = (
@@ -71,6 +73,12 @@ def identity(found):
         "job": _job(found),
     }
     return {key: value for key, value in facts.items() if value is not None}
+
+
+def is_rank(value):
+    # type: (object) -> bool
+    """Whether a value that was read from a line can be the number of a rank."""
+    return isinstance(value, int) and 0 <= value < MAX_RANKS
 
 
 def _place(found):
@@ -111,4 +119,4 @@ def _job(found):
 def _number(found, name):
     # type: (dict[str, str], str) -> int | None
     text = found.get(name, "")
-    return int(text) if text.isdecimal() and len(text) < 10 else None
+    return int(text) if text.isdecimal() and len(text) < 10 and int(text) <= MAX_RANKS else None

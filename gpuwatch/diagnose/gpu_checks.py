@@ -9,6 +9,7 @@ from gpuwatch.diagnose.condition import Condition, Evidence, duration
 from gpuwatch.fleet.metrics import METRICS, slowdown_c
 from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node, Tiers
 from gpuwatch.fleet.readings import memory_pct
+from gpuwatch.fleet.rings import FINE_S
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.wire import GpuFast, GpuMedium, GpuSlow, Severity
 
@@ -179,6 +180,8 @@ def pcie_link(case: GpuCase) -> Iterator[Condition]:
 
 def loaded_since(gpu: Gpu, since: float, now: float) -> bool:
     """Whether the GPU was busy in every second from then on, as far as anyone looked."""
+    if now - since > FINE_S:  # older than what is kept second by second
+        return False
     seconds = max(1, int(now - since) + 1)
     busy = gpu.history.series("util", seconds, seconds, now)
     known = busy[busy == busy]  # noqa: PLR0124 - NaN is not itself

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import zlib
 
 from gpuwatch.diagnose.ras import Ras, RasError
@@ -37,7 +36,7 @@ def unpacked(packed: str) -> bytes:
     decoder = zlib.decompressobj()
     try:
         words = decoder.decompress(base64.b64decode(packed, validate=True), MAX_BYTES)
-    except (binascii.Error, zlib.error) as error:
+    except (ValueError, zlib.error) as error:
         raise RasError(f"damaged on its way: {error}") from error
     if decoder.unconsumed_tail:
         raise RasError(f"more than {MAX_BYTES >> 20} MB")

@@ -87,6 +87,12 @@ class AgentLink:
         """Dial now if this link waits for its next attempt; no effect otherwise."""
         self._wake.set()
 
+    def hang_up(self, reason: str) -> None:
+        """End the connection, if there is one, and dial again after the usual wait."""
+        call = self._call
+        if call is not None:
+            call.hang_up(Ending(reason))
+
     def close(self) -> None:
         """End the agent and this link's thread; returns within 2 s, even if a dialer does not."""
         with self._lock:

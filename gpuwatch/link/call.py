@@ -115,9 +115,9 @@ class Call:
             return
         if not self._stream.started:
             if silent_s > self._timing.start_s:
-                self._hang_up(reasons.not_started_in(self._timing.start_s, self._stream.noise))
+                self.hang_up(reasons.not_started_in(self._timing.start_s, self._stream.noise))
         elif silent_s > self._timing.silence_s:
-            self._hang_up(reasons.silent_for(silent_s))
+            self.hang_up(reasons.silent_for(silent_s))
         elif now >= self._ping_due:
             self._ping_due = now + self._timing.ping_every_s
             self._ping_id -= 1  # below zero: never the number of somebody else's request
@@ -128,7 +128,8 @@ class Call:
         self._verdict = Ending("closed")
         self._carrier.close()
 
-    def _hang_up(self, verdict: Ending) -> None:
+    def hang_up(self, verdict: Ending) -> None:
+        """End the connection for this reason; returns at once."""
         self._verdict = verdict
         self._crew.run(self._carrier.close)
 

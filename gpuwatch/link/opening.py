@@ -69,6 +69,12 @@ class Links:
             if node is None or link.node == node:
                 link.retry()
 
+    def hang_up(self, node: str, reason: str) -> None:
+        """End the connection to a node; the reason is shown, and the node is dialled again."""
+        for link in self.all:
+            if link.node == node:
+                link.hang_up(reason)
+
     def close(self) -> None:
         """Close all of them at once: 200 links take as long as the slowest, and that at most 2 s."""
         ending = [*self.all, *self._dialing]

@@ -24,6 +24,10 @@ class Link(Protocol):
         """Try again now instead of at `LinkStatus.retry_at`; nothing where no attempt is waited for."""
         ...
 
+    def hang_up(self, reason: str) -> None:
+        """End the connection, which is then lost for this reason and dialled again; returns at once."""
+        ...
+
     def close(self) -> None:
         """End the remote agent and every thread of this link; returns within 2 s."""
         ...

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -123,7 +122,7 @@ class Courier:
             return
         try:
             data = base64.b64decode(piece.packed, validate=True)
-        except binascii.Error as error:
+        except ValueError as error:
             self._end(parcel, f"an answer that cannot be read: {error}")
             return
         if piece.size_bytes > MOST_BYTES or parcel.taken + piece.bytes > MOST_BYTES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
@@ -13,9 +14,10 @@ from gpuwatch.fleet.asked import Asked
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.log_stream import LogStream
 from gpuwatch.hosts.plan import Plan
-from gpuwatch.link.inbox import Inbox, LinkStatus
+from gpuwatch.link.inbox import Arrival, Inbox, LinkStatus
 from gpuwatch.link.opening import open_links
 from gpuwatch.link.options import Ask, LinkOptions
+from gpuwatch.plain import plain
 from gpuwatch.rules.load import load_packs
 from gpuwatch.session.settings_folder import own_packs, settings_folder
 from gpuwatch.session.sharing import Sharing
@@ -81,6 +83,8 @@ class Session:
         self.book.restore(self._silences.read())
         self.inbox = Inbox()
         self.fleet = Fleet(plan)
+        self.faults: deque[Exception] = deque(maxlen=100)
+        """Exceptions that frames have caused; each has closed the link of the node that sent the frame."""
         self._asked = 0
         self._sharing = Sharing()
         self._options = options or LinkOptions()
@@ -96,7 +100,7 @@ class Session:
         """Move all that has arrived into the fleet; True when anything had."""
         arrivals = self.inbox.drain()
         for arrival in arrivals:
-            self.fleet.apply(arrival)
+            self._apply(arrival)
             if isinstance(arrival.what, LinkStatus):
                 self._link_changed(arrival.node, arrival.what)
         for stream in self.fleet.streams.values():
@@ -105,6 +109,20 @@ class Session:
         self._sharing.update(self.fleet, self._tell)
         self.book.update(self.fleet, monotonic(), wall())
         return bool(arrivals)
+
+    def _apply(self, arrival: Arrival) -> None:
+        """Take one arrival into the fleet; a frame that cannot be processed costs its own node the link."""
+        try:
+            self.fleet.apply(arrival)
+        except Exception as error:
+            if isinstance(arrival.what, LinkStatus):
+                raise
+            self.faults.append(error)
+            kind = type(arrival.what).__name__.lower()
+            self._links.hang_up(
+                arrival.node,
+                f"a {kind} frame of this node could not be processed, please report it: {plain(repr(error))}",
+            )
 
     def acknowledge(self, id: str) -> None:  # noqa: A002 - the word that alerts and incidents use
         """Somebody is at this alert, or at all alerts of this incident."""

@@ -6,6 +6,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from gpuwatch.wire.limits import Moment, Name, Text, Whole
+
 WIRE_VERSION = 1
 
 Severity: TypeAlias = Literal["info", "warning", "error", "critical"]
@@ -18,18 +20,18 @@ class Part(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
 class Notice(Part, frozen=True):
     """A sentence about the whole node: what is wrong or cannot be read, and the remedy."""
 
-    code: str
+    code: Name
     """Stable, for scripts: driver_not_loaded, driver_mismatch, library_missing, no_gpu, gpu_missing,
     gpu_silent, nvml_starting, kernel_log_unreadable, no_proc, mps, nvml_error, no_python,
     nvidia_smi_failed, nvidia_smi_silent, ..."""
-    text: str
+    text: Text
     severity: Severity = "info"
-    remedy: str | None = None
+    remedy: Text | None = None
 
 
 class Frame(msgspec.Struct, tag_field="kind", omit_defaults=True, frozen=True, kw_only=True, gc=False):
     """What every frame carries."""
 
-    t: float
-    seq: int
-    v: int = WIRE_VERSION
+    t: Moment
+    seq: Whole
+    v: Whole = WIRE_VERSION

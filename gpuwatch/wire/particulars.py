@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuwatch.wire.limits import Many, Name, Rank, Table, Text, Whole
 from gpuwatch.wire.part import Part
 
 UNLIMITED = -1
@@ -11,31 +12,31 @@ UNLIMITED = -1
 class RankParticulars(Part, frozen=True):
     """One rank's process."""
 
-    pid: int
-    rank: int | None = None
-    parent: int | None = None
+    pid: Whole
+    rank: Rank | None = None
+    parent: Whole | None = None
     """The process that started it: a launcher, where there is one."""
-    python: str | None = None
+    python: Name | None = None
     """Its interpreter."""
-    torch: str | None = None
+    torch: Name | None = None
     """By the package's metadata on its disk; nothing is imported."""
-    nccl: str | None = None
+    nccl: Name | None = None
     """Of the library that is mapped into it, else of the package beside its torch."""
-    variables: dict[str, str] = {}
+    variables: Table[Text] = {}
     """NCCL's, CUDA's, gloo's and Slurm's, as `agent/particulars.py` lists them."""
-    memlock_bytes: int | None = None
-    nofile: int | None = None
+    memlock_bytes: Whole | None = None
+    nofile: Whole | None = None
 
 
 class Particulars(Part, frozen=True):
     """One node."""
 
-    shm_total_bytes: int | None = None
-    shm_used_bytes: int | None = None
+    shm_total_bytes: Whole | None = None
+    shm_used_bytes: Whole | None = None
     fabric_manager: bool | None = None
     """Whether NVIDIA's fabric manager runs; None: this node has no NVSwitch to manage."""
-    reached: dict[str, str] = {}
+    reached: Table[Text] = {}
     """Address that was asked for -> why it could not be connected to; empty: it could."""
-    listens: dict[str, int | None] = {}
+    listens: Table[Whole | None] = {}
     """Port that was asked for -> pid that listens on it here, 0: somebody's; None: nobody."""
-    ranks: list[RankParticulars] = []
+    ranks: Many[RankParticulars] = []

@@ -2,42 +2,43 @@
 
 from __future__ import annotations
 
+from gpuwatch.wire.limits import Few, Moment, Name, Rank, Real, Table, Text, Whole, WorldSize
 from gpuwatch.wire.part import Part
 
 
 class ProcessGpu(Part, frozen=True):
     """A process's hold on one GPU."""
 
-    uuid: str
-    memory_bytes: int | None = None
-    sm_pct: float | None = None
+    uuid: Name
+    memory_bytes: Whole | None = None
+    sm_pct: Real | None = None
 
 
 class Process(Part, frozen=True):
     """A process that holds a GPU or carries a rank."""
 
-    pid: int
-    name: str
-    start: float | None = None
-    user: str | None = None
-    command: str | None = None
-    state: str | None = None
+    pid: Whole
+    name: Name
+    start: Moment | None = None
+    user: Name | None = None
+    command: Text | None = None
+    state: Name | None = None
     """R, S, D, Z, T: as /proc says it."""
-    gpus: list[ProcessGpu] = []
-    cpu_pct: float | None = None
-    rss_bytes: int | None = None
-    rank: int | None = None
-    local_rank: int | None = None
-    world_size: int | None = None
-    master: str | None = None
+    gpus: Few[ProcessGpu] = []
+    cpu_pct: Real | None = None
+    rss_bytes: Whole | None = None
+    rank: Rank | None = None
+    local_rank: Rank | None = None
+    world_size: WorldSize | None = None
+    master: Name | None = None
     """`addr:port` of the rendezvous."""
-    job: str | None = None
+    job: Name | None = None
     """As an agent tells it: Slurm job id, the launcher's run id, or PMIx's namespace. In a fleet: what
     `fleet.jobs` calls its job."""
-    launcher: int | None = None
+    launcher: Whole | None = None
     """The nearest process above a rank that is no rank itself: what started it."""
-    container: str | None = None
-    variables: dict[str, str] = {}
+    container: Name | None = None
+    variables: Table[Text] = {}
     """Only whitelisted environment variables."""
-    logs: list[str] = []
+    logs: Few[Name] = []
     """Regular files behind its write-only descriptors."""

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
+from gpuwatch.wire.limits import Count, Moment, Name, Rank, Real, Table, Whole
 from gpuwatch.wire.logs import RankSource
 from gpuwatch.wire.part import Frame, Part
 
@@ -17,14 +18,14 @@ MOST_PAST = 200
 class PastStep(Part, array_like=True, frozen=True):
     """A step that stood in the file before the agent came."""
 
-    step: float
-    at: float | None = None
+    step: Real
+    at: Moment | None = None
     """The line's own time (node's clock), where it has one."""
-    loss: float | Odd | None = None
-    grad_norm: float | Odd | None = None
-    tokens_per_s: float | Odd | None = None
-    samples_per_s: float | Odd | None = None
-    step_time_s: float | Odd | None = None
+    loss: Real | Odd | None = None
+    grad_norm: Real | Odd | None = None
+    tokens_per_s: Real | Odd | None = None
+    samples_per_s: Real | Odd | None = None
+    step_time_s: Real | Odd | None = None
 
 
 class Progress(Frame, tag="progress", frozen=True, kw_only=True):
@@ -33,33 +34,33 @@ class Progress(Frame, tag="progress", frozen=True, kw_only=True):
     At most one a tick, file and voice; what lies between two of them is seen by their steps and times.
     """
 
-    file: str
-    offset: int
+    file: Name
+    offset: Count
     """Of the first byte of the newest line."""
-    at: float
+    at: Moment
     """When: that line's own time, else when it was first seen, of a backlog when the file was last written
     (node's clock)."""
     timed: bool = False
     """Whether `at` is the line's own time. False, and `backlog` set: it only bounds the time from above."""
     backlog: bool = False
     """It was there before the agent came."""
-    dialect: str
+    dialect: Name
     """The id of the dialect that the newest line with a step is of."""
     per_epoch: bool = False
     """Steps begin anew with every epoch."""
-    fields: dict[str, float | Odd] = {}
+    fields: Table[Real | Odd] = {}
     """step, total_steps, epoch, loss, lr, grad_norm, loss_scale, skipped, step_time_s, samples_per_s,
     tokens_per_s, tflops, mfu (0 to 1), mem_gib, eta_s: those that were written."""
-    phases_s: dict[str, float] = {}
+    phases_s: Table[Real] = {}
     """Seconds of each timer (forward, backward, allreduce, ...)."""
     past: Annotated[list[PastStep], msgspec.Meta(max_length=MOST_PAST)] = []
     """Told once, when what was there before the agent came has been read, by a frame that tells nothing else:
     its steps in the order of the file, thinned evenly."""
-    rank: int | None = None
+    rank: Rank | None = None
     """The rank that speaks: of most frameworks one alone does, rank 0 or the last."""
     rank_from: RankSource | None = None
-    local_rank: int | None = None
-    job: str | None = None
-    host: str | None = None
+    local_rank: Rank | None = None
+    job: Name | None = None
+    host: Name | None = None
     """The host that the line's prefix names, where one file holds several."""
-    pid: int | None = None
+    pid: Whole | None = None

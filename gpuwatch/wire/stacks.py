@@ -2,65 +2,66 @@
 
 from __future__ import annotations
 
+from gpuwatch.wire.limits import Many, Name, Real, Text, Whole
 from gpuwatch.wire.part import Part
 
 
 class StackFrame(Part, frozen=True):
     """One frame of Python."""
 
-    function: str
-    file: str
-    line: int
+    function: Name
+    file: Name
+    line: Whole
 
 
 class PythonThread(Part, frozen=True):
     """A thread of the interpreter, its innermost frame first."""
 
-    name: str = ""
+    name: Name = ""
     main: bool = False
     active: bool = False
     """Not waiting, as py-spy sees it."""
     gil: bool = False
     """It holds the interpreter's lock."""
-    frames: list[StackFrame] = []
+    frames: Many[StackFrame] = []
 
 
 class KernelThread(Part, frozen=True):
     """A thread as the kernel sees it."""
 
-    tid: int
-    name: str = ""
-    state: str = "?"
+    tid: Whole
+    name: Name = ""
+    state: Name = "?"
     """R, S, D, Z, T."""
-    cpu_pct: float | None = None
+    cpu_pct: Real | None = None
     """Of one core, over `Stacks.seconds`."""
-    wchan: str | None = None
+    wchan: Name | None = None
     """The kernel's function that it waits in; None: it runs, or this user may not know."""
-    syscall: str | None = None
+    syscall: Name | None = None
     """futex, clock_nanosleep, poll; `running`."""
 
 
 class ProcessStack(Part, frozen=True):
     """One process."""
 
-    pid: int
-    cpu_pct: float | None = None
+    pid: Whole
+    cpu_pct: Real | None = None
     """All its threads together."""
-    threads: list[KernelThread] = []
+    threads: Many[KernelThread] = []
     """The main one first, then those that used the CPU most."""
-    threads_total: int = 0
-    children: list[KernelThread] = []
+    threads_total: Whole = 0
+    children: Many[KernelThread] = []
     """Processes that it has started (a data loader's workers), those in the states D and T first."""
-    python: list[PythonThread] = []
-    why: str | None = None
+    python: Many[PythonThread] = []
+    why: Text | None = None
     """Why there are no Python stacks."""
 
 
 class Stacks(Part, frozen=True):
     """All that were asked for and are there."""
 
-    processes: list[ProcessStack] = []
-    seconds: float = 0.0
+    processes: Many[ProcessStack] = []
+    seconds: Real = 0.0
     """Between the two readings of the CPU time."""
     lacks_py_spy: bool = False
     """Of some process nothing is known in Python, because the node has no py-spy."""
@@ -76,19 +77,19 @@ class Lent(Part, frozen=True):
 class RasAnswer(Part, frozen=True):
     """What NCCL answered on one address."""
 
-    address: str
+    address: Name
     packed: str = ""
     """Its words as they came: zlib, then base64."""
-    format: str = "text"
+    format: Name = "text"
     """json (NCCL 2.28.7 and later) or text."""
-    protocol: str | None = None
-    pids: list[int] = []
+    protocol: Name | None = None
+    pids: Many[Whole] = []
     """Processes whose environment names this address; of the usual one all that name none."""
-    seconds: float = 0.0
-    error: str | None = None
+    seconds: Real = 0.0
+    error: Text | None = None
 
 
 class RasAnswers(Part, frozen=True):
     """One for each address that the asked processes use."""
 
-    answers: list[RasAnswer] = []
+    answers: Many[RasAnswer] = []

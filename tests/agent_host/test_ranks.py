@@ -50,3 +50,9 @@ def test_the_rendezvous_and_the_job() -> None:
 def test_nothing_but_the_named_variables_is_taken() -> None:
     environ = b"RANK=3\0AWS_SECRET_ACCESS_KEY=hush\0MASTER_ADDR=a\x1b]0;x\x07b\0XRANK=5\0RANKS=6\0LOCAL_RANK"
     assert variables(environ) == {"RANK": "3", "MASTER_ADDR": "a ]0;x b"}
+
+
+def test_a_world_size_beyond_every_cluster_is_unknown() -> None:
+    facts = identity({"RANK": "3", "WORLD_SIZE": "90000000"})
+    assert facts.get("rank") == 3
+    assert "world_size" not in facts

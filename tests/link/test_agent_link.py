@@ -371,3 +371,11 @@ def test_the_agent_leaves_when_the_cockpit_is_killed(tmp_path: Path) -> None:
     cockpit.wait()
     cockpit.stdout.close()
     until(lambda: not psutil.pid_exists(agent), "the agent's end")
+
+
+def test_a_connection_that_is_hung_up_is_lost_for_that_reason_and_dialled_again(start: Start) -> None:
+    link, watcher = start()
+    watcher.next(Sample)
+    link.hang_up("a frame that nobody can process")
+    assert "a frame that nobody can process" in watcher.lost().reason
+    watcher.live()

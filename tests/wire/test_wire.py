@@ -99,3 +99,30 @@ def test_a_line_that_is_not_a_frame_says_why(line: bytes, says: str) -> None:
 
 def test_a_field_of_a_newer_agent_is_ignored() -> None:
     assert isinstance(wire.decode(frame(kind="bye", reason="done", mood="fine")), wire.Bye)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"kind": "sample", "t": 1e308},
+        {"kind": "sample", "t": -1e12},
+        {"kind": "event", "event": "xid", "title": "x", "t": 1e18},
+        {"kind": "sample", "host": {"t": 1.0, "memory_total_bytes": 10**400}},
+        {"kind": "ranks", "processes": [{"pid": 1, "name": "a", "rank": 0, "world_size": 90_000_000}]},
+        {
+            "kind": "finding",
+            "id": 1,
+            "rule": "a.b",
+            "severity": "error",
+            "file": "f",
+            "offset": 0,
+            "at": 1.0,
+            "lines": ["x"],
+            "key": -5,
+        },
+        {"kind": "logs", "files": [{"path": "x" * 5000}]},
+    ],
+)
+def test_a_value_out_of_bounds_is_refused_at_the_edge(fields: dict[str, object]) -> None:
+    with pytest.raises(wire.FrameError):
+        wire.decode(frame(**fields))

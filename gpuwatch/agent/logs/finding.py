@@ -1,5 +1,6 @@
 """A match as it is told: where, when, whose, with the lines around it."""
 
+from ..ranks import is_rank
 from .stamps import time_of
 
 TYPE_CHECKING = False
@@ -49,14 +50,14 @@ def whose(by, fields, known):
     """
     found = {}  # type: dict[str, Any]
     sure = known.get("rank") is not None and known.get("rank_from") == "process"
-    if isinstance(fields.get("rank"), int):
+    if is_rank(fields.get("rank")):
         found.update(rank=fields["rank"], rank_from="field")
     elif by.rank is not None and not sure:
         found.update(rank=by.rank, rank_from="line")
     elif known.get("rank") is not None:
         found.update(rank=known["rank"], rank_from=known.get("rank_from"))
     local = fields.get("local_rank", by.local_rank)
-    local = local if isinstance(local, int) else known.get("local_rank")
+    local = local if is_rank(local) else known.get("local_rank")
     pid = by.pid if by.pid is not None else fields.get("pid")
     found.update(local_rank=local, job=known.get("job"), host=by.host)
     found["pid"] = pid if isinstance(pid, int) else None

@@ -53,6 +53,9 @@ class DemoLink:
     def retry(self) -> None:
         """Nothing: a demo link never waits for another attempt."""
 
+    def hang_up(self, reason: str) -> None:
+        """Nothing: there is no connection."""
+
     def close(self) -> None:
         """Leave the pump; the last one ends its thread."""
         self._pump.remove(self)

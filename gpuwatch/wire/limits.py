@@ -1,0 +1,34 @@
+"""Bounds of the values in a frame; a value outside of them is refused before anything computes with it."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias, TypeVar
+
+from msgspec import Meta
+
+T = TypeVar("T")
+
+MAX_RANKS = 1_000_000
+"""Ranks of a job; a larger number in an environment or a log line is not a rank."""
+
+Moment: TypeAlias = Annotated[float, Meta(ge=0.0, le=1.0e11)]
+"""Unix seconds up to the year 5138, which every `datetime` can show."""
+Real: TypeAlias = Annotated[float, Meta(ge=-1.0e18, le=1.0e18)]
+"""A measured value; agents send no number of 1e18 or more (`agent/logs/quantities.py`)."""
+Whole: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+"""A counter or identifier of 64 bits."""
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Rank: TypeAlias = Annotated[int, Meta(ge=0, lt=MAX_RANKS)]
+WorldSize: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_RANKS)]
+GpuIndex: TypeAlias = Annotated[int, Meta(ge=0, lt=1024)]
+
+Name: TypeAlias = Annotated[str, Meta(max_length=4096)]
+"""A name, identifier or path; Linux's PATH_MAX."""
+Text: TypeAlias = Annotated[str, Meta(max_length=64 * 1024)]
+"""A sentence or a log line; agents cut lines at 16 KiB."""
+
+Few: TypeAlias = Annotated[list[T], Meta(max_length=1024)]
+"""GPUs, network ports, disks and what else a node has some of."""
+Many: TypeAlias = Annotated[list[T], Meta(max_length=20_000)]
+"""Processes, log files, lines."""
+Table: TypeAlias = Annotated[dict[Name, T], Meta(max_length=1024)]
