@@ -62,11 +62,8 @@ def parts_of(log: LogPath) -> list[Part]:
     return [Part(log, start, end) for start, end in zip(starts, ends, strict=True)]
 
 
-def reader(
-    compiled: list[dict[str, Any]], new_sieve: Callable[[RuleSet], Any]
-) -> Callable[[Part, Dial], PartRead]:
-    """What a worker does with each part; the rules are made ready once."""
-    ruleset = RuleSet(compiled)
+def reader(ruleset: RuleSet, new_sieve: Callable[[RuleSet], Any]) -> Callable[[Part, Dial], PartRead]:
+    """What a worker does with each part."""
     sieve = new_sieve(ruleset)
 
     def read(part: Part, dial: Dial) -> PartRead:

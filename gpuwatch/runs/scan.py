@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -129,11 +130,15 @@ def scan(
     engine: Engine | None = None,
     watch: Watch | None = None,
     cores: int | None = None,
+    begin: Begin | None = None,
 ) -> Scan:
-    """Read every file that was gathered with the rules of the packs."""
+    """Read every file that was gathered with the rules of the packs.
+
+    `begin`: the same rules made ready before, for several scans in one process.
+    """
     engine = engine or default_engine()
     watch = watch or Watch()
-    begin = Begin(compiled_or_kept([*rules, *CLUES]), engine)
+    begin = begin or Begin.of(rules, engine)
     parts = [part for log in found.files for part in parts_of(log)]
     parts.sort(key=lambda part: part.log.packing is None)  # packed ones cannot be shared out: they go first
     files = {log.name: _File(log) for log in found.files}
@@ -141,8 +146,7 @@ def scan(
         files[part.log.name].left += 1
     for part, read, fault in done_parts(parts, begin, watch, cores, files):
         files[part.log.name].take(part, read, fault)
-    known = RuleSet(begin.compiled).rules
-    rules_by_id = {rule.id: rule for rule in known}
+    rules_by_id = {rule.id: rule for rule in begin.ruleset.rules}
     return whole(list(files.values()), rules_by_id, found.skipped, engine, stopped=watch.stopping())
 
 
@@ -153,9 +157,19 @@ class Begin:
     compiled: list[dict[str, Any]]
     engine: Engine
 
+    @classmethod
+    def of(cls, rules: Iterable[Rule], engine: Engine) -> Begin:
+        """The rules, and those that tell whose a file is."""
+        return cls(compiled_or_kept([*rules, *CLUES]), engine)
+
+    @cached_property
+    def ruleset(self) -> RuleSet:
+        """Made once in a process."""
+        return RuleSet(self.compiled)
+
     def __call__(self) -> Callable[..., PartRead]:
         """The function that reads a part."""
-        return reader(self.compiled, hyper.HyperSieve if self.engine == "hyperscan" else Sieve)
+        return reader(self.ruleset, hyper.HyperSieve if self.engine == "hyperscan" else Sieve)
 
 
 def done_parts(
