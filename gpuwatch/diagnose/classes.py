@@ -19,6 +19,7 @@ class Packs(Protocol):
 TIMEOUTS = frozenset(
     (
         "nccl.watchdog_timeout",
+        "nccl.timeout",
         "deepep.timeout",
         "gloo.op_timeout",
         "c10d.store_wait_timeout",
