@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from gpuwatch.agent.logs.lifeline import die_with
 from gpuwatch.diagnose.flight import judge_flight
 from gpuwatch.diagnose.testimony import Testimony
 from gpuwatch.plain import plain
@@ -107,7 +108,9 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def main(folder: Path) -> None:
     """Read, judge, and leave the answer beside the dumps."""
     most = int(2 * PATIENCE_S)
-    resource.setrlimit(resource.RLIMIT_CPU, (most, most))  # should nobody be left to end us
+    resource.setrlimit(resource.RLIMIT_CPU, (most, most))
+    if sys.platform == "linux":
+        die_with(os.getppid())
     order = msgspec.json.decode((folder / ASKED).read_bytes(), type=Order)
     read = gather_dumps([folder / DUMPS])
     unread = {rank: each.why for each in read.skipped if (rank := rank_of(Path(each.name))) is not None}

@@ -20,8 +20,11 @@ from gpuwatch.runs.workers import Dial, Workers
 MAX_FILES = 20_000
 ALONE = 8
 """So few files are read in this process."""
-READER_MEMORY = 16 * MAX_BYTES
-"""Address space of a reader: a pickle that asks for more ends it and nothing else."""
+FILE_CPU_S = 15
+"""CPU time for one file; the largest dump that is read takes about 5 s."""
+LEAST_MEMORY = 256 << 20
+MEMORY_PER_BYTE = 24
+"""Address space for the objects of one dump per byte of its file; a real dump needs about 12."""
 ENDINGS = re.compile(r"(\.(json|pickle|pkl|pt|bin|trace|txt|gz|zst|xz|bz2))+$", re.IGNORECASE)
 NO_DUMP_NAMES = (".log", ".py", ".yaml", ".yml", ".out", ".err", ".md", ".sh", ".pipe")
 MAX_RANK = 1 << 22
@@ -59,8 +62,18 @@ class Dumps:
     its rank was ended while it wrote."""
 
 
-def gather_dumps(paths: Sequence[Path], tell: Callable[[int], None] = lambda _bytes: None) -> Dumps:
-    """Read every dump under the paths, over all cores where there are many; `tell` hears the bytes read."""
+def gather_dumps(
+    paths: Sequence[Path],
+    tell: Callable[[int], None] = lambda _bytes: None,
+    file_cpu_s: int = FILE_CPU_S,
+) -> Dumps:
+    """Read every dump under the paths, over all cores where there are many.
+
+    Args:
+        paths: Files and folders.
+        tell: Called with the bytes read so far.
+        file_cpu_s: A file that needs more CPU time than this is given up; the others are kept.
+    """
     found = Dumps()
     tasks = []
     for path, root in walked(paths, found.skipped, set()):
@@ -72,7 +85,7 @@ def gather_dumps(paths: Sequence[Path], tell: Callable[[int], None] = lambda _by
     if len(tasks) > MAX_FILES:
         found.skipped.append(Skipped(f"{len(tasks) - MAX_FILES} files", "too many at once", unreadable=True))
         tasks = tasks[:MAX_FILES]
-    read = [(task, result) for task, result in _results(tasks, tell)]
+    read = [(task, result) for task, result in _results(tasks, tell, file_cpu_s)]
     read.sort(key=lambda each: (each[0].mtime, each[0].rank, each[0].name))
     by_rank: dict[tuple[str, int], Dump] = {}
     for task, result in read:
@@ -130,8 +143,11 @@ def _task(path: Path, root: Path | None, skipped: list[Skipped]) -> _Task | None
     return _Task(str(path), name, rank, known.st_mtime, root is not None)
 
 
-def _results(tasks: Sequence[_Task], tell: Callable[[int], None]) -> list[tuple[_Task, Dump | str]]:
-    workers: Workers[_Task, Dump | str] = Workers(min(usable_cores(), max(1, len(tasks) // ALONE)), _reader)
+def _results(
+    tasks: Sequence[_Task], tell: Callable[[int], None], file_cpu_s: int
+) -> list[tuple[_Task, Dump | str]]:
+    count = min(usable_cores(), max(1, len(tasks) // ALONE))
+    workers: Workers[_Task, Dump | str] = Workers(count, _reader, file_cpu_s)
     try:
         return [
             (each.task, each.result if each.result is not None else each.fault or "not read")
@@ -142,11 +158,20 @@ def _results(tasks: Sequence[_Task], tell: Callable[[int], None]) -> list[tuple[
 
 
 def _reader() -> Callable[[_Task, Dial], Dump | str]:
-    """The start of a reader's process."""
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    most = READER_MEMORY if hard == resource.RLIM_INFINITY else min(READER_MEMORY, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
     return _read
+
+
+def _limit_memory(size: int) -> None:
+    """Bound the address space of this process to what the objects of a dump of `size` bytes may need."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except OSError:  # not Linux
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    most = pages * resource.getpagesize() + max(LEAST_MEMORY, MEMORY_PER_BYTE * size)
+    resource.setrlimit(
+        resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard)
+    )
 
 
 def _read(task: _Task, dial: Dial) -> Dump | str:
@@ -163,7 +188,9 @@ def _read(task: _Task, dial: Dial) -> Dump | str:
             if size > MAX_BYTES:
                 break
         dial.read(contents.read)
-        return read_dump(b"".join(pieces), task.rank, task.name)
+        data = b"".join(pieces)
+        _limit_memory(len(data))
+        return read_dump(data, task.rank, task.name)
     except OSError as error:
         return Closed(reason(error))
     except NoDumpError as error:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
+import resource
 import signal
 import sys
 import time
@@ -11,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, Protocol, TypeVar
+
+from gpuwatch.agent.logs.lifeline import die_with
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -81,8 +85,20 @@ class _Worker(Generic[Task]):
 class Workers(Generic[Task, Result]):
     """Runs tasks in `count` processes; `read_bytes` and `stop` may be used while `results` runs."""
 
-    def __init__(self, count: int, start: Callable[[], Callable[[Task, Dial], Result]]) -> None:
-        """`start` runs once in each process and gives what does a task there."""
+    def __init__(
+        self,
+        count: int,
+        start: Callable[[], Callable[[Task, Dial], Result]],
+        task_cpu_s: int | None = None,
+    ) -> None:
+        """Start the processes.
+
+        Args:
+            count: How many.
+            start: Runs once in each process and returns the function that does a task there.
+            task_cpu_s: A task that uses more CPU time than this loses its process, and has failed.
+        """
+        self._task_cpu_s = task_cpu_s
         self._context: Any = multiprocessing.get_context(HOW)  # the stubs do not know that it has Process
         self._start = start
         self._counts = self._context.Array("q", count, lock=False)
@@ -140,26 +156,54 @@ class Workers(Generic[Task, Result]):
             except (EOFError, OSError):
                 worker.process.join()
                 code = worker.process.exitcode or 0
-                fault = f"its reader was ended by signal {-code}" if code < 0 else "its reader ended early"
+                fault = self._fault(code)
                 self._workers[worker.number] = self._begin(worker.number)
                 yield Done(task, None, fault)
             else:
                 yield Done(task, result)
 
+    def _fault(self, code: int) -> str:
+        """Why a task has no result, by the exit code of its process."""
+        if code == -signal.SIGXCPU:
+            return f"needs more than {self._task_cpu_s} s of CPU time: given up"
+        return f"its reader was ended by signal {-code}" if code < 0 else "its reader ended early"
+
     def _begin(self, number: int) -> _Worker[Task]:
         ours, theirs = self._context.Pipe()
         dial = SharedDial(self._counts, self._stop, number)
-        process = self._context.Process(target=_work, args=(theirs, self._start, dial), daemon=True)
+        process = self._context.Process(
+            target=_work, args=(theirs, self._start, dial, self._task_cpu_s, os.getpid()), daemon=True
+        )
         process.start()
         theirs.close()
         return _Worker(process, ours, number)
 
 
-def _work(pipe: Connection, start: Callable[[], Callable[[Any, Dial], Any]], dial: Dial) -> None:
-    """The life of a worker; Ctrl-C is the parent's business, and its end is ours."""
+def _work(
+    pipe: Connection,
+    start: Callable[[], Callable[[Any, Dial], Any]],
+    dial: Dial,
+    task_cpu_s: int | None,
+    parent: int,
+) -> None:
+    """The life of a worker. It ignores Ctrl-C, which its parent handles, and dies with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if sys.platform == "linux":
+        die_with(parent)
     do = start()
     with contextlib.suppress(EOFError, OSError):
         while True:
-            pipe.send(do(pipe.recv(), dial))
+            task = pipe.recv()
+            if task_cpu_s is not None:
+                _limit_cpu(task_cpu_s)
+            pipe.send(do(task, dial))
+
+
+def _limit_cpu(seconds: int) -> None:
+    """Let the kernel end this process (SIGXCPU) when it has used so many more seconds of CPU time."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    most = int(time.process_time()) + 1 + seconds
+    resource.setrlimit(
+        resource.RLIMIT_CPU, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard)
+    )

@@ -120,6 +120,25 @@ def test_a_pickle_that_asks_for_all_memory_costs_only_its_reader(tmp_path: Path)
     assert len(found.skipped) == 2
 
 
+def test_a_dump_that_takes_for_ever_is_given_up_and_the_others_are_kept(tmp_path: Path) -> None:
+    """A tuple of two equal tuples, 60 deep, as the key of a dict: its hash takes 2**60 steps."""
+    for rank in (0, 2):
+        write(tmp_path, rank)
+    key = b"()" + b"2\x86" * 60
+    (tmp_path / "nccl_trace_rank_1").write_bytes(b"\x80\x02}" + key.replace(b"()", b")") + b"K\x01s.")
+    found = gather_dumps([tmp_path], file_cpu_s=1)
+    assert [dump.rank for dump in found.dumps] == [0, 2]
+    assert "CPU" in why(found, "nccl_trace_rank_1")
+
+
+def test_a_small_file_cannot_take_much_memory(tmp_path: Path) -> None:
+    """4 MB of empty lists: 56 bytes of memory for each byte."""
+    (tmp_path / "nccl_trace_rank_1").write_bytes(b"\x80\x02}X\x07\0\0\0entries(" + b"]" * (12 << 20) + b"ls.")
+    found = gather_dumps([tmp_path])
+    assert not found.dumps
+    assert "memory" in why(found, "nccl_trace_rank_1")
+
+
 def test_deep_json_is_refused() -> None:
     with pytest.raises(NoDumpError, match="deeper"):
         read_dump(b'{"entries":' + b"[" * 100_000, 0, "x")
