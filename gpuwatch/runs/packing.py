@@ -14,7 +14,12 @@ import zstandard
 
 READ_BYTES = 1 << 20
 PACKED_BYTES = 2048
-"""Fed to a decoder at once: one that expands 32,000 times, as zstd may, then gives 64 MB at most."""
+"""Fed to zstd's decoder at once: it may expand 32,000 times, then gives 64 MB at most."""
+PIECE_BYTES = 1 << 20
+"""Taken from the other decoders at once: bzip2 expands 4 kB to gigabytes."""
+LEAST_UNPACKED = 1 << 30
+MAX_EXPANSION = 1000
+"""A file may unpack to `LEAST_UNPACKED` bytes, or to this many times its size; logs reach about 300."""
 
 MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x1f\x8b", "gzip"),
@@ -36,24 +41,72 @@ class Decoder(Protocol):
     def unused_data(self) -> bytes:
         """What came after it."""
 
-    def decompress(self, data: bytes, /) -> bytes:
-        """Take some in, give what is ready."""
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        """Take some in and yield all that is ready, in bounded pieces."""
 
 
-def _gzip() -> Decoder:
-    return zlib.decompressobj(wbits=31)
+class _Gzip:
+    def __init__(self) -> None:
+        self._decoder = zlib.decompressobj(wbits=31)
+
+    @property
+    def eof(self) -> bool:
+        return self._decoder.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._decoder.unused_data
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        while True:
+            piece = self._decoder.decompress(data, PIECE_BYTES)
+            yield piece
+            data = self._decoder.unconsumed_tail
+            if self.eof or (not data and len(piece) < PIECE_BYTES):
+                return
 
 
-def _zstd() -> Decoder:
-    decoder: Decoder = zstandard.ZstdDecompressor().decompressobj()
-    return decoder
+class _Zstd:
+    def __init__(self) -> None:
+        self._decoder = zstandard.ZstdDecompressor().decompressobj()
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._decoder.eof)
+
+    @property
+    def unused_data(self) -> bytes:
+        return bytes(self._decoder.unused_data)
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        yield self._decoder.decompress(data)
+
+
+class _Buffering:
+    """xz and bzip2: their decoders keep what they were given until it is asked for."""
+
+    def __init__(self, decoder: lzma.LZMADecompressor | bz2.BZ2Decompressor) -> None:
+        self._decoder = decoder
+
+    @property
+    def eof(self) -> bool:
+        return self._decoder.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._decoder.unused_data
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        yield self._decoder.decompress(data, PIECE_BYTES)
+        while not self._decoder.eof and not self._decoder.needs_input:
+            yield self._decoder.decompress(b"", PIECE_BYTES)
 
 
 DECODERS: dict[str, Callable[[], Decoder]] = {
-    "gzip": _gzip,
-    "zstd": _zstd,
-    "xz": lzma.LZMADecompressor,
-    "bzip2": bz2.BZ2Decompressor,
+    "gzip": _Gzip,
+    "zstd": _Zstd,
+    "xz": lambda: _Buffering(lzma.LZMADecompressor()),
+    "bzip2": lambda: _Buffering(bz2.BZ2Decompressor()),
 }
 BROKEN = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, EOFError, ValueError)
 
@@ -83,12 +136,22 @@ class Contents:
             if self.packing is None:
                 yield from self._raw(file, READ_BYTES)
             else:
-                yield from gathered(self._unpacked(file, DECODERS[self.packing]))
+                most = max(LEAST_UNPACKED, MAX_EXPANSION * self.path.stat().st_size)
+                yield from gathered(self._bounded(self._unpacked(file, DECODERS[self.packing]), most))
 
     def _raw(self, file: BinaryIO, size: int) -> Iterator[bytes]:
         while data := file.read(size):
             self.read += len(data)
             yield data
+
+    def _bounded(self, pieces: Iterator[bytes], most: int) -> Iterator[bytes]:
+        left = most
+        for piece in pieces:
+            yield piece[:left]
+            left -= len(piece)
+            if left < 0:
+                self.damage = f"unpacks to more than {most >> 20} MB; the rest is not read"
+                return
 
     def _unpacked(self, file: BinaryIO, new: Callable[[], Decoder]) -> Iterator[bytes]:
         decoder = new()
@@ -100,14 +163,13 @@ class Contents:
                     try:
                         if decoder.eof:
                             decoder, fresh = new(), True
-                        out = decoder.decompress(data)
+                        for out in decoder.pieces(data):
+                            fresh = False
+                            yield out
                     except BROKEN as error:
                         if not (fresh and not data.strip(b"\0")):  # zeros behind the end are padding
                             self.damage = f"damaged {self.packing} data: {error}"
                         return
-                    fresh = False
-                    if out:
-                        yield out
                     data = decoder.unused_data if decoder.eof else b""
         if not decoder.eof and not fresh:
             self.damage = f"the {self.packing} data ends in the middle"

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from gpuwatch.runs import packing as packing_module
 from gpuwatch.runs.files import gather
 from gpuwatch.runs.packing import Contents, packing_of
 
@@ -103,6 +104,21 @@ def test_every_packing_is_unpacked_whatever_the_file_is_called(tmp_path: Path, p
     assert b"".join(contents.pieces()) == TEXT
     assert contents.damage is None
     assert contents.read == path.stat().st_size
+
+
+@pytest.mark.parametrize("packing", PACKERS)
+def test_a_bomb_comes_in_bounded_pieces_and_ends_at_a_bound(
+    tmp_path: Path, packing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packing_module, "LEAST_UNPACKED", 32 << 20)
+    path = tmp_path / "rank_0.log"
+    path.write_bytes(PACKERS[packing](bytes(80 << 20)))
+    assert path.stat().st_size < 100_000
+    contents = Contents(path, packing)
+    sizes = [len(piece) for piece in contents.pieces()]
+    assert max(sizes) <= (64 << 20 if packing == "zstd" else 2 << 20)
+    assert sum(sizes) <= 32 << 20 or packing == "gzip"
+    assert contents.damage is not None or packing == "gzip"  # 1 in 1,000 is what a log may reach
 
 
 @pytest.mark.parametrize("packing", PACKERS)
