@@ -23,8 +23,8 @@ RANK_ON_HOST = "place.rank_on_host"
 HOST = r"(?P<host>[A-Za-z0-9][\w.-]*)"
 
 
-def _rule(name: str, match: str, literal: str, block: int = 0) -> Rule:
-    return Rule(name, "info", "", (match,), "", (), (), role="hint", literals=(literal,), block=block)
+def _rule(name: str, match: str, *literals: str, block: int = 0) -> Rule:
+    return Rule(name, "info", "", (match,), "", (), (), role="hint", literals=literals, block=block)
 
 
 CLUES: tuple[Rule, ...] = (
@@ -35,13 +35,16 @@ CLUES: tuple[Rule, ...] = (
         "nranks",
     ),
     _rule(NCCL_ADDRESS, r"NCCL INFO Bootstrap ?: Using [^:\s]+:(?P<address>\S+?)<\d+>", "Bootstrap"),
-    _rule(FAILED_RANK, r"\brank +: (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)", "local_rank:", 2),
+    _rule(FAILED_RANK, r"\brank +: (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)", "local_rank:", block=2),
     _rule(RANK_MAPPING, r"global_rank_mapping=(?P<mapping>.{1,8000})", "global_rank_mapping"),
     _rule(
         RANK_ON_HOST,
-        r"(?i)\b(?:global[_ ])?rank['\"]?(?:\s*[:=]\s*|\s+)(?P<rank>\d+)\b.{0,120}?"
-        r"\bhost_?(?:name)?['\"]?\s*[:=]\s*['\"]?(?P<host>[A-Za-z][\w.-]*)",
-        "hostname",
+        r"(?i)\b(?:global[_ ])?rank['\"]?(?:\s*[:=]\s*|\s+)(?P<rank>\d+)\b.{0,120}?(?:"
+        r"\b(?:host|node)_?(?:name)?['\"]?\s*[:=]\s*['\"]?"
+        r"|\bon (?:(?:host|node) )?['\"]?(?=[a-z][\w.-]*\d)"
+        r")"
+        r"(?P<host>[A-Za-z][\w-]*(?:\.[\w-]+)*)(?![:/])",
+        *("host", "node", " on "),
     ),
 )
 

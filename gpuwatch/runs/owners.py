@@ -19,22 +19,15 @@ ENDINGS = re.compile(
 
 KERNEL_WORDS = {"dmesg", "kern", "kernel", "syslog", "messages", "journal", "journalctl", "kmsg"}
 LOG_WORDS = KERNEL_WORDS | {
-    *("log", "logs", "out", "err", "stdout", "stderr", "output", "error", "console", "debug", "app", "main"),
-    *(
-        "train",
-        "training",
-        "trainer",
-        "nccl",
-        "slurm",
-        "srun",
-        "torchrun",
-        "launcher",
-        "worker",
-        "of",
-        "from",
-    ),
-    *("node", "host", "hostname", "nv", "nvidia", "gpu", "system", "sys", "boot"),
+    *("log", "logs", "out", "err", "stdout", "stderr", "output", "error", "console", "debug", "of", "from"),
+    *("train", "training", "trainer", "nccl", "slurm", "srun", "torchrun", "launcher", "boot"),
 }
+"""Words of a file's name that are no part of a host's."""
+LABELS = {"node", "host", "hostname", "worker", "app", "main", "system", "sys"}
+"""Words that stand in front of a host's name, or begin it: `node-cn12`, `node-b03`."""
+HOST_WORDS = LABELS | {"gpu", "nv", "nvidia"}
+WHOLE_NAME = re.compile(r"[A-Za-z]{2}")
+"""How what stands behind a label begins where it is a host's name by itself."""
 NOT_HOSTS = re.compile(
     r"(?:rank|global_?rank|local_?rank|attempt|run|job|jobid|step|steps|epoch|exp|experiment|trial|version|v|seed|"
     r"try|restart|ckpt|checkpoint|iter|part|shard|chunk|stage|tp|pp|dp|pid|task|array|world|cuda|gpu|dev|device|"
@@ -84,10 +77,23 @@ def hosts_in(part: str) -> list[str]:
         name = ENDINGS.sub("", name)
     hosts: list[str] = []
     for piece in re.split(r"[_,@+=:\s]+", name):
-        host = without_log_words(piece)
-        if host and HOST.fullmatch(host) and (PADDED.fullmatch(host) or not NOT_HOSTS.fullmatch(host)):
-            hosts.append(host)
+        hosts += [host for host in names_in(without_log_words(piece)) if may_be_host(host)]
     return addresses + hosts
+
+
+def may_be_host(name: str) -> bool:
+    """A word with a number that counts something else is none."""
+    return bool(HOST.fullmatch(name) and (PADDED.fullmatch(name) or not NOT_HOSTS.fullmatch(name)))
+
+
+def names_in(piece: str) -> list[str]:
+    """The likelier name first: `gpu-b03` before `b03`, but `cn12` before `node-cn12`."""
+    label, _, rest = piece.partition("-")
+    if not rest or rest.isdecimal() or label.lower() not in HOST_WORDS:
+        return [piece]
+    if label.lower() in LABELS and WHOLE_NAME.match(rest):
+        return [rest, piece]
+    return [piece, rest]
 
 
 def without_log_words(piece: str) -> str:
@@ -98,13 +104,13 @@ def without_log_words(piece: str) -> str:
         words = words[kernel[-1] + 2 :]
     while len(words) > 2 and is_log_word(words[0], words[2]):
         words = words[2:]
-    while len(words) > 2 and words[-1].lower() in LOG_WORDS:
+    while len(words) > 2 and words[-1].lower() in LOG_WORDS | HOST_WORDS:
         words = words[:-2]
     return "".join(words)
 
 
 def is_log_word(word: str, following: str) -> bool:
-    """`gpu` and `node` in front of a bare number are the host's own name."""
+    """A word in front of a bare number is part of the host's own name."""
     word = word.lower()
     if following.isdecimal() and word not in KERNEL_WORDS:
         return False

@@ -131,7 +131,10 @@ def addresses_of(clues: Iterable[Clue]) -> dict[str, str]:
 def nodes_of_files(
     owners: Sequence[FileOwner], clues: Iterable[Clue], addresses: Mapping[str, str]
 ) -> dict[str, str]:
-    """The node of each file: the host in its path that lines name, else the only one in its lines."""
+    """The node of each file: the host that a rank's own log names, else the one in its path that lines name.
+
+    Where no line names a host of the path, the only host in the file's lines is its node.
+    """
     named: dict[str, Counter[str]] = defaultdict(Counter)
     hosts: set[str] = set()
     for clue in clues:
@@ -145,7 +148,7 @@ def nodes_of_files(
         candidates = [addresses.get(host, host) for host in owner.hosts]
         sure = [host for host in candidates if host in hosts]
         inside = list(named.get(owner.file, ()))
-        if sure:
+        if sure and not (owner.rank is not None and len(inside) == 1):
             nodes[owner.file] = sure[0]
         elif len(inside) == 1:
             nodes[owner.file] = inside[0]

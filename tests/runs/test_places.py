@@ -25,6 +25,16 @@ from tests.runs import jobs
         ("nccl.h100-072.12345.log", "h100-072"),
         ("10.0.0.5/dmesg.log", "10.0.0.5"),
         ("messages-dgx01", "dgx01"),
+        ("gpu-b03.log", "gpu-b03"),
+        ("gpu-b03/rank_5.log", "gpu-b03"),
+        ("dmesg-gpu-b03.txt", "gpu-b03"),
+        ("train-gpu-b03.out", "gpu-b03"),
+        ("gpu-rack2-n7.log", "gpu-rack2-n7"),
+        ("nv-a4-console.log", "nv-a4"),
+        ("node-b03.log", "node-b03"),
+        ("node-cn12.log", "cn12"),
+        ("worker-gpu-003.log", "gpu-003"),
+        ("sys-c1-kern.log", "sys-c1"),
     ],
 )
 def test_the_host_in_a_path(path: str, host: str) -> None:
@@ -121,3 +131,36 @@ def test_torchruns_folders_are_global_ranks_on_a_single_node_only(tmp_path: Path
     (tmp_path / "none_b" / "attempt_0" / "0").mkdir(parents=True)
     (tmp_path / "none_b" / "attempt_0" / "0" / "stdout.log").write_text("step 1\n")
     assert places(tmp_path).ranks == ()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rank 5 of 8 on gpu-b03",
+        "[INFO] global rank: 5, local rank: 1, node: gpu-b03",
+        "rank=5 world=8 host=gpu-b03 gpu=1",
+        "Rank 5 started on node gpu-b03",
+        '{"rank": 5, "world_size": 8, "hostname": "gpu-b03"}',
+    ],
+)
+def test_the_host_that_a_rank_names_wins_over_the_words_of_its_path(tmp_path: Path, line: str) -> None:
+    (tmp_path / "run-a2" / "cn07").mkdir(parents=True)
+    (tmp_path / "run-a2" / "cn07" / "rank_5.log").write_text(f"{line}\nstep 1 loss 2.0\n")
+    (tmp_path / "rank_0.log").write_text("rank 0 of 8 on cn07\n")
+    known = places(tmp_path)
+    assert (place_of(5, known).node, place_of(0, known).node) == ("gpu-b03", "cn07")
+
+
+@pytest.mark.parametrize("line", ["rank 5 on cuda:0", "rank 5: training on GPU", "rank 5 runs on step 12"])
+def test_other_things_that_a_rank_is_on_are_no_hosts(tmp_path: Path, line: str) -> None:
+    (tmp_path / "rank_5.log").write_text(f"{line}\n")
+    assert [place.node for place in places(tmp_path).ranks] == [""]
+
+
+def test_a_node_keeps_its_name_and_is_counted_once(tmp_path: Path) -> None:
+    """`gpu-b03` of the path and of the lines is one node, and its rank stands in the sentence."""
+    (tmp_path / "dmesg-gpu-b03.log").write_text(jobs.xid())
+    (tmp_path / "gpu-b03").mkdir()
+    (tmp_path / "gpu-b03" / "rank_5.log").write_text("rank 5 of 8 on gpu-b03\n")
+    known = scan(gather([tmp_path]), [], "agent")
+    assert {file.node for file in known.files} == {"gpu-b03"}
