@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
 
+from textual.actions import ActionParseResult
 from textual.app import SystemCommand
 from textual.binding import BindingType
+from textual.dom import DOMNode
 from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.timer import Timer
-from textual.widget import Widget
+from textual.widget import AwaitMount, Widget
 
 from gpuwatch.tui import keys
 from gpuwatch.tui.driver import TerminalDriver
@@ -19,6 +21,7 @@ from gpuwatch.tui.jump import JumpProvider
 from gpuwatch.tui.look import Colours, Look, clean, make_look, wants_ascii
 from gpuwatch.tui.overview import Overview, Totals
 from gpuwatch.tui.pace import FASTEST_HZ, Pace
+from gpuwatch.tui.palette import Palette
 from gpuwatch.tui.scene import Scene, Watched
 from gpuwatch.tui.screens.fleet import FleetScreen
 from gpuwatch.tui.screens.live import LiveScreen
@@ -159,6 +162,22 @@ class GpuwatchApp(Travel):
             return
         self.crash = self.crash or error
         self.exit(return_code=CRASHED)
+
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Do what a key is bound to; on a screen that is being made, once its parts are there."""
+        if not self.screen.is_mounted:
+            await AwaitMount(self.screen, [self.screen])
+        return await super().run_action(action, default_namespace, namespaces)
+
+    def action_command_palette(self) -> None:
+        """Every command by its name."""
+        if not isinstance(self.screen, Palette):
+            self.push_screen(Palette(id="--command-palette"))
 
     def action_retry(self) -> None:
         """Dial the node under the cursor now instead of after its wait."""

@@ -25,6 +25,7 @@ def is_bad(row: Fold, line: LogLine, *, warnings: bool) -> bool:
 
 def seek(view: View, step: int, wanted: Callable[[Fold, LogLine], bool]) -> bool:
     """Go to the next (1) or previous (-1) loaded row that is wanted; False: there is none."""
+    view.catch_up()
     rows = view.sheet.rows
     index = view.index + step
     while 0 <= index < len(rows):

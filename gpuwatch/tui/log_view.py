@@ -48,14 +48,13 @@ class View:
         """Number of the first line of the row that the cursor is on."""
         self.marked: tuple[LogSource, int] | None = None
         """The line that was gone to: stays highlighted."""
-        self.spots: list[Spot] = []
         self._top = 0
         """Number of the first line of the topmost row."""
         self._place: tuple[LogSource, int] | None = None
         self._at = UNKNOWN
         self._epoch = -1
         self._aimed = False
-        self._marking = self._leading = False
+        self._marking = self._leading = self._landed = False
         self.room = (80, 20)
 
     @property
@@ -72,7 +71,12 @@ class View:
 
     def sync(self) -> bool:
         """Bring rows and cursor up to date with the feed; True: a line that was gone to has been read."""
-        landed = False
+        self.catch_up()
+        landed, self._landed = self._landed, False
+        return landed
+
+    def catch_up(self) -> None:
+        """Between two frames a feed may hold other lines already: rows are read only after this."""
         feed = self.feed
         feed.held = not self.following
         if isinstance(feed, Merge):
@@ -83,13 +87,12 @@ class View:
             self._find_again()
         if isinstance(feed, Buffer) and feed.target is not None:
             self.land(feed.target, mark=self._marking)
-            feed.target, landed = None, self._leading
+            feed.target, self._landed = None, self._landed or self._leading
             self._marking = self._leading = False
         self.cursor = min(max(self.cursor, feed.base), max(feed.base, feed.end - 1))
         if self.following and self.sheet.rows:
             self.cursor = self.sheet.rows[-1].first
         self._remember()
-        return landed
 
     def _find_again(self) -> None:
         """Other lines took the old ones' place: the cursor goes to its own line, or to its second."""
@@ -122,6 +125,7 @@ class View:
 
     def line(self) -> LogLine | None:
         """The line that the cursor is on: of a folded row the one that is shown."""
+        self.catch_up()
         return self.shown(self.index) if self.sheet.rows else None
 
     def shown(self, index: int) -> LogLine:
@@ -183,6 +187,7 @@ class View:
 
     def move(self, rows: int) -> None:
         """Walk over rows; asks for more lines before they are needed."""
+        self.catch_up()
         count = len(self.sheet.rows)
         if not count:
             return
@@ -200,8 +205,14 @@ class View:
         elif rows > 0 and count - index < margin:
             self.feed.later()
 
+    def put_on(self, number: int) -> None:
+        """Put the cursor on the row that holds a line, which may have moved since it was painted."""
+        self.catch_up()
+        self.move(self.sheet.row_of(number) - self.index)
+
     def unfold(self) -> bool:
         """Open the row under the cursor, or close it again."""
+        self.catch_up()
         return bool(self.sheet.rows) and self.sheet.unfold(self.index, self.feed)
 
     # ---- what stands where
@@ -211,8 +222,7 @@ class View:
         self.room = (width, height)
         rows = self.sheet.rows
         if not rows or height <= 0:
-            self.spots = []
-            return self.spots
+            return []
         top = self._first_row(width, height)
         self._top = rows[top].first
         spots: list[Spot] = []
@@ -222,8 +232,7 @@ class View:
                 break
         if self.following and len(spots) > height:
             spots = spots[-height:]
-        self.spots = spots[:height]
-        return self.spots
+        return spots[:height]
 
     def _spots(self, index: int, width: int) -> list[Spot]:
         text = self.shown(index).text
@@ -254,7 +263,3 @@ class View:
                 break
             index -= 1
         return index
-
-    def row_at(self, y: int) -> int | None:
-        """The row on a screen line."""
-        return self.spots[y].row if 0 <= y < len(self.spots) else None

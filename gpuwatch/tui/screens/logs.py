@@ -82,6 +82,9 @@ class LogsScreen(LiveScreen):
 
     def lead(self, wanted: Wanted) -> None:
         """Open something else on the same screen."""
+        if not self.is_mounted:
+            self._wanted = wanted
+            return
         self.desk.open(wanted)
         self.grid.zoomed = self.results.display = self.prompt.display = False
         self._last = self.grid.panes[0]

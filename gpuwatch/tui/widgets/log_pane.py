@@ -15,12 +15,12 @@ from textual.message import Message
 from gpuwatch.tui import keys
 from gpuwatch.tui.log_buffer import Buffer
 from gpuwatch.tui.log_desk import LogDesk
-from gpuwatch.tui.log_marks import Key
 from gpuwatch.tui.log_merge import Merge
 from gpuwatch.tui.log_paint import CLOCK, GUTTER, Ink, fold_badge, loudness, mark, on_ground, text_segments
+from gpuwatch.tui.log_shown import ShownLine, shown_lines
 from gpuwatch.tui.log_source import file_of
 from gpuwatch.tui.log_time import clock_text
-from gpuwatch.tui.log_view import Spot, View
+from gpuwatch.tui.log_view import View
 from gpuwatch.tui.log_window import UNKNOWN
 from gpuwatch.tui.look import clean, fit
 from gpuwatch.tui.widgets.lines import Lines, Row, wrapped
@@ -54,13 +54,24 @@ class LogPane(Lines, can_focus=True):
     def __init__(self, desk: LogDesk, *, id: str) -> None:  # noqa: A002 - textual's name
         super().__init__(id=id)
         self.desk = desk
-        self.view: View | None = None
+        self._view: View | None = None
         self.empty: Callable[[], list[str]] = list
         """Sentences to show where there is no view."""
-        self._spots: list[Spot] = []
+        self._shown: list[ShownLine] = []
         self._empty_rows: list[Row] = []
         self._gutter_cells = 0
         self._everyone: list[int] = []
+
+    @property
+    def view(self) -> View | None:
+        """What the pane looks at."""
+        return self._view
+
+    @view.setter
+    def view(self, view: View | None) -> None:
+        """Look at something else: what was laid out is of the view before."""
+        if view is not self._view:
+            self._view, self._shown = view, []
 
     # ---- lines
 
@@ -74,7 +85,8 @@ class LogPane(Lines, can_focus=True):
             self.post_message(self.Moved(self))
         self._gutter_cells = self._names(view)
         self._everyone = self.desk.everyone(view) if view.merged else []
-        self._spots = view.layout(max(8, self.columns - self._before(view)), self.size.height - 1)
+        width = max(8, self.columns - self._before(view))
+        self._shown = list(shown_lines(view, self.desk, width, self.size.height - 1))
 
     def _why_empty(self) -> list[Row]:
         dim, width = self.look.dim, self.columns
@@ -110,17 +122,10 @@ class LogPane(Lines, can_focus=True):
             return self._header(self.columns)
         if view is None:
             return self._empty_rows[line - 1] if line <= len(self._empty_rows) else None
-        if line > len(self._spots):
+        if line > len(self._shown):
             return None
-        spot = self._spots[line - 1]
-        row = view.sheet.rows[spot.row]
-        here = spot.row == view.index
-        place = view.feed.place(row.key)
-        bookmarked = self._key(view, row.key) in self.desk.bookmarks
-        found = self.desk.marked.severity(view.feed, row)
-        wanted = place == view.marked or self._key(view, row.key) == self.desk.led_to
-        ink = (self.desk.ink, view.left, bookmarked, wanted, found)
-        return row.first, row.last, row.count, spot, here, here and self.has_focus, ink
+        shown = self._shown[line - 1]
+        return shown, shown.here and self.has_focus, self.desk.ink, view.left
 
     def row(self, line: int, width: int) -> Row:
         """Paint one."""
@@ -129,55 +134,44 @@ class LogPane(Lines, can_focus=True):
         view = self.view
         if view is None:
             return self._empty_rows[line - 1] if line <= len(self._empty_rows) else ()
-        if line > len(self._spots):
+        if line > len(self._shown):
             return ()
-        return self._log_row(view, self._spots[line - 1], width)
+        return self._log_row(view, self._shown[line - 1], width)
 
-    def _log_row(self, view: View, spot: Spot, width: int) -> Row:
-        look, feed = self.look, view.feed
-        fold = view.sheet.rows[spot.row]
-        place, key = feed.place(fold.key), self._key(view, fold.key)
-        text_line = feed.line(fold.key)
-        wanted = place == view.marked or key == self.desk.led_to
-        severity = loudness(text_line, self.desk.marked.severity(feed, fold))
+    def _log_row(self, view: View, shown: ShownLine, width: int) -> Row:
+        look = self.look
+        severity = loudness(shown.line, shown.found)
         out: list[Segment] = []
-        if spot.piece:
+        if shown.spot.piece:
             out.append(Segment(" " * self._before(view)))
         else:
-            out += mark(severity, look, bookmarked=key in self.desk.bookmarks, wanted=wanted)
+            out += mark(severity, look, bookmarked=shown.bookmarked, wanted=shown.wanted)
             if self.desk.clocks or view.merged:
-                out.append(self._clock(view, fold.key))
-            if isinstance(feed, Merge):
-                out += self._gutter(feed, fold.key, self._gutter_cells)
-            if (seam := feed.seams.get(fold.first)) is not None:
-                out += [Segment(f" {clean(seam)} ", look.badge["warning"]), Segment(" ")]
-            if not fold.fixed:
-                out += fold_badge(fold, self._everyone, look)
+                out.append(self._clock(shown))
+            if view.merged:
+                out += self._gutter(shown, self._gutter_cells)
+            if shown.seam is not None:
+                out += [Segment(f" {clean(shown.seam)} ", look.badge["warning"]), Segment(" ")]
+            if not shown.fold.fixed:
+                out += fold_badge(shown.fold, self._everyone, look)
         room = max(0, width - sum(segment.cell_length for segment in out))
         ink = Ink(look, self.desk.hunt.patterns, 0 if view.wrap else view.left, severity)
-        out += text_segments(spot.text, ink, room)
-        if spot.row == view.index and (self.has_focus or wanted):
-            return on_ground(tuple(out), width, look.cursor + look.strong if wanted else look.cursor)
-        if wanted:
+        out += text_segments(shown.spot.text, ink, room)
+        if shown.here and (self.has_focus or shown.wanted):
+            return on_ground(tuple(out), width, look.cursor + look.strong if shown.wanted else look.cursor)
+        if shown.wanted:
             return on_ground(tuple(out), width, look.strong)
         return tuple(out)
 
-    @staticmethod
-    def _key(view: View, number: int) -> Key:
-        source = view.feed.place(number)[0]
-        return source.node, source.file, view.feed.line(number).offset
-
-    def _clock(self, view: View, number: int) -> Segment:
-        at, line = view.feed.time(number), view.feed.line(number)
-        if at == UNKNOWN:
+    def _clock(self, shown: ShownLine) -> Segment:
+        if shown.at == UNKNOWN:
             return Segment(" " * CLOCK)
-        sign = " " if line.t is not None else "~"
-        return Segment(fit(sign + clock_text(at, fine=True)[: CLOCK - 2], CLOCK), self.look.dim)
+        sign = " " if shown.line.t is not None else "~"
+        return Segment(fit(sign + clock_text(shown.at, fine=True)[: CLOCK - 2], CLOCK), self.look.dim)
 
-    def _gutter(self, feed: Merge, number: int, width: int) -> list[Segment]:
-        source = feed.source_of(number)
-        line = feed.line(number)
-        rank = line.rank if source.rank is None else source.rank
+    def _gutter(self, shown: ShownLine, width: int) -> list[Segment]:
+        source = shown.source
+        rank = shown.line.rank if source.rank is None else source.rank
         name = f"r{rank}" if rank is not None else f"{source.node} {source.name}"
         if cell_len(name) >= width:
             name = source.name
@@ -243,8 +237,8 @@ class LogPane(Lines, can_focus=True):
         words = " scrolled back "
         if isinstance(feed, Buffer) and feed.size and (line := view.line()) is not None:
             words += f"{min(100, 100 * line.end // feed.size)}% "
-        if feed.live and view.spots:
-            newer = feed.end - 1 - view.sheet.rows[view.spots[-1].row].last
+        if feed.live and self._shown:
+            newer = feed.end - 1 - self._shown[-1].fold.last
             words += f"{newer:,} below " if newer > 0 else ""
         return [Segment(words, look.severity["warning"])]
 
@@ -309,13 +303,13 @@ class LogPane(Lines, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         """The cursor goes to the line; a second click opens it."""
-        if self.view is None or event.y < 1 or (row := self.view.row_at(event.y - 1)) is None:
+        if self.view is None or event.y < 1 or not 0 < event.y <= len(self._shown):
             return
         if event.chain > 1:
             self.action_choose()
             return
         self.view.following = False
-        self.view.move(row - self.view.index)
+        self.view.put_on(self._shown[event.y - 1].fold.first)
         self._told()
 
     def on_focus(self) -> None:

@@ -1,0 +1,81 @@
+"""Keys that come sooner than the screen that they are for, and timers that outlive theirs."""
+
+from __future__ import annotations
+
+import pytest
+from textual.command import CommandPalette
+from textual.widgets import Input
+
+from gpuwatch.tui.app import GpuwatchApp
+from gpuwatch.tui.screens.logs import LogsScreen
+from tests.tui.still import judged_session, still_app
+
+WAYS = {
+    "node": (("show_node", "gpu-006"),),
+    "gpu": (("show_gpu", "gpu-006"),),
+    "logs": (("action_logs",),),
+    "incidents": (("action_incidents",),),
+    "links": (("action_links",),),
+    "training": (("action_training",),),
+    "help": (("action_help",),),
+}
+
+UNTRIED = {"pager", "acknowledge", "silence"}
+"""They need a person's program, or a session with a book that can be written."""
+
+
+def go(app: GpuwatchApp, where: str) -> None:
+    """Push a screen and do not wait for it."""
+    for name, *arguments in WAYS[where]:
+        if name == "show_gpu":
+            arguments.append(app.scene.fleet.nodes["gpu-006"].gpu_list()[0].info.uuid)
+        getattr(app, name)(*arguments)
+
+
+@pytest.mark.parametrize("where", WAYS)
+async def test_a_key_that_comes_before_its_screen_is_made_waits_for_it(where: str) -> None:
+    app = still_app(judged_session(95), 95)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        go(app, where)
+        bound = {
+            each[0].action.split("(")[0]: each[0].action
+            for each in app.screen._bindings.key_to_bindings.values()
+        }
+        for name, action in bound.items():
+            app.action_fleet()
+            go(app, where)
+            assert not app.screen.is_mounted
+            if "." not in name and name not in UNTRIED:
+                await app.run_action(action, app.screen)
+        await pilot.pause()
+
+
+async def test_two_ways_to_the_logs_at_once() -> None:
+    app = still_app(judged_session(95), 95)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        app.show_logs("gpu-006")
+        app.show_logs("gpu-002")
+        await pilot.pause()
+        screen = app.screen
+        assert isinstance(screen, LogsScreen)
+        assert {source.node for source in screen.desk.sources} == {"gpu-002"}
+
+
+async def test_the_palette_says_nothing_more_once_its_parts_are_gone() -> None:
+    app = still_app(judged_session(95), 95)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("colon")
+        palette = app.screen
+        assert isinstance(palette, CommandPalette)
+        palette._NO_MATCHES_COUNTDOWN = 0.05  # type: ignore[misc]
+        palette.query_one(Input).value = "no such place"
+        timer = None
+        while timer is None:
+            await pilot.pause()
+            timer = palette._no_matches_timer
+        await palette.remove_children()
+        assert timer._task is not None
+        await timer._task
+        await pilot.pause()
