@@ -8,9 +8,10 @@ import ctypes
 import threading
 import time
 
-from . import driver_files, notices, returns, xid
+from . import driver_files, notices, returns
 from .background import Background
 from .gpu import Gpu
+from .kernel.xid import meaning
 from .machine import nvidia_devices_on_bus
 from .nvml import CallSlot, Nvml, text
 from .pulse import KEPT_EVENTS
@@ -234,7 +235,7 @@ class Driver(object):
 def xid_event(code, uuid):
     # type: (int, str | None) -> dict[str, Any]
     """An Xid with its meaning, as NVML told it."""
-    title, severity, remedy = xid.meaning(code)
+    _, severity, title, remedy = meaning(code)
     event = {"event": "xid", "code": code, "title": title, "severity": severity, "remedy": remedy,
              "source": "nvml", "t": time.time()}  # fmt: skip
     if uuid is not None:

@@ -2,8 +2,8 @@
 
 import re
 
+from .kernel.xid import meaning
 from .procfs import clean
-from .xid import meaning
 
 MAX_DETAIL = 300
 
@@ -34,7 +34,7 @@ def event(text):
             place, code, body = match.groups()
             return _with_place(describe(int(code), body), place)
     if _FELL_OFF.search(text):
-        title, severity, remedy = meaning(79)
+        _, severity, title, remedy = meaning(79)
         lost = {"event": "xid", "code": None}  # type: dict[str, object]
         lost.update(title=title, severity=severity, remedy=remedy)
         lost["detail"] = clean(" ".join(text.replace("NVRM:", " ").split()), MAX_DETAIL)
@@ -54,7 +54,7 @@ def bus_id(text):
 
 def _xid(code, body):
     # type: (int, str) -> dict[str, object]
-    title, severity, remedy = meaning(code, body)
+    _, severity, title, remedy = meaning(code, body)
     facts = {"event": "xid", "code": code}  # type: dict[str, object]
     facts.update(title=title, severity=severity, remedy=remedy)
     pid = _PID.search(body)

@@ -199,39 +199,3 @@ def explains(cause: str, effect: str) -> bool:
         effect == each or (each.endswith("*") and effect.startswith(each[:-1]) and effect != cause)
         for each in EXPLAINS.get(cause, ())
     )
-
-
-XID_CLASSES: Mapping[str, frozenset[int]] = {
-    "gpu.xid.ecc": frozenset((48, 92, 94, 95, 140, 171, 172)),
-    "gpu.xid.remap": frozenset((63, 64, 93, 156, 157, 160, 161)),
-    "gpu.xid.fell_off": frozenset((79, 167)),
-    "gpu.xid.nvlink": frozenset((74, 121, 136, 137, 155, *range(144, 151))),
-    "gpu.xid.gsp": frozenset((119, 120)),
-    "gpu.xid.recovery": frozenset((154,)),
-    "gpu.xid.app": frozenset(
-        (8, 11, 13, 25, 31, 32, 39, 40, 41, 43, 45, 60, 68, 69, 70, 71, 72, 75, 76, 77, 80, 82, 83, 84, 85,
-         86, 88, 89, *range(96, 106), *range(126, 136), 139)
-    ),
-}  # fmt: skip
-"""After NVIDIA's Xid catalogue; every other code is `gpu.xid.driver`."""
-
-
-def xid_class(code: int) -> str:
-    """The class of an Xid that the driver told as an event."""
-    return next((name for name, codes in XID_CLASSES.items() if code in codes), "gpu.xid.driver")
-
-
-XID_WORDS: Mapping[int, str] = {
-    13: "exception in a GPU program",
-    31: "GPU program used an invalid address",
-    43: "GPU program faulted",
-    48: "double-bit memory error",
-    62: "micro-controller halted",
-    74: "NVLink error",
-    79: "fell off the bus",
-    94: "contained memory error",
-    95: "uncontained memory error",
-    119: "GPU firmware (GSP) does not answer",
-    120: "GPU firmware (GSP) crashed",
-}
-"""How the headline says the well-known ones."""

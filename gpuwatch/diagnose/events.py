@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from gpuwatch.agent.kernel.xid import FOLLOW_UPS, meaning
 from gpuwatch.diagnose.alert import Alert, Proof
-from gpuwatch.diagnose.classes import Packs, xid_class
+from gpuwatch.diagnose.classes import Packs
 from gpuwatch.diagnose.whereabouts import Whereabouts
 from gpuwatch.diagnose.wording import what
 from gpuwatch.wire import Event, Role
-
-FOLLOW_UPS = frozenset((45, 137, 154))
-"""Xids that mostly follow from another one."""
 
 
 def alert_of_event(
@@ -19,7 +17,7 @@ def alert_of_event(
     fields: dict[str, str | int | float] = {}
     role: Role = "root"
     if event.event == "xid" and event.code is not None:
-        code, fields["xid"] = xid_class(event.code), event.code
+        code, fields["xid"] = meaning(event.code, event.detail)[0], event.code
         role = "echo" if event.code in FOLLOW_UPS else "root"
     elif event.event == "sxid":
         code = "gpu.nvswitch.sxid"

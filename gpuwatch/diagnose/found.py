@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
+from gpuwatch.agent.kernel.xid import FOLLOW_UPS
 from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.classes import NODE_NAMING, Packs
 from gpuwatch.diagnose.whereabouts import Whereabouts, bus_key
@@ -86,7 +87,7 @@ def alert_of(found: Found, packs: Packs, where: Whereabouts) -> Alert:
         title=title,
         text=what(finding.rule, title, finding.fields),
         proof=(proof,),
-        role=finding.role,
+        role="echo" if finding.fields.get("xid") in FOLLOW_UPS else finding.role,
         node=node,
         gpu=gpu,
         rank=finding.rank if place is None else place.rank,

@@ -46,7 +46,7 @@ class Told:
 
 
 def sentence(told: Told, where: Whereabouts, now: float) -> str:
-    """As `rank 17 (gpu-003 GPU 1) Xid 79 fell off the bus 12:03:11; 63 ranks then timed out in ...`."""
+    """As `rank 17 (gpu-003 GPU 1): Xid 79, GPU fell off the bus 12:03:11; 63 ranks then timed out in ...`."""
     if told.cause is None:
         return _unknown(told, now)
     head = _head(told, told.cause, where, now)
@@ -109,7 +109,7 @@ def _head(told: Told, cause: Alert, where: Whereabouts, now: float) -> str:
     there = _there(told, cause, where)
     if len(there) > 1:
         who = f"{told.node} ({plural(len(there), 'rank')} there, rank {told.rank} first)"
-    if cause.text.startswith(("Xid ", "lost: ", "stuck ")):
+    if cause.text.startswith(("lost: ", "stuck ")):
         return f"{who} {cause.text} {at}"
     text = _with_exception(told, cause)
     said = next((text[len(each) :] for each in SUBJECTS if text.startswith(each)), None)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from gpuwatch.diagnose.classes import TIMEOUTS, UNSPECIFIC, XID_WORDS
+from gpuwatch.agent.kernel.xid import CATALOGUE, UNKNOWN
+from gpuwatch.diagnose.classes import TIMEOUTS, UNSPECIFIC
 
 Fields = Mapping[str, str | int | float]
 
@@ -27,10 +28,11 @@ NAMES = frozenset(("Slurm", "Ray", "Python", "Gloo", "Horovod", "Kubernetes", "L
 
 
 def what(code: str, title: str, fields: Fields) -> str:
-    """What happened, as a headline says it: `Xid 79 fell off the bus`, `timed out in ALLREDUCE seq 7`."""
+    """What happened, as a headline says it: `Xid 79, GPU fell off the bus`, `timed out in SEND seq 7`."""
     xid = fields.get("xid")
     if code.startswith("gpu.xid.") and isinstance(xid, int):
-        return f"Xid {xid} {XID_WORDS.get(xid) or lowered(_after_xid(title, xid))}"
+        name, _, known, _ = CATALOGUE.get(xid, UNKNOWN)
+        return f"Xid {xid}, {lowered(known if name == code else title)}"
     if code in TIMEOUTS:
         where = collective(fields)
         waited = waited_s(fields)
@@ -131,11 +133,3 @@ def place(rank: int | None, node: str | None, gpu: int | None) -> str:
     if rank is None:
         return where
     return f"rank {rank} ({where})" if where else f"rank {rank}"
-
-
-def _after_xid(title: str, xid: int) -> str:
-    """The title without an `Xid 79:` of its own in front."""
-    for start in (f"Xid {xid}:", f"Xid {xid}", "Xid:"):
-        if title.startswith(start):
-            return title[len(start) :].strip(" -:") or "reported"
-    return title

@@ -13,6 +13,7 @@ import yaml
 
 from gpuwatch.rules.dialect import Dialect
 from gpuwatch.rules.rule import Rule
+from gpuwatch.rules.xid_codes import with_codes
 
 BUILT_IN = Path(__file__).parent
 LISTS = ("match", "literals", "unless", "do", "examples", "links", "not", "needs")
@@ -81,4 +82,5 @@ def _checked_before(entry: dict[str, Any]) -> Rule | Dialect:
     same = entry.get("recovery", {}).get("same")
     if isinstance(same, str):
         listed["recovery"] = {**entry["recovery"], "same": [same]}
-    return msgspec.convert({**entry, **listed, "explain": entry["explain"].strip()}, Rule, strict=False)
+    rule = msgspec.convert({**entry, **listed, "explain": entry["explain"].strip()}, Rule, strict=False)
+    return with_codes(rule)

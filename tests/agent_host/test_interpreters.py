@@ -23,7 +23,8 @@ import json, os, shutil, subprocess, sys, tempfile, types
 package = types.ModuleType("gpuwatch_agent")
 package.__path__ = [sys.argv[1]]
 sys.modules["gpuwatch_agent"] = package
-from gpuwatch_agent import flight_files, flight_pipe, host, kernel_log, machine, processes, ras, stacks, xid
+from gpuwatch_agent import flight_files, flight_pipe, host, kernel_log, machine, processes, ras, stacks
+from gpuwatch_agent.kernel import xid
 folder = tempfile.mkdtemp()
 rank = {"RANK": "3", "WORLD_SIZE": "4", "NCCL_RAS_ADDR": "127.0.0.1:1"}
 rank["TORCH_FR_DUMP_TEMP_FILE"] = folder + "/fr_"

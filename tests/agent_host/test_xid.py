@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from gpuwatch import wire
-from gpuwatch.agent.xid import CATALOGUE, meaning
+from gpuwatch.agent.kernel.xid import CATALOGUE, meaning
 from gpuwatch.agent.xid_lines import event
 
 
@@ -14,7 +14,8 @@ def test_every_entry_of_the_catalogue_is_complete() -> None:
     used |= {*range(74, 81), *range(82, 87), 88, 89, *range(92, 108), 109, 110, *range(119, 122)}
     used |= {*range(126, 138), *range(139, 173)}
     assert used <= set(CATALOGUE)
-    for title, severity, remedy in CATALOGUE.values():
+    for name, severity, title, remedy in CATALOGUE.values():
+        assert name.startswith("gpu.xid.")
         assert title
         assert severity in get_args(wire.Severity)
         assert remedy.endswith(".")
@@ -22,15 +23,15 @@ def test_every_entry_of_the_catalogue_is_complete() -> None:
 
 @pytest.mark.parametrize(
     ("code", "severity"),
-    [(79, "critical"), (48, "critical"), (94, "critical"), (31, "warning"), (45, "info")],
+    [(79, "critical"), (48, "critical"), (94, "critical"), (31, "error"), (37, "warning"), (45, "info")],
 )
 def test_hardware_is_worse_than_a_program(code: int, severity: str) -> None:
     assert meaning(code)[1] == severity
 
 
 def test_a_code_that_nobody_knows_is_a_warning() -> None:
-    title, severity, remedy = meaning(177)
-    assert (title, severity) == ("Xid 177", "warning")
+    name, severity, _, remedy = meaning(177)
+    assert (name, severity) == ("gpu.xid.unknown", "warning")
     assert "Xid list" in remedy
 
 

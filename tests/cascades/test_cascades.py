@@ -106,7 +106,7 @@ def test_gpu_that_falls_off_the_bus(job: Cluster) -> None:
     incident = only(job)
     assert what(incident) == ("gpu.xid.fell_off", 9, "gpu-002")
     where = "gpu-002" if job.folder is not None else "gpu-002 GPU 1"  # no log tells which GPU a rank uses
-    assert incident.sentence.startswith(f"rank 9 ({where}) Xid 79 fell off the bus")
+    assert incident.sentence.startswith(f"rank 9 ({where}): Xid 79, GPU fell off the bus")
 
 
 def test_memory_error_told_inside_a_watchdog_line(job: Cluster) -> None:

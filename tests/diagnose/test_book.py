@@ -163,7 +163,7 @@ def test_a_lost_gpu_and_its_xid_are_one_alert_and_one_incident() -> None:
     assert xids[0].first == EPOCH + at - NOW
     assert {proof.kind for proof in xids[0].proof} == {"line", "event", "value"}
     (incident,) = cluster.book.incidents
-    assert incident.sentence.startswith("rank 9 (gpu-002 GPU 1) Xid 79 fell off the bus")
+    assert incident.sentence.startswith("rank 9 (gpu-002 GPU 1): Xid 79, GPU fell off the bus")
 
 
 def test_a_recovery_line_ends_an_alert() -> None:

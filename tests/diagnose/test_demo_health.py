@@ -49,7 +49,7 @@ def test_the_demo_shows_its_straggler_and_then_its_lost_gpu() -> None:
     lost, xid = (condition for _, condition in fallen)
     assert lost.sentence == "GPU 5: lost: GPU is lost"
     assert lost.evidence.age_s is not None and 14 < lost.evidence.age_s < 17
-    assert xid.text == "Xid 79: GPU has fallen off the bus"
+    assert xid.text == "Xid 79: GPU fell off the bus"
     assert xid.evidence.age_s == pytest.approx(15.0, abs=1.1)
 
 

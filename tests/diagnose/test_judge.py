@@ -19,7 +19,7 @@ def test_the_sentence_of_the_design() -> None:
     tell.timeouts(others(64, 17), 0.5)
     (incident,) = tell.judged()
     assert re.fullmatch(
-        r"rank 17 \(gpu-003 GPU 1\) Xid 79 fell off the bus \d\d:\d\d:\d\d; "
+        r"rank 17 \(gpu-003 GPU 1\): Xid 79, GPU fell off the bus \d\d:\d\d:\d\d; "
         r"63 ranks then timed out in ALLREDUCE seq 2381",
         incident.sentence,
     )

@@ -129,7 +129,7 @@ def test_plain_terminals_are_known_by_themselves(wide: Terminal, settings: str, 
 def test_from_the_incident_to_the_line_to_all_ranks_and_back(size: tuple[int, int]) -> None:
     with Terminal(*size) as terminal:
         start(terminal, quoted(sys.executable, "-m", "tests.end_to_end.demo_at", "95"))
-        terminal.wait_for(r"rank 85 \(gpu-011 GPU 5\).*Xid 79 fell off the bus")
+        terminal.wait_for(r"rank 85 \(gpu-011 GPU 5\).*Xid 79, GPU fell off the bus")
         terminal.press("4")
         terminal.wait_for("What to do")
         terminal.press("Enter")

@@ -9,6 +9,8 @@ import pytest
 from gpuwatch.rules.errors import RulesError
 from gpuwatch.rules.load import BUILT_IN, load_packs
 from gpuwatch.rules.parse import parse_pack, read_packs
+from gpuwatch.rules.rule import Rule
+from gpuwatch.rules.xid_codes import with_codes
 from tests.agent_logs.scanning import rule
 
 GOOD = rule("the frobnicator seized up", name="my.frobnicator")
@@ -136,7 +138,8 @@ def test_patterns_of_newer_pythons_are_refused() -> None:
 def test_built_in_packs_are_without_mistakes_and_read_the_fast_way_as_the_checked_one() -> None:
     by_id, files = read_packs(sorted(BUILT_IN.glob("*.yaml")))
     packs = load_packs()
-    assert {each.id: each for each in packs.all} == by_id
+    checked = {name: with_codes(each) if isinstance(each, Rule) else each for name, each in by_id.items()}
+    assert {each.id: each for each in packs.all} == checked
     assert packs.packs == files
 
 

@@ -1,60 +1,93 @@
-"""The Xid rules and the agent's Xid catalogue say the same of every code."""
+"""One Xid table: the driver's event and the kernel's line of a code are one alert, and one incident."""
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
-from gpuwatch.agent.xid import ACTIONS, CATALOGUE, meaning
+from gpuwatch import wire
+from gpuwatch.agent.driver import xid_event
+from gpuwatch.agent.kernel.xid import ACTIONS, CATALOGUE, FOLLOW_UPS, meaning
+from gpuwatch.agent.logs.ruleset import RuleSet
+from gpuwatch.agent.xid_lines import event as event_of_line
+from gpuwatch.diagnose.alert import Alert
+from gpuwatch.diagnose.events import alert_of_event
+from gpuwatch.diagnose.found import Found, alert_of
+from gpuwatch.diagnose.judge import incidents
+from gpuwatch.diagnose.whereabouts import Whereabouts
+from gpuwatch.diagnose.witnesses import joined
+from gpuwatch.fleet.places import Places, RankPlace
+from gpuwatch.rules.compile import compiled
 from gpuwatch.rules.load import load_packs
-from gpuwatch.rules.rule import Rule
+from gpuwatch.rules.score import scan_excerpt
 
+T0 = 1_790_000_000.0
+NODE, GPU, PCI = "gpu-007", "GPU-7-3", "0000:4C:00"
+PACKS = load_packs()
+RULES = RuleSet(compiled(rule for rule in PACKS.rules if rule.id.startswith("gpu.xid.")))
+PLACES = Places((RankPlace(11, NODE, "4711", 3, GPU, f"0000{PCI}.0", 4242, 3, 16, ()),), {})
 UNUSED_NOW = {61}
-"""Listed as unused by NVIDIA, but sent by old drivers: the agent knows what it meant."""
+"""Unused in NVIDIA's list, but sent by old drivers: listed with its title, of the class of unknown codes."""
 
 
-@pytest.fixture(scope="module")
-def rules() -> list[Rule]:
-    return [rule for rule in load_packs().rules if rule.id.startswith("gpu.xid.")]
+def by_nvml(code: int) -> Alert:
+    """The driver's event, as on a node whose kernel log may not be read."""
+    event = wire.Event(seq=1, **{**xid_event(code, GPU), "t": T0})
+    alert = alert_of_event(NODE, event, PACKS, Whereabouts(PLACES), 0.0)
+    assert alert is not None
+    return alert
 
 
-def found(rules: list[Rule], line: str) -> list[tuple[str, str]]:
-    """Rules that take the line, each with the severity that its fields give."""
-    told: list[tuple[str, str]] = []
-    for rule in rules:
-        matches = (re.search(pattern, line) for pattern in rule.match)
-        match = next((each for each in matches if each is not None), None)
-        if match is None or any(re.search(pattern, line) for pattern in rule.unless):
-            continue
-        fields = {name: value for name, value in match.groupdict().items() if value is not None}
-        by_field = (table.get(fields.get(name, "")) for name, table in rule.severity_by.items())
-        told.append((rule.id, next((each for each in by_field if each), rule.severity)))
-    return told
+def by_line(code: int, text: str = ", pid=4242, name=train.py", place: str = f"PCI:{PCI}") -> Alert:
+    """The kernel's line, through the scanner."""
+    found = scan_excerpt(RULES, [f"NVRM: Xid ({place}): {code}{text}"])
+    assert len(found) == 1, (code, found)
+    own = {name: value for name, value in found[0].items() if name in wire.Finding.__struct_fields__}
+    own |= {"t": T0, "seq": 1, "file": wire.KERNEL_LOG, "at": T0, "last_at": T0, "timed": True}
+    return alert_of(Found(NODE, wire.Finding(**own)), PACKS, Whereabouts(PLACES))
+
+
+def judged(alert: Alert) -> list[tuple[str, str, str | None, int | None, int | None]]:
+    found = incidents([alert], PLACES, PACKS, T0 + 60.0)
+    return [(each.code, each.severity, each.node, each.gpu, each.rank) for each in found]
+
+
+@pytest.mark.parametrize("code", range(1, 200))
+def test_event_and_kernel_line_of_a_code_lead_to_the_same_alert_and_incident(code: int) -> None:
+    event, line = by_nvml(code), by_line(code)
+    name, severity, _, _ = meaning(code)
+    assert (event.code, event.severity) == (line.code, line.severity) == (name, severity)
+    assert (event.text, event.title, event.role) == (line.text, line.title, line.role)
+    assert (event.node, event.gpu, event.rank, event.job) == (line.node, line.gpu, line.rank, line.job)
+    assert judged(event) == judged(line)
+    assert bool(judged(event)) == (severity in ("error", "critical"))
+    assert len(joined([event, line])) == 1
+    assert (name == "gpu.xid.unknown") == (code not in CATALOGUE or code in UNUSED_NOW)
 
 
 @pytest.mark.parametrize("place", ["PCI:0000:54:00", "0000:54:00", "PCI:0000:48:00 GPU-I:05"])
-def test_every_code_has_one_rule_and_its_severity(rules: list[Rule], place: str) -> None:
-    bucket = {"info": "info", "warning": "warning", "error": "warning", "critical": "critical"}
-    for code in range(400):
-        told = found(rules, f"NVRM: Xid ({place}): {code}, pid=48, name=train.py")
-        assert len(told) == 1, (code, told)
-        rule, severity = told[0]
-        assert bucket[severity] == meaning(code)[1], (code, rule, severity)
-        assert (rule == "gpu.xid.unknown") == (code not in CATALOGUE or code in UNUSED_NOW), (code, rule)
+def test_every_code_has_one_rule_wherever_it_stands(place: str) -> None:
+    for code in (*range(400), 1620):
+        assert by_line(code, ", pid=48", place).code == meaning(code)[0], code
 
 
-def test_nonfatal_link_errors_are_warnings_in_both(rules: list[Rule]) -> None:
-    for code in range(144, 151):
-        text = "NETIR_BER_EVENT Nonfatal XC0 i0 Link 13"
-        told = found(rules, f"NVRM: Xid (PCI:0009:01:00): {code}, {text}")
-        assert told == [("gpu.xid.nvlink", "warning")]
-        assert meaning(code, text)[1] == "warning"
+RECOVERY = "GPU recovery action changed from"
+TEXTS = [
+    *((code, "NETIR_BER Nonfatal XC0 i0 Link 13", "gpu.xid.nvlink", "warning") for code in range(144, 151)),
+    *((code, "RLW_RXPIPE Fatal XC0 i0 Link 3", "gpu.xid.nvlink", "critical") for code in range(144, 151)),
+    (71, "pid=3, NVLink: fatal error detected on link 2(0x1)", "gpu.xid.nvlink", "critical"),
+    (154, f"{RECOVERY} 0x1 (GPU Reset Required) to 0x0 (None)", "gpu.xid.recovery", "info"),
+    (154, f"{RECOVERY} 0x0 (None) to 0x2 (Node Reboot Required)", "gpu.xid.recovery", "critical"),
+]  # fmt: skip
 
 
-def test_the_text_decides_where_it_contradicts_the_number(rules: list[Rule]) -> None:
-    told = found(rules, "NVRM: Xid (PCI:0000:4c:00): 71, pid=3, NVLink: fatal error detected on link 2(0x1)")
-    assert told == [("gpu.xid.nvlink", "critical")]
+@pytest.mark.parametrize(("code", "text", "name", "severity"), TEXTS)
+def test_the_text_of_the_line_decides_on_both_paths(code: int, text: str, name: str, severity: str) -> None:
+    line = by_line(code, f", {text}")
+    assert (line.code, line.severity) == (name, severity)
+    event = event_of_line(f"NVRM: Xid (PCI:{PCI}): {code}, {text}")
+    assert event is not None
+    assert event["severity"] == severity
+    assert meaning(code, text)[:2] == (name, severity)
 
 
 @pytest.mark.parametrize(
@@ -63,9 +96,10 @@ def test_the_text_decides_where_it_contradicts_the_number(rules: list[Rule]) -> 
 )
 def test_the_remedy_names_what_nvidia_asks_for(code: int, action: str) -> None:
     assert ACTIONS[code] == action
-    assert action in meaning(code)[2]
+    assert action in meaning(code)[3]
 
 
 def test_actions_are_given_for_codes_of_the_catalogue_only() -> None:
     assert set(ACTIONS) <= set(CATALOGUE)
     assert set(CATALOGUE) - set(ACTIONS) <= {*range(162, 173)} | UNUSED_NOW
+    assert set(CATALOGUE) >= FOLLOW_UPS

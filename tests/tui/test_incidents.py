@@ -24,7 +24,7 @@ from tests.tui.still import NOW, demo_session, judged_session, still_app
 from tests.tui.test_screens import text_on
 from tests.tui.told import StillBook, demo_book, demo_incident, disk_alert, timeout_alert, xid_alert
 
-SENTENCE = "rank 85 (gpu-011 GPU 5) Xid 79 fell off the bus 08:00:45; 127 ranks then timed out in"
+SENTENCE = "rank 85 (gpu-011 GPU 5): Xid 79, GPU fell off the bus 08:00:45; 127 ranks then timed out in"
 SIZES = [(80, 24), (120, 40), (200, 60)]
 
 
@@ -129,7 +129,7 @@ async def test_enter_on_an_alert_without_a_line_goes_to_its_gpu_and_a_fold_opens
         await pilot.press("enter")
         await pilot.pause()
         assert isinstance(app.screen, GpuScreen)
-        assert "Xid 79 fell off the bus" in text_on(app)
+        assert "Xid 79, GPU fell off the bus" in text_on(app)
 
 
 async def test_acknowledged_is_dim_and_gives_way_in_the_status_line_and_back() -> None:
@@ -317,7 +317,7 @@ async def test_the_demo_s_own_incident_is_told_from_the_log_lines_alone() -> Non
         async with app.run_test(size=(120, 40)) as pilot:
             await pilot.press("4")
             await pilot.pause()
-            whole = "rank 85 (gpu-011 GPU 5) Xid 79 fell off the bus 08:00:45" + following
+            whole = "rank 85 (gpu-011 GPU 5): Xid 79, GPU fell off the bus 08:00:45" + following
             for _ in range(200):
                 if whole in flat(app):
                     break

@@ -51,9 +51,9 @@ async def test_conditions_stand_on_the_fleet_screen_with_evidence_and_remedy_and
     app = still_app(demo_session(52))
     async with app.run_test(size=(120, 40)) as pilot:
         shown = text_on(app)
-        assert re.search(r"✖ gpu-011 GPU 5 +Xid 79: GPU has fallen off the bus", shown)
+        assert re.search(r"✖ gpu-011 GPU 5 +Xid 79: GPU fell off the bus", shown)
         assert re.search(r"NVRM: Xid \(PCI:0000:c3:00\): 79, .* off the bus, 7s ago", shown)
-        assert "→ drain the node and power-cycle it" in shown
+        assert "→ Drain the node and power-cycle it" in shown
         assert re.search(r"Newest events", shown)
         fleet_of(app).situation.focus()
         await pilot.press("j", "enter")

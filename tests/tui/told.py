@@ -20,9 +20,9 @@ def xid_alert() -> Alert:
     """The kernel's word for the lost GPU."""
     proof = Proof("line", texts.fall_record(), FELL, node="gpu-011", file="kernel log", offset=15)
     return Alert(
-        "a-xid", "gpu.xid.fell_off", "critical", "Xid 79: GPU fell off the bus", "Xid 79 fell off the bus",
-        (proof,), node="gpu-011", gpu=5, rank=LOST_RANK, rank_from="process", job="418207", first=FELL,
-        last=FELL, fields={"xid": 79}, kernel=True,
+        "a-xid", "gpu.xid.fell_off", "critical", "Xid 79: GPU fell off the bus",
+        "Xid 79, GPU fell off the bus", (proof,), node="gpu-011", gpu=5, rank=LOST_RANK,
+        rank_from="process", job="418207", first=FELL, last=FELL, fields={"xid": 79}, kernel=True,
     )  # fmt: skip
 
 
@@ -60,16 +60,16 @@ def demo_incident() -> Incident:
     timeline = (
         Moment(FELL - 8.8, FELL - 1.1, "corrected PCIe errors on 0000:c3:00.0", "hint", "pcie.aer", "gpu-011",
                count=3),
-        Moment(FELL, FELL, "Xid 79 fell off the bus", "root", "gpu.xid.fell_off", "gpu-011", (LOST_RANK,),
-               alert="a-xid"),
+        Moment(FELL, FELL, "Xid 79, GPU fell off the bus", "root", "gpu.xid.fell_off", "gpu-011",
+               (LOST_RANK,), alert="a-xid"),
         Moment(first, last, "timed out in ALLREDUCE seq 2381 after 30 s", "first", "nccl.watchdog_timeout",
                None, tuple(others), 127, "a-0"),
     )  # fmt: skip
     return Incident(
         id="i-1",
         number=1,
-        sentence="rank 85 (gpu-011 GPU 5) Xid 79 fell off the bus 08:00:45; 127 ranks then timed out in "
-        "ALLREDUCE seq 2381",
+        sentence="rank 85 (gpu-011 GPU 5): Xid 79, GPU fell off the bus 08:00:45; 127 ranks then timed out "
+        "in ALLREDUCE seq 2381",
         code="gpu.xid.fell_off",
         severity="critical",
         first=FELL,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuwatch import wire
+from gpuwatch.agent.kernel.xid import meaning
 from gpuwatch.link.demo import machines, scenario, texts
 from gpuwatch.link.demo.scenario import FALL_AT, FALLEN, GPUS_PER_NODE, Reading
 
@@ -194,7 +195,7 @@ def fall_events(seq: int, at: float) -> Iterator[wire.Event]:
     """The lost GPU as an agent tells it: the Xid in the kernel's words, and what its next tick finds."""
     node, gpu = FALLEN
     uuid = machines.uuid(node, gpu)
-    title, remedy = "GPU has fallen off the bus", "drain the node and power-cycle it"
+    _, _, title, remedy = meaning(79)
     yield wire.Event(t=at, seq=seq, event="xid", title=title, severity="critical", gpu=uuid, code=79,
                      pid=texts.FIRST_PID + gpu, detail=texts.fall_record(), remedy=remedy,
                      source="kernel")  # fmt: skip

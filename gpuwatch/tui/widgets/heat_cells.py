@@ -64,7 +64,7 @@ class CellPainter:
             return self.missing
         low, high = scale or (0.0, 0.0)
         level = (value - low) / (high - low) if high > low else None
-        if severity not in ("warning", "critical"):
+        if severity not in ("warning", "error", "critical"):
             return number_text(value, level, width), look.heat(level)
         text = number_text(value, level, width)
         if width > 3:
