@@ -82,6 +82,8 @@ class Gathered:
 
     files: list[LogPath] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+    """Of the files: two paths may differ only in characters that are not shown."""
 
 
 def gather(paths: Sequence[Path]) -> Gathered:
@@ -165,8 +167,9 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
         return
     dated = last_year_time(sample, status.st_mtime)
     inner = inner_name(path, root)
-    if any(log.name == name for log in gathered.files if name != str(path)):
+    if name in gathered.names:
         name = f"{name} ({len(gathered.files)})"
+    gathered.names.add(name)
     gathered.files.append(LogPath(path, name, inner, status.st_size, status.st_mtime, packing, dated))
 
 

@@ -91,6 +91,13 @@ class Watch:
 
 
 @dataclass
+class FilesRead:
+    """How many files are read to their end."""
+
+    files: int = 0
+
+
+@dataclass
 class _File:
     """A file while its parts come in."""
 
@@ -99,14 +106,15 @@ class _File:
     reads: dict[int, PartRead] = field(default_factory=dict)
     troubles: list[str] = field(default_factory=list)
 
-    def take(self, part: Part, read: PartRead | None, fault: str | None) -> None:
-        """One part is done, or its process died."""
+    def take(self, part: Part, read: PartRead | None, fault: str | None) -> bool:
+        """One part is done, or its process died; True when it was the last one."""
         self.left -= 1
         if read is not None:
             self.reads[part.start] = read
         trouble = fault if read is None else read.trouble
         if trouble is not None:
             self.troubles.append(trouble)
+        return self.left == 0
 
     @property
     def trouble(self) -> str | None:
@@ -144,8 +152,9 @@ def scan(
     files = {log.name: _File(log) for log in found.files}
     for part in parts:
         files[part.log.name].left += 1
-    for part, read, fault in done_parts(parts, begin, watch, cores, files):
-        files[part.log.name].take(part, read, fault)
+    through = FilesRead()
+    for part, read, fault in done_parts(parts, begin, watch, cores, through):
+        through.files += files[part.log.name].take(part, read, fault)
     rules_by_id = {rule.id: rule for rule in begin.ruleset.rules}
     return whole(list(files.values()), rules_by_id, found.skipped, engine, stopped=watch.stopping())
 
@@ -173,13 +182,13 @@ class Begin:
 
 
 def done_parts(
-    parts: Sequence[Part], begin: Begin, watch: Watch, cores: int | None, files: dict[str, _File]
+    parts: Sequence[Part], begin: Begin, watch: Watch, cores: int | None, through: FilesRead
 ) -> Iterable[tuple[Part, PartRead | None, str | None]]:
     """Parts as they are done, with the fault of those whose process died."""
     cores = min(cores or usable_cores(), len(parts))
 
     def tell(size: int) -> None:
-        watch.tell(size, sum(file.left == 0 for file in files.values()))
+        watch.tell(size, through.files)
 
     if cores <= 1 or sum(part.log.size for part in parts if part.start == 0) < SMALL_BYTES:
         yield from in_this_process(parts, begin, watch, tell)
@@ -238,13 +247,14 @@ def whole(
             clues += clues_of(name, read.clues)
         clues += clues_of(name, rows[name])
     known = rank_map(owners, clues)
+    writers = {log: place.rank for place in reversed(known.places.ranks) for log in place.logs}
     every = [read for parts in reads.values() for read in parts]
     suspended = {rule: why for read in every for rule, why in read.suspended.items()}
     return Scan(
         tuple(each for file in files for each in heard_of(file.log, rows[file.log.name], known)),
         known.places,
         tuple(
-            log_scan(file, owner, known, len(rows[file.log.name]))
+            log_scan(file, owner, known, writers, len(rows[file.log.name]))
             for file, owner in zip(files, owners, strict=True)
         ),
         tuple(skipped),
@@ -323,10 +333,12 @@ def heard_of(log: LogPath, rows: Iterable[Row], known: RankMap) -> Iterable[Hear
         yield Heard(known.nodes.get(log.name), msgspec.convert({"t": 0.0, "seq": 0, **row}, Finding))
 
 
-def log_scan(file: _File, owner: FileOwner, known: RankMap, findings: int) -> LogScan:
-    """The report of one file."""
+def log_scan(
+    file: _File, owner: FileOwner, known: RankMap, writers: dict[str, int], findings: int
+) -> LogScan:
+    """The report of one file. `writers`: file name -> its rank, where the lines tell it."""
     said = path_says(file.log.inner)
-    own = next((place.rank for place in known.places.ranks if file.log.name in place.logs), owner.rank)
+    own = writers.get(file.log.name, owner.rank)
     node = known.nodes.get(file.log.name)
     return LogScan(
         file.log.name,

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -178,3 +179,29 @@ def test_repeated_lines_are_one_finding_with_their_number(tmp_path: Path, packs:
     (tmp_path / "rank_2.log").write_text("OVERFLOW! Skipping step\n" * 1500)
     (heard,) = scan(gather([tmp_path]), packs.rules, "agent").heard
     assert heard.finding.count == 1500
+
+
+def calls_for(folder: Path, count: int, packs: Packs) -> int:
+    """Python calls that a scan of so many small files takes."""
+    folder.mkdir()
+    for rank in range(count):
+        (folder / f"rank_{rank}.log").write_text(f"step {rank}\n")
+    calls = 0
+
+    def counted(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(counted)
+    try:
+        judged(scan(gather([folder]), packs.rules, "agent", cores=1), packs, 1.8e9, 0.1)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_the_cost_of_a_scan_grows_with_the_number_of_files_and_no_faster(
+    tmp_path: Path, packs: Packs
+) -> None:
+    few, many = calls_for(tmp_path / "few", 200, packs), calls_for(tmp_path / "many", 1600, packs)
+    assert many < 9 * few
