@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
+from tests.kernel_log import VARIABLE, empty_kernel_log
 from tests.parts import the_only_job
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -20,8 +21,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @pytest.fixture(scope="session", autouse=True)
 def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Rules and silences of a person would change what is found; child processes inherit this, too."""
-    with pytest.MonkeyPatch.context() as patch:
+    """A person's rules and silences, and this machine's kernel log, would change what is found.
+
+    Child processes inherit this, too.
+    """
+    machine = tmp_path_factory.mktemp("machine")
+    with pytest.MonkeyPatch.context() as patch, empty_kernel_log(machine) as kernel_log:
+        patch.setenv(VARIABLE, kernel_log)
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("settings")))
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
@@ -52,5 +58,6 @@ def _has_a_job(file: str) -> bool:
     return "pytestmark = SEEN_BY_EVERY_AGENT\n" in (ROOT / file).read_text()
 
 
+@pytest.hookimpl(optionalhook=True)  # `-p no:xdist` takes the hook away
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
     return ByFile(config, log)

@@ -1,6 +1,7 @@
-"""The system parts that some tests need: a missing one skips the test, or fails it in CI.
+"""The parts that some tests need: a missing one skips the test, or fails it in CI.
 
 What no package brings (root, a kernel's module, an old interpreter) is no part: such a test skips everywhere.
+Every test that lacks the same part gives the same reason, so pytest's summary has one line for each part.
 """
 
 from __future__ import annotations
@@ -9,20 +10,35 @@ import contextlib
 import fcntl
 import importlib.util
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.packages import C_HEADERS, PACKAGE_OF, has_c_headers, path_of
+
 
 def need(part: str) -> str:
     """The path of a program on PATH (or in the sbin folders), else skip or fail this test."""
-    path = shutil.which(part, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin:/usr/local/sbin")
+    path = path_of(part)
     if path is None:
-        missing(f"{part} is not installed")
+        package = PACKAGE_OF.get(part)
+        missing(f"{part} is not installed" + (f" (Debian package {package})" if package else ""))
     return path or ""
+
+
+def need_compiler() -> None:
+    """Skip or fail this test where no C program can be compiled."""
+    need("gcc")
+    if not has_c_headers():
+        missing(f"the headers of the C library are not installed (Debian package {C_HEADERS})")
+
+
+def need_torch() -> None:
+    """Skip or fail this test where torch is not installed."""
+    if importlib.util.find_spec("torch") is None:
+        missing("torch is not installed (pip has no wheel of it for this Python, or: pip install torch)")
 
 
 def missing(reason: str) -> None:
@@ -30,12 +46,6 @@ def missing(reason: str) -> None:
     if os.environ.get("GPUWATCH_REQUIRE_PARTS") == "1":
         pytest.fail(f"a required part is missing: {reason}")
     pytest.skip(reason)
-
-
-def need_module(name: str, remedy: str) -> None:
-    """Skip or fail this test where a Python package is not installed."""
-    if importlib.util.find_spec(name) is None:
-        missing(f"{name} is not installed; {remedy}")
 
 
 SEEN_BY_EVERY_AGENT = [

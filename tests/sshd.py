@@ -21,7 +21,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,7 @@ import pytest
 
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.options import LinkOptions
+from tests.kernel_log import for_nodes
 from tests.parts import need
 
 WAIT_S = 20.0
@@ -220,7 +221,7 @@ class Sshd:
             "MaxStartups 2000:100:2000",
             "LogLevel VERBOSE",
             "PrintMotd no",
-            f"SetEnv HOME={self.home}",
+            "SetEnv " + setenv({"HOME": str(self.home), **for_nodes()}),
             *(f"HostKey {key}" for key in self.host_keys),
         ]
         (self.folder / "sshd_config").write_text("\n".join((*self._lines, *usual)) + "\n")
@@ -269,6 +270,11 @@ def login_user(shell: str) -> Iterator[LoginUser]:
             subprocess.run([need("userdel"), "-f", name], check=True, capture_output=True)
     finally:
         shutil.rmtree(home)
+
+
+def setenv(variables: Mapping[str, str]) -> str:
+    """The values of one SetEnv line; of several lines sshd takes the first."""
+    return " ".join(f"{name}={value}" for name, value in variables.items())
 
 
 def _free_port() -> int:

@@ -1,5 +1,6 @@
 """What the agent is started with: what the link asks for, and how often things are read."""
 
+import os
 import socket
 
 TYPE_CHECKING = False
@@ -34,7 +35,7 @@ class Settings(object):
         """A call that lasts longer is told as stuck; slow drivers take up to a second or two."""
         self.proc = str(config.get("proc", "/proc"))
         self.sys = str(config.get("sys", "/sys"))
-        self.kmsg = str(config.get("kmsg", "/dev/kmsg"))
+        self.kmsg = str(config.get("kmsg") or os.environ.get("GPUWATCH_KERNEL_LOG") or "/dev/kmsg")
         self.logs = {
             "rules": config.get("rules"),
             "logs": list(config.get("logs", ())),

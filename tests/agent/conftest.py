@@ -11,7 +11,7 @@ import pytest
 
 from tests.agent.running import RunningAgent, left_behind
 from tests.fake_nvml.build import FakeNvml, build
-from tests.parts import need
+from tests.parts import need_compiler
 
 Start = Callable[..., RunningAgent]
 
@@ -19,14 +19,14 @@ Start = Callable[..., RunningAgent]
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The fake driver, as of today."""
-    need("gcc")
+    need_compiler()
     return build(tmp_path_factory.mktemp("nvml"))
 
 
 @pytest.fixture(scope="session")
 def old_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The fake driver without the symbols of the last years."""
-    need("gcc")
+    need_compiler()
     return build(tmp_path_factory.mktemp("old_nvml"), old_driver=True)
 
 

@@ -65,21 +65,20 @@ def rows(folder: Path) -> Sequence[Row]:
             f"{ratio:.2f}x ({cost:.2%} of a core against {rival_cost:.2%})",
             "<= 0.5x",
             ratio <= 0.5,
+            ratio,
         ),
         Row(
             "the agent's resident memory",
             f"{memory / 1e6:.0f} MB (nvitop {rival_memory / 1e6:.0f})",
             "<= 40 MB",
             memory <= 40e6,
+            memory,
         ),
         Row(
             "NVML calls per GPU and second",
             f"{per_gpu:.1f} (nvitop {rival_per_gpu:.1f})",
             "<= 8",
             per_gpu <= 8.0,
+            per_gpu,
         ),
     ]
-
-
-if __name__ == "__main__":
-    print(*rows(Path(sys.argv[1])), sep="\n")

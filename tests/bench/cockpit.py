@@ -39,9 +39,6 @@ def rows(folder: Path) -> Sequence[Row]:
             f"{share:.1%} of a core",
             "<= 20 %",
             share <= 0.20,
+            share,
         ),
     ]
-
-
-if __name__ == "__main__":
-    print(*rows(Path(sys.argv[1])), sep="\n")

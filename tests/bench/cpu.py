@@ -21,6 +21,8 @@ class Row:
     goal: str
     holds: bool | None
     """None: nothing to compare with."""
+    value: float | None = None
+    """What was measured, to be compared with another run: seconds, bytes, a share of a core or a ratio."""
 
 
 def cpu_s(pid: int) -> float:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from gpuwatch.probe.results import PairResult, Results, Seat
 from gpuwatch.probe.wish import Wish
@@ -60,7 +60,7 @@ async def measure(size: tuple[int, int]) -> tuple[float, float]:
     return spent / FRAMES * 1e3, written / FRAMES
 
 
-def rows() -> Sequence[Row]:
+def rows(_folder: Path) -> Sequence[Row]:
     """The matrix's lines of the table."""
     spent, written = asyncio.run(measure((200, 60)))
     return [
@@ -69,9 +69,6 @@ def rows() -> Sequence[Row]:
             f"{spent:.1f} ms CPU, {written / 1e3:.0f} kB to the terminal",
             "<= 20 ms",
             spent <= 20,
+            spent / 1e3,
         )
     ]
-
-
-if __name__ == "__main__":
-    print(*rows(), sep="\n", file=sys.stdout)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from gpuwatch import wire
 from gpuwatch.cli.watch import collect_rarely
@@ -78,7 +78,7 @@ def _first(frames: Iterator[bytes], count: int) -> Iterator[bytes]:
     return (frame for _, frame in zip(range(count), frames, strict=False))
 
 
-def rows() -> Sequence[Row]:
+def rows(_folder: Path) -> Sequence[Row]:
     """The log pane's line of the table."""
     spent, written, more = asyncio.run(measure())
     share = spent * HZ / 1e3
@@ -88,15 +88,13 @@ def rows() -> Sequence[Row]:
             f"{share:.1%} of a core ({spent:.1f} ms and {written:.0f} kB a frame)",
             "<= 20 %",
             share <= 0.20,
+            share,
         ),
         Row(
             f"memory that {FRAMES * LINES_PER_S // HZ:,} further lines take",
             f"{more / 2**20:+.0f} MiB",
             "bounded",
             more < 16 * 2**20,
+            more,
         ),
     ]
-
-
-if __name__ == "__main__":
-    print(*rows(), sep="\n", file=sys.stdout)

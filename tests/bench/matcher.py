@@ -112,10 +112,12 @@ def _rows_of(kind: Kind, log: Path, rules: Path, folder: Path, count: int) -> li
     )
     table = [
         Row(
-            f"{what}, {count} rules",
-            f"{ours / 1e6:.0f} MB per CPU s ({facts['found']} findings, {facts['rss'] / 1e6:.0f} MB memory)",
+            f"{what}, the built-in rules",
+            f"{ours / 1e6:.0f} MB per CPU s ({count} rules, {facts['found']} findings, "
+            f"{facts['rss'] / 1e6:.0f} MB memory)",
             f">= {kind.rate} MB, <= 100 MB" if kind.rate else "<= 100 MB memory",
             ours >= kind.rate * 1e6 and facts["rss"] <= MEMORY,
+            size / ours,
         )
     ]
     table += [
@@ -124,6 +126,7 @@ def _rows_of(kind: Kind, log: Path, rules: Path, folder: Path, count: int) -> li
             f"{ours / grep.cpu:.2f}x ({grep.cpu / 1e6:.3g} MB per CPU s{sample})",
             f">= {kind.share}x" if kind.share else "",
             ours / grep.cpu >= kind.share if kind.share else None,
+            ours / grep.cpu,
         )
         for name, grep, sample in anchors
     ]

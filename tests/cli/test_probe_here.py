@@ -19,7 +19,7 @@ import pytest
 from gpuwatch.probe.wish import COLLECTIVES, MIB
 from tests.cli.running import COMMAND, ROOT, environment, interrupted_at
 from tests.fake_nvml.build import FakeNvml, build
-from tests.parts import need, need_module
+from tests.parts import need_compiler, need_torch
 
 SMALL = ("--sizes", "64K", "--collectives", "all_reduce,broadcast")
 MARK = "GPUWATCH_TEST_MARK"
@@ -28,7 +28,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture(autouse=True)
 def torch() -> None:
-    need_module("torch", "pip install 'gpuwatch-cluster[probe]'")
+    need_torch()
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def test_ctrl_c_ends_everything_and_keeps_what_was_measured(tmp_path: Path, mark
 def test_a_busy_gpu_is_refused_and_its_process_named(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    need("gcc")
+    need_compiler()
     driver = FakeNvml(build(tmp_path_factory.mktemp("nvml")), tmp_path)
     for name, value in driver.env().items():
         monkeypatch.setenv(name, value)

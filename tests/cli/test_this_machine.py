@@ -9,14 +9,14 @@ import pytest
 
 from tests.cli.running import gpuwatch
 from tests.fake_nvml.build import FakeNvml, build
-from tests.parts import need
+from tests.parts import need_compiler
 
 WAIT = ("--wait", "60")
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    need("gcc")
+    need_compiler()
     return build(tmp_path_factory.mktemp("nvml"))
 
 

@@ -12,7 +12,7 @@ from tests.agent.running import RunningAgent, uuid_of
 from tests.diagnose.simulated_jobs import GPUS, Odd
 from tests.diagnose.test_straggler_signs import Watched
 from tests.fake_nvml.build import FakeNvml, build
-from tests.parts import need
+from tests.parts import need_compiler
 
 THROTTLED, IDLE, SPINS, NARROW, ERRORS, WELL = 5, 17, 23, 31, 44, 60
 SW_THERMAL, NVLINK_REPLAYS = 0x20, 161
@@ -32,7 +32,7 @@ WORKING = (
 @pytest.fixture(scope="module")
 def readings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[wire.GpuSample]]:
     """All three tiers of all 64 GPUs, as the agent told them."""
-    need("gcc")
+    need_compiler()
     folder = tmp_path_factory.mktemp("fake")
     driver = FakeNvml(build(folder / "nvml"), folder / "work")
     driver.set(*FAULTS, *WORKING)

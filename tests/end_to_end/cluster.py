@@ -10,8 +10,9 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.session import Session
 from tests.fake_nvml.build import FakeNvml, build
-from tests.parts import need
-from tests.sshd import Client, Sshd
+from tests.kernel_log import for_nodes
+from tests.parts import need_compiler
+from tests.sshd import Client, Sshd, setenv
 
 WAIT_S = 60.0
 ROOT = Path(__file__).parents[2]
@@ -19,15 +20,15 @@ ROOT = Path(__file__).parents[2]
 
 def fake_driver(folder: Path) -> FakeNvml:
     """Compile the fake library and give it settings of its own."""
-    need("gcc")
+    need_compiler()
     return FakeNvml(build(folder / "lib"), folder / "nvml")
 
 
 def node_server(folder: Path, client: Client, names: Sequence[str], driver: FakeNvml) -> Sshd:
     """An sshd whose sessions find the fake driver."""
     found = {key: value for key, value in driver.env().items() if key.startswith(("FAKE_", "LD_LIBRARY"))}
-    setenv = " ".join(f"{key}={value}" for key, value in {"HOME": str(folder / "home"), **found}.items())
-    return Sshd(folder, client=client, names=names, lines=(f"SetEnv {setenv}",))
+    line = "SetEnv " + setenv({"HOME": str(folder / "home"), **found, **for_nodes()})
+    return Sshd(folder, client=client, names=names, lines=(line,))
 
 
 def plan_of(names: Sequence[str], interval_s: float = 1.0) -> Plan:

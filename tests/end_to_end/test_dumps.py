@@ -18,7 +18,7 @@ from gpuwatch.session.dump_courier import MOST_BYTES
 from gpuwatch.session.inquiry import Inquiry
 from tests.cli.running import gpuwatch
 from tests.end_to_end.hanging import RANKS, WHOM, hanging_job
-from tests.parts import SEEN_BY_EVERY_AGENT, need_module
+from tests.parts import SEEN_BY_EVERY_AGENT, need_torch
 from tests.sshd import Sshd
 
 pytestmark = SEEN_BY_EVERY_AGENT
@@ -37,7 +37,7 @@ class Hanging:
 @pytest.fixture(scope="module")
 def hanging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hanging]:
     """Rank 2 sleeps in its data loader; every rank answers its pipe with a dump."""
-    need_module("torch", "pip install torch (the CPU build is enough)")
+    need_torch()
     folder = tmp_path_factory.mktemp("hanging")
     (folder / "dumps").mkdir()
     more = {

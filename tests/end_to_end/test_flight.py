@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cli.running import ROOT, gpuwatch
-from tests.parts import SEEN_BY_EVERY_AGENT, need_module
+from tests.parts import SEEN_BY_EVERY_AGENT, need_torch
 
 pytestmark = SEEN_BY_EVERY_AGENT
 
@@ -21,7 +21,7 @@ JOB = Path(__file__).with_name("flight_job.py")
 
 def judged(folder: Path, how: str) -> dict[str, Any]:
     """Run the job, then the command over what it left."""
-    need_module("torch", "pip install torch (the CPU build is enough)")
+    need_torch()
     env = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     argv = [sys.executable, str(JOB), how, str(folder)]
     done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, check=False, timeout=100)

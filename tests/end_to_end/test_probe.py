@@ -24,7 +24,7 @@ from gpuwatch.probe.conducting.opening import open_probe
 from gpuwatch.probe.wish import COLLECTIVES, MIB, Wish
 from gpuwatch.session import Session
 from gpuwatch.session.session import ProbeRunsError
-from tests.parts import need_module
+from tests.parts import need_torch
 from tests.sshd import Client, Sshd
 
 pytestmark = pytest.mark.timeout(180)
@@ -35,7 +35,7 @@ SMALL = Wish(sizes=(MIB,), ranks_per_node=4, budget_s=60.0, gpu_checks=False, ba
 
 @pytest.fixture(autouse=True)
 def _torch() -> None:
-    need_module("torch", "pip install torch (the CPU build is enough)")
+    need_torch()
 
 
 def this_machine() -> Plan:

@@ -25,7 +25,7 @@ from gpuwatch.runs.files import gather
 from gpuwatch.runs.scan import scan
 from gpuwatch.session import Session
 from tests.end_to_end.cluster import ROOT, all_full, fake_driver, node_server, plan_of, watch
-from tests.parts import SEEN_BY_EVERY_AGENT, need_module
+from tests.parts import SEEN_BY_EVERY_AGENT, need_torch
 from tests.sshd import Client
 
 pytestmark = SEEN_BY_EVERY_AGENT
@@ -70,7 +70,7 @@ def wait_until_told(session: Session, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["killed", "exception", "hung"])
 def test_the_rank_that_failed_first_is_named(tmp_path: Path, how: str) -> None:
-    need_module("torch", "pip install torch (the CPU build is enough)")
+    need_torch()
     logs = tmp_path / "logs"
     logs.mkdir()
     client = Client(tmp_path / "client")
@@ -105,7 +105,7 @@ def assert_scan_says_the_same(logs: Path, how: str) -> None:
 
 def ended(logs: Path, how: str, **variables: str) -> list[Incident]:
     """Run the job to its end and scan what it left."""
-    need_module("torch", "pip install torch (the CPU build is enough)")
+    need_torch()
     argv = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(RANKS)]
     argv += ["--log-dir", str(logs), "-r", "3", "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
     argv += ["--rdzv-id", f"ended-{how}"]  # who watches this machine meanwhile can tell the jobs apart

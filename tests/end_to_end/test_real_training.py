@@ -29,7 +29,7 @@ from gpuwatch.runs.flight_files import gather_dumps
 from gpuwatch.session import Session
 from gpuwatch.session.inquiry import Inquiry
 from tests.end_to_end.cluster import ROOT, watch
-from tests.parts import SEEN_BY_EVERY_AGENT, need, need_module
+from tests.parts import SEEN_BY_EVERY_AGENT, need, need_torch
 
 pytestmark = SEEN_BY_EVERY_AGENT
 
@@ -149,7 +149,7 @@ def beside() -> str:
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    need_module("torch", "pip install torch (the CPU build is enough)")
+    need_torch()
     folders = {story: tmp_path_factory.mktemp(story) for story in STORIES}
     plan = Plan((NodeSpec(NODE, link="local"),), thresholds=LIMITS, source="test")
     with ExitStack() as stack:

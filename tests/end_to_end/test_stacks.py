@@ -15,7 +15,7 @@ import pytest
 from tests import ras_server
 from tests.cli.running import COMMAND, ROOT, environment, gpuwatch
 from tests.end_to_end.hanging import RANKS, WHOM, hanging_job, sleeping_ranks
-from tests.parts import SEEN_BY_EVERY_AGENT, need, need_module
+from tests.parts import SEEN_BY_EVERY_AGENT, need, need_torch
 from tests.sshd import Sshd
 
 pytestmark = SEEN_BY_EVERY_AGENT
@@ -23,7 +23,7 @@ pytestmark = SEEN_BY_EVERY_AGENT
 
 @pytest.fixture(scope="module")
 def hanging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[int]]]:
-    need_module("torch", "pip install torch (the CPU build is enough)")
+    need_torch()
     with hanging_job(tmp_path_factory.mktemp("hanging")) as (job, ranks):
         yield job, [rank.pid for rank in ranks]
 

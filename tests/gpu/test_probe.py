@@ -16,7 +16,7 @@ import pytest
 
 from gpuwatch.probe.talk import Done, Prepare, RankSeat, Ready, Step, Stop, Transport
 from gpuwatch.probe.wish import COLLECTIVES
-from tests.parts import need_module
+from tests.parts import need_torch
 from tests.probe_worker.driver import Worker
 
 pytestmark = pytest.mark.gpu
@@ -54,7 +54,7 @@ print(json.dumps({{
 
 def uuids() -> list[str]:
     """Of the GPUs here; skips where there is none, or no torch for it."""
-    need_module("torch", "pip install torch")
+    need_torch()
     if shutil.which("nvidia-smi") is None:
         pytest.skip("no NVIDIA GPU here")
     argv = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]

@@ -10,7 +10,7 @@ import pytest
 from gpuwatch.probe.verdict import Verdict
 from tests.netlab.lab import BAD_MBIT, GOOD_MBIT, Lab, lab
 from tests.netlab.probing import PAIRS_ONLY, WISH, probe
-from tests.parts import need_module
+from tests.parts import need_torch
 
 SLOW = BAD_MBIT / GOOD_MBIT
 HOSTS = 4
@@ -18,7 +18,7 @@ HOSTS = 4
 
 @pytest.fixture(autouse=True)
 def _torch() -> None:
-    need_module("torch", "pip install torch")
+    need_torch()
 
 
 def verdict_of(fault: Callable[[Lab], None], collectives: bool = False) -> Verdict:

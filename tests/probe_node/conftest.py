@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.fake_nvml.build import FakeNvml, build
-from tests.parts import need
+from tests.parts import need_compiler
 
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The fake driver, as of today."""
-    need("gcc")
+    need_compiler()
     return build(tmp_path_factory.mktemp("nvml"))
 
 

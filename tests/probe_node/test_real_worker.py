@@ -21,7 +21,7 @@ from gpuwatch.probe.talk import (
     Step,
     Stop,
 )
-from tests.parts import need_module
+from tests.parts import need_torch
 from tests.probe_node.driving import Driven, children, gone
 from tests.probe_node.test_launcher import listeners
 
@@ -32,7 +32,7 @@ def seats(count: int) -> list[RankSeat]:
 
 @pytest.mark.parametrize("activate", [None, "export LOADED=1"])
 def test_two_gloo_ranks_join_measure_and_leave_nothing(activate: str | None) -> None:
-    need_module("torch", "install gpuwatch[probe]")
+    need_torch()
     with Driven(dial_local, python=sys.executable, activate=activate, modules=None) as driven:
         ground = driven.ground()
         assert ground.python_from == ("hosts file" if activate is None else "activate")
@@ -65,7 +65,7 @@ def test_two_gloo_ranks_join_measure_and_leave_nothing(activate: str | None) -> 
     ["the connection closes", "the launcher is killed", "the launcher is stopped", "the worker is killed"],
 )
 def test_real_ranks_end_in_the_middle_of_a_step(end: str) -> None:
-    need_module("torch", "install gpuwatch[probe]")
+    need_torch()
     # A launcher that is stopped cannot see that the connection has ended: the worker ends it too.
     silence_s = 8.0 if end == "the launcher is stopped" else None
     with Driven(dial_local, python=sys.executable, modules=None, worker_silence_s=silence_s) as driven:

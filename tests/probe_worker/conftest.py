@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.parts import need_module
+from tests.parts import need_torch
 from tests.probe_worker.driver import Cluster
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """Two workers with two ranks and one, as on two nodes."""
-    need_module("torch", "pip install torch")
+    need_torch()
     with Cluster((2, 1)) as made:
         made.ready()
         yield made

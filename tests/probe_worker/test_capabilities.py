@@ -9,7 +9,7 @@ import pytest
 
 from gpuwatch.probe.talk import Note, Prepare, RankSeat, Step
 from gpuwatch.probe.work import orders
-from tests.parts import need_module
+from tests.parts import need_torch
 from tests.probe_worker.driver import Cluster
 
 SHARED = ("all_gather", "reduce_scatter")
@@ -40,7 +40,7 @@ REFUSES = (
 
 @pytest.fixture(autouse=True)
 def _torch() -> None:
-    need_module("torch", "pip install torch")
+    need_torch()
 
 
 @pytest.mark.parametrize("before", [QUIET + ONLY_OLD, ONLY_LISTS, ONLY_NEW], ids=["old", "lists", "new"])

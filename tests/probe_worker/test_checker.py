@@ -10,14 +10,14 @@ from gpuwatch.probe.work import words
 from gpuwatch.probe.work.collectives import Buffers, Collectives
 from gpuwatch.probe.work.orders import Step
 from gpuwatch.probe.work.pattern import PERIOD, Pattern
-from tests.parts import need_module
+from tests.parts import need_torch
 
 SIZES = [1, PERIOD - 1, PERIOD, PERIOD + 1, 4096 * PERIOD, 4096 * PERIOD + 7, 1 << 21]
 
 
 @pytest.fixture(scope="module")
 def torch() -> Any:
-    need_module("torch", "pip install torch")
+    need_torch()
     import torch  # noqa: PLC0415 - where it is missing these tests are skipped
 
     return torch

@@ -11,7 +11,7 @@ import pytest
 
 from gpuwatch.probe.talk import Absent, Arrived, Died, Note, Prepare, RankSeat, Ready, Step, Stop
 from gpuwatch.probe.wish import COLLECTIVES, MIB
-from tests.parts import need_module
+from tests.parts import need_torch
 from tests.probe_worker.driver import Cluster, Worker, wait_until
 
 
@@ -22,7 +22,7 @@ def cpu_s(pid: int) -> float:
 
 @pytest.fixture(autouse=True)
 def _torch() -> None:
-    need_module("torch", "pip install torch")
+    need_torch()
 
 
 def pid_of(ready: list[Ready], rank: int) -> int:

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.probe.talk import Died, Note
-from tests.parts import need_module
+from tests.parts import need_torch
 from tests.probe_worker.driver import Cluster, wait_until
 
 
 @pytest.fixture(autouse=True)
 def _torch() -> None:
-    need_module("torch", "pip install torch")
+    need_torch()
 
 
 def gone(pid: int) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from gpuwatch.probe.talk import Died, Transport
 from gpuwatch.probe.wish import COLLECTIVES
-from tests.parts import need_module
+from tests.parts import need_torch
 from tests.probe_worker.driver import Cluster
 
 GLOO_LACKS = {"reduce_scatter"}
@@ -18,7 +18,7 @@ SIMULATED = "import tests.probe_worker.simulated_cuda;"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    need_module("torch", "pip install torch")
+    need_torch()
     with Cluster((2, 1), before=SIMULATED, backend="nccl") as made:
         made.ready()
         yield made
