@@ -107,7 +107,7 @@ def scan_and_print(found: Gathered, packs: Packs, engine: Engine | None, *, as_j
     total = sum(log.size for log in found.files)
     with leaving_politely(), ctrl_c_stops(stop), progress(total, len(found.files), stop) as watch:
         began = time.monotonic()
-        result = scan_files(found, packs.rules, engine, watch)
+        result = scan_files(found, packs.all, engine, watch)
         seconds = time.monotonic() - began
     report = judged(result, packs, time.time(), seconds)
     with writing():

@@ -63,5 +63,13 @@ class Alert(msgspec.Struct, frozen=True):
     """How far `first` may be off, because the node's clock is known no better."""
     parts: tuple[str, ...] = ()
     """Ids of the alerts that were found to be about one thing, its own first; empty: it is only one."""
+    last_offset: int | None = None
+    """Of the newest of `count` equal lines in the file of the first proof (bytes)."""
+    recovered: bool = False
+    """The rank, file or job went on afterwards: `severity` was lowered."""
+    recovered_at: float | None = None
+    """When it went on (unix seconds on our clock); None: not, or undated."""
+    recovered_step: int | None = None
+    """With which step."""
     kernel: bool = False
     """From the kernel log or the driver: about the node or GPU, whoever runs there."""

@@ -15,6 +15,8 @@ from gpuwatch.diagnose.found import Found, alert_of, retold
 from gpuwatch.diagnose.grouping import groups
 from gpuwatch.diagnose.hang.watch import HangWatch
 from gpuwatch.diagnose.incident import Heard, Incident
+from gpuwatch.diagnose.incidents.fleet_tracks import tracks_for
+from gpuwatch.diagnose.incidents.outcome import StepTrack, may_recover, with_outcomes
 from gpuwatch.diagnose.judge import in_order, incident_of
 from gpuwatch.diagnose.lasting_ids import LastingIds
 from gpuwatch.diagnose.rounds import Rounds
@@ -45,6 +47,8 @@ FLOOD_S = 5.0
 """So long judging waits at most until a flood of findings has been taken in."""
 PLACES_S = 2.0
 """Ranks are placed anew at most this often."""
+OUTCOMES_EVERY_S = 2.0
+"""How often the errors are looked through for ranks that went on."""
 SEVERAL, TOGETHER_S = 3, 30.0
 """More than half of the nodes, and at least so many, lost within so long: rather the way to them."""
 
@@ -80,6 +84,8 @@ class AlertBook:
         self._settle_at = 0.0
         self._acknowledged: dict[str, int] = {}
         self._silences: list[Silence] = []
+        self._tracks: list[StepTrack] = []
+        self._outcomes_at = float("-inf")
 
     @property
     def silences(self) -> tuple[Silence, ...]:
@@ -120,6 +126,9 @@ class AlertBook:
         self._dirty |= self._rounds.go(fleet, now, wall)
         for watch in self._watches:
             self._dirty |= watch.go(fleet, now, wall)
+        if now >= self._outcomes_at + OUTCOMES_EVERY_S:
+            self._outcomes_at = now
+            self._dirty |= self._look_for_outcomes(fleet, now, wall)
         if now >= self._settle_at:
             self._settle_at = now + SETTLE_EVERY_S
             self._dirty |= self._settle(wall)
@@ -249,6 +258,13 @@ class AlertBook:
         self._told[alert.id] = alert
         self._joiner.put(alert)
 
+    def _look_for_outcomes(self, fleet: Fleet, now: float, wall: float) -> bool:
+        """Take the newest steps of the ranks that logged errors; True when one of these went on since."""
+        errors = [alert for alert in self.alerts.values() if alert.recovered or may_recover(alert)]
+        self._tracks = tracks_for(errors, fleet, now, wall) if errors else []
+        unsettled = [alert for alert in errors if not alert.recovered]
+        return any(alert.recovered for alert in with_outcomes(unsettled, self._tracks))
+
     def _settle(self, wall: float) -> bool:
         """End alerts of lines and events that are long past, and silences whose time is over."""
         old = [a for a in self._told.values() if a.state == "firing" and wall - a.last > SETTLED_S]
@@ -280,7 +296,7 @@ class AlertBook:
             for name, alert in watch.alerts.items():
                 if alert.state == "firing" or name not in self._rounds.holding.alerts:
                     self._joiner.put(alert)
-        alerts = self._lasting_ids.name_alerts(self._joiner.joined())
+        alerts = self._lasting_ids.name_alerts(with_outcomes(self._joiner.joined(), self._tracks))
         yield
         alerts = [self._flagged(alert, wall) for alert in alerts]
         where = self._where

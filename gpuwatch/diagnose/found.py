@@ -100,6 +100,7 @@ def alert_of(found: Found, packs: Packs, where: Whereabouts) -> Alert:
         fields=finding.fields,
         state="resolved" if finding.closed else "firing",
         error_s=found.error_s,
+        last_offset=finding.last_offset,
         kernel=kernel,
     )
 
@@ -125,6 +126,7 @@ def retold(known: Alert, alert: Alert) -> Alert:
         timed=better.timed,
         proof=better.proof,
         count=max(known.count, alert.count),
+        last_offset=max((each for each in (known.last_offset, alert.last_offset) if each), default=None),
         rank=alert.rank if alert.rank is not None else known.rank,
     )
 

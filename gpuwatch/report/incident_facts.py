@@ -135,6 +135,9 @@ def alert_facts(alert: Alert) -> Facts:
         "first_seen": alert.first or None,
         "last_seen": alert.last or None,
         "timed": alert.timed,
+        "recovered": alert.recovered,
+        "recovered_at": alert.recovered_at,
+        "recovered_step": alert.recovered_step,
         "count": alert.count,
         "evidence": [] if proof is None else [proof_facts(alert, proof)],
     }

@@ -158,6 +158,13 @@ def outside_lines(alerts: Sequence[Alert], place: Place) -> list[Line]:
     return [*lines, Line(f"and {more} more kinds (--json has them)")] if more > 0 else lines
 
 
+def went_on(alert: Alert) -> str:
+    """How the rank, file or job of a recovered alert went on."""
+    if alert.recovered_at is not None:
+        return f"went on at {clock(alert.recovered_at)}"
+    return "the job finished" if alert.recovered_step is None else f"went on at step {alert.recovered_step}"
+
+
 def kind_line(alerts: Sequence[Alert], place: Place) -> Line:
     """`warning   rdma.device_unavailable  NET/IB device cannot be opened  12 times on gpu-001  file:4711`."""
     first = alerts[0]
@@ -168,6 +175,8 @@ def kind_line(alerts: Sequence[Alert], place: Place) -> Line:
     where = f" on {names(nodes)}" if nodes else ""
     whose = f", {ranks_text(ranks)}" if ranks else ""
     at = f"  {place(first.proof[0])}" if first.proof else ""
+    after = f"  {went_on(first)}" if all(alert.recovered for alert in alerts) else ""
     return Line(
-        plain(f"{first.severity:8}  {first.code}  {first.title}{times}{where}{whose}{at}"), first.severity
+        plain(f"{first.severity:8}  {first.code}  {first.title}{times}{where}{whose}{after}{at}"),
+        first.severity,
     )

@@ -13,6 +13,8 @@ from gpuwatch import __version__
 from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.found import Found, alerts_of
 from gpuwatch.diagnose.incident import Incident
+from gpuwatch.diagnose.incidents.log_tracks import tracks_of
+from gpuwatch.diagnose.incidents.outcome import FINISHED, with_outcomes
 from gpuwatch.diagnose.judge import incidents
 from gpuwatch.fleet.places import RankPlace
 from gpuwatch.plain import plain
@@ -56,7 +58,8 @@ class ScanReport:
 def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
     """Alerts and incidents of what was found; the lines of the evidence are counted in the files."""
     found = [Found(heard.node, heard.finding) for heard in scan.heard]
-    alerts = alerts_of(found, packs, scan.places)
+    alerts = with_outcomes(alerts_of(found, packs, scan.places), tracks_of(scan.files))
+    alerts = [alert for alert in alerts if alert.code != FINISHED]
     judgement = sorted(incidents(alerts, scan.places, packs, time), key=lambda incident: incident.first)
     numbered = [structs.replace(each, number=number) for number, each in enumerate(judgement, 1)]
     loose = outside(alerts, numbered)

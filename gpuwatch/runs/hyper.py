@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpuwatch.agent.logs.ruleset import RuleSet
+from gpuwatch.agent.logs.sieve import Sieve
 
 if TYPE_CHECKING:
     from gpuwatch.agent.logs.ruleset import Phrase
@@ -22,7 +23,8 @@ class HyperSieve:
     def __init__(self, ruleset: RuleSet) -> None:
         import hyperscan  # noqa: PLC0415  an extra: only who asks for it needs it
 
-        self._phrases = ruleset.phrases
+        self._phrases = [phrase for phrase in ruleset.phrases if phrase.leads_to_findings]
+        self._steps = Sieve(ruleset, [phrase for phrase in ruleset.phrases if phrase.dialects])
         fold, exact = hyperscan.HS_FLAG_CASELESS, 0
         self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         self._database.compile(
@@ -35,8 +37,14 @@ class HyperSieve:
         self._scratch = hyperscan.Scratch(self._database)
         self._database.scratch = self._scratch
 
-    def hits(self, data: bytes) -> list[tuple[int, Phrase]]:
-        """Places where a phrase stands, by place; once a line and phrase."""
+    def no_progress(self, shape: bytes) -> None:
+        """Lines of this shape hold no progress."""
+        self._steps.no_progress(shape)
+
+    def hits(self, data: bytes, newest: Any = None) -> list[tuple[int, Phrase]]:  # noqa: ANN401
+        """Places where a phrase stands, by place; once a line and phrase. `newest`: as of `Sieve.hits`."""
+        if newest is not None:
+            self._steps.hits(data, newest)
         ends: list[tuple[int, int]] = []
 
         def on_match(number: int, _start: int, end: int, _flags: int, _context: object) -> None:

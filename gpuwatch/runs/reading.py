@@ -8,11 +8,14 @@ from itertools import count
 from typing import Any
 
 from gpuwatch.agent.logs.path_ranks import ranks_of_path
+from gpuwatch.agent.logs.progress import Progress
 from gpuwatch.agent.logs.ruleset import RuleSet
 from gpuwatch.agent.logs.scanner import Scanner
+from gpuwatch.agent.logs.search import Search
 from gpuwatch.runs.files import LogPath, reason
 from gpuwatch.runs.packing import Contents
 from gpuwatch.runs.record import Match, Recorder, Recovery, Row
+from gpuwatch.runs.step_series import StepRecorder, StepSeries, last_lines
 from gpuwatch.runs.times import Times, times_around
 from gpuwatch.runs.workers import Dial
 
@@ -22,6 +25,7 @@ AROUND_BYTES = 1 << 18
 """Read before a part, for what must have come before its first lines, and behind it, for its last block."""
 FEED_BYTES = 1 << 19
 TAIL_BYTES = 1 << 16
+LAST_LINES = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,8 @@ class Part:
     log: LogPath
     start: int = 0
     end: int | None = None
+    first_lines: int = 0
+    """Lines of progress that are read beyond the share of its size."""
 
 
 @dataclass
@@ -47,6 +53,10 @@ class PartRead:
     """The last time that a line carries, where the part reaches to the end of the file."""
     times: dict[int, Times] = field(default_factory=dict)
     """Around the lines, by offset, that no line near them dates."""
+    series: dict[tuple[Any, ...], StepSeries] = field(default_factory=dict)
+    """The steps that each rank logged in it."""
+    last_lines: list[str] = field(default_factory=list)
+    """Of the file, where the part reaches to its end."""
     trouble: str | None = None
     """Why it is not the whole part: damaged, unreadable, stopped."""
     suspended: dict[str, str] = field(default_factory=dict)
@@ -68,15 +78,13 @@ def reader(ruleset: RuleSet, new_sieve: Callable[[RuleSet], Any]) -> Callable[[P
 
     def read(part: Part, dial: Dial) -> PartRead:
         recorder = Recorder()
+        name, speaker = part.log.name, speaker_of(part.log)
+        lines = Progress(name, Search(ruleset, name), sieve, speaker)
+        steps = StepRecorder(lines, part.first_lines)
         scanner = Scanner(
-            ruleset,
-            part.log.name,
-            count(1).__next__,
-            speaker_of(part.log),
-            sieve=sieve,
-            gather=recorder,
+            ruleset, name, count(1).__next__, speaker, sieve=sieve, gather=recorder, progress=steps
         )
-        result = read_part(part, scanner, recorder, dial)
+        result = read_part(part, scanner, recorder, steps, dial)
         result.suspended = dict(ruleset.suspended)
         return result
 
@@ -93,14 +101,16 @@ def speaker_of(log: LogPath) -> Callable[[], dict[str, Any]] | None:
     return lambda: speaker
 
 
-def read_part(part: Part, scanner: Scanner, recorder: Recorder, dial: Dial) -> PartRead:
+def read_part(part: Part, scanner: Scanner, recorder: Recorder, steps: StepRecorder, dial: Dial) -> PartRead:
     """Feed the scanner; what cannot be read is told, and what came before it counts."""
     read = PartRead()
     tail, tail_at = b"", 0
     try:
         for data, offset, size in fed(part):
             recorder.own = part.start <= offset and (part.end is None or offset < part.end)
+            steps.own = recorder.own
             scanner.feed(data, offset, part.log.until, backlog=True)
+            scanner.progress()
             dial.read(size)
             if recorder.own:
                 read.bytes += len(data)
@@ -114,6 +124,10 @@ def read_part(part: Part, scanner: Scanner, recorder: Recorder, dial: Dial) -> P
     except DamageError as damage:
         read.trouble = str(damage)
     scanner.end()
+    scanner.progress()
+    read.series = steps.series
+    if part.end is None:
+        read.last_lines = last_lines(tail, LAST_LINES)
     read.events, read.clues, read.left_out = recorder.events, recorder.clues, recorder.left_out
     date(part, read, tail, tail_at)
     return read

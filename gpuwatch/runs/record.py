@@ -72,6 +72,7 @@ class Recorder:
             else:
                 known.more += 1
                 known.row["last_at"] = max(known.row["last_at"], finding["at"])
+                known.row["last_offset"] = finding["offset"]
             return None
         match = self._last[key] = Match(rule.id, finding, message)
         self.events.append(match)
@@ -107,7 +108,7 @@ def gathered(events: Iterable[Match | Recovery], rules: dict[str, Rule]) -> list
         if isinstance(event, Recovery):
             gatherer.close(rule, event.fields, event.at)
             continue
-        last_at = event.row["last_at"]
+        last_at, last_offset = event.row["last_at"], event.row.get("last_offset")
         key = signature(event.row, event.message)
         known = gatherer.add(rule, event.row, event.message)
         mine = (rule.id, *(key if rule.flood is None else key[:3]))
@@ -118,4 +119,5 @@ def gathered(events: Iterable[Match | Recovery], rules: dict[str, Rule]) -> list
         if row is not None and event.more:
             row["count"] += event.more
             row["last_at"] = max(row["last_at"], last_at)
+            row["last_offset"] = max(row.get("last_offset") or 0, last_offset or 0) or None
     return rows

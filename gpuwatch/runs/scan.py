@@ -16,6 +16,7 @@ from gpuwatch.agent.logs.ruleset import Rule as CompiledRule
 from gpuwatch.agent.logs.ruleset import RuleSet
 from gpuwatch.agent.logs.sieve import Sieve
 from gpuwatch.fleet.places import Places
+from gpuwatch.rules.dialect import Dialect
 from gpuwatch.rules.keep import compiled_or_kept
 from gpuwatch.rules.rule import Rule
 from gpuwatch.runs import hyper
@@ -25,6 +26,7 @@ from gpuwatch.runs.owners import path_says
 from gpuwatch.runs.rank_map import FileOwner, RankMap, rank_map
 from gpuwatch.runs.reading import Part, PartRead, parts_of, reader
 from gpuwatch.runs.record import Match, Recovery, Row, gathered
+from gpuwatch.runs.step_series import FIRST_LINES, LEAST_FIRST_LINES, StepSeries, joined
 from gpuwatch.runs.times import COPIED_S, Times, likely_time
 from gpuwatch.runs.workers import Counter, Workers
 from gpuwatch.wire import Finding
@@ -51,6 +53,13 @@ class LogScan:
     findings: int
     trouble: str | None
     """Why not all of it was read."""
+    mtime: float = 0.0
+    """When it was last written (unix seconds)."""
+    last_time: float | None = None
+    """The last time that a line carries (unix seconds)."""
+    series: tuple[StepSeries, ...] = ()
+    """The steps that ranks logged in it."""
+    last_lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -134,7 +143,7 @@ def default_engine() -> Engine:
 
 def scan(
     found: Gathered,
-    rules: Iterable[Rule],
+    rules: Iterable[Rule | Dialect],
     engine: Engine | None = None,
     watch: Watch | None = None,
     cores: int | None = None,
@@ -148,6 +157,8 @@ def scan(
     watch = watch or Watch()
     begin = begin or Begin.of(rules, engine)
     parts = [part for log in found.files for part in parts_of(log)]
+    first_lines = max(LEAST_FIRST_LINES, FIRST_LINES // max(1, len(parts)))
+    parts = [replace(part, first_lines=first_lines) for part in parts]
     parts.sort(key=lambda part: part.log.packing is None)  # packed ones cannot be shared out: they go first
     files = {log.name: _File(log) for log in found.files}
     for part in parts:
@@ -351,4 +362,8 @@ def log_scan(
         said.kernel,
         findings,
         file.trouble,
+        file.log.mtime,
+        max((read.last_time for read in file.in_order() if read.last_time is not None), default=None),
+        tuple(joined(read.series for read in file.in_order())),
+        tuple(line for read in file.in_order() for line in read.last_lines),
     )

@@ -95,6 +95,8 @@ class Finding(Frame, tag="finding", frozen=True, kw_only=True):
     """How often; over 1 for rules that gather floods, and for repeated equal lines."""
     last_at: Moment | None = None
     """Of the newest one."""
+    last_offset: int | None = None
+    """Of the first byte of the newest one's key line."""
     closed: bool = False
     """A recovery line ended it."""
 

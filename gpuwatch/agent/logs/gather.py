@@ -88,6 +88,7 @@ class Gatherer(object):
         if known is not None and at - known.finding["last_at"] <= SAME_AFTER_S:
             known.finding["count"] += 1
             known.finding["last_at"] = max(at, known.finding["last_at"])
+            known.finding["last_offset"] = finding["offset"]
             self._growing[known] = None
             return None
         count = 1

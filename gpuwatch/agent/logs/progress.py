@@ -64,7 +64,7 @@ class Progress(object):
             # of what is live the arrival is as exact, and right whatever time zone the line is of
             own = time_of(shown(line[:HEAD]), arrived) if backlog else None
             said = {}  # type: dict[Any, set[str]]
-            for reading, by in self._readings(line, dialects, local_ranks):
+            for reading, by in self.readings(line, dialects, local_ranks):
                 known = True
                 self._take(reading, by, offset, arrived, own, backlog, said)
             if not known and all(dialect.steady for dialect in dialects):
@@ -79,15 +79,15 @@ class Progress(object):
         voices = {}  # type: dict[tuple[Any, ...], Steps]
         for _, line, dialects in past.lines() if past is not None else ():
             own = time_of(shown(line[:HEAD]), arrived)
-            for reading, by in self._readings(line, dialects, local_ranks):
-                key, who = self._voice(reading.fields, by)
+            for reading, by in self.readings(line, dialects, local_ranks):
+                key, who = self.voice(reading.fields, by)
                 if key not in voices and len(voices) < TOLD_AT_ONCE:
                     voices[key] = Steps(who, reading.dialect)
                 if key in voices:
                     voices[key].take(reading, own)
         return [steps.frame(self._file, arrived) for steps in voices.values() if steps.points]
 
-    def _readings(self, line, dialects, local_ranks):
+    def readings(self, line, dialects, local_ranks):
         # type: (bytes, list[Dialect], bool) -> Iterator[tuple[Reading, Speaker]]
         """What a line tells: of the states of a bar that stand on it, the newest one that names a step."""
         stepped = set()  # type: set[tuple[Any, ...]]
@@ -101,7 +101,7 @@ class Progress(object):
                     stepped.add(said_by)
                 yield reading, by
 
-    def _voice(self, fields, by):
+    def voice(self, fields, by):
         # type: (dict[str, Any], Speaker) -> tuple[tuple[Any, ...], dict[str, Any]]
         """Whose words a line's are: a key, and the keys of `wire.Progress` that say it."""
         who = whose(by, fields, self._speaker() if self._speaker is not None else {})
@@ -110,7 +110,7 @@ class Progress(object):
     def _take(self, reading, by, offset, arrived, own, backlog, said):
         # type: (Reading, Speaker, int, float, float | None, bool, dict[Any, set[str]]) -> None
         fields = reading.fields
-        key, who = self._voice(fields, by)
+        key, who = self.voice(fields, by)
         # a record glued to a bar adds to it: the bar's step is the one that its total and speed are of
         known = said.setdefault(key, set())
         fields = {name: value for name, value in fields.items() if name not in known}

@@ -35,8 +35,9 @@ _LETTERS = bytes(c if 65 <= c <= 90 or 97 <= c <= 122 else 32 for c in range(256
 class Sieve(object):
     """Remembers the shapes of the lines of one log, or of several."""
 
-    def __init__(self, ruleset):
-        # type: (RuleSet) -> None
+    def __init__(self, ruleset, phrases=None):
+        # type: (RuleSet, list[Phrase] | None) -> None
+        """`phrases`: those of the rule set that are looked for; all where it is left out."""
         self._exact = {}  # type: dict[bytes, list[Phrase]]
         self._folded = {}  # type: dict[bytes, list[Phrase]]
         self._inside = {}  # type: dict[bytes, list[Phrase]]
@@ -51,7 +52,7 @@ class Sieve(object):
         """Shapes of lines that may tell progress: of those the newest one is enough."""
         self._bytes = 0
         self._dialects = ruleset.dialects
-        for phrase in ruleset.phrases:
+        for phrase in ruleset.phrases if phrases is None else phrases:
             self._place(phrase)
 
     def hits(self, data, newest=None):

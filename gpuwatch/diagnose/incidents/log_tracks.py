@@ -1,0 +1,27 @@
+"""The steps of ended jobs, as `scan` read them from the log files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from gpuwatch.diagnose.incidents.outcome import Mark, StepTrack
+from gpuwatch.runs.scan import LogScan
+from gpuwatch.runs.step_series import StepPoint, StepSeries
+
+
+def tracks_of(files: Iterable[LogScan]) -> list[StepTrack]:
+    """One track for each rank and file; the rank is that of the lines, else that of the file."""
+    return [_track(file, series) for file in files for series in file.series]
+
+
+def _track(file: LogScan, series: StepSeries) -> StepTrack:
+    rank = file.rank if series.rank is None else series.rank
+    marks = [Mark(point.step, point.at, point.offset, is_finite(point)) for point in series.points]
+    alone = len({each.rank for each in file.series}) == 1
+    return StepTrack(series.host or file.node, file.name, rank, None, marks, series.total_steps, alone)
+
+
+def is_finite(point: StepPoint) -> bool:
+    """Whether loss and gradient norm are numbers, as far as the line gives them."""
+    return all(value is None or math.isfinite(value) for value in (point.loss, point.grad_norm))
