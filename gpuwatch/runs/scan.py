@@ -178,7 +178,7 @@ class Begin:
     engine: Engine
 
     @classmethod
-    def of(cls, rules: Iterable[Rule], engine: Engine) -> Begin:
+    def of(cls, rules: Iterable[Rule | Dialect], engine: Engine) -> Begin:
         """The rules, and those that tell whose a file is."""
         return cls(compiled_or_kept([*rules, *CLUES]), engine)
 
