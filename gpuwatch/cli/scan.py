@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="As JSON; docs/json.md tells every key.")
+@click.option("-v", "--verbose", is_flag=True, help="With the evidence and the timeline of each incident.")
 @click.option(
     "--rules",
     "packs",
@@ -40,7 +41,9 @@ if TYPE_CHECKING:
     help="What searches first: hyperscan where it is installed (pip install 'gpuwatch-cluster[hyperscan]'), "
     "else what also runs on the nodes. Both find the same.",
 )
-def scan(paths: tuple[Path, ...], as_json: bool, packs: tuple[Path, ...], engine: Engine | None) -> int:
+def scan(
+    paths: tuple[Path, ...], as_json: bool, verbose: bool, packs: tuple[Path, ...], engine: Engine | None
+) -> int:
     """Find what failed first in the logs of a job that has ended.
 
     PATH is a file or a folder; .gz, .zst, .xz and .bz2 are unpacked. Logs of ranks, kernel logs
@@ -62,7 +65,7 @@ def scan(paths: tuple[Path, ...], as_json: bool, packs: tuple[Path, ...], engine
             click.echo(f"gpuwatch: {skipped.name}: {skipped.why}", err=True)
     if not found.files:
         raise Refusal([nothing_read(paths, found)])
-    return scan_and_print(found, rules, engine, as_json=as_json)
+    return scan_and_print(found, rules, engine, as_json=as_json, verbose=verbose)
 
 
 def nothing_read(paths: tuple[Path, ...], found: Gathered) -> str:
@@ -96,7 +99,9 @@ def check_engine(engine: Engine | None) -> None:
         raise Refusal(["hyperscan is not installed: pip install 'gpuwatch-cluster[hyperscan]'"])
 
 
-def scan_and_print(found: Gathered, packs: Packs, engine: Engine | None, *, as_json: bool) -> int:
+def scan_and_print(
+    found: Gathered, packs: Packs, engine: Engine | None, *, as_json: bool, verbose: bool
+) -> int:
     """Scan, judge, print; the exit status."""
     import time
 
@@ -118,7 +123,7 @@ def scan_and_print(found: Gathered, packs: Packs, engine: Engine | None, *, as_j
         else:
             from gpuwatch.report.scan_text import print_scan
 
-            print_scan(report, sys.stdout)
+            print_scan(report, sys.stdout, verbose=verbose)
     if result.stopped:
         click.echo("gpuwatch: interrupted; this is what was found so far", err=True)
         return exit_codes.INTERRUPTED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import textwrap
 from collections.abc import Iterator
 from typing import TextIO
 
@@ -39,4 +40,18 @@ def console_on(out: TextIO) -> Iterator[Console]:
 
 def show(console: Console, line: Line, indent: int = 0) -> None:
     """One line of words; remote text is never read as markup."""
-    console.print(Text(" " * indent + line.text, style=STYLES[line.style]))
+    for row in rows(line, console.width - indent):
+        console.print(Text(" " * indent + row, style=STYLES[line.style]))
+
+
+def rows(line: Line, width: int) -> list[str]:
+    """The line as a terminal of so many columns shows it: broken between words, the rest indented."""
+    if not line.hang or len(line.text) <= width or line.hang * 2 > width:
+        return [line.text]
+    return textwrap.wrap(
+        line.text,
+        width,
+        subsequent_indent=" " * line.hang,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )

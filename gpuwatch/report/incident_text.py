@@ -27,11 +27,11 @@ SHOWN_OUTSIDE = 12
 
 
 def incident_lines(incident: Incident, place: Place) -> list[Line]:
-    """The whole incident. `place` says where a proof stands: `file:line`, `node file +offset`."""
+    """All but the sentence. `place` says where a proof stands: `file:line`, `node file +offset`."""
     lines = [
-        Line(plain(f"{incident.number}  {incident.severity.upper()}  {incident.sentence}"), incident.severity)
+        Line(f"{incident.number:<{len(INDENT)}}{incident.code}", incident.severity),
+        fact("first seen", first_seen(incident)),
     ]
-    lines += [fact("class", incident.code), fact("first seen", first_seen(incident))]
     because = f": {incident.because}" if incident.because else ""
     lines.append(fact("confidence", f"{incident.confidence}{because}"))
     lines.append(fact("followers", followers(incident)))
@@ -59,7 +59,7 @@ def heard_lines(heard: Heard) -> list[Line]:
 
 def fact(label: str, text: str) -> Line:
     """`   confidence  high: ...`."""
-    return Line(f"{INDENT}{label:{LABEL}}{plain(text)}")
+    return Line(f"{INDENT}{label:{LABEL}}{plain(text)}", hang=len(INDENT) + LABEL)
 
 
 def heading(text: str) -> Line:
@@ -143,7 +143,11 @@ def steps(title: str, what: Sequence[str]) -> list[Line]:
     """A numbered list."""
     if not what:
         return []
-    return [heading(title), *(Line(f"{INDENT}  {n}. {plain(step)}") for n, step in enumerate(what, 1))]
+    hang = len(INDENT) + 5
+    return [
+        heading(title),
+        *(Line(f"{INDENT}  {n}. {plain(step)}", hang=hang) for n, step in enumerate(what, 1)),
+    ]
 
 
 def outside_lines(alerts: Sequence[Alert], place: Place) -> list[Line]:

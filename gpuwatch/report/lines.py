@@ -11,3 +11,5 @@ class Line:
 
     text: str
     style: str = "plain"
+    hang: int = 0
+    """Columns by which a terminal indents what does not fit into its width."""

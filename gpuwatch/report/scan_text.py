@@ -1,4 +1,4 @@
-"""A scan in words: the incidents first, then what belongs to none, then what was read."""
+"""A scan in words: what each incident rests on, then what belongs to none; the sentences stand last."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from gpuwatch.fleet.quantities import scaled_text
 from gpuwatch.plain import plain
 from gpuwatch.report.console import console_on, show
 from gpuwatch.report.incident_text import incident_lines, outside_lines
+from gpuwatch.report.incidents.brief_text import brief_lines, sentence_line
 from gpuwatch.report.lines import Line
 from gpuwatch.report.scan import ScanReport
 from gpuwatch.runs.files import Skipped
@@ -18,17 +19,18 @@ from gpuwatch.runs.scan import Scan
 EMPTY = Line("")
 
 
-def print_scan(report: ScanReport, out: TextIO) -> None:
+def print_scan(report: ScanReport, out: TextIO, *, verbose: bool) -> None:
     """Write the report; colours follow the terminal, NO_COLOR and TERM."""
     with console_on(out) as console:
-        for line in scan_lines(report):
+        for line in scan_lines(report, verbose=verbose):
             show(console, line)
 
 
-def scan_lines(report: ScanReport) -> Iterator[Line]:
-    """Everything in order."""
+def scan_lines(report: ScanReport, *, verbose: bool) -> Iterator[Line]:
+    """Everything in order; `verbose`: with the whole evidence and the timeline of each incident."""
+    details = incident_lines if verbose else brief_lines
     for incident in report.incidents:
-        yield from incident_lines(incident, report.place)
+        yield from details(incident, report.place)
         yield EMPTY
     if report.outside:
         title = "besides, in no incident:" if report.incidents else "no incident; what was found:"
@@ -36,7 +38,8 @@ def scan_lines(report: ScanReport) -> Iterator[Line]:
         yield from outside_lines(report.outside, report.place)
         yield EMPTY
     yield from trouble_lines(report.scan)
-    yield verdict(report)
+    yield from (sentence_line(incident) for incident in report.incidents)
+    yield verdict(report, verbose=verbose)
 
 
 def trouble_lines(scan: Scan) -> Iterator[Line]:
@@ -51,7 +54,7 @@ def trouble_lines(scan: Scan) -> Iterator[Line]:
         yield Line(plain(f"rule {rule} was searched for no more: {why}"), "warning")
 
 
-def verdict(report: ScanReport) -> Line:
+def verdict(report: ScanReport, *, verbose: bool) -> Line:
     """`2 incidents in 66 files (512MB, 3.1 s); 64 ranks on 8 nodes; 12 skipped (9 data, 3 picture)`."""
     scan = report.scan
     count = len(report.incidents)
@@ -67,6 +70,8 @@ def verdict(report: ScanReport) -> Line:
     skipped = [each for each in scan.skipped if not each.unreadable]
     if skipped:
         parts.append(skipped_text(skipped))
+    if report.incidents and not verbose:
+        parts.append("-v shows the evidence")
     style = "critical" if report.incidents else "warning" if report.found else "ok"
     return Line("; ".join(parts), style)
 

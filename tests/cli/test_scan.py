@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ import pytest
 
 from tests.cli.running import gpuwatch, on_a_terminal, start
 from tests.runs import jobs
+
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 @pytest.fixture
@@ -67,18 +70,49 @@ def test_incidents_stand_in_the_order_of_their_first_cause(tmp_path: Path, rules
     assert incidents[0]["first_seen"] < incidents[1]["first_seen"]
 
 
-def test_the_text_tells_the_incident_first_and_where_its_line_stands(tmp_path: Path, rules: str) -> None:
+def test_the_sentences_are_the_last_lines_before_the_verdict(tmp_path: Path, rules: str) -> None:
     jobs.flat(tmp_path)
-    done = gpuwatch("scan", str(tmp_path), "--rules", rules)
-    assert done.returncode == 1
-    assert done.stderr == ""
-    lines = done.stdout.splitlines()
-    assert lines[0].startswith("1  CRITICAL  rank 11 (gpu-002 GPU 3)")
-    line = 1 + jobs.rank_text(jobs.VICTIM).splitlines().index(jobs.oom().splitlines()[-1])
-    assert f"{tmp_path}/rank_{jobs.VICTIM}.log:{line}" in done.stdout
-    assert "1. Make the batch smaller." in done.stdout
-    assert lines[-1].startswith("1 incident in 16 files")
-    assert "16 ranks on 2 nodes" in lines[-1]
+    (tmp_path / "dmesg-gpu-007.log").write_text(jobs.xid("[Sun Mar  2 17:40:00 2025]"))
+    for option in ([], ["-v"]):
+        done = gpuwatch("scan", str(tmp_path), "--rules", rules, *option)
+        assert (done.returncode, done.stderr) == (1, "")
+        *_, first, second, last = done.stdout.splitlines()
+        assert first.startswith("1  CRITICAL  rank 11 (gpu-002 GPU 3)")
+        assert second.startswith("2  CRITICAL  gpu-007")
+        assert last.startswith("2 incidents in 17 files")
+        assert "16 ranks on 3 nodes" in last
+        assert done.stdout.count("rank 11 (gpu-002 GPU 3)") == 1
+
+
+def test_the_text_names_the_key_line_and_the_evidence_only_when_asked(tmp_path: Path, rules: str) -> None:
+    jobs.flat(tmp_path)
+    key = jobs.rank_text(jobs.VICTIM).splitlines().index(jobs.oom().splitlines()[-1])
+    place = f"{tmp_path}/rank_{jobs.VICTIM}.log:{1 + key}"
+    brief, whole = (
+        gpuwatch("scan", str(tmp_path), "--rules", rules, *option).stdout for option in ([], ["-v"])
+    )
+    for text in (brief, whole):
+        assert place in text
+        assert jobs.oom().splitlines()[-1] in text
+        assert "1. Make the batch smaller." in text
+    assert "timeline" in whole
+    assert "timeline" not in brief
+    assert len(brief.splitlines()) < 15 < len(whole.splitlines())
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_long_lines_are_broken_between_words_and_indented(tmp_path: Path, rules: str, columns: int) -> None:
+    jobs.flat(tmp_path)
+    _, text = on_a_terminal("scan", str(tmp_path), "--rules", rules, columns=columns)
+    shown = ESCAPES.sub("", text).replace("\r", "").rstrip().split("\n")
+    at = next(number for number, line in enumerate(shown) if line.startswith("1  CRITICAL"))
+    sentence = []
+    for line in shown[at:]:
+        if sentence and not line.startswith("   "):
+            break
+        sentence.append(line)
+    assert max(map(len, sentence)) <= columns
+    assert " ".join(line.strip() for line in sentence).count("rank 11 (gpu-002 GPU 3)") == 1
 
 
 def test_a_healthy_job_gives_nothing_and_0(tmp_path: Path, rules: str) -> None:

@@ -1,0 +1,1 @@
+"""Incidents and scans as text."""

@@ -1,0 +1,44 @@
+"""An incident in a few lines: its key line, how sure it is and what to do; and its sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpuwatch.diagnose.alert import Proof
+from gpuwatch.diagnose.incident import Incident
+from gpuwatch.plain import plain
+from gpuwatch.report.incident_facts import evidence
+from gpuwatch.report.incident_text import INDENT, LABEL, fact, first_seen, steps
+from gpuwatch.report.lines import Line
+
+MAX_KEY_LINE = 400
+"""Characters of the key line that are shown."""
+HANG = len(INDENT) + LABEL
+
+
+def brief_lines(incident: Incident, place: Callable[[Proof], str]) -> list[Line]:
+    """Class, key line, time, confidence and remedy; `place` says where a proof stands."""
+    because = f": {incident.because}" if incident.because else ""
+    return [
+        Line(f"{incident.number:<{len(INDENT)}}{incident.code}", incident.severity),
+        *key_lines(incident, place),
+        fact("first seen", first_seen(incident)),
+        fact("confidence", f"{incident.confidence}{because}"),
+        *steps("what to do", incident.do),
+    ]
+
+
+def key_lines(incident: Incident, place: Callable[[Proof], str]) -> list[Line]:
+    """Where the line that names the cause stands, and the line."""
+    proofs = evidence(incident)
+    if not proofs:
+        return []
+    proof = proofs[0][1]
+    text = proof.text if len(proof.text) <= MAX_KEY_LINE else f"{proof.text[: MAX_KEY_LINE - 3]}..."
+    return [fact("key line", place(proof)), Line(f"{' ' * HANG}{plain(text.strip())}", hang=HANG)]
+
+
+def sentence_line(incident: Incident) -> Line:
+    """`1  CRITICAL  rank 11 (gpu-002 GPU 3): ...`."""
+    text = f"{incident.number}  {incident.severity.upper()}  {incident.sentence}"
+    return Line(plain(text), incident.severity, hang=len(INDENT))
