@@ -106,7 +106,7 @@ def test_long_lines_are_broken_between_words_and_indented(tmp_path: Path, rules:
     _, text = on_a_terminal("scan", str(tmp_path), "--rules", rules, columns=columns)
     shown = ESCAPES.sub("", text).replace("\r", "").rstrip().split("\n")
     at = next(number for number, line in enumerate(shown) if line.startswith("1  CRITICAL"))
-    sentence = []
+    sentence: list[str] = []
     for line in shown[at:]:
         if sentence and not line.startswith("   "):
             break
