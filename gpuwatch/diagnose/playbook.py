@@ -7,6 +7,7 @@ import re
 from gpuwatch.diagnose.classes import EXITS, PEER_TROUBLE, Packs
 from gpuwatch.diagnose.confidence import Confidence
 from gpuwatch.diagnose.incident import UNKNOWN
+from gpuwatch.diagnose.incidents.placeholders import command, filled
 from gpuwatch.diagnose.remedies import REMEDIES
 from gpuwatch.diagnose.suspects import Hang
 from gpuwatch.diagnose.whereabouts import Whereabouts
@@ -23,14 +24,6 @@ UNKNOWN_DO = (
     "Read the nodes' kernel logs and the scheduler's record of the job, around the start of the hang.",
     "Only when the suspect was busy with something legitimate: raise the timeout of that process group.",
 )
-
-
-def filled(text: str, values: dict[str, object]) -> str:
-    """`{node}`, `{gpu}`, `{rank}`, `{job}` and `{pid}` filled in; what is not known becomes `<node>`."""
-    for name in ("node", "gpu", "rank", "job", "pid"):
-        value = values.get(name)
-        text = text.replace("{" + name + "}", f"<{name}>" if value is None else str(value))
-    return text
 
 
 def playbook(
@@ -87,4 +80,4 @@ def settle(
         steps.append("run again with TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and collect the dumps of all ranks")
     if not steps:
         steps.append("the log lines of all ranks around that second")
-    return tuple(filled(step, values) for step in steps)
+    return tuple(dict.fromkeys(command(step, values) for step in steps))
