@@ -64,6 +64,6 @@ $(INSTALLED_DEV): $(INSTALLED_TOOLS)
 	@echo "Installing torch into $(VENV): a download of 0.2 GB as its CPU build, 3 GB where pip takes the one with CUDA"
 	@$(PIP) install --quiet --no-index --no-deps torch 2> /dev/null || true
 	@$(PIP) install --quiet -e '.[dev]' 2> $(VENV)/torch.log || { cat $(VENV)/torch.log >&2; \
-	    grep -q 'No matching distribution found for torch' $(VENV)/torch.log && \
-	    echo "no wheel of torch fits this Python: the tests that need it are skipped"; }
+	    case "$$(cat $(VENV)/torch.log)" in *"No matching distribution found for torch"*) \
+	    echo "no wheel of torch fits this Python: the tests that need it are skipped";; *) exit 1;; esac; }
 	@touch $@

@@ -11,6 +11,7 @@ import pytest
 
 from tests.agent.running import RunningAgent
 from tests.bench.__main__ import main
+from tests.bench.figures import commit
 from tests.bench.parts import PARTS, quiet_machine
 from tests.kernel_log import VARIABLE
 
@@ -45,7 +46,7 @@ def test_a_part_that_fails_costs_its_own_rows_only(
     assert shown.index("waiting") < shown.index("bad failed: AssertionError") < shown.index("size")
     assert "failed: bad, without, killed" in shown
     facts = json.loads(file.read_text())
-    assert facts["commit"]
+    assert facts["commit"] == commit()  # null without git
     assert [part for part, one in facts["parts"].items() if one["failed"]] == ["bad", "without", "killed"]
     assert "no-such-program is not installed" in facts["parts"]["without"]["failed"]
     (row,) = facts["parts"]["good"]["rows"]
