@@ -5,6 +5,7 @@ And who runs it: the tests of a file stay in one process, and so do all files wi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.kernel_log import VARIABLE, empty_kernel_log
 from tests.parts import the_only_job
 
 ROOT = Path(__file__).resolve().parent.parent
+JOB_MARK = re.compile(r"^pytestmark = (\[\*)?SEEN_BY_EVERY_AGENT\b", re.MULTILINE)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -55,7 +57,7 @@ class ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
 @cache
 def _has_a_job(file: str) -> bool:
     """Who deals out the tests has collected none: the source says it."""
-    return "pytestmark = SEEN_BY_EVERY_AGENT\n" in (ROOT / file).read_text()
+    return bool(JOB_MARK.search((ROOT / file).read_text()))
 
 
 @pytest.hookimpl(optionalhook=True)  # `-p no:xdist` takes the hook away

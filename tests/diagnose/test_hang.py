@@ -308,8 +308,9 @@ LONGEST_S = {
 }
 
 
-def test_a_healthy_week_gives_no_alarm() -> None:
-    """Steps of 2 to 30 s, evaluations, checkpoints of all and of rank 0, compiling, dips: 302,400 looks."""
+@pytest.mark.parametrize("days", [1, pytest.param(7, marks=pytest.mark.long)])
+def test_healthy_days_give_no_alarm(days: int) -> None:
+    """Steps of 2 to 30 s, evaluations, checkpoints of all and of rank 0, compiling, dips: a look each 2 s."""
     dice = random.Random(7)
     story = Story()
     kinds = {
@@ -321,7 +322,7 @@ def test_a_healthy_week_gives_no_alarm() -> None:
         "compile": ranks_of(2, **{**WORK, "busy_pct": 0.0, "power_w": 90.0, "cpu_pct": 100.0}),
         "suspended": [replace(rank, state="T") for rank in ranks_of(2, **SPIN)],
     }
-    alarms, end = 0, story.now + 7 * 86_400
+    alarms, end = 0, story.now + days * 86_400
     while story.now < end:
         kind = dice.choices(list(kinds), (400, 40, 2, 2, 2, 1, 1))[0]
         longest = LONGEST_S[kind]

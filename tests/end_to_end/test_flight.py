@@ -34,6 +34,7 @@ def judged(folder: Path, how: str) -> dict[str, Any]:
     return told
 
 
+@pytest.mark.long
 def test_the_rank_in_the_data_loader_is_named(tmp_path: Path) -> None:
     told = judged(tmp_path, "missing")
     assert told["culprits"] == [2]

@@ -1,0 +1,51 @@
+"""Real trainings over gloo whose ranks wait for each other: another order of collectives, and a deadlock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.end_to_end.trainings import (
+    OTHER,
+    STEP_OF_GRIEF,
+    WHOM,
+    Scene,
+    name_of,
+    need_py_spy,
+    trainings,
+)
+from tests.parts import SEEN_BY_EVERY_AGENT
+
+pytestmark = [*SEEN_BY_EVERY_AGENT, pytest.mark.long]
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    need_py_spy()
+    with trainings(("order", "deadlock"), tmp_path_factory) as made:
+        yield made
+
+
+def test_the_rank_in_another_collective_is_named(scene: Scene) -> None:
+    assert scene.hang("order").job == name_of("order")
+    told = scene.asked("order")
+    assert told.testimony.culprits == (WHOM,)
+    assert "is in broadcast, called by synchronise (training_job.py:" in told.testimony.sentence
+    said = scene.dumps("order").testimony
+    assert (said.culprits, said.confidence) == ((WHOM,), "high")
+    expected = f"rank {WHOM} called broadcast at #{STEP_OF_GRIEF}, where 3 of 4 ranks called all_reduce"
+    assert said.sentence.startswith(expected)
+
+
+def test_the_two_ranks_that_wait_for_each_other_are_named(scene: Scene) -> None:
+    assert scene.hang("deadlock").job == name_of("deadlock")
+    told = scene.asked("deadlock")
+    assert told.testimony.culprits == (OTHER, WHOM)
+    expected = (
+        "all 4 ranks wait for each other: ranks 1-2 are in recv, called by exchange_halves (training_job.py:"
+    )
+    assert told.testimony.sentence.startswith(expected)
+    said = scene.dumps("deadlock").testimony
+    assert said.culprits == (OTHER, WHOM)
+    assert said.sentence.startswith(f"ranks 1-2 never came to all_reduce #{STEP_OF_GRIEF}")
