@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Container
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.cause import raised_by
 from gpuwatch.diagnose.classes import (
@@ -18,6 +20,7 @@ from gpuwatch.diagnose.classes import (
     UNSPECIFIC,
 )
 from gpuwatch.diagnose.hang.watch import CODE as HANG
+from gpuwatch.diagnose.incidents.detail import with_detail
 from gpuwatch.diagnose.suspects import FEW, Hang
 from gpuwatch.diagnose.whereabouts import Whereabouts
 from gpuwatch.diagnose.wording import clock, collective, job_text, place, plural, ranges
@@ -49,7 +52,8 @@ def sentence(told: Told, where: Whereabouts, now: float) -> str:
     """As `rank 17 (gpu-003 GPU 1): Xid 79, GPU fell off the bus 12:03:11; 63 ranks then timed out in ...`."""
     if told.cause is None:
         return _unknown(told, now)
-    head = _head(told, told.cause, where, now)
+    cause = structs.replace(told.cause, text=with_detail(told.cause, told.gpu))
+    head = _head(told, cause, where, now)
     tail = _tail(told, where)
     return f"{head}; {tail}" if tail else head
 

@@ -44,6 +44,8 @@ SUBJECTS = ("pid", "hca", "port", "mount", "path", "device", "server", "node", "
             "local_rank", "peer_rank", "worker", "variable", "sxid")  # fmt: skip
 """Fields that say what a line is about where no rank speaks: two values are two things."""
 PEERS = ("peer", "peer_host", "host", "address", "remote")
+KILLS = frozenset(("oom.host.kernel", "oom.host.cgroup"))
+"""One kill is several lines of the kernel: who asked, which limit, which process, and the reaper's."""
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 Key: TypeAlias = Hashable
@@ -193,6 +195,8 @@ def thing(alert: Alert) -> Key:
         return "fallen", alert.node
     if alert.proof[0].kind == "value":
         return "value", alert.id
+    if alert.code in KILLS and (alert.kernel or "victim" in alert.fields):
+        return "killed", alert.node
     xid, pid = alert.fields.get("xid"), alert.fields.get("pid")
     if xid is not None:
         return "xid", alert.node, xid
