@@ -23,7 +23,7 @@ from gpuwatch.diagnose.hang.watch import CODE as HANG
 from gpuwatch.diagnose.incidents.detail import with_detail
 from gpuwatch.diagnose.suspects import FEW, Hang
 from gpuwatch.diagnose.whereabouts import Whereabouts
-from gpuwatch.diagnose.wording import clock, collective, job_text, place, plural, ranges
+from gpuwatch.diagnose.wording import clock, collective, job_text, place, plural, ranges, when
 
 NODE_S = 5.0
 UNREACHED = frozenset(
@@ -87,7 +87,7 @@ def _following(told: Told, where: Whereabouts) -> set[int]:
 
 
 def _head(told: Told, cause: Alert, where: Whereabouts, now: float) -> str:
-    at = clock(cause.first, now) if cause.timed else f"before {clock(cause.first, now)}"
+    at = when(cause, now)
     who = place(told.rank, told.node, told.gpu)
     if cause.code in SCHEDULER:
         who = f"job {cause.job or cause.fields['job']}" if cause.job or cause.fields.get("job") else ""
@@ -205,7 +205,7 @@ def _unknown(told: Told, now: float) -> str:
         ranks = {alert.rank for alert in told.alerts if alert.rank is not None and alert.role != "hint"}
         first = min(told.alerts, key=lambda alert: alert.first)
         count = plural(len(ranks), "rank") if ranks else place(None, first.node, first.gpu) or "the job"
-        text = f"unknown cause: {count}: {first.text} {clock(first.first, now)}"
+        text = f"unknown cause: {count}: {first.text} {when(first, now)}"
         if told.rank is not None:
             return f"{text}; {place(told.rank, told.node, told.gpu)} said nothing: the likely one"
         return f"{text}; their lines name {told.node}" if told.votes and told.node else text

@@ -163,6 +163,7 @@ class Thing:
         if lead.code in UNSPECIFIC:
             lead = _chained(told)
         timed = [alert for alert in told if alert.timed] or told
+        earliest = min(timed, key=lambda alert: alert.first)
         fields = dict(lead.fields)
         if lead.code not in UNSPECIFIC:  # the words of two exceptions do not mix
             for alert in told:
@@ -178,7 +179,9 @@ class Thing:
             gpu=_first_of(lead.gpu, (alert.gpu for alert in told)),
             rank=_first_of(lead.rank, (alert.rank for alert in told)),
             job=_first_of(lead.job, (alert.job for alert in told)),
-            first=min(alert.first for alert in timed),
+            first=earliest.first,
+            bound=earliest.bound,
+            not_before=earliest.not_before,
             last=max(alert.last for alert in told),
             timed=any(alert.timed for alert in told),
             count=_times(told),

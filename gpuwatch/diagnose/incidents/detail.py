@@ -14,7 +14,7 @@ MAX_DETAIL = 110
 FORMS: tuple[tuple[str, ...], ...] = (
     ("{size} asked, {free} free of {total}", "{size} asked, {free} free", "{size} asked of {total}",
      "{size} asked", "{request} asked", "tried to allocate {tried}"),
-    ("GPU {device}", "{device}"),
+    ("{device}",),
     ("process {victim}", "process {process}"),
     ("{rss_kb} resident",),
     ("limit {limit_kb}",),
@@ -40,7 +40,7 @@ MESSAGE = re.compile(
     r"(?:^|[\s:])(?:[A-Za-z_][\w.]{0,80}(?:Error|Exception|Refused|Timeout))"
     r"(?:: Error\(s\) in loading [^:]{1,80})?:(?P<message>.*)"
 )
-SENTENCE_END = re.compile(r"[.;] (?=[A-Z])|\.$| \(and \d+ more")
+SENTENCE_END = re.compile(r"[.;] (?=[A-Z])|\", \"|\.$| \(and \d+ more")
 SPECIFIC = re.compile(r"\d|['\"`/]|\w_\w|\.so\b")
 """What makes a message worth its place: numbers, names, paths."""
 URL = re.compile(r"https?://([\w.-]+(?::\d+)?(?:/[\w.~-]+){0,2})")
@@ -71,14 +71,15 @@ def known_forms(cause: Alert) -> Iterator[str]:
     values = {name: readable(name, value) for name, value in cause.fields.items() if value not in (None, "")}
     for group in FORMS:
         form = next((each for each in group if set(FIELD.findall(each)) <= values.keys()), None)
-        if form is not None and not (form == "{device}" and values["device"].isdecimal()):
+        if form is not None:
             yield form.format_map(values)
 
 
 def readable(name: str, value: str | float) -> str:
     """A field as a sentence shows it: kilobytes in the unit that a person reads."""
     if not name.endswith("_kb") or not isinstance(value, (int, float)):
-        return PORT.sub("", str(value).strip("'\"`,;"))
+        text = PORT.sub("", str(value).strip("'\"`,;"))
+        return f"GPU {text}" if name == "device" and text.isdecimal() else text
     size, unit = float(value), "kB"
     for larger in ("MB", "GB", "TB"):
         if size < 1024:
