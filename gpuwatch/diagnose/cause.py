@@ -21,6 +21,7 @@ from gpuwatch.diagnose.classes import (
     UNSPECIFIC,
     explains,
 )
+from gpuwatch.diagnose.incidents.unexplained import last_resort
 from gpuwatch.diagnose.moments import bounds, onset, sure
 
 PEERS_SOONER_S = 30.0
@@ -70,6 +71,9 @@ def verdict(alerts: Sequence[Alert]) -> Verdict:
         elif _weight(strongest) == _weight(best) and strongest.rank != best.rank:
             found.doubts.append(f"{strongest.title!r} has no time and may be older")
     if best is None:
+        found.cause = last_resort(alerts)
+        if found.cause is not None:
+            found.doubts.append("no rule knows this error")
         return found
     found.rivals = _rivals(best, timed)
     cause = _explained(best, alerts)

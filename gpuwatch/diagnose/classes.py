@@ -69,6 +69,9 @@ EXITS: Mapping[str, int] = {
 UNSPECIFIC = frozenset(("python.exception",))
 """Says that something failed on this rank; anything else that it says there tells more."""
 
+UNEXPLAINED = "rank.error_unexplained"
+"""A line that calls itself an error and that no rule knows: a cause only where there is no other."""
+
 LAUNCHER = frozenset(code for code in EXITS if code.startswith(("rank.", "k8s.", "ray.", "mpi."))) | {
     "slurm.tasks_terminated",
     "slurm.node_failure",

@@ -11,7 +11,8 @@ from msgspec import structs
 
 from gpuwatch.agent.kernel.xid import FOLLOW_UPS
 from gpuwatch.diagnose.alert import Alert, Proof
-from gpuwatch.diagnose.classes import NODE_NAMING, Packs
+from gpuwatch.diagnose.classes import NODE_NAMING, UNEXPLAINED, Packs
+from gpuwatch.diagnose.incidents.unexplained import quoted
 from gpuwatch.diagnose.whereabouts import Whereabouts, bus_key
 from gpuwatch.diagnose.witnesses import joined
 from gpuwatch.diagnose.wording import what
@@ -72,7 +73,7 @@ def alert_of(found: Found, packs: Packs, where: Whereabouts) -> Alert:
     proof = Proof(
         "line",
         key_line,
-        at if timed or finding.bound != "undated" else None,
+        at,
         timed,
         found.node,
         finding.file,
@@ -85,7 +86,7 @@ def alert_of(found: Found, packs: Packs, where: Whereabouts) -> Alert:
         code=finding.rule,
         severity=finding.severity,
         title=title,
-        text=what(finding.rule, title, finding.fields),
+        text=quoted(key_line) if finding.rule == UNEXPLAINED else what(finding.rule, title, finding.fields),
         proof=(proof,),
         role="echo" if finding.fields.get("xid") in FOLLOW_UPS else finding.role,
         node=node,
@@ -96,8 +97,6 @@ def alert_of(found: Found, packs: Packs, where: Whereabouts) -> Alert:
         first=at,
         last=max(at, last),
         timed=timed,
-        bound=finding.bound,
-        not_before=None if finding.not_before is None else finding.not_before - found.offset_s,
         count=finding.count,
         fields=finding.fields,
         state="resolved" if finding.closed else "firing",
@@ -126,8 +125,6 @@ def retold(known: Alert, alert: Alert) -> Alert:
         first=better.first,
         last=max(known.last, alert.last),
         timed=better.timed,
-        bound=better.bound,
-        not_before=better.not_before,
         proof=better.proof,
         count=max(known.count, alert.count),
         last_offset=max((each for each in (known.last_offset, alert.last_offset) if each), default=None),

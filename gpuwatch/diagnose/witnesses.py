@@ -22,10 +22,12 @@ from gpuwatch.diagnose.classes import (
     LOST,
     NAMED_RANKS,
     NEW_ATTEMPT,
+    UNEXPLAINED,
     UNSPECIFIC,
     explains,
 )
 from gpuwatch.diagnose.condition import ORDER
+from gpuwatch.diagnose.incidents.unexplained import without_explained
 from gpuwatch.diagnose.moments import ATTEMPT_S, attempt_of, attempt_of_path, batches
 from gpuwatch.diagnose.suspects import TOOK_PART, process_group
 from gpuwatch.diagnose.whereabouts import bus_key
@@ -44,8 +46,6 @@ SUBJECTS = ("pid", "hca", "port", "mount", "path", "device", "server", "node", "
             "local_rank", "peer_rank", "worker", "variable", "sxid")  # fmt: skip
 """Fields that say what a line is about where no rank speaks: two values are two things."""
 PEERS = ("peer", "peer_host", "host", "address", "remote")
-KILLS = frozenset(("oom.host.kernel", "oom.host.cgroup"))
-"""One kill is several lines of the kernel: who asked, which limit, which process, and the reaper's."""
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 Key: TypeAlias = Hashable
@@ -114,7 +114,9 @@ class Joiner:
     def joined(self) -> list[Alert]:
         """Everything by time."""
         self.fold()
-        alerts = _once_a_line([alert for folded in self._folded.values() for alert in folded])
+        alerts = without_explained(
+            _once_a_line([alert for folded in self._folded.values() for alert in folded])
+        )
         return sorted(alerts, key=lambda alert: (alert.first, alert.id))
 
     def _fold(self, alerts: list[Alert]) -> list[Alert]:
@@ -163,7 +165,6 @@ class Thing:
         if lead.code in UNSPECIFIC:
             lead = _chained(told)
         timed = [alert for alert in told if alert.timed] or told
-        earliest = min(timed, key=lambda alert: alert.first)
         fields = dict(lead.fields)
         if lead.code not in UNSPECIFIC:  # the words of two exceptions do not mix
             for alert in told:
@@ -179,9 +180,7 @@ class Thing:
             gpu=_first_of(lead.gpu, (alert.gpu for alert in told)),
             rank=_first_of(lead.rank, (alert.rank for alert in told)),
             job=_first_of(lead.job, (alert.job for alert in told)),
-            first=earliest.first,
-            bound=earliest.bound,
-            not_before=earliest.not_before,
+            first=min(alert.first for alert in timed),
             last=max(alert.last for alert in told),
             timed=any(alert.timed for alert in told),
             count=_times(told),
@@ -198,8 +197,6 @@ def thing(alert: Alert) -> Key:
         return "fallen", alert.node
     if alert.proof[0].kind == "value":
         return "value", alert.id
-    if alert.code in KILLS and (alert.kernel or "victim" in alert.fields):
-        return "killed", alert.node
     xid, pid = alert.fields.get("xid"), alert.fields.get("pid")
     if xid is not None:
         return "xid", alert.node, xid
@@ -265,11 +262,14 @@ def _proofs(told: Sequence[Alert]) -> tuple[Proof, ...]:
 
 
 def _times(told: Sequence[Alert]) -> int:
-    """How often it happened: equal lines of one file count, other words on the same thing do not."""
+    """How often it happened: equal lines of one file count, other words on the same thing do not.
+
+    Of errors that no rule knows each line counts: nothing tells which of them are about one thing.
+    """
     counts: Counter[object] = Counter()
     for alert in told:
         counts[_wording(alert.proof[0])] += alert.count
-    return max(counts.values())
+    return sum(counts.values()) if told[0].code == UNEXPLAINED else max(counts.values())
 
 
 def _wording(proof: Proof) -> object:

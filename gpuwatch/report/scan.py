@@ -11,6 +11,7 @@ from msgspec import structs
 
 from gpuwatch import __version__
 from gpuwatch.diagnose.alert import Alert, Proof
+from gpuwatch.diagnose.classes import UNEXPLAINED
 from gpuwatch.diagnose.found import Found, alerts_of
 from gpuwatch.diagnose.incident import Incident
 from gpuwatch.diagnose.incidents.log_tracks import tracks_of
@@ -46,6 +47,12 @@ class ScanReport:
     def found(self) -> bool:
         """Whether anything went wrong; remarks alone do not count."""
         return bool(self.incidents) or any(alert.severity != "info" for alert in self.outside)
+
+    @property
+    def unexplained(self) -> int:
+        """How many error lines no rule explains, also of ranks that trained on."""
+        alerts = [*self.outside, *(alert for incident in self.incidents for alert in incident.alerts)]
+        return sum(alert.count for alert in alerts if alert.code == UNEXPLAINED)
 
     def place(self, proof: Proof) -> str:
         """`file:line`, which editors open."""
@@ -95,6 +102,7 @@ def scan_facts(report: ScanReport) -> Facts:
         "gpuwatch": __version__,
         "time": round(report.time, 3),
         "found": report.found,
+        "unexplained_errors": report.unexplained,
         "stopped": scan.stopped,
         "engine": scan.engine,
         "bytes": scan.bytes,

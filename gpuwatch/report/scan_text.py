@@ -65,6 +65,8 @@ def verdict(report: ScanReport, *, verbose: bool) -> Line:
     ranks, nodes = len(scan.places.ranks), known_nodes(scan)
     if ranks or nodes:
         parts.append(f"{ranks} rank{'s' * (ranks != 1)} on {nodes or 'unknown'} node{'s' * (nodes != 1)}")
+    if count := report.unexplained:
+        parts.append(f"{count} error line{'s' * (count != 1)} that no rule explains")
     if unreadable := sum(each.unreadable for each in scan.skipped):
         parts.append(f"{unreadable} could not be read")
     skipped = [each for each in scan.skipped if not each.unreadable]
@@ -72,7 +74,7 @@ def verdict(report: ScanReport, *, verbose: bool) -> Line:
         parts.append(skipped_text(skipped))
     if report.incidents and not verbose:
         parts.append("-v shows the evidence")
-    style = "critical" if report.incidents else "warning" if report.found else "ok"
+    style = "critical" if report.incidents else "warning" if report.found or report.unexplained else "ok"
     return Line("; ".join(parts), style)
 
 

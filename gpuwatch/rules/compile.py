@@ -49,6 +49,9 @@ def _plain(rule: Rule) -> dict[str, Any]:
         plain["steady"] = True
     if rule.unless:
         plain["unless"] = list(rule.unless)
+    for name in ("exact", "fallback"):
+        if getattr(rule, name):
+            plain[name] = True
     if rule.after:
         plain["after"] = {"match": rule.after.match, "lines": rule.after.lines}
     if rule.above:

@@ -52,7 +52,8 @@ class Literal:
         bare = _DIGITS.sub("", self.text.lower() if self.fold else self.text)
         ranked: list[tuple[float, str, bool]] = []
         for found in _WORD.finditer(bare):
-            word, whole = found.group(), found.start() > 0 and found.end() < len(bare)
+            word = found.group()
+            whole = len(word) == 1 or (found.start() > 0 and found.end() < len(bare))
             ranked.append(((_weight(word) + 0.01 * len(word)) * (1.0 if whole else 0.6), word, whole))
         plain: dict[str, Any] = {"text": self.text}
         if ranked:

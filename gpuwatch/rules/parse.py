@@ -106,6 +106,8 @@ def _rule(entry: Entry, problems: Problems) -> Rule | None:
         role=values.get("role", "root"),
         literals=tuple(values.get("literals", ())),
         unless=tuple(values.get("unless", ())),
+        exact=values.get("exact") == "true",
+        fallback=values.get("fallback") == "true",
         after=_part(Context, values.get("after")),
         above=_part(Context, values.get("above")),
         block=values.get("block", 0),

@@ -48,6 +48,10 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Words, one of which stands in every line that matches; derived from `match` where left out."""
     unless: tuple[str, ...] = ()
     """Not where one of these is in the line."""
+    exact: bool = False
+    """Its wording is one library's own: it counts at any level of the line, and inside advice."""
+    fallback: bool = False
+    """Only lines whose own level is error or critical, and that no other rule explains."""
     after: Context | None = None
     above: Context | None = None
     """Named groups of the nearest line above that it is found in become fields too; it need not be there."""

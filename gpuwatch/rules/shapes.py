@@ -117,6 +117,7 @@ def _context(name: str) -> Record:
     )
 
 
+_YES = Choice(("true", "false"))
 RULE = RuleRecord(
     "a rule",
     (
@@ -135,6 +136,8 @@ RULE = RuleRecord(
         Key("role", Choice(("root", "first", "echo", "hint")), "Cause or consequence."),
         Key("literals", _LITERALS, "For the prefilter."),
         Key("unless", _PATTERNS, "Not where one of these is in the line."),
+        Key("exact", _YES, "Counts at any level of the line, and inside advice."),
+        Key("fallback", _YES, "Only error lines that no other rule explains."),
         Key("after", _context("after"), "Only where this stands above."),
         Key("above", _context("above"), "Its named groups add fields where it stands above; it need not."),
         Key("block", Whole(0, 200), "Lines below that belong to it."),
@@ -182,7 +185,6 @@ RULE = RuleRecord(
         Key("not", _PASSAGES, "Lines that must not give this rule."),
     ),
 )
-_YES = Choice(("true", "false"))
 _VALUE = Text("a number, nan or inf", r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|nan|-?inf", 40)
 _QUANTITY = Choice((*QUANTITIES, NOTHING))
 _FIELD = Choice(tuple(dict.fromkeys(field for field, _, _ in QUANTITIES.values())))

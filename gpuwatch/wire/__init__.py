@@ -49,7 +49,6 @@ from gpuwatch.wire.logs import (
     Logs,
     RankSource,
     Role,
-    TimeBound,
 )
 from gpuwatch.wire.part import (
     WIRE_VERSION,
@@ -165,7 +164,6 @@ __all__ = [
     "StackFrame",
     "Stacks",
     "Tail",
-    "TimeBound",
     "Topology",
     "decode",
     "encode",

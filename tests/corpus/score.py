@@ -110,12 +110,12 @@ def packs() -> Packs:
 @cache
 def ready() -> Begin:
     """Their patterns compiled, for all folders."""
-    return Begin.of(packs().rules, "agent")
+    return Begin.of(packs().all, "agent")
 
 
 def scanned(folder: Path) -> dict[str, Any]:
     """The JSON of `gpuwatch scan folder`, in this process."""
-    result = scan(gather([folder]), packs().rules, "agent", cores=1, begin=ready())
+    result = scan(gather([folder]), packs().all, "agent", cores=1, begin=ready())
     return scan_facts(judged(result, packs(), NOW, 0.0))
 
 

@@ -1,6 +1,7 @@
 """A match as it is told: where, when, whose, with the lines around it."""
 
 from ..ranks import is_rank
+from .levels import MILD, own_level
 from .stamps import time_of
 
 TYPE_CHECKING = False
@@ -19,7 +20,8 @@ _TABLE = ("exitcode", "error_file", "traceback")
 def described(rule, chunk, line, text, by, fields, arrived, backlog):
     # type: (Rule, Chunk, Line, str, Speaker, dict[str, Any], float, bool) -> dict[str, Any]
     """The keys of `wire.Finding` that the match itself gives."""
-    own = time_of(chunk.text(line.start, line.end), arrived)
+    raw = chunk.text(line.start, line.end)
+    own = time_of(raw, arrived)
     if text.lstrip().startswith(_TABLE):
         row, when = chunk.failure_table(line.start)
         fields = dict(row, **fields)
@@ -30,7 +32,7 @@ def described(rule, chunk, line, text, by, fields, arrived, backlog):
     lines, key = chunk.shown_around(line.start, line.end, text, by)
     return {
         "rule": rule.id,
-        "severity": rule.severity_of(fields),
+        "severity": severity_of(rule, fields, own_level(text, raw)),
         "role": rule.role,
         "offset": chunk.offset_of(line.start),
         "at": arrived if at is None else at,
@@ -40,6 +42,12 @@ def described(rule, chunk, line, text, by, fields, arrived, backlog):
         "key": key,
         "fields": fields,
     }
+
+
+def severity_of(rule, fields, level):
+    # type: (Rule, dict[str, Any], str | None) -> str
+    """The rule's, but no more than a note where the line calls itself information."""
+    return "info" if level in MILD and not rule.exact else rule.severity_of(fields)
 
 
 def whose(by, fields, known):

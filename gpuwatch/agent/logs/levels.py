@@ -1,23 +1,135 @@
-"""How grave a line calls itself."""
+"""How grave a line calls itself: the level in its head, or the form of an error in any language.
+
+A level word counts where a logger puts it: before the message, behind nothing but times, names and brackets.
+The same word inside a sentence, a name or a value (`errors=0`, `ErrorHandler`) is no level.
+"""
 
 import re
 
-_LEVEL = re.compile(
-    r"\b(?:(?P<critical>FATAL|CRITICAL|[Ff]atal error|[Pp]anic)"
-    r"|(?P<error>ERROR|ERR|SEVERE|[A-Z]\w*(?:Error|Exception)\b(?=:|$)|Traceback \(most|[Ee]rror:)"
-    r"|(?P<warning>WARN|WARNING|[A-Z]\w*Warning\b(?=:)|[Ww]arning:))(?![\w])"
-    r"|(?:^|[\[\s:])(?P<glog>[FEWC])\d{3,8} \d\d:\d\d:\d\d"
-    r"|\[(?P<letter>[FEWC])(?= \w+\.\w{1,4}:\d+\])"
+HEAD = 240
+"""Characters of a line in which its level is looked for."""
+MAX_NAMES = 4
+"""Words (month, host, logger, thread) that stand before a level."""
+GRAVE = ("error", "critical")
+MILD = ("info", "debug")
+
+_LEVELS = {
+    "fatal": "critical", "critical": "critical", "crit": "critical", "panic": "critical", "emerg": "critical",
+    "error": "error", "erro": "error", "err": "error", "eror": "error", "severe": "error", "alert": "error",
+    "warning": "warning", "warn": "warning", "info": "info", "notice": "info", "debug": "debug",
+    "trace": "debug", "verbose": "debug",
+}  # fmt: skip
+_LETTERS = {"F": "critical", "C": "critical", "E": "error", "W": "warning", "I": "info", "D": "debug"}
+
+_WORD = re.compile(
+    r"(?<![\w.=/-])(?:FATAL|CRITICAL|CRIT|PANIC|EMERG|ERROR|ERRO|ERR|SEVERE|ALERT|WARNING|WARN"
+    r"|(?<!CCL )INFO|NOTICE|DEBUG"
+    r"|TRACE|VERBOSE)(?![\w.=/(-])(?!\s?: ?\d[\d.]*%?\s*(?:$|[|,;]))"
+    r"|(?<=[\[|<])(?i:(?P<pad>\s{0,8})(?:fatal|critical|crit|panic|error|err|severe|warning|warn|info"
+    r"|notice|debug"
+    r"|trace))(?=\s{0,8}[\]|>])"
 )
-_HEAD = 400
-_LETTERS = {"F": "critical", "C": "critical", "E": "error", "W": "warning"}
+_FIELD = re.compile(
+    r"(?:\"(?:level|lvl|severity|levelname|level_name|log_level|loglevel|log\.level)\"\s?:\s?\""
+    r"|(?:^|\s)(?:level|lvl|severity)=\"?)([A-Za-z]{3,9})\b"
+)
+_MESSAGE = re.compile(
+    r"\"(?:message|msg|log|event|body|error)\"\s?:|(?:^|\s)(?:msg|message|event|error|err)="
+)
+_LETTER = re.compile(
+    r"(?:^|[\[\s:])([FEWICD])\d{4,8} \d\d:\d\d:\d\d|\[([FEWICD])(?= \w+\.\w{1,4}:\d+\])"
+    r"|\d: ([FEWI]) (?=[\w./-]{1,160}:\d+\])"
+)
+_STAMP = re.compile(r"\d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\d")
+_GROUP = re.compile(r"\[[^\[\]]{0,80}\]|\([^()]{0,80}\)|<[^<>]{0,80}>")
+_NUMBER = re.compile(r"(?<![\w.])[+-]?\d[\d:.,TZ/+_-]*(?![\w.])")
+_DELIMITERS = frozenset(("-", "--", "|", ":", "::", ">", ">>", "#", "*"))
+
+_NAME = r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}"
+_FORMS = (
+    (
+        "critical",
+        re.compile(
+            r"(?:[\w./-]{1,60}: )?[Ff]atal(?: Python)? error\b|panic: \S"
+            r"|thread '[^']{0,80}' (?:\(\d+\) )?panicked at"
+            r"|terminate called |forrtl: severe|Fortran runtime error|ERROR STOP\b|Exception in thread \""
+            r"|fatal: (?!not a git)"
+        ),
+    ),
+    (
+        "error",
+        re.compile(
+            r"Traceback \(most|" + _NAME + r"(?:Error|Exception|Fault)(?::|$)"
+            r"|(?:[\w./ -]{1,60}: ){0,2}[Ee]rror: \S|\W{0,2}┌ Error: |Error in .{1,80}:|Uncaught \w"
+            r"|[Rr]ank \d{1,6}: [Ee]rror\b|(?:lua[\d.jit]{0,6}|th): \S{1,200}:\d+: "
+            r"|(?:[\w./-]{1,80}: )(?:line )?\d{1,6}: .{1,120}: (?:command not found|not found"
+            r"|[A-Z][a-z]+ (?:denied|error)"
+            r"|unbound variable|No such file or directory)|.{0,120}: Assertion .{1,200} failed\b"
+        ),
+    ),
+    (
+        "warning",
+        re.compile(r"(?:\S{1,200}:\d{1,6}: )?" + _NAME + r"Warning:|[Ww]arning: |\W{0,2}┌ Warning: "),
+    ),
+)
 
 
-def level(text):
-    # type: (str) -> str | None
+def level(text, raw=None):
+    # type: (str, str | None) -> str | None
     """critical, error or warning by the line's own words; None: it does not say, or says less."""
-    found = _LEVEL.search(text, 0, _HEAD)
-    if found is None:
-        return None
-    kind = found.lastgroup
-    return _LETTERS[found.group(kind)] if kind in ("glog", "letter") else kind
+    found = own_level(text, raw)
+    return None if found in MILD else found
+
+
+def own_level(text, raw=None):
+    # type: (str, str | None) -> str | None
+    """critical, error, warning, info or debug; None: the line does not say.
+
+    `text` is the message behind the prefixes that are known, `raw` the whole line: what is peeled off it may
+    tell that a logger wrote it.
+    """
+    found = _in_head(text) or (None if raw is None or raw == text else _in_head(raw))
+    if found is not None:
+        return found
+    text = text.lstrip()
+    return next((name for name, form in _FORMS if form.match(text)), None)
+
+
+def has_stamp(text):
+    # type: (str) -> bool
+    """Whether a logger or collector put a time into the head of a line."""
+    return _STAMP.search(text, 0, HEAD) is not None
+
+
+def _in_head(text):
+    # type: (str) -> str | None
+    head = text[:HEAD]
+    letter = _LETTER.search(head)
+    if letter is not None:
+        return _LETTERS[letter.group(letter.lastindex or 0)]
+    for found in _WORD.finditer(head):
+        if _is_head(head[: found.start()]):
+            return _LEVELS[found.group().strip().lower()]
+    field = _FIELD.search(text, 0, 4096) if "{" in head or "=" in head else None
+    if field is not None and _MESSAGE.search(text, 0, 4096):
+        return _LEVELS.get(field.group(1).lower())
+    return None
+
+
+def _is_head(before):
+    # type: (str) -> bool
+    """Whether what stands before a level is the head of a logger's record, and no sentence."""
+    if not before.strip():
+        return True
+    words = _NUMBER.sub(" ", _GROUP.sub(" : ", before)).split()
+    bare = 0
+    for index, word in enumerate(words):
+        if word in _DELIMITERS or word[-1] in ":|[<":
+            continue
+        if word[-1] in ",;!?" or (word[-1] == "." and len(word) > 4):
+            return False
+        following = words[index + 1] if index + 1 < len(words) else ""
+        bare += following not in _DELIMITERS
+    if not words or words[-1] in _DELIMITERS or words[-1][-1] in ":|[<":
+        return bare <= (MAX_NAMES if _STAMP.search(before) else 0)
+    return bare <= 1 and _STAMP.search(before) is not None

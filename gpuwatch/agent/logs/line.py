@@ -32,6 +32,11 @@ class Line(object):
         if self.said:
             self._join(chunk, chunk.above(start, MAX_WRAPPED - 1), local_ranks)
 
+    def raw(self, chunk):
+        # type: (Chunk) -> str
+        """The physical line as it stands, with its prefixes."""
+        return chunk.text(self.start, self.end)
+
     def _join(self, chunk, above, local_ranks):
         # type: (Chunk, list[bytes], bool) -> None
         text, by = self.said[-1]

@@ -20,4 +20,4 @@ def row(offset, end, text, arrived, rule=None):
     """
     said = messages(text.encode("utf-8", "replace"))[0][-1]
     when = time.time() if arrived is None else arrived
-    return [offset, end, text, time_of(text, when), arrived, said[1].rank, level(said[0]), rule]
+    return [offset, end, text, time_of(text, when), arrived, said[1].rank, level(said[0], text), rule]

@@ -39,8 +39,8 @@ class Rule(object):
     """One rule with its patterns compiled."""
 
     __slots__ = (
-        "above", "above_lines", "after", "after_lines", "block", "flood", "id", "match", "recovery", "role",
-        "same", "severity", "severity_by", "slow", "steady", "unless", "until",
+        "above", "above_lines", "after", "after_lines", "block", "exact", "fallback", "flood", "id", "match",
+        "recovery", "role", "same", "severity", "severity_by", "slow", "steady", "unless", "until",
     )  # fmt: skip
 
     def __init__(self, plain):
@@ -50,6 +50,10 @@ class Rule(object):
         self.role = plain["role"]
         self.match = [re.compile(each) for each in plain["match"]]
         self.unless = [re.compile(each) for each in plain.get("unless", ())]
+        self.exact = bool(plain.get("exact"))
+        """Counts at any level of the line, and inside advice."""
+        self.fallback = bool(plain.get("fallback"))
+        """Asked only of error lines that no other rule explains."""
         after = plain.get("after")
         self.after = re.compile(after["match"]) if after else None
         self.after_lines = int(after["lines"]) if after else 0

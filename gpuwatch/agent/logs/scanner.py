@@ -1,11 +1,13 @@
 """One log file on its way through the rules: bytes in, findings out."""
 
 from .chunk import Chunk
+from .event_form import is_quoted_above
 from .finding import described, whose
 from .gather import Gatherer, tell
 from .line import Line
 from .normalise import broken_end
 from .progress import Progress
+from .repeats import Repeats
 from .search import SEARCHED, Search
 from .sieve import Sieve
 from .split import MAX_LINE
@@ -48,6 +50,8 @@ class Scanner(object):
         self._waiting = []  # type: list[tuple[Open, Rule]]
         self._backlog = False
         self._dull = set()  # type: set[int]
+        self._repeats = Repeats()
+        self._shape_searched = None  # type: int | None
         self._steady = {}  # type: dict[Phrase, bool]
         self._progress = progress  # type: Progress | None
         if progress is None and ruleset.dialects:
@@ -152,7 +156,12 @@ class Scanner(object):
             shape = self._shape(chunk.clean[start:end], phrases)
             if shape is not None and shape in self._dull:
                 continue
+            again = self._repeats.match(shape, chunk.clean[start:end], chunk.offset_of(start), arrived)
+            if again is not None:
+                self._count(again, arrived, out)
+                continue
             self._search.matched = False
+            self._shape_searched = shape
             line = Line(chunk, start, end, self._local_ranks)
             self._line(chunk, line, first, phrases, arrived, out)
             if shape is not None and not self._search.matched and not line.parts:
@@ -161,6 +170,13 @@ class Scanner(object):
                 self._dull.add(shape)
         self._past = chunk.end_of_text()
         self._reported = {each for each in self._reported if each[0] >= self._tail_at - MAX_LINE}
+
+    def _count(self, again, arrived, out):
+        # type: (tuple[Rule, dict[str, Any], str], float, list[dict[str, Any]]) -> None
+        """One more error line of a shape that is known."""
+        known = self.gather.add(*again)
+        if known is not None:
+            out.append(tell(known, arrived))
 
     def _shape(self, line, phrases):
         # type: (bytes, list[Phrase]) -> int | None
@@ -183,12 +199,29 @@ class Scanner(object):
             rules.extend(rule for rule in phrase.rules if rule not in rules)
             for rule in phrase.recoveries:
                 self._recovery(rule, line, arrived, out)
+        explained = False
         for rule in rules:
-            for text, by in line.said:
+            for text, by in line.said if not rule.fallback else ():
                 fields = self._search.fields(rule, text, hit - line.start)
                 if fields is not None and self._search.after(rule, chunk, line.start, fields):
-                    self._found(rule, chunk, line, (text, by), fields, arrived, out)
+                    explained = True
+                    if rule.exact or not is_quoted_above(chunk, line.start, text, line.raw(chunk)):
+                        self._found(rule, chunk, line, (text, by), fields, arrived, out)
                     break
+        if not explained:
+            self._unexplained([rule for rule in rules if rule.fallback], chunk, line, arrived, out)
+
+    def _unexplained(self, rules, chunk, line, arrived, out):
+        # type: (list[Rule], Chunk, Line, float, list[dict[str, Any]]) -> None
+        """The first message that calls itself an error, where no other rule knows the line."""
+        for rule in rules:
+            for text, by in line.said:
+                if self._search.is_error(rule, text, chunk, line):
+                    finding = self._found(rule, chunk, line, (text, by), {}, arrived, out)
+                    if finding is not None:
+                        raw = chunk.clean[line.start : line.end]
+                        self._repeats.add(self._shape_searched, raw, rule, finding, text)
+                    return
 
     def _recovery(self, rule, line, arrived, out):
         # type: (Rule, Line, float, list[dict[str, Any]]) -> None
@@ -199,24 +232,26 @@ class Scanner(object):
                 out.extend(self.gather.close(rule, fields, arrived if at is None else at))
 
     def _found(self, rule, chunk, line, said, fields, arrived, out):
-        # type: (Rule, Chunk, Line, tuple[str, Speaker], dict[str, Any], float, list[dict[str, Any]]) -> None
+        # type: (Rule, Chunk, Line, tuple[str, Speaker], dict[str, Any], float, list[dict[str, Any]]) -> Any
+        """Take a match in: its finding; None where it was taken before."""
         text, by = said
         offset = chunk.offset_of(line.start)
         again = any((chunk.offset_of(each), rule.id) in self._reported for each in [line.start] + line.parts)
         self._reported.add((offset, rule.id))
         if again:  # an unterminated line that was looked at before, or another part of a broken record
-            return
+            return None
         finding = described(rule, chunk, line, text, by, fields, arrived, self._backlog)
         finding["file"] = self._file
         finding.update(whose(by, finding["fields"], self._speaker() if self._speaker is not None else {}))
         known = self.gather.add(rule, finding, text)
         if known is None:
-            return
+            return finding
         if rule.block or rule.until is not None:
             known.waiting = [min(rule.block or MAX_BLOCK, MAX_BLOCK), by]
             self._waiting += self._filled([(known, rule)], chunk, line.end, arrived, out)
         else:
             out.append(tell(known, arrived))
+        return finding
 
     def _filled(self, waiting, chunk, end, arrived, out):
         # type: (list[tuple[Open, Rule]], Chunk, int, float, list[dict[str, Any]]) -> list[tuple[Open, Rule]]

@@ -3,6 +3,8 @@
 import re
 import time
 
+from .event_form import is_event, is_quoted_above
+from .levels import GRAVE, own_level
 from .normalise import messages
 from .ruleset import typed
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
 
     from .chunk import Chunk  # noqa: F401 - used in type comments
     from .dialect import Dialect, Reading  # noqa: F401 - used in type comments
+    from .line import Line  # noqa: F401 - used in type comments
     from .ruleset import Rule, RuleSet  # noqa: F401 - used in type comments
 
 SEARCHED = 4096
@@ -44,11 +47,26 @@ class Search(object):
             found = pattern.search(text)
             if found is not None:
                 self.matched = True
-                if not any(each.search(text) for each in rule.unless):
+                if (rule.exact or is_event(text, found.start())) and not any(
+                    each.search(text) for each in rule.unless
+                ):
                     fields = fields_of(found.groupdict())
                 break
         self._leave(rule, began)
         return fields
+
+    def is_error(self, rule, text, chunk, line):
+        # type: (Rule, str, Chunk, Line) -> bool
+        """Whether a message calls itself an error, and is neither advice, data nor the output of a test."""
+        raw = line.raw(chunk)
+        if own_level(text[:SEARCHED], raw[:SEARCHED]) not in GRAVE or rule.id in self._ruleset.suspended:
+            return False
+        self.matched = True
+        return (
+            is_event(text, 0)
+            and not any(each.search(text[:SEARCHED]) for each in rule.unless)
+            and not is_quoted_above(chunk, line.start, text, raw)
+        )
 
     def after(self, rule, chunk, start, fields):
         # type: (Rule, Chunk, int, dict[str, Any]) -> bool

@@ -1,0 +1,70 @@
+"""Words of an error in advice, data, names and the output of tests are no events."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuwatch.agent.logs.ruleset import RuleSet
+from gpuwatch.rules.compile import compiled
+from gpuwatch.rules.load import load_packs
+from gpuwatch.rules.score import ALARMING, scan_excerpt
+
+RULES = RuleSet(compiled(load_packs().rules))
+
+OOM = "CUDA out of memory. Tried to allocate 2.00 GiB."
+NO_EVENTS = [
+    # advice and lists of possibilities
+    "The process was killed. This may be due to: the OOM killer, a time limit, CUDA out of memory",
+    f"hint: if you see {OOM} try a smaller batch",
+    "use activation checkpointing to avoid CUDA out of memory",
+    "Common reasons include CUDA out of memory and No space left on device",
+    "some errors, e.g. CUDA out of memory, are retried",
+    "Possible causes:\n  - CUDA out of memory\n  - No space left on device",
+    "Troubleshooting:\n 1. RuntimeError: NCCL operation timed out\n 2. CUDA out of memory",
+    # text that a model writes or reads
+    f"Prompt: how do I fix RuntimeError: {OOM}",
+    f'{{"prompt": "explain", "completion": "torch.OutOfMemoryError: {OOM}"}}',
+    f'{{"step": 5, "sample": "RuntimeError: {OOM}"}}',
+    f"Completion:\nYou ran into this error.\nRuntimeError: {OOM}\nUse a smaller batch.",
+    f"=== Sample 3 ===\nThe log says\nRuntimeError: {OOM}",
+    f"eval sample\n```\nRuntimeError: {OOM}\n```\ndone",
+    f'answer: "{OOM}" means that memory ran out',
+    # settings and names
+    "retryable_errors=['CUDA out of memory', 'NCCL operation timed out']",
+    '{"ignore_patterns": ["CUDA out of memory", "No space left on device"], "retries": 3}',
+    # test runners and linters
+    "tests/test_memory.py::test_cuda_out_of_memory PASSED",
+    f"FAILED tests/test_memory.py::test_limit - RuntimeError: {OOM}",
+    f"E       torch.OutOfMemoryError: {OOM}",
+    "train/loop.py:12: error: Incompatible types, CUDA out of memory [assignment]",
+    "[       OK ] Memory.CudaOutOfMemory CUDA out of memory (3 ms)",
+    # the line's own level
+    f"2025-03-02 10:00:00 | INFO     | MainProcess  | caught {OOM} retrying with batch 4",
+    f"DEBUG:autobatch:{OOM} next size 8",
+    f'{{"level": "info", "message": "probe ended: {OOM}"}}',
+]
+EVENTS = [
+    f"RuntimeError: {OOM}",
+    f"2025-03-02 10:00:00 | ERROR    | MainProcess  | training failed: {OOM}",
+    f'{{"level": "error", "message": "{OOM}", "prompt": "x"}}',
+    f'{{"prompt": "x", "error": "{OOM}"}}',
+    f"Generated: the cat sat on the mat\nTraceback (most recent call last):\n  ...\nRuntimeError: {OOM}",
+    f"Possible causes:\n  - x\n2025-03-02 10:00:00 ERROR {OOM}",
+    f"saved 12 samples to prompt.json. RuntimeError: {OOM}",
+    "host1:77:99 [0] NCCL INFO NET/Socket : unused\nRuntimeError: NCCL error: unhandled system error",
+]
+
+
+def alarms(text: str) -> list[str]:
+    found = scan_excerpt(RULES, text.split("\n"))
+    return [str(each["rule"]) for each in found if each["severity"] in ALARMING]
+
+
+@pytest.mark.parametrize("text", NO_EVENTS)
+def test_words_of_an_error_that_are_no_event_raise_no_alarm(text: str) -> None:
+    assert alarms(text) == []
+
+
+@pytest.mark.parametrize("text", EVENTS)
+def test_the_same_words_as_an_event_do(text: str) -> None:
+    assert alarms(text) != []
