@@ -58,7 +58,7 @@ def table_of(outcome: Outcome, earlier: Earlier | None) -> Table:
 def main(argv: Sequence[str], known: Mapping[str, str] = PARTS, limit_s: float = LIMIT_S) -> int:
     """Measure part by part and print each as it ends; 1 when one failed."""
     options = arguments(argv, known)
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 140)
     heading = (
         f"gpuwatch {__version__} at {commit()}, Python {platform.python_version()}, {platform.machine()}"
     )
@@ -66,6 +66,7 @@ def main(argv: Sequence[str], known: Mapping[str, str] = PARTS, limit_s: float =
     outcomes: list[Outcome] = []
     with quiet_machine() as env:
         for part in options.parts or known:
+            console.print(f"measuring {part} ...", style="dim")
             outcome = measured(part, known[part], env, limit_s)
             outcomes.append(outcome)
             if outcome.failed is None:

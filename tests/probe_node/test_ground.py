@@ -7,6 +7,8 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from gpuwatch.probe.shipped import ground
 from gpuwatch.probe.talk import Count, Counters, Ground, GroundGpu
 from tests.agent.running import uuid_of
@@ -62,6 +64,7 @@ def test_a_gpu_that_hangs_or_is_lost_is_noted_and_the_others_are_told(fake: Fake
         }
 
 
+@pytest.mark.usefixtures("played_torch")
 def test_nvml_that_hangs_altogether_is_noted(fake: FakeNvml) -> None:
     fake.set("hang - nvmlInitWithFlags")
     with node(fake) as driven:

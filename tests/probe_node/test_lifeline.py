@@ -13,7 +13,9 @@ import pytest
 
 from gpuwatch.probe.talk import Alive, Died, Leaving, Note, Ready, Stop
 from tests.probe_node.driving import STUB_WORKER, Driven, children, dial, gone, one_rank
-from tests.sshd import Sshd
+from tests.sshd import Sshd, setenv
+
+pytestmark = pytest.mark.usefixtures("played_torch")
 
 
 def with_a_rank(driven: Driven) -> list[int]:
@@ -142,8 +144,14 @@ time.sleep(600)
 """
 
 
-def test_over_real_ssh_a_killed_session_leaves_nothing(tmp_path: Path) -> None:
-    with Sshd(tmp_path / "sshd") as sshd:
+def node_with(played_torch: str, folder: Path) -> Sshd:
+    """An sshd whose sessions find that torch."""
+    variables = {"HOME": str(folder), "PYTHONPATH": played_torch}
+    return Sshd(folder / "sshd", lines=(f"SetEnv {setenv(variables)}",))
+
+
+def test_over_real_ssh_a_killed_session_leaves_nothing(tmp_path: Path, played_torch: str) -> None:
+    with node_with(played_torch, tmp_path) as sshd:
         argv = ["ssh", "-F", str(sshd.client.config), "-o", "BatchMode=yes", "-T", sshd.names[0]]
         with Driven(dial(argv=argv)) as driven:
             everyone = with_a_rank(driven)
@@ -153,8 +161,8 @@ def test_over_real_ssh_a_killed_session_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["close", "stop"])
-def test_over_real_ssh_it_ends_as_everywhere(tmp_path: Path, way: str) -> None:
-    with Sshd(tmp_path / "sshd") as sshd:
+def test_over_real_ssh_it_ends_as_everywhere(tmp_path: Path, played_torch: str, way: str) -> None:
+    with node_with(played_torch, tmp_path) as sshd:
         argv = ["ssh", "-F", str(sshd.client.config), "-o", "BatchMode=yes", "-T", sshd.names[0]]
         with Driven(dial(argv=argv)) as driven:
             everyone = with_a_rank(driven)

@@ -16,6 +16,11 @@ GLOO_LACKS = {"reduce_scatter"}
 SIMULATED = "import tests.probe_worker.simulated_cuda;"
 
 
+@pytest.fixture(autouse=True)
+def _torch() -> None:
+    need_torch()
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     need_torch()
