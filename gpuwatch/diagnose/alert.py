@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from gpuwatch.wire import RankSource, Role, Severity
+from gpuwatch.wire import RankSource, Role, Severity, TimeBound
 
 AlertState: TypeAlias = Literal["firing", "resolved"]
 
@@ -54,6 +54,10 @@ class Alert(msgspec.Struct, frozen=True):
     last: float = 0.0
     timed: bool = True
     """False: `first` only bounds the time from above (a line without a time, found in a file's backlog)."""
+    bound: TimeBound = "before"
+    """What bounds an untimed `first`: a later stamp, an earlier one (`not_before`), or none (`undated`)."""
+    not_before: float | None = None
+    """The earlier stamp, unix seconds on our clock."""
     count: int = 1
     fields: dict[str, str | int | float] = {}
     state: AlertState = "firing"

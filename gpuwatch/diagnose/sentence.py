@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Container
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.cause import raised_by
 from gpuwatch.diagnose.classes import (
@@ -18,9 +20,10 @@ from gpuwatch.diagnose.classes import (
     UNSPECIFIC,
 )
 from gpuwatch.diagnose.hang.watch import CODE as HANG
+from gpuwatch.diagnose.incidents.detail import with_detail
 from gpuwatch.diagnose.suspects import FEW, Hang
 from gpuwatch.diagnose.whereabouts import Whereabouts
-from gpuwatch.diagnose.wording import clock, collective, job_text, place, plural, ranges
+from gpuwatch.diagnose.wording import clock, collective, job_text, place, plural, ranges, when
 
 NODE_S = 5.0
 UNREACHED = frozenset(
@@ -49,7 +52,8 @@ def sentence(told: Told, where: Whereabouts, now: float) -> str:
     """As `rank 17 (gpu-003 GPU 1): Xid 79, GPU fell off the bus 12:03:11; 63 ranks then timed out in ...`."""
     if told.cause is None:
         return _unknown(told, now)
-    head = _head(told, told.cause, where, now)
+    cause = structs.replace(told.cause, text=with_detail(told.cause, told.gpu))
+    head = _head(told, cause, where, now)
     tail = _tail(told, where)
     return f"{head}; {tail}" if tail else head
 
@@ -83,7 +87,7 @@ def _following(told: Told, where: Whereabouts) -> set[int]:
 
 
 def _head(told: Told, cause: Alert, where: Whereabouts, now: float) -> str:
-    at = clock(cause.first, now) if cause.timed else f"before {clock(cause.first, now)}"
+    at = when(cause, now)
     who = place(told.rank, told.node, told.gpu)
     if cause.code in SCHEDULER:
         who = f"job {cause.job or cause.fields['job']}" if cause.job or cause.fields.get("job") else ""
@@ -201,7 +205,7 @@ def _unknown(told: Told, now: float) -> str:
         ranks = {alert.rank for alert in told.alerts if alert.rank is not None and alert.role != "hint"}
         first = min(told.alerts, key=lambda alert: alert.first)
         count = plural(len(ranks), "rank") if ranks else place(None, first.node, first.gpu) or "the job"
-        text = f"unknown cause: {count}: {first.text} {clock(first.first, now)}"
+        text = f"unknown cause: {count}: {first.text} {when(first, now)}"
         if told.rank is not None:
             return f"{text}; {place(told.rank, told.node, told.gpu)} said nothing: the likely one"
         return f"{text}; their lines name {told.node}" if told.votes and told.node else text

@@ -54,9 +54,10 @@ def _sole(alert: Alert) -> str | None:
 def _moment(run: list[Alert]) -> Moment:
     ranks = tuple(sorted({alert.rank for alert in run if alert.rank is not None}))
     nodes = {alert.node for alert in run}
+    dated = any(alert.timed or alert.bound != "undated" for alert in run)
     return Moment(
-        at=run[0].first,
-        until=max(alert.last for alert in run),
+        at=run[0].first if dated else 0.0,
+        until=max(alert.last for alert in run) if dated else 0.0,
         what=max(run, key=lambda alert: len(alert.fields)).text,
         role=run[0].role,
         code=run[0].code,

@@ -46,6 +46,8 @@ SUBJECTS = ("pid", "hca", "port", "mount", "path", "device", "server", "node", "
             "local_rank", "peer_rank", "worker", "variable", "sxid")  # fmt: skip
 """Fields that say what a line is about where no rank speaks: two values are two things."""
 PEERS = ("peer", "peer_host", "host", "address", "remote")
+KILLS = frozenset(("oom.host.kernel", "oom.host.cgroup"))
+"""One kill is several lines of the kernel: who asked, which limit, which process, and the reaper's."""
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 Key: TypeAlias = Hashable
@@ -165,6 +167,7 @@ class Thing:
         if lead.code in UNSPECIFIC:
             lead = _chained(told)
         timed = [alert for alert in told if alert.timed] or told
+        earliest = min(timed, key=lambda alert: alert.first)
         fields = dict(lead.fields)
         if lead.code not in UNSPECIFIC:  # the words of two exceptions do not mix
             for alert in told:
@@ -180,7 +183,9 @@ class Thing:
             gpu=_first_of(lead.gpu, (alert.gpu for alert in told)),
             rank=_first_of(lead.rank, (alert.rank for alert in told)),
             job=_first_of(lead.job, (alert.job for alert in told)),
-            first=min(alert.first for alert in timed),
+            first=earliest.first,
+            bound=earliest.bound,
+            not_before=earliest.not_before,
             last=max(alert.last for alert in told),
             timed=any(alert.timed for alert in told),
             count=_times(told),
@@ -197,6 +202,8 @@ def thing(alert: Alert) -> Key:
         return "fallen", alert.node
     if alert.proof[0].kind == "value":
         return "value", alert.id
+    if alert.code in KILLS and (alert.kernel or "victim" in alert.fields):
+        return "killed", alert.node
     xid, pid = alert.fields.get("xid"), alert.fields.get("pid")
     if xid is not None:
         return "xid", alert.node, xid

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from gpuwatch.agent.kernel.xid import CATALOGUE, UNKNOWN
+from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.classes import TIMEOUTS, UNSPECIFIC
 
 Fields = Mapping[str, str | int | float]
@@ -90,6 +91,17 @@ def clock(at: float, now: float | None = None) -> str:
     if now is None or abs(now - at) < 12 * 3600 or datetime.fromtimestamp(now).date() == moment.date():
         return moment.strftime("%H:%M:%S")
     return moment.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def when(alert: Alert, now: float | None = None) -> str:
+    """`12:03:11`, `before 12:03:11`, `at or after 12:03:11`, `(undated)`: as far as the lines tell."""
+    if alert.timed:
+        return clock(alert.first, now)
+    if alert.bound == "undated":
+        return "(undated)"
+    if alert.bound == "after" and alert.not_before is not None:
+        return f"at or after {clock(alert.not_before, now)}"
+    return f"before {clock(alert.first, now)}"
 
 
 def plural(count: int, one: str) -> str:

@@ -26,9 +26,11 @@ def incident_facts(incident: Incident) -> Facts:
         "node": named(incident.node),
         "gpu": incident.gpu,
         "job": named(incident.job),
-        "first_seen": incident.first or None,
+        "first_seen": None if cause is not None and undated(cause) else incident.first or None,
         "first_seen_exact": cause is not None and cause.timed,
-        "last_seen": incident.last or None,
+        "first_seen_bound": None if cause is None or cause.timed else cause.bound,
+        "not_before": None if cause is None or cause.timed else cause.not_before,
+        "last_seen": None if all(map(undated, incident.alerts)) else incident.last or None,
         "confidence": incident.confidence,
         "because": plain(incident.because),
         "settle": [plain(step) for step in incident.settle],
@@ -40,6 +42,11 @@ def incident_facts(incident: Incident) -> Facts:
         "do": [plain(step) for step in incident.do],
         "heard": None if incident.heard is None else heard_facts(incident.heard),
     }
+
+
+def undated(alert: Alert) -> bool:
+    """Whether no line near it carries a time."""
+    return not alert.timed and alert.bound == "undated"
 
 
 def heard_facts(heard: Heard) -> Facts:
@@ -109,8 +116,8 @@ def proof_facts(alert: Alert, proof: Proof) -> Facts:
 def moment_facts(moment: Moment) -> Facts:
     """One line of the timeline."""
     return {
-        "at": moment.at,
-        "until": moment.until,
+        "at": moment.at or None,
+        "until": moment.until or None,
         "what": plain(moment.what),
         "class": moment.code,
         "role": moment.role,
@@ -132,8 +139,8 @@ def alert_facts(alert: Alert) -> Facts:
         "rank": alert.rank,
         "node": named(alert.node),
         "gpu": alert.gpu,
-        "first_seen": alert.first or None,
-        "last_seen": alert.last or None,
+        "first_seen": None if undated(alert) else alert.first or None,
+        "last_seen": None if undated(alert) else alert.last or None,
         "timed": alert.timed,
         "recovered": alert.recovered,
         "recovered_at": alert.recovered_at,

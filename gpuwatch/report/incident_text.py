@@ -69,11 +69,19 @@ def heading(text: str) -> Line:
 
 def first_seen(incident: Incident) -> str:
     """The moment with date and zone; that it is only a bound is said."""
-    if not incident.first:
-        return "not known: its lines carry no time"
-    at = datetime.fromtimestamp(incident.first).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
-    exact = incident.cause is not None and incident.cause.timed
-    return at if exact or incident.cause is None else f"about {at}: the line carries no time"
+    cause = incident.cause
+    if not incident.first or (cause is not None and not cause.timed and cause.bound == "undated"):
+        return "undated: no line near it carries a time"
+    if cause is None or cause.timed:
+        return moment(incident.first)
+    if cause.bound == "after" and cause.not_before is not None:
+        return f"at or after {moment(cause.not_before)}: the line carries no time"
+    return f"before {moment(incident.first)}: the line carries no time"
+
+
+def moment(at: float) -> str:
+    """`2026-03-11 09:13:32 UTC`."""
+    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
 def followers(incident: Incident) -> str:

@@ -27,7 +27,7 @@ from gpuwatch.runs.rank_map import FileOwner, RankMap, rank_map
 from gpuwatch.runs.reading import Part, PartRead, parts_of, reader
 from gpuwatch.runs.record import Match, Recovery, Row, gathered
 from gpuwatch.runs.step_series import FIRST_LINES, LEAST_FIRST_LINES, StepSeries, joined
-from gpuwatch.runs.times import COPIED_S, Times, likely_time
+from gpuwatch.runs.times import COPIED_S, Times, bound_of, likely_time
 from gpuwatch.runs.workers import Counter, Workers
 from gpuwatch.wire import Finding
 
@@ -328,6 +328,7 @@ def dated(
             times = read.times.get(event.row["offset"], Times())
             times = Times(times.above or before, times.below)
             event.row["at"] = event.row["last_at"] = likely_time(times, log.mtime, job_end)
+            event.row.update(bound=bound_of(times, job_end), not_before=times.above)
         yield event
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from gpuwatch.agent.logs.split import shown
 from gpuwatch.agent.logs.stamps import time_of
+from gpuwatch.wire import TimeBound
 
 LOOK_LINES = 400
 COPIED_S = 60.0
@@ -60,3 +61,12 @@ def likely_time(times: Times, mtime: float, job_end: float | None) -> float:
     if times.above is not None and job_end - times.above <= TALKATIVE_S:
         return times.above
     return job_end
+
+
+def bound_of(times: Times, job_end: float | None) -> TimeBound:
+    """What bounds the time of a line that carries none."""
+    if times.below is not None:
+        return "before"
+    if times.above is not None:
+        return "after"
+    return "undated" if job_end is None else "before"

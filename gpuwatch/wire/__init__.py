@@ -49,6 +49,7 @@ from gpuwatch.wire.logs import (
     Logs,
     RankSource,
     Role,
+    TimeBound,
 )
 from gpuwatch.wire.part import (
     WIRE_VERSION,
@@ -164,6 +165,7 @@ __all__ = [
     "StackFrame",
     "Stacks",
     "Tail",
+    "TimeBound",
     "Topology",
     "decode",
     "encode",

@@ -11,6 +11,8 @@ Role: TypeAlias = Literal["root", "first", "echo", "hint"]
 """root names a cause by itself; first is the cause only if nothing older explains it; echo is what a survivor
 says; hint only helps to look."""
 
+TimeBound: TypeAlias = Literal["before", "after", "undated"]
+"""What bounds a line that carries no time: a later stamp, an earlier one, or none."""
 RankSource: TypeAlias = Literal["process", "path", "line", "field"]
 """How a rank is known: the writing process's environment, the file's path, the line's prefix or its text."""
 
@@ -75,6 +77,10 @@ class Finding(Frame, tag="finding", frozen=True, kw_only=True):
     """Whether `at` is the line's own time. False, and `backlog` set: it only bounds the time from above."""
     backlog: bool = False
     """It was there before the agent came."""
+    bound: TimeBound = "before"
+    """What `at` is worth where `timed` is false: a later stamp bounds it, an earlier one does, or none."""
+    not_before: Moment | None = None
+    """The earlier stamp."""
     lines: Many[Text]
     """The block with a little context, as to be shown."""
     key: Count = 0

@@ -1,0 +1,115 @@
+"""The deciding detail of a cause: which device, library or address, how much was asked and free. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpuwatch.diagnose.alert import Alert, Proof
+from gpuwatch.diagnose.classes import EXITS, EXPLICIT, SCHEDULER, TIMEOUTS, UNSPECIFIC
+
+MAX_DETAIL = 110
+"""Characters that a sentence takes in besides the title."""
+
+FORMS: tuple[tuple[str, ...], ...] = (
+    ("{size} asked, {free} free of {total}", "{size} asked, {free} free", "{size} asked of {total}",
+     "{size} asked", "{request} asked", "tried to allocate {tried}"),
+    ("{device}",),
+    ("process {victim}", "process {process}"),
+    ("{rss_kb} resident",),
+    ("limit {limit_kb}",),
+    ("{peer}: {reason}", "{host}:{port}", "port {port}", "{peer}", "{server}", "{host}"),
+    ("{hca}", "{ifname}", "PCI {bus_id}"),
+    ("{mount}", "{path}", "{shm_path}"),
+    ("symbol {missing_symbol}", "{library}"),
+    ("module {found}, library {library}", "{variable}", "{assertion}"),
+    ("{count} processes", "{pod}"),
+    ("{param}: {saved} saved, {wanted} in the model", "{param}"),
+    ("exit code {exitcode}",),
+    ("iteration {iteration}",),
+)  # fmt: skip
+"""Of each group the first form whose fields are all known."""
+FIELD = re.compile(r"\{(\w+)\}")
+MOST_FORMS = 3
+PORT = re.compile(r"<\d+>$")
+"""Of an address as NCCL prints it: chosen at random, it tells nothing."""
+
+ALL_TOLD = frozenset((*TIMEOUTS, *UNSPECIFIC, *SCHEDULER, *EXITS))
+"""Classes whose sentences have words of their own."""
+MESSAGE = re.compile(
+    r"(?:^|[\s:])(?:[A-Za-z_][\w.]{0,80}(?:Error|Exception|Refused|Timeout))"
+    r"(?:: Error\(s\) in loading [^:]{1,80})?:(?P<message>.*)"
+)
+SENTENCE_END = re.compile(r"[.;] (?=[A-Z])|\", \"|\.$| \(and \d+ more")
+SPECIFIC = re.compile(r"\d|['\"`/]|\w_\w|\.so\b")
+"""What makes a message worth its place: numbers, names, paths."""
+URL = re.compile(r"https?://([\w.-]+(?::\d+)?(?:/[\w.~-]+){0,2})")
+HOST = re.compile(r"host='([\w.-]+)'.{0,80}?(?:url: (/[\w.~/-]{1,60}))?")
+"""Addresses that a download was refused by."""
+ERRNO = re.compile(r"^\[Errno -?\d+\] [^:]{1,80}: ")
+"""What the title says in words."""
+CUDA = re.compile(r"(?:CUDA|HIP) (?:error|out of memory)\b")
+
+
+def with_detail(cause: Alert, gpu: int | None) -> str:
+    """The text of the cause with its detail; `gpu` is known, and named by the sentence."""
+    if cause.code in ALL_TOLD or "xid" in cause.fields or "(" in cause.title:
+        return cause.text
+    base = cause.text.partition(" (")[0]
+    forms = [form for form in known_forms(cause) if gpu is None or form != f"GPU {gpu}"]
+    if forms:
+        return f"{base} ({', '.join(forms[:MOST_FORMS])})"
+    if cause.code in EXPLICIT:
+        return cause.text
+    find = address_of if cause.code.startswith("hub.") else message_of
+    message = next(filter(None, map(find, cause.proof)), "")
+    return f"{base}: {message}" if message and message.lower() not in base.lower() else cause.text
+
+
+def known_forms(cause: Alert) -> Iterator[str]:
+    """What the fields of the cause tell, a form of each group."""
+    values = {name: readable(name, value) for name, value in cause.fields.items() if value not in (None, "")}
+    for group in FORMS:
+        form = next((each for each in group if set(FIELD.findall(each)) <= values.keys()), None)
+        if form is not None:
+            yield form.format_map(values)
+
+
+def readable(name: str, value: str | float) -> str:
+    """A field as a sentence shows it: kilobytes in the unit that a person reads."""
+    if not name.endswith("_kb") or not isinstance(value, (int, float)):
+        text = PORT.sub("", str(value).strip("'\"`,;"))
+        return f"GPU {text}" if name == "device" and text.isdecimal() else text
+    size, unit = float(value), "kB"
+    for larger in ("MB", "GB", "TB"):
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{size:.3g} {unit}"
+
+
+def message_of(proof: Proof) -> str:
+    """The first sentence of an exception's message where it holds a number, a name or a path; else empty.
+
+    A message that ends with its colon goes on in the line below.
+    """
+    found = MESSAGE.search(proof.text)
+    if found is None:
+        return ""
+    below = proof.lines[proof.key + 1 : proof.key + 2]
+    message = first_sentence(found["message"]) or first_sentence("".join(below))
+    message = ERRNO.sub("", message)
+    if CUDA.match(message) or not SPECIFIC.search(message):
+        return ""
+    return message if len(message) <= MAX_DETAIL else f"{message[: MAX_DETAIL - 3].rstrip()}..."
+
+
+def address_of(proof: Proof) -> str:
+    """Host and path of the address that was refused or not reached; else empty."""
+    found = URL.search(proof.text) or HOST.search(proof.text)
+    return "" if found is None else "".join(part for part in found.groups() if part)
+
+
+def first_sentence(message: str) -> str:
+    """Up to its end, without what stands at the margins."""
+    return SENTENCE_END.split(message.strip(), maxsplit=1)[0].strip().rstrip(".,:")

@@ -1,0 +1,49 @@
+"""What a scan says of the time of lines that carry none."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuwatch.report.scan import judged, scan_facts
+from gpuwatch.rules.load import load_packs
+from gpuwatch.runs.files import gather
+from gpuwatch.runs.scan import scan
+
+PACKS = load_packs()
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB."
+EARLY = "2026-03-11 03:10:00 INFO step 1 loss 2.0"
+LATE = "2026-03-11 03:12:06 INFO rank 1 said goodbye"
+NOW = 1_800_000_000.0
+
+
+def first(folder: Path, *lines: str) -> dict[str, Any]:
+    path = folder / "train.log"
+    path.write_text("\n".join(lines) + "\n")
+    os.utime(path, (NOW, NOW))  # copied later
+    facts = scan_facts(judged(scan(gather([folder]), PACKS.rules, "agent", cores=1), PACKS, NOW, 0.0))
+    incident: dict[str, Any] = facts["incidents"][0]
+    return incident
+
+
+@pytest.mark.parametrize(
+    ("lines", "bound", "words"),
+    [
+        ((EARLY, OOM, LATE), "before", "before 2026-03-11 03:12:06"),
+        ((EARLY, OOM), "after", "at or after 2026-03-11 03:10:00"),
+        ((OOM,), "undated", "(undated)"),
+        ((f"2026-03-11 03:11:00 ERROR {OOM}", LATE), None, "2026-03-11 03:11:00"),
+    ],
+)
+def test_a_sentence_says_what_bounds_the_time(
+    tmp_path: Path, lines: tuple[str, ...], bound: str | None, words: str
+) -> None:
+    incident = first(tmp_path, *lines)
+    assert incident["first_seen_bound"] == bound
+    assert incident["sentence"].endswith(words)
+    assert (incident["first_seen"] is None) == (bound == "undated")
+    assert (incident["not_before"] is None) == (bound in (None, "undated"))
+    assert incident["first_seen_exact"] == (bound is None)
