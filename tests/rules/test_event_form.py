@@ -38,6 +38,14 @@ NO_EVENTS = [
     f"E       torch.OutOfMemoryError: {OOM}",
     "train/loop.py:12: error: Incompatible types, CUDA out of memory [assignment]",
     "[       OK ] Memory.CudaOutOfMemory CUDA out of memory (3 ms)",
+    '  --oom-retries N   how often "CUDA out of memory" is retried',
+    '<|user|> what is "CUDA error: uncorrectable ECC error encountered"?',
+    "- `No space left on device` on /scratch, quota raised",
+    "mca: libuct.so.0: cannot open shared object file: No such file or directory (ignored)",
+    "Exception ignored in: <function Bar.__del__ at 0x7f>\nTraceback (most recent call last):\n"
+    "AttributeError: 'Bar' object has no attribute 'disp'",
+    "expecting failure: RuntimeError: NCCL error: unhandled system error",
+    "2025-03-02 10:00:00 ERROR upload of the snapshot failed; will try again at the next one",
     # the line's own level
     f"2025-03-02 10:00:00 | INFO     | MainProcess  | caught {OOM} retrying with batch 4",
     f"DEBUG:autobatch:{OOM} next size 8",

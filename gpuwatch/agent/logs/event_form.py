@@ -36,6 +36,8 @@ _ADVICE = re.compile(
     r"|debug|resolve"
     r"|troubleshoot|recover from|work around|protect against)\b"
     r"|(?:avoids|prevents|avoiding|preventing|how to (?:fix|solve|avoid|debug))\b"
+    r"|expect(?:ed|ing|s)? (?:failures?|errors?|exceptions?|to (?:fail|raise|throw))\b|(?:simulat"
+    r"|inject)(?:ed|ing)\b"
     r"|(?:no|without|zero|instead of) (?:\w{1,20} )?$)"
     r"|\be\.g\.|\bi\.e\. if\b"
 )
@@ -52,6 +54,10 @@ _ADVICE_HEADING = re.compile(
 _ENTRY = re.compile(r"\s{0,12}(?:[-*\u2022\u00b7+]|\d{1,2}[.)]|\([a-z\d]{1,2}\))\s|\s{2,}\S")
 
 _RUNNER = re.compile(
+    r"^\s{1,10}(?:-\w, )?--[a-z][\w-]{1,60}.{0,60}\s{2,}\S"
+    r"|^\s{0,10}[\u2713\u2714\u221a\u2715] .{1,200}\(\d{1,6} ?m?s\)"
+    r"|^test_\w{1,100} \([\w.]{1,200}\) \.\.\. "
+    r"|"
     r"\.py::\w|\b(?:PASSED|SKIPPED|XFAIL|XPASS)\b|\[\s{1,9}(?:OK|RUN|PASSED|FAILED)\s{1,9}\]|\.\.\. (?:ok"
     r"|skipped)\b"
     r"|^(?:not )?ok \d+ |^=== RUN|^\s*--- (?:PASS|FAIL|SKIP)|^test [\w:]{1,200} \.\.\. |^E {3,8}\S"
@@ -59,8 +65,19 @@ _RUNNER = re.compile(
     r"|\.(?:pyi?|jsx?|tsx?):\d{1,6}(?::\d{1,5})?: (?:(?:error|warning|note)(?:\[[\w-]{1,40}\])?: "
     r"|[A-Z]{1,4}\d{2,5}\b)"
 )
+_GOES_ON = re.compile(
+    r"(?i)\b(?:will (?:try again|retry|be retried|continue|reconnect)|retrying|trying again"
+    r"|try again (?:in|at|later)"
+    r"|falling back|fall back|(?:left|leaving) out|skipp(?:ed|ing)|ignor(?:ed|ing)|continuing"
+    r"|recover(?:ed|ing))\b"
+)
+"""An error whose own line says that the program goes on."""
+_DISMISSED = re.compile(
+    r"\((?:ignored|ignoring|harmless|non-?fatal|not fatal|expected|raised on purpose|on purpose)\b"
+)
 _TEXT_LABEL = re.compile(
-    r"(?i)(?:^|[\s{,\[(|\"'<])(?:prompt|completion|generated(?:[ _](?:text|output|sample))?|generation"
+    r"(?i)<\|?(?:user|assistant|system|human)\|?>|(?:^|[\s{,\[(|\"'<])(?:prompt|completion"
+    r"|generated(?:[ _](?:text|output|sample))?|generation"
     r"|question|answer"
     r"|instruction|prediction|hypothesis|(?:sample|model|target|input|output|reference)[ _](?:text|output"
     r"|answer)"
@@ -94,20 +111,28 @@ _STRONG = re.compile(
 )
 
 
-def is_event(text, start):
-    # type: (str, int) -> bool
-    """Whether the words from `start` on in a message state that something happened."""
-    if _RUNNER.search(text):
+def is_event(text, start, advice=False):
+    # type: (str, int, bool) -> bool
+    """Whether the words from `start` on in a message tell of an event; `advice`: also where they advise."""
+    if _RUNNER.search(text) or _DISMISSED.search(text, start):
         return False
     before = text[max(0, start - MAX_BEFORE) : start]
     if not before.strip():
         return True
     if _is_setting(before) or (before.lstrip()[:1] != "{" and _TEXT_LABEL.search(before)):
         return False
+    if before.count("`") % 2 and "`" in text[start:]:
+        return False
     cut = 0
     for found in _SENTENCE.finditer(before):
         cut = found.end()
-    return _ADVICE.search(before, cut) is None
+    return advice or _ADVICE.search(before, cut) is None
+
+
+def says_it_goes_on(text):
+    # type: (str) -> bool
+    """Whether an error line itself says that the program retries, skips or goes on without."""
+    return _GOES_ON.search(text) is not None
 
 
 def _is_setting(before):
@@ -129,10 +154,14 @@ def is_quoted_above(chunk, start, text, raw):
         return False
     entry = _ENTRY.match(text) is not None
     fences = 0
+    raised = False
     for number, line in enumerate(reversed(chunk.above(start, MAX_SAMPLE))):
         above = shown(line)
-        if "Traceback (most recent" in above and not fences:
-            return False
+        if raised:
+            return above.startswith("Exception ignored in")
+        raised = "Traceback (most recent" in above and not fences
+        if raised:
+            continue
         if entry and number < MAX_LIST and not _ENTRY.match(above):
             if _ADVICE_HEADING.search(above):
                 return True
@@ -142,4 +171,4 @@ def is_quoted_above(chunk, start, text, raw):
             return True
         if has_stamp(above) or own_level(above) is not None:
             break
-    return fences % 2 == 1
+    return not raised and fences % 2 == 1

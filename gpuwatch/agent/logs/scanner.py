@@ -1,7 +1,7 @@
 """One log file on its way through the rules: bytes in, findings out."""
 
 from .chunk import Chunk
-from .event_form import is_quoted_above
+from .event_form import is_quoted_above, says_it_goes_on
 from .finding import described, whose
 from .gather import Gatherer, tell
 from .line import Line
@@ -217,7 +217,8 @@ class Scanner(object):
         for rule in rules:
             for text, by in line.said:
                 if self._search.is_error(rule, text, chunk, line):
-                    finding = self._found(rule, chunk, line, (text, by), {}, arrived, out)
+                    fields = {"goes_on": "yes"} if says_it_goes_on(text) else {}
+                    finding = self._found(rule, chunk, line, (text, by), fields, arrived, out)
                     if finding is not None:
                         raw = chunk.clean[line.start : line.end]
                         self._repeats.add(self._shape_searched, raw, rule, finding, text)

@@ -47,7 +47,7 @@ class Search(object):
             found = pattern.search(text)
             if found is not None:
                 self.matched = True
-                if (rule.exact or is_event(text, found.start())) and not any(
+                if is_event(text, found.start(), advice=rule.exact) and not any(
                     each.search(text) for each in rule.unless
                 ):
                     fields = fields_of(found.groupdict())
