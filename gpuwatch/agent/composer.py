@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .driver import Driver  # noqa: F401 - used in type comments
     from .logs.reader import LogReader  # noqa: F401 - used in type comments
     from .node import Node  # noqa: F401 - used in type comments
+    from .settings import Settings  # noqa: F401 - used in type comments
 
 _NOT_LISTED = "known to the kernel module, not listed by NVML"
 
@@ -22,20 +23,20 @@ _NOT_LISTED = "known to the kernel module, not listed by NVML"
 class Composer(object):
     """What is found becomes samples, ranks and a hello; what happened goes into `events`."""
 
-    def __init__(self, driver, node, logs, events, stuck_s):
-        # type: (Driver, Node, LogReader, deque[dict[str, Any]], float) -> None
+    def __init__(self, driver, node, logs, events, settings):
+        # type: (Driver, Node, LogReader, deque[dict[str, Any]], Settings) -> None
         self._driver = driver
         self._logs = logs
         self._node = node
         self._events = events
-        self._watch = GpuWatch(node, events, stuck_s)
+        self._watch = GpuWatch(node, events, settings)
         self._cost = Cost()
         self._xids = XidJoin()
 
     def hello(self):
         # type: () -> dict[str, Any]
         """The keys of `wire.Hello` that the node decides."""
-        hello = describe(self._driver, self._node, self._watch.stuck, self._driver.papers())
+        hello = describe(self._driver, self._node, self._driver.papers())
         return dict(hello, notices=hello["notices"] + self._logs.notices)
 
     def tick(self, now, dropped):
@@ -44,15 +45,15 @@ class Composer(object):
         frames = []  # type: list[dict[str, Any]]
         gpus, papers = self._driver.gpus, self._driver.papers()
         host = self._take_node(frames, papers, now)
-        samples = [self._watch.sample(gpu, papers.get(gpu.index)) for gpu in gpus]
+        samples = [self._watch.sample(gpu, self._driver.describe(gpu, papers)) for gpu in gpus]
         samples += [
             {"uuid": info["uuid"], "state": "lost", "reason": _NOT_LISTED}
             for index, info in papers.items()
             if index >= self._driver.listed
         ]
         sample = {"kind": "sample", "v": 1, "t": round(now, 3)}  # type: dict[str, Any]
-        if any(samples):
-            sample["gpus"] = [one for one in samples if one is not None]
+        if samples:
+            sample["gpus"] = samples
         if host is not None:
             sample["host"] = host
         calls = sum(gpu.asker.slot.calls for gpu in gpus)

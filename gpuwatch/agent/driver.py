@@ -5,10 +5,11 @@ Every `retry_s` that thread also looks whether the driver lists more or fewer GP
 
 import collections
 import ctypes
+import platform
 import threading
 import time
 
-from . import driver_files, notices, returns
+from . import driver_files, inventory, notices, returns
 from .background import Background
 from .gpu import Gpu
 from .kernel.xid import meaning
@@ -61,6 +62,8 @@ class Driver(object):
         self._files = Background(lambda: driver_files.read(settings.proc), "driver files")
         self._addresses = {}  # type: dict[int, str]
         self._joining = threading.Lock()
+        self._host = platform.node()
+        self._began = time.monotonic()
 
     def start(self):
         # type: () -> None
@@ -74,6 +77,12 @@ class Driver(object):
         """Whether init came back and every GPU has said who it is, or that it is lost."""
         return self.opened and all(gpu.info is not None or gpu.lost is not None for gpu in self.gpus)
 
+    @property
+    def late(self):
+        # type: () -> bool
+        """Whether init lasts longer than a driver needs that nobody holds open."""
+        return not self.opened and time.monotonic() - self._began >= self.settings.cold_s
+
     def papers(self):
         # type: () -> dict[int, dict[str, Any]]
         """By index: what the driver's files say of the GPUs that have never answered NVML."""
@@ -82,6 +91,11 @@ class Driver(object):
             return {}
         met = {gpu.index: gpu.info["uuid"] for gpu in self.gpus if gpu.info is not None}
         return driver_files.unmet(found, met, self.listed)
+
+    def describe(self, gpu, papers):
+        # type: (Gpu, dict[int, dict[str, Any]]) -> dict[str, Any]
+        """The keys of `wire.GpuInfo`: what NVML says, else the driver's files, else the index alone."""
+        return gpu.info or papers.get(gpu.index) or inventory.unidentified(self._host, gpu.index)
 
     def admit(self, gpu):
         # type: (Gpu) -> bool

@@ -60,7 +60,7 @@ class Emitter(object):
         self._driver = Driver(self._pulse, self._events, settings, self.leave)
         self._logs = LogReader(self.wake, settings.logs)
         self._errands = Errands(settings, self.wake)
-        self._composer = Composer(self._driver, self._node, self._logs, self._events, settings.stuck_s)
+        self._composer = Composer(self._driver, self._node, self._logs, self._events, settings)
 
     def wake(self):
         # type: () -> None

@@ -31,6 +31,8 @@ class Gpu(Reader):
         self.handle = None  # type: Any
         self.info = None  # type: dict[str, Any] | None
         """What `inventory.describe` found; None until the GPU has said who it is."""
+        self.answered = False
+        """Whether a first set of values was taken from `found`."""
         self.topology = None  # type: dict[str, str] | None
         self.lost = None  # type: returns.GpuLost | None
         """Why the GPU is gone, while it is."""

@@ -27,6 +27,12 @@ ARCHITECTURES = {
 _MEMORY = "memory_total_bytes"
 
 
+def unidentified(host, index):
+    # type: (str, int) -> dict[str, Any]
+    """A GPU that has not said who it is: the same keys, with a key of its own in the place of the UUID."""
+    return {"uuid": "unidentified-{}-{}".format(host, index), "index": index, "name": "", "identified": False}
+
+
 def describe(asker, handle, index):
     # type: (Asker, Any, int) -> dict[str, Any]
     """A dict with the keys of `wire.GpuInfo`.

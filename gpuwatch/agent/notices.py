@@ -58,36 +58,17 @@ def of_init(code, on_bus):
     )
 
 
-def starting(call):
-    # type: (str) -> dict[str, Any]
-    """Init has not come back yet; no time in the text, so that it does not change at every tick."""
+def starting(call, late=False):
+    # type: (str, bool) -> dict[str, Any]
+    """Init has not come back yet; no time in the text, so that it does not change at every tick.
+
+    `late`: it lasts longer than a driver needs that nobody holds open.
+    """
     return _notice(
         "nvml_starting",
-        "warning",
+        "warning" if late else "info",
         "NVML has not answered yet ({}): the host is shown, GPUs follow when it does.".format(call),
         "If it stays so, the driver hangs: read the kernel log; usually only a reboot helps.",
-    )
-
-
-def unanswered(index, call):
-    # type: (int, str) -> dict[str, Any]
-    """A GPU that hangs before it has said who it is."""
-    return _notice(
-        "gpu_silent",
-        "critical",
-        "GPU {} has not said who it is: stuck in {}.".format(index, call),
-        "Read the kernel log for Xids; reset the GPU or reboot the node.",
-    )
-
-
-def unknown(index, reason):
-    # type: (int, str) -> dict[str, Any]
-    """A GPU that was already gone when the agent came, so that its UUID is not known."""
-    return _notice(
-        "gpu_missing",
-        "critical",
-        "GPU {} does not answer: {}.".format(index, reason),
-        "Read the kernel log for Xids and PCIe errors; reset the GPU or reboot the node.",
     )
 
 

@@ -49,12 +49,13 @@ def report_once(source: Source, form: str = "text", wait_s: float | None = None)
     """Connect, wait for the first full samples, print the report to stdout; the exit status."""
     from gpuwatch.report.standing import standing
     from gpuwatch.report.verdict import findings, healthy
-    from gpuwatch.report.waiting import wait_for_first_report
+    from gpuwatch.report.waiting import COLD_S, wait_for_first_report
 
+    cold_s = COLD_S if wait_s is None else 0.0
     wait_s = default_wait_s(source.plan.interval_s) if wait_s is None else wait_s
     with leaving_politely(), source.session() as session:
         with waiting_line() as progress:
-            wait_for_first_report(session, wait_s, progress)
+            wait_for_first_report(session, wait_s, progress, cold_s=cold_s)
         fleet, now, unix = session.fleet, time.monotonic(), time.time()
         found, stands = findings(fleet, now), standing(session.book, fleet, unix)
         print_as(form, fleet, found, now, unix, stands)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpuwatch.diagnose.condition import Condition, Evidence, duration
 from gpuwatch.fleet.metrics import METRICS, slowdown_c
 from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node, Tiers
-from gpuwatch.fleet.readings import memory_pct
+from gpuwatch.fleet.readings import memory_pct, no_answer
 from gpuwatch.fleet.rings import FINE_S
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.wire import GpuFast, GpuMedium, GpuSlow, Severity
@@ -51,7 +51,7 @@ class GpuCase:
 
 
 def presence(case: GpuCase) -> Iterator[Condition]:
-    """Lost, stuck in a call, or silent while its node speaks."""
+    """Lost, stuck in a call, without an answer yet, or silent while its node speaks."""
     gpu, age = case.gpu, case.gpu.age(case.now)
     if gpu.state == "lost":
         last = "never answered" if age is None else "answers no call; last values"
@@ -64,6 +64,8 @@ def presence(case: GpuCase) -> Iterator[Condition]:
             text += f" for {duration(seconds)}"
         last = "the call has not come back; last values"
         yield case.says("gpu_stuck", "critical", text, Evidence(last, age_s=age))
+    elif gpu.state == "unanswered":
+        yield case.says("gpu_unanswered", "info", no_answer(gpu, case.now), Evidence("values", "none yet"))
     elif case.fast is None and age is not None and case.node.state(case.now) == "live":
         limit = STALE_TICKS * case.node.interval_s
         yield case.says(

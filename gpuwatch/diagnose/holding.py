@@ -29,7 +29,9 @@ AT_ONCE = frozenset(
 """Facts, not values that go up and down."""
 HALF = frozenset(("gpu_stuck", "node_lost", "node_stale", "ib_down", "nvlink_down", "gpu_stale"))
 """Half of the time: a link that is dialled again at once is no lost node."""
-UNTOLD = frozenset(("xid", "frames_refused", "processes_partial", "agent_behind", "clock_unsure"))
+UNTOLD = frozenset(
+    ("xid", "frames_refused", "processes_partial", "agent_behind", "clock_unsure", "gpu_unanswered")
+)
 """Conditions that are no alerts: Xids come as events, the others are footnotes of a screen."""
 ROOTS = frozenset(("gpu_lost", "gpu_stuck", "node_lost"))
 """Conditions that end jobs; the others help to look."""

@@ -17,6 +17,8 @@ AGENT_STARTS_S = 20.0
 AGENT_CPU_PCT, AGENT_RSS_BYTES = 10.0, 200 << 20
 """Far over what the agent promises (1 % of a core, 40 MB): it does not just have a bad second."""
 HOST_FRESH_S = 15.0
+STARTING = "nvml_starting"
+"""The notice of a driver that has not answered yet: how many GPUs it lists is not known."""
 FRAMES_LOST_S = 300.0
 """A frame that was lost longer ago is history."""
 ALWAYS_FULL = frozenset(("squashfs", "iso9660", "erofs", "cramfs"))
@@ -49,6 +51,8 @@ def missing_gpus(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Co
     if node.hello is None or node.state(now) == "lost":
         return
     told = {notice.code: notice.severity for notice in node.hello.notices}
+    if STARTING in told:
+        return
     if "gpu_missing" in told or (not node.gpus and set(told.values()) - {"info"}):
         expected = node.spec.slots if told.get("gpu_missing") == "info" else None
     else:

@@ -192,7 +192,7 @@ COLUMNS: dict[str, Column] = {
     "uuid": _of_gpu(lambda gpu: gpu.info.uuid),
     "bus": _of_gpu(lambda gpu: gpu.info.bus_id),
     "driver": _of_node(lambda node: node.hello.driver if node.hello else None),
-    "state": WordColumn(_state, ("ok", "live", "stuck", "lost", "stale", "connecting")),
+    "state": WordColumn(_state, ("ok", "live", "unanswered", "stuck", "lost", "stale", "connecting")),
     "reason": WordColumn(_reasons, REASONS),
     "recovery": _of_gpu(lambda gpu: None if gpu.slow is None else gpu.slow.recovery_action),
     "user": _process_words(lambda process: process.user),

@@ -220,6 +220,9 @@ class Fleet:
             else:
                 known.info = info
         present = {info.uuid for info in hello.gpus}
+        for gpu in [gpu for gpu in node.gpus.values() if not gpu.info.identified]:
+            if gpu.info.uuid not in present:
+                del node.gpus[gpu.info.uuid]  # it has said who it is
         for uuid, gpu in node.gpus.items():
             if uuid not in present and gpu.state != "lost":
                 gpu.state, gpu.reason = "lost", "no longer listed by the driver"

@@ -16,6 +16,7 @@ from gpuwatch.wire import (
     GpuInfo,
     GpuMedium,
     GpuSlow,
+    GpuState,
     Hello,
     HostSample,
     LogFile,
@@ -23,7 +24,6 @@ from gpuwatch.wire import (
 )
 
 NodeState: TypeAlias = Literal["connecting", "live", "stale", "lost"]
-GpuState: TypeAlias = Literal["ok", "stuck", "lost"]
 
 STALE_TICKS = 3.0
 """A node whose newest frame is older than this many ticks is stale (DESIGN: shown within 3 ticks)."""
@@ -50,7 +50,7 @@ class Gpu:
     reason: str | None = None
     stuck_in: str | None = None
     stuck_at: float | None = None
-    """When the call that does not come back was entered."""
+    """When the call that has not come back was entered."""
     fast: GpuFast | None = None
     fast_at: float | None = None
     medium: GpuMedium | None = None
@@ -60,6 +60,11 @@ class Gpu:
     missing: dict[str, str] = field(default_factory=dict)
     history: GpuHistory = field(default_factory=GpuHistory)
     version: int = 0
+
+    @property
+    def answers(self) -> bool:
+        """Whether the driver has told its values at least once, and does not call it lost."""
+        return self.state != "lost" and self.fast_at is not None
 
     def age(self, now: float) -> float | None:
         """Seconds since the fast values were read; None: never."""
@@ -164,5 +169,5 @@ class Node:
         return max(on_bus, self.spec.slots or 0, len(self.gpus))
 
     def gpus_present(self) -> int:
-        """How many GPUs answer (stuck ones count: they are there)."""
-        return sum(1 for gpu in self.gpus.values() if gpu.state != "lost")
+        """How many GPUs have answered and are not lost (one that answered and is stuck is there)."""
+        return sum(gpu.answers for gpu in self.gpus.values())

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from gpuwatch.wire import GpuFast, HostSample
 
+if TYPE_CHECKING:
+    from gpuwatch.fleet.node import Gpu
+
 SLOWDOWNS = ("thermal", "sw_thermal", "hw_thermal", "power_brake")
 """The shares of throttle time that mean trouble; a power cap is ordinary under load."""
+
+
+def no_answer(gpu: Gpu, now: float) -> str:
+    """`no answer yet (nvmlDeviceGetUUID, 4 s)`: of a GPU that has told no values since the agent started."""
+    waited = gpu.stuck_s(now)
+    parts = [gpu.stuck_in or "", "" if waited is None else f"{waited:.0f} s"]
+    told = ", ".join(filter(None, parts))
+    return f"no answer yet ({told})" if told else "no answer yet"
 
 
 def memory_pct(fast: GpuFast) -> float | None:

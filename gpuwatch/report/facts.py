@@ -14,6 +14,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node
 from gpuwatch.plain import plain
 from gpuwatch.report.incident_facts import Facts, alert_facts, incident_facts
+from gpuwatch.report.pending import Pending, pending
 from gpuwatch.report.standing import Standing
 from gpuwatch.report.verdict import Finding, healthy
 from gpuwatch.wire import (
@@ -75,9 +76,21 @@ def fleet_facts(
         for file in node.logs
         if file.state == "unreadable"
     ]
+    facts["pending"] = [pending_facts(each) for each in pending(fleet.nodes.values(), now)]
     facts["nodes"] = [node_facts(node, now) for node in fleet.nodes.values()]
     facts["conditions"] = [condition_facts(finding) for finding in found]
     return facts
+
+
+def pending_facts(waited: Pending) -> Facts:
+    """One part that has not answered yet."""
+    return {
+        "node": waited.node,
+        "part": waited.part,
+        "gpu_index": None if waited.gpu is None else waited.gpu.info.index,
+        "text": plain(waited.text),
+        "waited_s": rounded(waited.waited_s),
+    }
 
 
 def to_json(facts: Facts) -> str:
@@ -138,8 +151,8 @@ def gpu_facts(gpu: Gpu, node: Node, now: float) -> Facts:
     total = fast["memory_total_bytes"]
     first = {
         "index": gpu.info.index,
-        "uuid": gpu.info.uuid,
-        "name": gpu.info.name,
+        "uuid": gpu.info.uuid if gpu.info.identified else None,
+        "name": gpu.info.name or None,
         "state": gpu.state,
         "reason": gpu.reason,
         "age_s": rounded(gpu.age(now)),
@@ -181,7 +194,7 @@ def condition_facts(finding: Finding) -> Facts:
     return {
         "node": finding.node.name,
         "gpu_index": None if gpu is None else gpu.info.index,
-        "gpu_uuid": None if gpu is None else gpu.info.uuid,
+        "gpu_uuid": None if gpu is None or not gpu.info.identified else gpu.info.uuid,
         "code": condition.code,
         "severity": condition.severity,
         "text": condition.text,

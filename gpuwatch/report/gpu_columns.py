@@ -47,6 +47,8 @@ def state_text(gpu: Gpu, node: Node, now: float) -> str:
         return "stuck" if stuck is None else f"stuck {seconds_text(stuck)}"
     if gpu.state == "lost":
         return f"lost, {aged}" if aged else "lost"
+    if gpu.state == "unanswered":
+        return "no answer yet"
     return aged or ("ok" if age is not None else UNKNOWN)
 
 
@@ -67,7 +69,7 @@ def power_text(gpu: Gpu, _node: Node, now: float) -> str:
 
 def holders_text(gpu: Gpu, node: Node, _now: float) -> str:
     """Why a GPU is not ok, else who uses it."""
-    if gpu.state == "stuck":
+    if gpu.state in ("stuck", "unanswered"):
         return f"in {gpu.stuck_in}" if gpu.stuck_in else gpu.reason or ""
     if gpu.state == "lost":
         return gpu.reason or ""
@@ -92,7 +94,7 @@ def metric_text(name: str) -> Callable[[Gpu, Node, float], str]:
 
 COLUMNS = (
     Column("gpu", lambda gpu, _node, _now: str(gpu.info.index), 0),
-    Column("name", lambda gpu, _node, _now: gpu.info.name, 5, right=False),
+    Column("name", lambda gpu, _node, _now: gpu.info.name or UNKNOWN, 5, right=False),
     Column("util", metric_text("util"), 0),
     Column("memory", memory_text, 0),
     Column("temp", metric_text("temp"), 1),

@@ -70,7 +70,7 @@ def settled(node: Node) -> bool:
     """The link failed, or the inventory, the clock and each GPU's first values have come."""
     if node.link.phase == "lost":
         return True
-    read = all(gpu.state != "ok" or gpu.fast is not None for gpu in node.gpus.values())
+    read = all(gpu.state not in ("ok", "unanswered") or gpu.fast is not None for gpu in node.gpus.values())
     return node.hello is not None and node.clock is not None and read
 
 
@@ -186,6 +186,8 @@ def _judged(node: Node, hello: Hello) -> tuple[list[str], list[str]]:
             problems.append(
                 f"GPU {gpu.info.index} does not answer: stuck in {gpu.stuck_in or 'an NVML call'}"
             )
+        elif gpu.state == "unanswered":
+            problems.append(f"GPU {gpu.info.index} has given no answer yet")
         elif gpu.state == "lost":
             problems.append(f"GPU {gpu.info.index} is lost: {gpu.reason or 'no reason given'}")
     if hello.kernel_log is None and not any("kernel_log" in notice.code for notice in hello.notices):

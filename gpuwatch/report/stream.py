@@ -77,6 +77,10 @@ class Stream:
             if now < self._due.get(key, now):
                 return None
             text = self._layout.words(node.name, gpu, self._stamp(time), trouble)
+        elif gpu.fast_at is None:
+            if gpu.state != "unanswered" or now < self._due.get(key, now):
+                return None
+            text = self._layout.row(node.name, gpu, self._stamp(time))
         elif gpu.fast_at is not None and age is not None and self._sampled.get(key) != gpu.fast_at:
             text = self._layout.row(node.name, gpu, self._stamp(time - age))
         else:

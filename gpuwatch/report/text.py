@@ -20,6 +20,7 @@ from gpuwatch.plain import plain
 from gpuwatch.report.facts import node_error
 from gpuwatch.report.gpu_columns import COLUMNS, OLD_TICKS, gpu_style, process_text
 from gpuwatch.report.lines import Line
+from gpuwatch.report.pending import pending
 from gpuwatch.report.standing import Standing
 from gpuwatch.report.verdict import Finding, healthy
 from gpuwatch.wire import Notice, Severity
@@ -60,7 +61,11 @@ def report(
 ) -> Report:
     """`now` is our monotonic clock, `time` the same moment in unix seconds."""
     stands = stands or Standing()
-    left = [finding for finding in found if not stands.says(finding)]
+    left = [
+        finding
+        for finding in found
+        if not stands.says(finding) and finding.condition.code != "gpu_unanswered"  # it is pending
+    ]
     return Report(
         title=title(fleet, time),
         incidents=incident_sentences(stands),
@@ -68,6 +73,7 @@ def report(
         notices=[
             *notice_lines(fleet),
             *unreadable_lines(fleet),
+            *pending_lines(fleet, now),
             *unread_lines(stands),
             *silent_lines(stands),
         ],
@@ -251,6 +257,17 @@ def unreadable_lines(fleet: Fleet) -> list[Line]:
     return lines
 
 
+def pending_lines(fleet: Fleet, now: float) -> list[Line]:
+    """What is not known yet, equal things of several places together; nodes are among the findings."""
+    places: dict[str, list[str]] = {}
+    for each in pending(fleet.nodes.values(), now):
+        if each.part != "node":
+            places.setdefault(each.text, []).append(each.place)
+    return [
+        Line(plain(f"{'unknown':8}  {names(where)}: {text}"), "warning") for text, where in places.items()
+    ]
+
+
 def unread_lines(stands: Standing) -> list[Line]:
     """That logs were not searched to their ends: what they tell is missing here."""
     if not stands.unread:
@@ -277,7 +294,9 @@ def labelled(severity: Severity, text: str) -> Line:
 def verdict(fleet: Fleet, found: list[Finding], now: float, stands: Standing) -> Line:
     """One sentence: how many nodes and GPUs, and whether they are well."""
     nodes, gpus = len(fleet.nodes), len(fleet.gpus())
-    what = f"{nodes} node{'s' * (nodes != 1)}, {gpus} GPU{'s' * (gpus != 1)}"
+    answering = sum(node.gpus_present() for node in fleet.nodes.values())
+    of_all = f"{answering} of " * (answering != gpus)
+    what = f"{nodes} node{'s' * (nodes != 1)}, {of_all}{gpus} GPU{'s' * (gpus != 1)}"
     if healthy(fleet, found, now, stands.incidents):
         silent = [f"{plural(len(stands.silent), 'silent job')}"] if stands.silent else []
         told = ", ".join([*filter(None, [told_kinds(stands.alerts)]), *silent])
@@ -289,4 +308,6 @@ def verdict(fleet: Fleet, found: list[Finding], now: float, stands: Standing) ->
     ]
     stand = len(stands.incidents)
     counts = [f"{stand} incident{'s' * (stand != 1)}"] * bool(stand) + counts
+    if waiting := len([each for each in pending(fleet.nodes.values(), now) if each.part != "node"]):
+        counts.append(f"{waiting} not known yet")
     return Line(f"{what}: {', '.join(counts) or 'not all of them were heard'}", "critical")

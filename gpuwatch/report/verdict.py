@@ -10,6 +10,7 @@ from gpuwatch.diagnose.health import gpu_conditions, node_conditions
 from gpuwatch.diagnose.incident import Incident
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import Gpu, Node
+from gpuwatch.report.pending import pending
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,8 @@ def unanswered(node: Node, now: float) -> list[Condition]:
 
 
 def healthy(fleet: Fleet, found: list[Finding], now: float, incidents: Sequence[Incident] = ()) -> bool:
-    """Every node is heard, no incident stands, and nothing worse than a remark was found."""
-    if incidents:
+    """Everything that is due has answered, no incident stands, and nothing worse than a remark was found."""
+    if incidents or pending(fleet.nodes.values(), now):
         return False
     all_heard = all(node.state(now) == "live" for node in fleet.nodes.values())
     return all_heard and all(finding.condition.severity == "info" for finding in found)

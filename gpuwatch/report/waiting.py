@@ -9,11 +9,16 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
+from gpuwatch.diagnose.node_checks import STARTING
 from gpuwatch.fleet.node import Node
+from gpuwatch.report.pending import waited_for
 from gpuwatch.report.standing import unread
 from gpuwatch.session import Session
+from gpuwatch.wire import NO_PYTHON
 
 POLL_S = 0.05
+COLD_S = 10.0
+"""A driver that nobody holds open takes so long to start; a report without --wait waits for it."""
 LAST_POLLS = 50
 """After the wait: what has come is judged to its end, as long as that takes no more updates than this."""
 
@@ -39,18 +44,38 @@ class FirstReport:
         """The node has failed, or all of it has come, the quick tiers twice, and its logs are searched."""
         if node.state(now) in {"lost", "stale"}:
             return True
-        if node.hello is None or node.processes_at is None:
+        if node.hello is None or (node.processes_at is None and tells_processes(node)):
+            return False
+        if any(notice.code == STARTING for notice in node.hello.notices):
             return False
         parts = [self._twice(node, "", node.host_at), listed(node), not unread(node)]
         parts += [
-            self._twice(node, uuid, gpu.fast_at) and gpu.medium is not None
+            not waited_for(gpu) and self._twice(node, uuid, gpu.fast_at) and gpu.medium is not None
             for uuid, gpu in node.gpus.items()
-            if gpu.state == "ok"
+            if gpu.state == "ok" or waited_for(gpu)
         ]
         return all(parts)
 
     def _twice(self, node: Node, part: str, at: float | None) -> bool:
         return at is not None and at > self._first.setdefault((node.name, part), at)
+
+
+def cold(nodes: Iterable[Node], now: float) -> bool:
+    """Whether a live node's driver is starting: it or none of its GPUs has answered yet."""
+    return any(
+        node.state(now) == "live"
+        and node.hello is not None
+        and (
+            any(notice.code == STARTING for notice in node.hello.notices)
+            or (bool(node.gpus) and all(waited_for(gpu) for gpu in node.gpus.values()))
+        )
+        for node in nodes
+    )
+
+
+def tells_processes(node: Node) -> bool:
+    """Whether an agent is there: nvidia-smi alone (the node has no Python) tells of no processes."""
+    return node.hello is not None and node.hello.python != NO_PYTHON
 
 
 def listed(node: Node) -> bool:
@@ -63,16 +88,31 @@ def wait_for_first_report(
     session: Session,
     longest_s: float,
     progress: Progress = silent,
+    *,
+    cold_s: float = 0.0,
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Poll a started session until every node has settled, or for `longest_s` seconds."""
+    """Poll a started session until every node has settled, or for `longest_s` seconds.
+
+    Args:
+        session: Where the nodes are.
+        longest_s: Seconds to wait at most.
+        progress: Is told what is waited for.
+        cold_s: Seconds to wait longer while the driver of a node is starting.
+        clock: Monotonic seconds.
+        pause: Sleeps.
+    """
     first = FirstReport()
-    deadline = clock() + longest_s
+    began = since = clock()
     while True:
         session.poll()
         now = clock()
-        missing = first.missing(session.fleet.nodes.values(), now)
+        nodes = session.fleet.nodes.values()
+        missing = first.missing(nodes, now)
+        if cold_s and cold(nodes, now):
+            since = min(now, began + cold_s)
+        deadline = since + longest_s
         if now >= deadline or not (missing or session.book.behind):
             break
         progress(missing, deadline - now)

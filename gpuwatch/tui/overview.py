@@ -59,6 +59,8 @@ class NodeView:
     """The node's and its GPUs', the worst first."""
     ok: int
     stuck: int
+    unanswered: int
+    """GPUs that the driver counts and whose first values have not come yet."""
     lost: int
     """Lost GPUs and those that never showed up."""
     expected: int
@@ -113,6 +115,7 @@ def summarise(node: Node, thresholds: Thresholds, now: float) -> NodeView:
         severities[gpu.info.uuid] = max(_severities(own), key=rank, default="ok")
     conditions.sort(key=gravity)
     stuck = sum(gpu.state == "stuck" for gpu in gpus)
+    unanswered = sum(gpu.state == "unanswered" for gpu in gpus)
     utils, temps, powers = (_known(name, answering, now) for name in ("util", "temp", "power"))
     cpu, host_memory, rx, tx = (NODE_METRICS[name].read(node, now) for name in ("cpu", "hostmem", "rx", "tx"))
     running = state != "live" or len(answering) < len(gpus)  # their words count seconds
@@ -132,8 +135,9 @@ def summarise(node: Node, thresholds: Thresholds, now: float) -> NodeView:
         conditions,
         ok=len(answering),
         stuck=stuck,
+        unanswered=unanswered,
         expected=node.gpus_expected(),
-        lost=node.gpus_expected() - len(answering) - stuck if gpus else 0,
+        lost=node.gpus_expected() - len(answering) - stuck - unanswered if gpus else 0,
         util_mean=_mean(utils),
         util_min=min(utils, default=None),
         memory_pct=_mean(_known("mem", answering, now)),
@@ -153,6 +157,7 @@ class Totals:
     states: dict[NodeState, int]
     ok: int
     stuck: int
+    unanswered: int
     lost: int
     expected: int
     worst: list[tuple[str, Condition]]
@@ -207,6 +212,7 @@ class Overview:
             states,
             sum(v.ok for v in views),
             sum(v.stuck for v in views),
+            sum(v.unanswered for v in views),
             sum(v.lost for v in views),
             sum(v.expected for v in views),
             found,

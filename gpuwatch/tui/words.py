@@ -9,11 +9,13 @@ from msgspec import structs
 from gpuwatch.diagnose.condition import Evidence
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.fleet.quantities import seconds_text
+from gpuwatch.fleet.readings import no_answer
+from gpuwatch.tui.look import Severity
 
 
 def since_s(gpu: Gpu, now: float) -> float | None:
-    """How long a GPU that is lost or stuck has been so, as far as its last values tell; None: not known."""
-    stuck = gpu.stuck_s(now) if gpu.state == "stuck" else None
+    """How long a GPU that does not answer has been so, as far as its call or values tell; None: not known."""
+    stuck = gpu.stuck_s(now) if gpu.state in ("stuck", "unanswered") else None
     return gpu.age(now) if stuck is None else stuck
 
 
@@ -29,12 +31,19 @@ def evidence_text(evidence: Evidence, late_s: float) -> str:
     return f"{structs.replace(evidence, age_s=None)}, {age_text(evidence.age_s + late_s)} ago"
 
 
+def trouble_severity(gpu: Gpu) -> Severity:
+    """How grave what `trouble_of` says is."""
+    return "unknown" if gpu.state == "unanswered" else "critical"
+
+
 def trouble_of(gpu: Gpu, now: float) -> str:
     """In words, when the GPU does not answer."""
     since = since_s(gpu, now)
     lasted = "" if since is None else f" for {age_text(since)}"
     if gpu.state == "stuck":
         return f"STUCK in {gpu.stuck_in or 'a driver call'}{lasted}"
+    if gpu.state == "unanswered":
+        return no_answer(gpu, now)
     return f"LOST{lasted}: {gpu.reason or 'it does not answer'}" if gpu.state == "lost" else ""
 
 

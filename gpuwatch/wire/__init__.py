@@ -16,6 +16,7 @@ from gpuwatch.wire.codec import (
 )
 from gpuwatch.wire.dumps import Dump, DumpFile, DumpPiece, DumpPipe, DumpPlace, DumpPlaces, Dumps
 from gpuwatch.wire.frames import (
+    NO_PYTHON,
     AnyFrame,
     Bye,
     Event,
@@ -30,6 +31,7 @@ from gpuwatch.wire.gpus import (
     GpuMedium,
     GpuSample,
     GpuSlow,
+    GpuState,
     MigInstance,
     Topology,
 )
@@ -96,6 +98,7 @@ from gpuwatch.wire.stacks import (
 __all__ = [
     "KERNEL_LOG",
     "MAX_LINE_BYTES",
+    "NO_PYTHON",
     "UNLIMITED",
     "WIRE_VERSION",
     "AgentCost",
@@ -126,6 +129,7 @@ __all__ = [
     "GpuMedium",
     "GpuSample",
     "GpuSlow",
+    "GpuState",
     "Hello",
     "HostSample",
     "IbPort",

@@ -12,6 +12,9 @@ from gpuwatch.wire.part import Frame, Notice, Severity
 from gpuwatch.wire.processes import Process
 from gpuwatch.wire.progress import Progress
 
+NO_PYTHON = "none"
+"""`Hello.python` of a node that is watched through nvidia-smi alone."""
+
 
 class Hello(Frame, tag="hello", frozen=True):
     """The first frame of a connection; sent again when the inventory or a notice changes."""

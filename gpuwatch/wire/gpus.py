@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from gpuwatch.wire.limits import Few, GpuIndex, Many, Moment, Name, Real, Table, Text, Whole
 from gpuwatch.wire.part import Part
+
+GpuState: TypeAlias = Literal["ok", "unanswered", "stuck", "lost"]
+"""unanswered: no values have come since the agent started, and the call that runs may still return."""
 
 
 class GpuInfo(Part, frozen=True):
@@ -38,6 +41,8 @@ class GpuInfo(Part, frozen=True):
     vbios: Name | None = None
     serial: Name | None = None
     architecture: Name | None = None
+    identified: bool = True
+    """False: the driver counts it, its UUID is not known, and `uuid` is a key of the agent's making."""
 
 
 class GpuFast(Part, frozen=True):
@@ -129,11 +134,11 @@ class GpuSample(Part, frozen=True):
     """One GPU in one tick. A tier is present only in the frame that first carries its new values."""
 
     uuid: Name
-    state: Literal["ok", "stuck", "lost"] = "ok"
+    state: GpuState = "ok"
     reason: Text | None = None
     """Why it is not ok, in NVML's words ("GPU is lost")."""
     stuck_in: Name | None = None
-    """The NVML call that has not come back."""
+    """The NVML call that has not come back, of a stuck or unanswered GPU."""
     stuck_s: Real | None = None
     fast: GpuFast | None = None
     medium: GpuMedium | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
-from gpuwatch.wire import AnyFrame, GpuSample, Ping, Sample
+from gpuwatch.wire import AnyFrame, GpuSample, Hello, Ping, Sample
 from tests.agent.conftest import Start
 from tests.agent.running import RunningAgent, uuid_of
 from tests.fake_nvml.build import FakeNvml
@@ -63,14 +63,43 @@ def test_the_agent_leaves_although_a_gpu_hangs(start: Start, fake: FakeNvml) -> 
     assert agent.wait() == 0
 
 
-def test_a_gpu_that_hangs_before_it_said_who_it_is(start: Start, fake: FakeNvml) -> None:
+def of_index(frames: Sequence[AnyFrame], index: int) -> list[GpuSample]:
+    """Every sample of the GPU that each hello in force lists at an index."""
+    uuid, found = "", []
+    for frame in frames:
+        if isinstance(frame, Hello):
+            uuid = next((gpu.uuid for gpu in frame.gpus if gpu.index == index), "")
+        elif isinstance(frame, Sample):
+            found += [one for one in frame.gpus if one.uuid == uuid]
+    return found
+
+
+def test_a_gpu_that_hangs_before_it_said_who_it_is_is_listed_from_the_first_frame(
+    start: Start, fake: FakeNvml
+) -> None:
     fake.set("hang 5 nvmlDeviceGetUUID")
     agent = start()
-    hello = agent.hello(lambda h: any(n.code == "gpu_silent" for n in h.notices))
-    assert [gpu.index for gpu in hello.gpus] == [0, 1, 2, 3, 4, 6, 7]
-    assert any("GPU 5" in n.text and "nvmlDeviceGetUUID" in n.text for n in hello.notices)
+    hello = agent.hello()
+    assert [(gpu.index, gpu.identified) for gpu in hello.gpus] == [(i, i != 5) for i in range(8)]
+    agent.until(lambda fs: [one for one in of_index(fs, 5) if one.state == "stuck"], "stuck GPU 5")
+    told = of_index(agent.frames, 5)
+    assert (told[0].state, told[0].stuck_in) == ("unanswered", "nvmlDeviceGetUUID")
+    assert all(one.fast is None for one in told)
+    assert agent.ranks(lambda r: r.partial is not None and "GPU 5" in r.partial)
     fake.set()
-    assert len(agent.hello(lambda h: len(h.gpus) == 8).gpus) == 8
+    after = agent.hello(lambda h: all(gpu.identified for gpu in h.gpus))
+    assert len(after.gpus) == 8
+    agent.gpu(5, ok)
+
+
+def test_a_cold_driver_is_not_stuck_before_any_gpu_has_answered(start: Start, fake: FakeNvml) -> None:
+    fake.set("hang * nvmlDeviceGetHandleByIndex_v2")
+    agent = start(stuck_s=0.4, cold_s=60.0)
+    agent.until(lambda fs: [one for one in of_index(fs, 0) if (one.stuck_s or 0) > 1.0], "waiting GPU 0")
+    fake.set("hang 3 nvmlDeviceGetHandleByIndex_v2")
+    agent.until(lambda fs: [one for one in of_index(fs, 3) if one.state == "stuck"], "stuck GPU 3")
+    assert {one.state for one in of_index(agent.frames, 0)} == {"unanswered", "ok"}
+    assert [event.event for event in agent.events() if event.event == "gpu_stuck"] == ["gpu_stuck"]
 
 
 LOST = {2: (15, "GPU is lost"), 3: (14, "Corrupted infoROM"), 4: (16, "GPU requires restart"),
@@ -96,9 +125,10 @@ def test_lost_gpus_stay_as_lost_and_can_come_back(start: Start, fake: FakeNvml) 
 
 def test_a_gpu_lost_before_we_came_is_named_by_its_index(start: Start, fake: FakeNvml) -> None:
     fake.set("error 7 15 *")
-    hello = start().hello(lambda h: any(n.code == "gpu_missing" for n in h.notices))
-    assert len(hello.gpus) == 7
-    assert any("GPU 7" in n.text and "GPU is lost" in n.text for n in hello.notices)
+    agent = start()
+    assert [gpu.index for gpu in agent.hello().gpus] == list(range(8))
+    told = agent.until(lambda fs: [one for one in of_index(fs, 7) if one.state == "lost"], "lost GPU 7")
+    assert told[0].reason == "GPU is lost"
 
 
 def test_what_is_not_supported_is_asked_once_and_never_again(start: Start, fake: FakeNvml) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,39 @@ def test_a_hung_gpu_is_named_with_its_call_while_the_others_have_values(driver: 
     assert (gpus[3]["state"], gpus[3]["stuck_in"]) == ("stuck", "nvmlDeviceGetUtilizationRates")
     assert gpus[3]["stuck_s"] > 0
     assert all(gpu["utilization_pct"] is not None for gpu in gpus if gpu["index"] != 3)
+
+
+def test_a_gpu_that_hangs_from_the_start_is_listed_and_counted(driver: FakeNvml) -> None:
+    driver.set("hang 3 nvmlDeviceGetUUID")
+    done = gpuwatch("once", "--local", "--json", "--wait", "6")
+    facts = json.loads(done.stdout)
+    (node,) = facts["nodes"]
+    assert (done.returncode, facts["healthy"]) == (1, False)
+    assert (node["gpus_present"], node["gpus_expected"], len(node["gpus"])) == (7, 8, 8)
+    hung = node["gpus"][3]
+    assert (hung["uuid"], hung["utilization_pct"], hung["stuck_in"]) == (None, None, "nvmlDeviceGetUUID")
+    assert hung["state"] in ("unanswered", "stuck")
+    if hung["state"] == "unanswered":
+        assert [(each["part"], each["gpu_index"]) for each in facts["pending"]] == [("gpu", 3)]
+
+
+def test_dmon_gives_a_gpu_without_an_answer_a_row_of_dashes(driver: FakeNvml) -> None:
+    driver.set("gpus 2", "hang 1 nvmlDeviceGetUUID")
+    done = gpuwatch("dmon", "--local", "-s", "p", "-c", "2")
+    rows = [line.split() for line in done.stdout.splitlines() if not line.startswith("#")]
+    assert [row[2:] for row in rows if row[1] == "1"] == [["-", "-", "-"]] * 2
+
+
+def test_a_cold_driver_is_waited_for_and_no_alarm(driver: FakeNvml) -> None:
+    driver.set("gpus 2", "hang * nvmlDeviceGetHandleByIndex_v2")
+    timer = threading.Timer(8.0, driver.set, ["gpus 2"])
+    timer.start()
+    done = gpuwatch("once", "--local", "--json")
+    timer.join()
+    facts = json.loads(done.stdout)
+    assert facts["conditions"] == []
+    assert facts["pending"] == []
+    assert facts["nodes"][0]["gpus_present"] == 2
 
 
 def test_dmon_of_this_machine(driver: FakeNvml) -> None:

@@ -44,12 +44,19 @@ def test_the_5_s_tier_is_waited_for() -> None:
     assert first.settled(node, START + 3)
 
 
-def test_a_stuck_gpu_is_not_waited_for() -> None:
+def test_a_gpu_that_answered_and_is_stuck_is_not_waited_for() -> None:
     fleet, first = begun(2), FirstReport()
-    for second in range(2):
+    take(fleet, 0, at_second(0, 0), at_second(1, 0))
+    assert not first.settled(fleet.nodes["gpu-001"], START)
+    take(fleet, 1, at_second(0, 1), STUCK)
+    assert first.settled(fleet.nodes["gpu-001"], START + 1)
+
+
+def test_a_gpu_that_never_answered_is_waited_for_stuck_or_not() -> None:
+    fleet, first = begun(2), FirstReport()
+    for second in range(3):
         take(fleet, second, at_second(0, second), STUCK)
-        settled = first.settled(fleet.nodes["gpu-001"], START + second)
-    assert settled
+        assert not first.settled(fleet.nodes["gpu-001"], START + second)
 
 
 def test_a_node_that_failed_is_not_waited_for_and_one_under_way_is() -> None:

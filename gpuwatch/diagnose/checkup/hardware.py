@@ -38,12 +38,12 @@ class Kind:
 
 
 KINDS = (
-    Kind("gpu.present", "every GPU answers", ("gpu_lost", "gpu_stuck", "gpu_stale")),
+    Kind("gpu.present", "every GPU answers", ("gpu_lost", "gpu_stuck", "gpu_stale", "gpu_unanswered")),
     Kind("gpu.count", "all GPUs on the bus are listed", ("gpu_missing",)),
     Kind(
         "gpu.driver",
         "NVML works",
-        ("driver_mismatch", "library_missing", "driver_not_loaded", "nvml_error", "gpu_silent"),
+        ("driver_mismatch", "library_missing", "driver_not_loaded", "nvml_error", "nvml_starting"),
     ),
     Kind(
         "gpu.ecc",

@@ -11,8 +11,8 @@ from typing import Literal, TypeAlias
 
 from gpuwatch.diagnose.training.mfu import Scope
 from gpuwatch.diagnose.training.seats import Job
-from gpuwatch.fleet.node import GpuState
 from gpuwatch.fleet.progress import RankProgress
+from gpuwatch.wire import GpuState
 
 RECENT = 50
 """Told steps that a pace, a gap and an ETA are worked out from."""

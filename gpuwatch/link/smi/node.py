@@ -13,7 +13,18 @@ from gpuwatch import __version__
 from gpuwatch.link.smi import notices
 from gpuwatch.link.smi.host import MEMINFO, OTHER_MEMINFO, host_sample, processor_times
 from gpuwatch.link.smi.row import MOST_GPUS, Row, RowError, parse_row
-from gpuwatch.wire import AnyFrame, Event, GpuInfo, GpuSample, Hello, HostSample, Ping, Reply, Sample
+from gpuwatch.wire import (
+    NO_PYTHON,
+    AnyFrame,
+    Event,
+    GpuInfo,
+    GpuSample,
+    Hello,
+    HostSample,
+    Ping,
+    Reply,
+    Sample,
+)
 
 SILENT_S = 10.0
 SILENT_TICKS = 5.0
@@ -49,7 +60,7 @@ class SmiNode:
         self._driver: str | None = None
         self._words: deque[str] = deque(maxlen=KEPT_WORDS)
         self._row_at = now
-        self._notices = {"python": notices.no_python(python)}
+        self._notices = {"python": notices.no_python(python), "starting": notices.starting()}
         self._readings: dict[str, GpuSample] = {}
         self._host: HostSample | None = None
         self._others: list[Event | Reply] = []
@@ -76,6 +87,7 @@ class SmiNode:
             except RowError as error:
                 return str(error)
         self._words.append(line)
+        self._notices.pop("starting", None)
         gone = _NO_HANDLE.match(line)
         if gone is not None:
             self._take_gone(gone[1], gone[2].rstrip(". "), now)
@@ -108,6 +120,7 @@ class SmiNode:
             self._meminfo = []
         elif key == "ended":
             self._notices.pop("silent", None)
+            self._notices.pop("starting", None)
             self._notices["ended"] = notices.ended(list(self._words))
             self._words.clear()
         elif key == "done":
@@ -137,6 +150,7 @@ class SmiNode:
         if "ended" in self._notices or silent_s < max(SILENT_S, SILENT_TICKS * self._interval_s):
             return
         self._notices["silent"] = notices.silent()
+        self._notices.pop("starting", None)
         for uuid in self._gpus:
             if uuid not in self._lost:
                 reading = GpuSample(uuid=uuid, state="stuck", stuck_in="nvidia-smi", stuck_s=silent_s)
@@ -146,7 +160,7 @@ class SmiNode:
         self._row_at = now
         self._ready = True
         self._words.clear()
-        for code in ("ended", "silent"):
+        for code in ("ended", "silent", "starting"):
             self._notices.pop(code, None)
         uuid = row.uuid or self._known(row)
         reason = row.lost()
@@ -217,7 +231,7 @@ class SmiNode:
             seq=0,
             host=facts.get("host", ""),
             agent=__version__,
-            python="none",
+            python=NO_PYTHON,
             pid=_whole(facts.get("pid")) or 0,
             interval_s=self._interval_s,
             gpus=list(self._gpus.values()),

@@ -20,6 +20,15 @@ def no_python(python: str | None) -> Notice:
     )
 
 
+def starting() -> Notice:
+    """nvidia-smi has written nothing so far; a driver that nobody holds open takes its time."""
+    return Notice(
+        code="nvml_starting",
+        severity="info",
+        text="nvidia-smi has not answered yet: the host is shown, GPUs follow when it does.",
+    )
+
+
 def ended(words: list[str]) -> Notice:
     """nvidia-smi left; `words` is what it said."""
     said = " ".join(words) or "it said nothing"

@@ -20,7 +20,7 @@ from gpuwatch.tui.widgets.keys_line import KeysLine
 from gpuwatch.tui.widgets.lines import Page, Row, heading
 from gpuwatch.tui.widgets.panes import event_row, note
 from gpuwatch.tui.widgets.status_line import StatusLine
-from gpuwatch.tui.words import trouble_of
+from gpuwatch.tui.words import trouble_of, trouble_severity
 
 
 class GpuPage(Page):
@@ -67,7 +67,7 @@ class GpuTitle(GpuPage, can_focus=False):
             Segment(f"rank {ranks}  " if ranks else "", look.title),
         ]
         if trouble := trouble_of(gpu, subject.now):
-            row.append(Segment(f" {clean(trouble)} ", look.badge["critical"]))
+            row.append(Segment(f" {clean(trouble)} ", look.badge[trouble_severity(gpu)]))
         if subject.view.state != "live":
             row.append(Segment(f" node {subject.view.state} ", look.badge["warning"]))
         held = ", ".join(subject.throttle())

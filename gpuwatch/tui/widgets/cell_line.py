@@ -14,7 +14,7 @@ from gpuwatch.tui.look import Look, clean, fit
 from gpuwatch.tui.overview import NodeView
 from gpuwatch.tui.widgets.heat_map import HeatMap
 from gpuwatch.tui.widgets.lines import Page, Row
-from gpuwatch.tui.words import link_words, trouble_of
+from gpuwatch.tui.words import link_words, trouble_of, trouble_severity
 
 
 def memory_text(used: float | None, total: float | None) -> str:
@@ -80,7 +80,7 @@ def line_for(chosen: tuple[NodeView, Gpu | None], now: float, width: int, look: 
         return (Segment(name, look.strong), Segment(fit(words, max(1, width - cell_len(name))), look.dim))
     parts = [Segment(f" {clean(view.name)} GPU {gpu.info.index} ", look.strong)]
     if trouble := trouble_of(gpu, now):
-        parts.append(Segment(f" {clean(trouble)} ", look.badge["critical"]))
+        parts.append(Segment(f" {clean(trouble)} ", look.badge[trouble_severity(gpu)]))
     if view.state != "live":
         parts.append(Segment(f" node {view.state} ", look.badge["warning"]))
     for word, value in facts(gpu, view.node, now):

@@ -15,7 +15,7 @@ from gpuwatch.tui.look import Look, Severity, clean, fit
 from gpuwatch.tui.overview import NodeView
 from gpuwatch.tui.widgets.cell_line import memory_of, power_text, ranks_on
 from gpuwatch.tui.widgets.lines import Row
-from gpuwatch.tui.words import trouble_of
+from gpuwatch.tui.words import trouble_of, trouble_severity
 
 Shape: TypeAlias = Literal["line", "pair", "card"]
 LINES: dict[Shape, int] = {"line": 1, "pair": 2, "card": 8}
@@ -97,7 +97,7 @@ def _temperature(subject: Subject) -> str:
 def _first_words(subject: Subject) -> tuple[str, Severity | None]:
     """What must be said beside the numbers."""
     if trouble := trouble_of(subject.gpu, subject.now):
-        return trouble, "critical"
+        return trouble, trouble_severity(subject.gpu)
     if subject.view.state != "live":
         age = subject.gpu.age(subject.now)
         return f"values {'never read' if age is None else seconds_text(age) + ' old'}", "warning"
@@ -146,7 +146,7 @@ def as_line(subject: Subject, width: int, look: Look) -> Row:
     room = width - sum(p.cell_length for p in parts)
     if subject.gpu.state != "ok":
         head, room = parts[:3], width - 13
-        return (*head, Segment(fit(f" {words} ", room), look.badge["critical"]))
+        return (*head, Segment(fit(f" {words} ", room), look.badge[trouble_severity(subject.gpu)]))
     return (*parts, Segment(fit(words, room), look.severity[severity] if severity else look.dim))
 
 

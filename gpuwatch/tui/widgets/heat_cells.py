@@ -72,9 +72,13 @@ class CellPainter:
         return text, look.badge[severity]
 
     def _trouble(self, gpu: Gpu, now: float) -> Cell:
-        """Lost or stuck, and since when where there is room."""
+        """Lost, stuck or without an answer yet, and since when where there is room."""
         glyphs, width = self._look.glyphs, self._width
-        sign, severity = (glyphs.lost, "critical") if gpu.state == "lost" else (glyphs.stuck, "warning")
+        signs: dict[str, tuple[str, Severity]] = {
+            "lost": (glyphs.lost, "critical"),
+            "stuck": (glyphs.stuck, "warning"),
+        }
+        sign, severity = signs.get(gpu.state, (glyphs.missing, "unknown"))
         since = since_s(gpu, now)
         if since is not None and width > len(text := sign + age_text(since)):
             sign = text
@@ -83,7 +87,8 @@ class CellPainter:
     def _old(self, gpu: Gpu, now: float) -> Cell:
         """The last value of a node that is silent."""
         if gpu.state != "ok":
-            sign = self._look.glyphs.lost if gpu.state == "lost" else self._look.glyphs.stuck
+            glyphs = self._look.glyphs
+            sign = {"lost": glyphs.lost, "stuck": glyphs.stuck}.get(gpu.state, glyphs.missing)
             return sign.center(self._width), self._look.stale
         value = self._metric.read(gpu, now)
         text = f"{min(value, 999):.0f}" if value is not None and self._width > 3 else ""

@@ -56,8 +56,8 @@ def _number(
 def _gpus(view: NodeView, _now: float) -> Cell:
     if not view.gpus and not view.expected:
         return (UNKNOWN if view.node.hello is None else "0"), None
-    present = view.ok + view.stuck
-    return f"{present}/{view.expected}", "critical" if view.lost or view.stuck else None
+    severity: Severity | None = "unknown" if view.unanswered else None
+    return f"{view.node.gpus_present()}/{view.expected}", "critical" if view.lost or view.stuck else severity
 
 
 def _age(view: NodeView, now: float) -> Cell:

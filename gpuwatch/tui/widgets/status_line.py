@@ -58,6 +58,8 @@ def gpu_counts(totals: Totals, look: Look) -> list[Segment]:
     ]
     if totals.stuck:
         out += _count(look, totals.stuck, "stuck", "warning", look.glyphs.stuck)
+    if totals.unanswered:
+        out += _count(look, totals.unanswered, "no answer yet", "unknown", look.glyphs.missing)
     if totals.lost:
         out += _count(look, totals.lost, "lost", "critical", look.glyphs.lost)
     return out
