@@ -13,7 +13,6 @@ from gpuwatch.diagnose.classes import (
     EXPLICIT,
     GATHERINGS,
     LAUNCHER,
-    NAMED_RANKS,
     PEER_TROUBLE,
     PRECURSORS,
     SCHEDULER,
@@ -22,6 +21,7 @@ from gpuwatch.diagnose.classes import (
     explains,
 )
 from gpuwatch.diagnose.incidents.unexplained import last_resort
+from gpuwatch.diagnose.incidents.absent_ranks import absent_ranks
 from gpuwatch.diagnose.moments import bounds, onset, sure
 
 PEERS_SOONER_S = 30.0
@@ -96,15 +96,9 @@ def raised_by(cause: Alert, alerts: Sequence[Alert]) -> Alert | None:
 
 def listed(alert: Alert) -> tuple[int, ...]:
     """The ranks that the line itself blames."""
-    for name in NAMED_RANKS:
-        value = alert.fields.get(name)
-        if isinstance(value, int):
-            return (value,)
-        if isinstance(value, str):
-            words = value.replace("[", " ").replace("]", " ").replace(",", " ").split()
-            numbers = tuple(int(word) for word in words if word.isdecimal())
-            if numbers:
-                return numbers
+    ranks = absent_ranks(alert)
+    if ranks:
+        return ranks
     if alert.code == "c10d.monitored_barrier" and alert.rank in (0, None):
         peer = alert.fields.get("peer_rank")
         return (peer,) if isinstance(peer, int) else ()
@@ -153,6 +147,7 @@ def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float
         and (alert.severity in ("error", "critical") or alert.code in EXPLICIT)
         and not (alert.code == "c10d.monitored_barrier" and alert.rank not in (0, None) and not listed(alert))
     ]
+    possible = [alert for alert in possible if not _torn_down(alert, alerts)]
     followed = set(entered) | _bereft(alerts, possible)
     late = math.inf if gave_up is None else gave_up + AFTERMATH_S
     alive = _alive(possible)
@@ -171,6 +166,20 @@ def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float
             and not (alert.code in EXITS and whose(alert) in followed)
         )  # it gave up waiting or lost its peers, and ended of that
     ]
+
+
+def _torn_down(alert: Alert, alerts: Sequence[Alert]) -> bool:
+    """An abort that stands below a timeout in the same file: the watchdog ends its process so."""
+    if EXITS.get(alert.code, 0) < 2 or alert.timed or alert.kernel:
+        return False
+    proof = alert.proof[0]
+    return any(
+        each.code in TIMEOUTS
+        and (each.proof[0].node, each.proof[0].file) == (proof.node, proof.file)
+        and (each.proof[0].offset or 0) < (proof.offset or 0)
+        and (alert.rank is None or each.rank is None or alert.rank == each.rank)
+        for each in alerts
+    )
 
 
 def _bereft(alerts: Sequence[Alert], possible: Sequence[Alert]) -> set[int | None]:

@@ -43,9 +43,6 @@ EXPLICIT = frozenset(
 GATHERINGS = frozenset(("c10d.init_barrier_timeout", "elastic.rdzv_timeout"))
 """Who says one of these came and waited: to blame are those that did not come."""
 
-NAMED_RANKS = ("culprit_ranks", "missing_ranks", "lagging_ranks")
-"""Fields that list culprits, as `3`, `3, 4` or `[3, 4]`."""
-
 EXITS: Mapping[str, int] = {
     "rank.killed": 0,
     "rank.segfault": 0,

@@ -6,6 +6,7 @@ import msgspec
 
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.confidence import Confidence
+from gpuwatch.diagnose.incidents.last_activity import Activity
 from gpuwatch.wire import Role, Severity
 
 UNKNOWN = "unknown"
@@ -52,7 +53,7 @@ class Incident(msgspec.Struct, frozen=True):
     sentence: str
     """The first failing rank, its GPU and node, the cause, and how many only follow."""
     code: str
-    """The class of the cause, or `UNKNOWN`."""
+    """The class of the cause; of the timeouts where the cause is not logged; `UNKNOWN`: nothing is known."""
     severity: Severity
     first: float
     """When the cause happened: unix seconds on our clock."""
@@ -79,6 +80,8 @@ class Incident(msgspec.Struct, frozen=True):
     do: tuple[str, ...] = ()
     """The playbook: what to do, commands included."""
     links: tuple[str, ...] = ()
+    last_activity: Activity | None = None
+    """Of a hang whose cause is not logged: what the rank that was waited for logged last."""
     heard: Heard | None = None
     """None: nobody has asked the ranks."""
     over: bool = False

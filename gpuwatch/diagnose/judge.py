@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from msgspec import structs
@@ -11,12 +11,22 @@ from msgspec import structs
 from gpuwatch.diagnose import sentence
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.cause import Verdict, raised_by, verdict
-from gpuwatch.diagnose.classes import EXITS, GATHERINGS, PEER_TROUBLE, SCHEDULER, UNSPECIFIC, Packs, explains
+from gpuwatch.diagnose.classes import (
+    EXITS,
+    GATHERINGS,
+    PEER_TROUBLE,
+    SCHEDULER,
+    TIMEOUTS,
+    UNSPECIFIC,
+    Packs,
+    explains,
+)
 from gpuwatch.diagnose.condition import ORDER
 from gpuwatch.diagnose.confidence import LEVELS, Confidence
 from gpuwatch.diagnose.grouping import Group, groups
 from gpuwatch.diagnose.hang.watch import CODE as HANG
 from gpuwatch.diagnose.incident import UNKNOWN, Incident
+from gpuwatch.diagnose.incidents.last_activity import Activity, last_activity
 from gpuwatch.diagnose.playbook import playbook, settle
 from gpuwatch.diagnose.suspects import FEW, Hang, blamed_nodes, hang
 from gpuwatch.diagnose.timeline import timeline
@@ -38,7 +48,13 @@ class Blame:
     """Ranks whose lines name this node's address."""
 
 
-def incidents(alerts: Iterable[Alert], places: Places, packs: Packs, now: float) -> list[Incident]:
+def incidents(
+    alerts: Iterable[Alert],
+    places: Places,
+    packs: Packs,
+    now: float,
+    last_lines: Mapping[int, Activity] | None = None,
+) -> list[Incident]:
     """Every incident that the alerts tell of, numbered in the order of their first causes.
 
     Args:
@@ -46,9 +62,12 @@ def incidents(alerts: Iterable[Alert], places: Places, packs: Packs, now: float)
         places: Where the ranks run, as far as is known.
         packs: The rules, for their playbooks.
         now: Unix seconds; decides only whether a date stands in a sentence.
+        last_lines: Rank -> the last line that it logged, where its file is known.
     """
     where = Whereabouts(places)
-    return in_order(incident_of(group, where, packs, now) for group in groups(list(alerts), where))
+    return in_order(
+        incident_of(group, where, packs, now, last_lines) for group in groups(list(alerts), where)
+    )
 
 
 def in_order(found: Iterable[Incident]) -> list[Incident]:
@@ -57,8 +76,14 @@ def in_order(found: Iterable[Incident]) -> list[Incident]:
     return [structs.replace(incident, number=number) for number, incident in enumerate(ordered, 1)]
 
 
-def incident_of(group: Group, where: Whereabouts, packs: Packs, now: float) -> Incident:
-    """What a group of alerts tells together."""
+def incident_of(
+    group: Group,
+    where: Whereabouts,
+    packs: Packs,
+    now: float,
+    last_lines: Mapping[int, Activity] | None = None,
+) -> Incident:
+    """What a group of alerts tells together. `last_lines`: as of `incidents`."""
     alerts = sorted(group.alerts, key=lambda alert: (alert.first, alert.id))
     job = group.job or next((alert.job for alert in alerts if alert.job), None)
     found, stuck = verdict(alerts), hang(alerts, where, job)
@@ -69,10 +94,11 @@ def incident_of(group: Group, where: Whereabouts, packs: Packs, now: float) -> I
     cause = found.cause
     if cause is not None:
         alerts = [cause, *(alert for alert in alerts if alert.id != cause.id)]
-    code = UNKNOWN if cause is None else cause.code
+    code = _class(cause, stuck, alerts)
     first = _first_moment(cause, stuck, alerts)
+    did = _last_activity(stuck, alerts, last_lines or {}) if cause is None else None
     told = sentence.Told(
-        cause, blame.rank, blame.node, blame.gpu, stuck, tuple(alerts), found.named, blame.votes, job
+        cause, blame.rank, blame.node, blame.gpu, stuck, tuple(alerts), found.named, blame.votes, job, did
     )
     ids = min(alerts, key=lambda alert: (alert.first, alert.id)).id
     raised = None if cause is None else raised_by(cause, alerts)
@@ -103,9 +129,28 @@ def incident_of(group: Group, where: Whereabouts, packs: Packs, now: float) -> I
         explain=explain,
         do=do,
         links=links,
+        last_activity=did,
         over=not firing,
         acknowledged=all(alert.acknowledged for alert in alerts),
     )
+
+
+def _last_activity(
+    stuck: Hang | None, alerts: Sequence[Alert], last_lines: Mapping[int, Activity]
+) -> Activity | None:
+    if stuck is None:
+        return None
+    return last_activity(stuck.suspects, [alert for alert in alerts if alert.code in TIMEOUTS], last_lines)
+
+
+def _class(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Alert]) -> str:
+    """The class of the cause, else of the timeouts, else of the first error: what is known at least."""
+    if cause is not None:
+        return cause.code
+    if stuck is not None:
+        return stuck.code
+    errors = [alert for alert in alerts if alert.severity in ("error", "critical") and alert.role != "hint"]
+    return errors[0].code if errors else UNKNOWN
 
 
 def _settled_by(told: sentence.Told, blame: Blame, where: Whereabouts) -> tuple[str, ...]:
@@ -116,7 +161,8 @@ def _settled_by(told: sentence.Told, blame: Blame, where: Whereabouts) -> tuple[
     code = UNKNOWN if cause is None else cause.code
     who = blame.rank, blame.node, blame.gpu
     ended = any(alert.code in EXITS or alert.code == "launch.siblings_killed" for alert in told.alerts)
-    return settle(code, blame.level, who, told.hang, told.job, where, ended=ended)
+    unexplained = cause is None
+    return settle(code, blame.level, who, told.hang, told.job, where, ended=ended, unexplained=unexplained)
 
 
 def _first_moment(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Alert]) -> float:
@@ -255,17 +301,28 @@ def _away(cause: Alert, alerts: Sequence[Alert], where: Whereabouts, job: str | 
 
 def _suspected(stuck: Hang | None, alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> Blame:
     """No cause in the logs: the one rank or node that did not take part."""
-    if stuck is None:
-        votes = blamed_nodes(alerts, where)
-        if votes and (len(votes) == 1 or votes[0][1] > votes[1][1]):
-            return Blame(node=votes[0][0], because="the others' lines name its address", votes=votes[0][1])
-        spoke = {alert.rank for alert in alerts if alert.rank is not None and alert.role != "hint"}
-        world = where.world(job) | spoke
-        if len(world - spoke) == 1 and len(spoke) > 1:
-            because = f"the only rank of {len(world)} that said nothing: it may have ended without an error"
-            return replace(_at((world - spoke).pop(), where, job), level="low", because=because)
-        return Blame(because="only ranks that follow say anything")
+    return _among_silent(alerts, where, job) if stuck is None else _among_suspects(stuck, where, job)
+
+
+def _among_silent(alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> Blame:
+    """No timeout tells who waited: the node that others name, or the only rank without a line."""
+    votes = blamed_nodes(alerts, where)
+    if votes and (len(votes) == 1 or votes[0][1] > votes[1][1]):
+        return Blame(node=votes[0][0], because="the others' lines name its address", votes=votes[0][1])
+    spoke = {alert.rank for alert in alerts if alert.rank is not None and alert.role != "hint"}
+    world = where.world(job) | spoke
+    if len(world - spoke) == 1 and len(spoke) > 1:
+        because = f"the only rank of {len(world)} that logged nothing: it may have ended without an error"
+        return replace(_at((world - spoke).pop(), where, job), level="low", because=because)
+    return Blame(because="only ranks that follow say anything")
+
+
+def _among_suspects(stuck: Hang, where: Whereabouts, job: str | None) -> Blame:
+    """Those that did not take part in what the others timed out in."""
     suspects = stuck.suspects
+    if stuck.listed:
+        blame = _at(suspects[0], where, job) if len(suspects) == 1 else Blame()
+        return replace(blame, level="medium", because="the timeout itself lists who did not take part")
     if len(suspects) == 1:
         rank = suspects[0]
         blame = _at(rank, where, job)
@@ -283,8 +340,8 @@ def _suspected(stuck: Hang | None, alerts: Sequence[Alert], where: Whereabouts, 
         return Blame(node=nodes.pop(), because=f"{len(suspects)} ranks did not take part, all on this node")
     if suspects:
         return Blame(
-            because=f"{len(suspects)} ranks said nothing, which may also mean that their logs are not read"
+            because=f"{len(suspects)} ranks logged nothing, which may also mean that their logs are not read"
         )
-    return Blame(
-        because="every rank entered the collective: a link or a GPU, or a rank whose log is not read"
-    )
+    if stuck.whole and len(stuck.victims) >= len(stuck.world):
+        return Blame(because="every rank entered the collective: a link or a GPU")
+    return Blame(because="who did not take part is not known: not all ranks, or not their number, are logged")

@@ -49,10 +49,12 @@ def settle(
     where: Whereabouts,
     *,
     ended: bool,
+    unexplained: bool,
 ) -> tuple[str, ...]:
     """What would settle the doubt; nothing where there is none.
 
     `who`: rank, node and GPU as far as they are known. `ended`: no process is left to look into.
+    `unexplained`: the cause is not logged.
     """
     rank, node, gpu = who
     if level == "high":
@@ -62,21 +64,21 @@ def settle(
     values["pid"] = None if place is None else place.pid
     slurm = None if job is None else SLURM_JOB.fullmatch(job)
     steps: list[str] = []
-    vanished = code == UNKNOWN and stuck is None and rank is not None and node is not None
-    if code in EXITS or vanished:
+    vanished = unexplained and stuck is None and rank is not None and node is not None
+    if (code in EXITS and not unexplained) or vanished:
         steps.append("ssh {node} \"dmesg -T | grep -iE 'out of memory|oom|xid|segfault'\"")
         if slurm is not None:
             values["job"] = slurm[1]
             steps.append("sacct -j {job} --format=JobID,State,ExitCode,MaxRSS,NodeList")
-    elif code in PEER_TROUBLE:
+    elif code in PEER_TROUBLE and not unexplained:
         steps.append('ssh {node} "uptime; ibstat; dmesg -T | tail -50"')
-    elif code == UNKNOWN and stuck is not None and stuck.suspects and ended:
+    elif unexplained and stuck is not None and stuck.suspects and ended:
         steps.append('ssh {node} "nvidia-smi -i {gpu} -q -d ECC,PAGE_RETIREMENT; dmesg -T | tail -50"')
         steps.append("run again with TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and collect the dumps of all ranks")
-    elif code == UNKNOWN and stuck is not None and stuck.suspects:
+    elif unexplained and stuck is not None and stuck.suspects:
         steps.append("ssh {node} py-spy dump --pid {pid}")
         steps.append('ssh {node} "nvidia-smi -i {gpu} -q -d UTILIZATION,POWER,ECC; dmesg -T | tail -50"')
-    elif code == UNKNOWN:
+    elif unexplained:
         steps.append("run again with TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and collect the dumps of all ranks")
     if not steps:
         steps.append("the log lines of all ranks around that second")

@@ -21,6 +21,7 @@ from gpuwatch.diagnose.classes import (
 )
 from gpuwatch.diagnose.hang.watch import CODE as HANG
 from gpuwatch.diagnose.incidents.detail import with_detail
+from gpuwatch.diagnose.incidents.last_activity import Activity
 from gpuwatch.diagnose.suspects import FEW, Hang
 from gpuwatch.diagnose.whereabouts import Whereabouts
 from gpuwatch.diagnose.wording import clock, collective, job_text, place, plural, ranges, when
@@ -46,6 +47,8 @@ class Told:
     named: tuple[int, ...] = ()
     votes: int = 0
     job: str | None = None
+    did: Activity | None = None
+    """What the rank that was waited for logged last."""
 
 
 def sentence(told: Told, where: Whereabouts, now: float) -> str:
@@ -199,40 +202,50 @@ def _some(told: Told, ranks: set[int], codes: Container[str]) -> int:
 
 
 def _unknown(told: Told, now: float) -> str:
-    """Honest: what the victims say, and who may have kept them waiting."""
+    """The cause is not logged: what the victims report, and who may have kept them waiting."""
     stuck = told.hang
     if stuck is None:
         ranks = {alert.rank for alert in told.alerts if alert.rank is not None and alert.role != "hint"}
         first = min(told.alerts, key=lambda alert: alert.first)
         count = plural(len(ranks), "rank") if ranks else place(None, first.node, first.gpu) or "the job"
-        text = f"unknown cause: {count}: {first.text} {when(first, now)}"
+        text = f"cause not logged: {count}: {first.text} {when(first, now)}"
         if told.rank is not None:
-            return f"{text}; {place(told.rank, told.node, told.gpu)} said nothing: the likely one"
+            return f"{text}; {place(told.rank, told.node, told.gpu)} logged nothing: the likely one"
         return f"{text}; their lines name {told.node}" if told.votes and told.node else text
-    waited, world = len(stuck.victims), len(stuck.world)
     spot = f" in {stuck.where}" if stuck.where else ""
-    since = clock(stuck.began, now)
-    count = (
-        f"{waited} of {plural(world, 'rank')}"
-        if world >= waited and world
-        else plural(max(1, waited), "rank")
-    )
-    head = f"unknown cause: {count} timed out{spot} from {since}"
+    head = f"cause not logged: {_waiting(stuck)}{spot} from {clock(stuck.began, now)}"
+    did = "" if told.did is None else f"; the last line before: {told.did.text!r}"
     suspects = stuck.suspects
     if not suspects:
-        return f"{head}: all that are known entered it, so look at the fabric and the GPUs"
+        if stuck.whole and len(stuck.victims) >= len(stuck.world):
+            return f"{head}: all of them entered it, so look at the fabric and the GPUs{did}"
+        return f"{head}; who did not take part is not logged{did}"
     if len(suspects) == 1:
         who = place(told.rank if told.rank is not None else suspects[0], told.node, told.gpu)
-        return f"{head}; {who} {_why(stuck)}: the likely one"
+        own = did if told.did is None or told.did.rank is None else f"; its last line: {told.did.text!r}"
+        return f"{head}; {who} {_why(stuck)}: the likely one{own}"
     who = f"ranks {ranges(suspects)}" + (f" (all on {told.node})" if told.node else "")
-    return f"{head}; {who} {_why(stuck)}" + (": the likely ones" if len(suspects) <= FEW or told.node else "")
+    likely = len(suspects) <= FEW or told.node or stuck.listed
+    return f"{head}; {who} {_why(stuck)}" + (": the likely ones" if likely else "") + did
+
+
+def _waiting(stuck: Hang) -> str:
+    """`3 of 4 ranks timed out`; without the total where the size of the job is not known."""
+    waited, world = len(stuck.victims), len(stuck.world)
+    if not waited:
+        return "ranks timed out"
+    if stuck.whole or world > waited:
+        return f"{waited} of {plural(world, 'rank')} timed out"
+    return f"{plural(waited, 'rank')} timed out"
 
 
 def _why(stuck: Hang) -> str:
+    if stuck.listed:
+        return "did not come, by the log's own list"
     if stuck.left_out:
         return "had ended before the launcher ended the others"
     if stuck.odd:
         if not stuck.odd_where:
             return "never entered it"
         return f"{'was' if len(stuck.odd) == 1 else 'were'} in {stuck.odd_where} instead"
-    return "said nothing"
+    return "logged nothing"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.classes import LAUNCHER, TIMEOUTS
+from gpuwatch.diagnose.incidents.absent_ranks import absent_in
 from gpuwatch.diagnose.moments import onset
 from gpuwatch.diagnose.whereabouts import Whereabouts
 from gpuwatch.diagnose.wording import HALVES, collective
@@ -37,13 +38,19 @@ class Hang:
     odd: tuple[int, ...] = ()
     """Ranks that were in another operation of the same group, or had nothing pending."""
     odd_where: str = ""
+    code: str = ""
+    """The class of the timeouts."""
+    listed: tuple[int, ...] = ()
+    """Ranks that the timeouts' own lines list as missing."""
+    whole: bool = False
+    """Whether `world` is the size that the job announces, and not only the ranks that are known."""
     left_out: tuple[int, ...] = ()
     """The one rank of a node whose process was not among those that its launcher ended."""
 
     @property
     def suspects(self) -> tuple[int, ...]:
         """The best ones."""
-        return self.left_out or self.odd or self.silent
+        return self.listed or self.left_out or self.odd or self.silent
 
 
 def hang(alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> Hang | None:
@@ -58,12 +65,15 @@ def hang(alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> Hang |
     spoke = {alert.rank for alert in alerts if alert.code in TOOK_PART and alert.rank is not None}
     victims = {alert.rank for alert in timeouts if alert.rank is not None}
     world = where.world(job) | spoke | (set(range(max(spoke) + 1)) if spoke else set())
+    listed = absent_in(timeouts)
+    listed = set() if world and listed >= world else listed
+    world |= listed
     odd, odd_where = _odd_ones(first)
     odd |= _nothing_pending(alerts, process_group(first[0]))
     spots = [collective(each.fields) for each in first]
     usual = Counter([spot for spot in spots if " " in spot and not spot.startswith("seq")] or spots)
     return Hang(
-        tuple(sorted(victims - odd)),
+        tuple(sorted(victims - odd - listed)),
         tuple(sorted(world)),
         usual.most_common(1)[0][0],
         min(onset(each) for each in first),
@@ -71,6 +81,9 @@ def hang(alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> Hang |
         tuple(sorted(world - spoke)) if spoke else (),
         tuple(sorted(odd)),
         odd_where,
+        Counter(each.code for each in first).most_common(1)[0][0],
+        tuple(sorted(listed)),
+        where.sizes.get(job, 0) > 0 and len(world) <= where.sizes.get(job, 0),
         tuple(rank for rank in _left_out(alerts, where, job) if rank not in victims),
     )
 

@@ -20,7 +20,6 @@ from gpuwatch.diagnose.classes import (
     EXPLICIT,
     FALLEN,
     LOST,
-    NAMED_RANKS,
     NEW_ATTEMPT,
     UNEXPLAINED,
     UNSPECIFIC,
@@ -28,6 +27,7 @@ from gpuwatch.diagnose.classes import (
 )
 from gpuwatch.diagnose.condition import ORDER
 from gpuwatch.diagnose.incidents.unexplained import without_explained
+from gpuwatch.diagnose.incidents.absent_ranks import NAMED_RANKS
 from gpuwatch.diagnose.moments import ATTEMPT_S, attempt_of, attempt_of_path, batches
 from gpuwatch.diagnose.suspects import TOOK_PART, process_group
 from gpuwatch.diagnose.whereabouts import bus_key

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.incident import Heard, Incident, Moment
+from gpuwatch.diagnose.incidents.last_activity import Activity
 from gpuwatch.plain import plain
 
 Facts: TypeAlias = dict[str, Any]
@@ -36,6 +37,7 @@ def incident_facts(incident: Incident) -> Facts:
         "settle": [plain(step) for step in incident.settle],
         "followers": incident.followers,
         "silent": list(incident.silent),
+        "last_activity": None if incident.last_activity is None else activity_facts(incident.last_activity),
         "evidence": [proof_facts(alert, proof) for alert, proof in evidence(incident)],
         "timeline": [moment_facts(moment) for moment in incident.timeline],
         "explain": plain(incident.explain),
@@ -47,6 +49,11 @@ def incident_facts(incident: Incident) -> Facts:
 def undated(alert: Alert) -> bool:
     """Whether no line near it carries a time."""
     return not alert.timed and alert.bound == "undated"
+
+
+def activity_facts(activity: Activity) -> Facts:
+    """What the rank that was waited for logged last."""
+    return {"rank": activity.rank, "file": named(activity.file), "line": plain(activity.line)}
 
 
 def heard_facts(heard: Heard) -> Facts:

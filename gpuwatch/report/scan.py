@@ -14,7 +14,7 @@ from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.classes import UNEXPLAINED
 from gpuwatch.diagnose.found import Found, alerts_of
 from gpuwatch.diagnose.incident import Incident
-from gpuwatch.diagnose.incidents.log_tracks import tracks_of
+from gpuwatch.diagnose.incidents.log_tracks import last_lines_of, tracks_of
 from gpuwatch.diagnose.incidents.outcome import FINISHED, with_outcomes
 from gpuwatch.diagnose.judge import incidents
 from gpuwatch.fleet.places import RankPlace
@@ -67,7 +67,10 @@ def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
     found = [Found(heard.node, heard.finding) for heard in scan.heard]
     alerts = with_outcomes(alerts_of(found, packs, scan.places), tracks_of(scan.files))
     alerts = [alert for alert in alerts if alert.code != FINISHED]
-    judgement = sorted(incidents(alerts, scan.places, packs, time), key=lambda incident: incident.first)
+    judgement = sorted(
+        incidents(alerts, scan.places, packs, time, last_lines_of(scan.files)),
+        key=lambda incident: incident.first,
+    )
     numbered = [structs.replace(each, number=number) for number, each in enumerate(judgement, 1)]
     loose = outside(alerts, numbered)
     proofs = [proof for incident in numbered for _, proof in evidence(incident)]

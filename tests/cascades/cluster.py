@@ -263,7 +263,7 @@ class Cluster:
             ordered = sorted(lines, key=lambda line: line[0])
             file.write_text("".join(f"{text}\n" for _, text in ordered))
             os.utime(file, (EPOCH + ordered[-1][0],) * 2)
-        report = judged(scan(gather([folder]), packs().rules, cores=1), packs(), EPOCH + 3600, 0.0)
+        report = judged(scan(gather([folder]), packs().all, cores=1), packs(), EPOCH + 3600, 0.0)
         return list(report.incidents)
 
     def judged(self, extra: Sequence[Alert] = (), backlog: bool = False) -> list[Incident]:

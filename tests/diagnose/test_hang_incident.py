@@ -84,4 +84,4 @@ def test_where_nobody_stood_out_from_outside_the_timeouts_name_the_rank_that_say
     cluster.step(2, odd=odd)
     (incident,) = cluster.book.incidents
     assert (incident.rank, incident.node, incident.gpu) == (17, "gpu-003", 1)
-    assert "rank 17 (gpu-003 GPU 1) said nothing: the likely one" in incident.sentence
+    assert "rank 17 (gpu-003 GPU 1) logged nothing: the likely one" in incident.sentence

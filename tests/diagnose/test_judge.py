@@ -41,16 +41,16 @@ def test_the_sentence_of_the_design() -> None:
     ]
 
 
-def test_where_only_victims_speak_the_class_is_unknown_and_the_silent_rank_is_named() -> None:
+def test_where_only_victims_speak_the_class_is_the_timeout_and_the_silent_rank_is_named() -> None:
     tell = Teller(places(128))
     tell.timeouts(others(128, 42), 0)
     (incident,) = tell.judged()
-    assert incident.code == "unknown"
+    assert incident.code == "nccl.watchdog_timeout"
     assert incident.cause is None
     assert (incident.rank, incident.node, incident.gpu) == (42, "gpu-006", 2)
     assert re.fullmatch(
-        r"unknown cause: 127 of 128 ranks timed out in ALLREDUCE seq 2381 from [\d:]{8}; "
-        r"rank 42 \(gpu-006 GPU 2\) said nothing: the likely one",
+        r"cause not logged: 127 of 128 ranks timed out in ALLREDUCE seq 2381 from [\d:]{8}; "
+        r"rank 42 \(gpu-006 GPU 2\) logged nothing: the likely one",
         incident.sentence,
     )
     assert incident.silent == (42,)
@@ -62,7 +62,7 @@ def test_when_all_ranks_wait_in_the_same_collective_no_rank_is_named() -> None:
     tell = Teller(places(16))
     tell.timeouts(range(16), 0)
     (incident,) = tell.judged()
-    assert (incident.code, incident.rank, incident.confidence) == ("unknown", None, "low")
+    assert (incident.code, incident.rank, incident.confidence) == ("nccl.watchdog_timeout", None, "low")
     assert "fabric" in incident.sentence
 
 
@@ -71,7 +71,7 @@ def test_the_rank_in_another_operation_is_the_suspect() -> None:
     tell.timeouts(others(16, 5), 0, seq=900)
     tell.timeouts([5], 0, seq=899)
     (incident,) = tell.judged()
-    assert (incident.code, incident.rank) == ("unknown", 5)
+    assert (incident.code, incident.rank) == ("nccl.watchdog_timeout", 5)
     assert "ALLREDUCE seq 899" in incident.sentence
 
 
@@ -125,7 +125,7 @@ def test_who_said_nothing_is_told_where_all_others_fell_over_its_connection() ->
         found = tell.judged()
         assert len(found) == count, "a clean end closes connections, too"
         assert [incident.rank for incident in found] == [2] * count
-        assert all("said nothing" in incident.because for incident in found)
+        assert all("logged nothing" in incident.because for incident in found)
         assert all("dmesg" in incident.settle[0] for incident in found), "it was killed: by whom"
 
 
@@ -155,7 +155,7 @@ def test_an_error_that_its_rank_survived_is_not_the_cause() -> None:
     tell.say("hub.network", -50, 2)
     tell.timeouts(others(16, 11), 0)
     (incident,) = tell.judged()
-    assert (incident.code, incident.rank) == ("unknown", 11)
+    assert (incident.code, incident.rank) == ("nccl.watchdog_timeout", 11)
 
 
 def test_skewed_clocks_are_corrected_before_anything_is_put_in_order() -> None:
@@ -224,7 +224,7 @@ def test_the_pid_that_the_launcher_did_not_end_had_ended_by_itself() -> None:
     for rank in others(8, 5):
         tell.say("launch.siblings_killed", 600.5, None, "gpu-001", fields={"pid": 1000 + rank}, job="4711")
     (incident,) = tell.judged()
-    assert (incident.code, incident.rank) == ("unknown", 5)
+    assert (incident.code, incident.rank) == ("nccl.watchdog_timeout", 5)
 
 
 def test_512_ranks_are_one_incident_with_counts() -> None:

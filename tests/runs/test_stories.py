@@ -139,7 +139,7 @@ def test_ranks_of_another_group_are_not_the_odd_ones(tmp_path: Path, packs: Pack
     for rank in range(4):
         files[f"rank_{rank}.log"].append(waited(rank, whole, 512, "ALLREDUCE", "09:40:42"))
     incident = only(report_of(tmp_path, packs, files))
-    assert (incident.code, incident.rank) == ("unknown", 6)
+    assert (incident.code, incident.rank) == ("nccl.watchdog_timeout", 6)
     assert "ALLGATHER seq 88123" in incident.sentence
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from gpuwatch.diagnose.incidents.last_activity import Activity, last_line, shortened
 from gpuwatch.diagnose.incidents.outcome import Mark, StepTrack
 from gpuwatch.runs.scan import LogScan
 from gpuwatch.runs.step_series import StepPoint, StepSeries
@@ -13,6 +14,16 @@ from gpuwatch.runs.step_series import StepPoint, StepSeries
 def tracks_of(files: Iterable[LogScan]) -> list[StepTrack]:
     """One track for each rank and file; the rank is that of the lines, else that of the file."""
     return [_track(file, series) for file in files for series in file.series]
+
+
+def last_lines_of(files: Iterable[LogScan]) -> dict[int, Activity]:
+    """Rank -> the last line of its own file that says what it did; of several files the one written last."""
+    found: dict[int, Activity] = {}
+    for file in sorted(files, key=lambda each: each.last_time or each.mtime):
+        text = last_line(file.last_lines)
+        if file.rank is not None and text is not None and not file.kernel:
+            found[file.rank] = Activity(shortened(text), file.rank, file.name, text)
+    return found
 
 
 def _track(file: LogScan, series: StepSeries) -> StepTrack:
