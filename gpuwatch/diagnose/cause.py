@@ -20,8 +20,8 @@ from gpuwatch.diagnose.classes import (
     UNSPECIFIC,
     explains,
 )
-from gpuwatch.diagnose.incidents.unexplained import last_resort
 from gpuwatch.diagnose.incidents.absent_ranks import absent_ranks
+from gpuwatch.diagnose.incidents.unexplained import last_resort
 from gpuwatch.diagnose.moments import bounds, onset, sure
 
 PEERS_SOONER_S = 30.0

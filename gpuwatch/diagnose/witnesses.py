@@ -26,8 +26,8 @@ from gpuwatch.diagnose.classes import (
     explains,
 )
 from gpuwatch.diagnose.condition import ORDER
-from gpuwatch.diagnose.incidents.unexplained import without_explained
 from gpuwatch.diagnose.incidents.absent_ranks import NAMED_RANKS
+from gpuwatch.diagnose.incidents.unexplained import without_explained
 from gpuwatch.diagnose.moments import ATTEMPT_S, attempt_of, attempt_of_path, batches
 from gpuwatch.diagnose.suspects import TOOK_PART, process_group
 from gpuwatch.diagnose.whereabouts import bus_key

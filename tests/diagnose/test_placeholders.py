@@ -86,6 +86,9 @@ def test_what_settles_a_doubt_keeps_no_placeholder(
 ) -> None:
     stuck = Hang((0, 1), (0, 1, 3), "", began=0.0, printed=1.0, silent=(3,))
     for hang in (None, stuck):
-        steps = settle(code, "low", who, hang, "4711", Whereabouts(Places()), ended=ended)
+        unexplained = code == "unknown"
+        steps = settle(
+            code, "low", who, hang, "4711", Whereabouts(Places()), ended=ended, unexplained=unexplained
+        )
         assert steps
         assert not [step for step in steps if LEFT.search(step)]
