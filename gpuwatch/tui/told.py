@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from gpuwatch.diagnose.alert import Alert
+from gpuwatch.diagnose.classes import UNEXPLAINED
 from gpuwatch.diagnose.condition import ORDER
 from gpuwatch.diagnose.incident import Heard, Incident
+from gpuwatch.diagnose.wording import plural
 from gpuwatch.wire import Role
 
 Standing: TypeAlias = Literal["firing", "acknowledged", "silenced", "resolved"]
@@ -65,6 +67,17 @@ class Told:
         """The worst alert that fires and nobody has taken, of equals the newest; of warnings and worse."""
         firing = [a for a in self.alerts.values() if standing(a) == "firing" and a.severity != "info"]
         return min(firing, key=lambda alert: (ORDER.index(alert.severity), -alert.last), default=None)
+
+    @property
+    def error_lines(self) -> int:
+        """How many error lines no rule explains, those of ranks that train on among them."""
+        own = [alert for alert in self.alerts.values() if alert.code == UNEXPLAINED]
+        return sum(alert.count for alert in own if standing(alert) == "firing")
+
+    @property
+    def error_words(self) -> str:
+        """`3 error lines that no rule explains`."""
+        return f"{plural(self.error_lines, 'error line')} that no rule explains"
 
     def incident(self, ident: str) -> Incident | None:
         """An incident by its id."""

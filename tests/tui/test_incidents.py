@@ -10,6 +10,7 @@ from msgspec import structs
 from textual.pilot import Pilot
 
 from gpuwatch import wire
+from gpuwatch.diagnose.classes import UNEXPLAINED
 from gpuwatch.link.inbox import Arrival
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.incident_ways import ranks_of, spot_after, spot_of, spots_by_rank
@@ -345,7 +346,11 @@ def test_where_nodes_and_gpus_are_well_the_status_line_says_what_the_logs_tell()
     """Not that nothing is wrong, beside a count of alerts."""
     look = make_look(ascii_only=True)
     taken = structs.replace(xid_alert(), acknowledged=True)
-    (told,) = quiet(told_by(StillBook(alerts=[taken, disk_alert()])).loudest, look, 60)
+    (told,) = quiet(told_by(StillBook(alerts=[taken, disk_alert()])), look, 60)
     assert told.text == "! disk nearly full: /scratch is 96.1 % full "
-    (nothing,) = quiet(told_by(StillBook(alerts=[taken])).loudest, look, 60)
+    (nothing,) = quiet(told_by(StillBook(alerts=[taken])), look, 60)
     assert "nothing wrong" in nothing.text
+    note = structs.replace(xid_alert(), id="e", code=UNEXPLAINED, severity="info", count=3)
+    (counted,) = quiet(told_by(StillBook(alerts=[taken, note])), look, 60)
+    assert "nothing wrong" not in counted.text
+    assert "3 error lines" in counted.text

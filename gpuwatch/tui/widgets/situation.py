@@ -173,6 +173,13 @@ class Situation(Page):
         states = self.cockpit.totals.states
         if states["connecting"]:
             return note(f"{states['connecting']} nodes are not heard yet", self.look)
+        told = self.scene.told
+        if told.loudest is not None:
+            severity = told.loudest.severity
+            text = clean(f" {told.loudest.title}: {told.loudest.text}")
+            return (self.look.mark(severity), Segment(text, self.look.severity[severity]))
+        if told.error_lines:
+            return (self.look.mark("info"), Segment(f" {told.error_words}", self.look.severity["info"]))
         return (self.look.mark("ok"), Segment(" nothing that gpuwatch can see", self.look.severity["ok"]))
 
     def _add_incident(self, rows: list[Row], entry: Entry, index: int, width: int) -> None:

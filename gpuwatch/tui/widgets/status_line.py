@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from rich.segment import Segment
 
-from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.incident import Incident
 from gpuwatch.fleet.quantities import seconds_text
 from gpuwatch.tui.look import Look, Severity, clean, fit
@@ -78,8 +77,12 @@ def worst(totals: Totals, look: Look, width: int) -> list[Segment]:
     return [Segment(fit(text, room) if len(text) > room else text, style), Segment(more + " ", look.dim)]
 
 
-def quiet(alert: Alert | None, look: Look, width: int) -> list[Segment]:
+def quiet(told: Told, look: Look, width: int) -> list[Segment]:
     """Of nodes and GPUs that are well: what the logs tell, or that nothing does."""
+    alert = told.loudest
+    if alert is None and told.error_lines:
+        text = f"{look.glyph('info')} {told.error_words} "
+        return [Segment(fit(text, min(len(text), width)), look.severity["info"])] if width >= 12 else []
     if alert is None:
         text = f"{look.glyph('ok')} nothing wrong that gpuwatch can see "
         return [Segment(text, look.severity["ok"])]
@@ -165,5 +168,5 @@ class StatusLine(Page, can_focus=False):
             return spread(left, sentence(incident, look, width - _width(left) - 1), width)
         trouble = worst(totals, look, width - _width(left) - 1)
         if not trouble and not totals.worst and totals.states["live"]:
-            trouble = quiet(told.loudest, look, width - _width(left) - 1)
+            trouble = quiet(told, look, width - _width(left) - 1)
         return spread(left, trouble, width)
