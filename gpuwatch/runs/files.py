@@ -12,7 +12,7 @@ from pathlib import Path
 from gpuwatch.agent.logs.split import shown
 from gpuwatch.agent.logs.stamps import time_of
 from gpuwatch.plain import plain
-from gpuwatch.runs.packing import DECODERS, READ_BYTES, Contents, packing_of
+from gpuwatch.runs.packing import READ_BYTES, Contents, packing_of
 
 KINDS: dict[str, str] = {
     "picture": "png jpg jpeg gif bmp svg webp pdf mp4 wav mp3",
@@ -58,7 +58,7 @@ class LogPath:
     mtime: float
     """Unix seconds: nothing in the file is younger."""
     packing: str | None = None
-    """gzip, zstd, xz, bzip2; None: plain."""
+    """gzip, zstd, xz, bzip2, utf-16; None: plain."""
     dated: float | None = None
     """The last time with a year that was seen in its beginning or end."""
     until: float = 0.0
@@ -216,7 +216,7 @@ def looked_into(path: Path, size: int) -> tuple[str | None, bytes]:
                 head += file.read(SAMPLE_BYTES)
             return None, head
     first = b""
-    if packing in DECODERS:
+    if packing is not None:
         contents = Contents(path, packing)
         first = next(contents.pieces(), b"")[: min(SAMPLE_BYTES, READ_BYTES)]
     return packing, first

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
+from gpuwatch.agent.logs.json_lines import unescaped
 from gpuwatch.agent.logs.ruleset import RuleSet
 from gpuwatch.agent.logs.sieve import Sieve
 
@@ -50,6 +51,8 @@ class HyperSieve:
         def on_match(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
             ends.append((end, number))
 
+        if b"\\" in data and b'{"' in data:
+            data = unescaped(data)
         self._database.scan(data, match_event_handler=on_match)
         found = [(end - len(self._phrases[number].text), number) for end, number in ends]
         return [(at, self._phrases[number]) for at, number in once_a_line(data, sorted(found))]

@@ -1,12 +1,14 @@
-"""Log files as streams of bytes, whatever they are packed in: plain, gzip, zstd, xz, bzip2."""
+"""Log files as streams of bytes, whatever they are packed in: plain, gzip, zstd, xz, bzip2, UTF-16."""
 
 from __future__ import annotations
 
 import bz2
+import codecs
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -111,9 +113,30 @@ DECODERS: dict[str, Callable[[], Decoder]] = {
 BROKEN = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, EOFError, ValueError)
 
 
+UTF_16 = "utf-16"
+UTF_16_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+"""What Windows tools write in front of text of two bytes a character."""
+
+
 def packing_of(head: bytes) -> str | None:
-    """`gzip`, `zstd`, `xz`, `bzip2`, or None for a plain file, by its first bytes."""
+    """`gzip`, `zstd`, `xz`, `bzip2`, `utf-16`, or None for a plain file, by its first bytes."""
+    if head[:2] in UTF_16_MARKS and head[2:4] != b"\0\0":
+        return UTF_16
     return next((name for magic, name in MAGIC if head.startswith(magic)), None)
+
+
+def as_utf8(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Pieces of a file that begins with the mark of UTF-16, as UTF-8; other files as they are."""
+    first = next(pieces, b"")
+    encoding = UTF_16_MARKS.get(first[:2])
+    if encoding is None or first[2:4] == b"\0\0":
+        yield first
+        yield from pieces
+        return
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    for piece in chain([first[2:]], pieces):
+        yield decoder.decode(piece).encode("utf-8", "replace")
+    yield decoder.decode(b"", final=True).encode("utf-8", "replace")
 
 
 @dataclass
@@ -135,9 +158,12 @@ class Contents:
         with self.path.open("rb", buffering=0) as file:
             if self.packing is None:
                 yield from self._raw(file, READ_BYTES)
+            elif self.packing == UTF_16:
+                yield from as_utf8(self._raw(file, READ_BYTES))
             else:
                 most = max(LEAST_UNPACKED, MAX_EXPANSION * self.path.stat().st_size)
-                yield from gathered(self._bounded(self._unpacked(file, DECODERS[self.packing]), most))
+                unpacked = self._bounded(self._unpacked(file, DECODERS[self.packing]), most)
+                yield from as_utf8(gathered(unpacked))
 
     def _raw(self, file: BinaryIO, size: int) -> Iterator[bytes]:
         while data := file.read(size):

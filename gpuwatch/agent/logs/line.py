@@ -28,7 +28,10 @@ class Line(object):
         said, self.proof = messages(chunk.clean[start : min(end, start + MAX_LINE)], local_ranks)
         self.said = []  # type: list[tuple[str, Speaker]]
         """Its messages, each with who says it; quoted source code is none."""
-        self.said.extend(each for each in said if not _is_quoted(each, chunk, start))
+        for index, each in enumerate(said):
+            record = said[index - 1][0] if index else None
+            if not _is_quoted(each, record, chunk, start):
+                self.said.append(each)
         if self.said:
             self._join(chunk, chunk.above(start, MAX_WRAPPED - 1), local_ranks)
 
@@ -52,14 +55,19 @@ class Line(object):
         self.said[-1] = (text, by)
 
 
-def _is_quoted(said, chunk, start):
-    # type: (tuple[str, Speaker], Chunk, int) -> bool
-    """Whether a message quotes source code; a quotation is indented below its frame by the same speaker."""
+def _is_quoted(said, record, chunk, start):
+    # type: (tuple[str, Speaker], str | None, Chunk, int) -> bool
+    """Whether a message quotes source code; a quotation is indented below its frame by the same speaker.
+
+    `record` is the message before it in the same physical line, where there is one.
+    """
     message, by = said
     if is_source(message, ""):
         return True
     if message[:1] not in (" ", "|"):
         return False
+    if record is not None:
+        return is_source(message, record)
     for line in reversed(chunk.above(start, MAX_BETWEEN)):
         text, who = messages(line)[0][-1]
         if not differ(who, by):

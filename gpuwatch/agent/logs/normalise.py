@@ -2,9 +2,12 @@
 
 import re
 
+from .json_lines import object_at, texts_of
 from .prefixes import Speaker, look_inside, peel, untagged, voices
 from .split import glued, shown
 
+MAX_NESTED = 2
+"""JSON records inside each other: a logger's in a container runtime's."""
 MAX_WRAPPED = 3
 """Physical lines that one record may be broken into."""
 
@@ -23,12 +26,25 @@ _ECHO = re.compile(
 )
 
 
-def messages(line, local_ranks=False):
-    # type: (bytes, bool) -> tuple[list[tuple[str, Speaker]], bool]
-    """The messages of one physical line, each with who says it; and whether `[rankN]:` proved to be local."""
+def messages(line, local_ranks=False, records=True):
+    # type: (bytes, bool, bool) -> tuple[list[tuple[str, Speaker]], bool]
+    """The messages of one physical line, each with who says it; and whether `[rankN]:` proved to be local.
+
+    `records`: of a JSON record its message, not the line itself.
+    """
     found = []  # type: list[tuple[str, Speaker]]
+    proof = _take(line, Speaker(), local_ranks, found, MAX_NESTED if records else 0)
+    return found, proof
+
+
+def _take(line, speaker, local_ranks, found, nested):
+    # type: (bytes, Speaker, bool, list[tuple[str, Speaker]], int) -> bool
+    """Add the messages of a line to `found`; whether `[rankN]:` proved to be local."""
+    if b"{" in line and nested:
+        proof = _take_record(shown(line), speaker, local_ranks, found, nested)
+        if proof is not None:
+            return proof
     proof = False
-    speaker = None  # type: Speaker | None
     cut = glued(line)
     for piece in (line[:cut], line[cut:]) if cut else (line,):
         speaker = Speaker(speaker)
@@ -40,7 +56,23 @@ def messages(line, local_ranks=False):
             skip = peel(message, said_by, local_ranks)[0] if number else 0
             look_inside(message, said_by)
             found.append((message[skip:], said_by))
-    return found, proof
+    return proof
+
+
+def _take_record(text, speaker, local_ranks, found, nested):
+    # type: (str, Speaker, bool, list[tuple[str, Speaker]], int) -> bool | None
+    """The same of a JSON record, whose message may have prefixes, or be one, too; None: it is none."""
+    begin = object_at(text)
+    if begin < 0:
+        return None
+    inner = Speaker(speaker)
+    at, proof = peel(untagged(text[:begin], inner), inner, local_ranks) if begin else (0, False)
+    texts = texts_of(text[begin:], inner)
+    if not texts or text[at:begin].strip():
+        return None
+    for each in texts:
+        proof = _take(each.encode("utf-8", "replace"), inner, local_ranks, found, nested - 1) or proof
+    return proof
 
 
 def is_wrapped(text):

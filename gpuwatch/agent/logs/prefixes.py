@@ -9,54 +9,25 @@ belongs to the message. An underscore stands in no host's name.
 
 import re
 
-MAX_PREFIXES = 8
+from .prefix_forms import AFTER_MONTH, AFTER_STAMP, FORMS, STAMP, SYSTEM
 
-_HOST = r"[A-Za-z0-9][\w.-]{0,80}"
-_DEVICE = (  # kernel and RDMA messages begin so; none of these is a host
-    r"(?!(?:mlx|bnxt|irdma|eth|en[ops]|ibp?|ibs|bond|nvme|nvidia|sd|md|dm|amdgpu|i40e|ixgbe|ice|hfi|qp|cpu|"
-    r"rank|worker|line|step|epoch|iter|cuda|CUDA|node|np|v|q|h)[\d_-]*:|gpu\d{1,2}:)"
-)
-_PREFIX = re.compile(
-    r"\s{0,4}(?:"
-    r"\[rank(?P<rank>\d{1,6})\[?\]?\]:"
-    r"|\[RANK (?P<caps>\d{1,6})\] (?=\S)"
-    r"|\[(?:default|worker|trainer|actor|role)(?P<local>\d{1,4})\]:"
-    r"|\[[a-z]{3,20}\d{1,6}\|\d{1,4}\]:"
-    r"|(?P<task>\d{1,6}): (?=\S)(?![\d.nan-]+, [\d.nan-]+ avg\b)"  # not the step of Darknet
-    r"|\((?:[\w.:-]{1,80} )?pid=(?P<pid>\d{1,10})(?:, ip=(?P<ip>[\d.]{7,15}))?\) ?"
-    r"|\([\w-]{1,40}, ip=(?P<ip2>[\d.]{7,15})\) ?"
-    r"|(?P<node>" + _HOST + r") \[std(?:err|out)\] "
-    r"|std(?:err|out): "
-    r"|[A-Za-z][\w.-]{0,60}/\d{1,5} (?=[\[(])"
-    r"|\[\d{1,8}\] (?=\[rank\d)"
-    r"|\d{4}-\d\d-\d\d \d\d:\d\d (?=\[rank\d)"
-    r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z| ?[+-]\d\d:?\d\d)?\]?"
-    r"(?: std(?:err|out) [FP])?(?=[ \t\[:|])[:| ]?"
-    r"|\d\d:\d\d:\d\d\.\d{3,6} (?=\[)"
-    r"|<\d{1,3}>(?=\S)"
-    r"|\d{1,3},\d{1,12},\d{1,16},[-c+](?:,[^;]{0,80})?;"
-    r"|\[\s{0,8}\d{1,10}\.\d{6}\](?:\[\s*[TC]\d+\])? ?"
-    r"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] ?"
-    r"|[^\W\d_]{3,5}\.? [ \d]\d \d\d:\d\d:\d\d (?P<sys>" + _HOST + r") (?=[\w./-]{1,60}(?:\[\d+\])?:)"
-    r"|kernel: ?"
-    r"|" + _DEVICE + r"(?!nvidia-nvswitch\d)"
-    r"(?P<pdsh>[a-z][a-z-]*\d[A-Za-z0-9.-]{0,60}|\d{1,3}(?:\.\d{1,3}){3}): (?=\S)"
-    r"|(?P<named>[a-z]+(?:-[a-z]+)+): (?=\[(?:rank|RANK |default)\d|\[?\d{4}-\d\d-|\[[EWIF]\d{3,4} )"
-    r"|> "
-    r")"
-)
-_KERNEL = re.compile(r"\s*(?:kernel:|\[\s*\d+\.\d{6}\]|<\d+>|\d+,\d+,\d+,)")
-"""After one of these stands the name of a driver and never a host."""
-_TAG = re.compile(r"\[\d+,(\d{1,6})\]<std(?:err|out)>: ?")
+MAX_PREFIXES = 10
+KERNEL = "kernel"
+"""The program of the kernel's own lines."""
+MAX_INDENT = 4
+
+_IN_MESSAGE = re.compile(r"slurm|srun")
+"""Programs whose name is a part of what they write (`slurmstepd: error: `): it stays where no pid follows."""
+_TAG = re.compile(r"\[(?:[\w.-]{1,80}@)?\d{1,10},(\d{1,6})\]<std(?:err|out)>: ?")
 _IN_TEXT = re.compile(r"\[(?:PG [^\]]{0,200}? )?Rank (\d{1,6})\]")
 _NCCL = re.compile(r"\b([A-Za-z0-9][\w.-]{0,80}):(\d{1,10}):\d{1,10} \[\d+\] ")
 _INNER = re.compile(r"(?<=[^\s:(\[])\s*(?=\[(?:rank|default)\d{1,6}\]:)")
 
 
 class Speaker(object):
-    """Who says a line, as far as its prefixes tell."""
+    """Who writes a line, as far as its prefixes tell."""
 
-    __slots__ = ("rank", "local_rank", "host", "pid", "task", "_seen")
+    __slots__ = ("rank", "local_rank", "host", "pid", "task", "program", "_seen")
 
     def __init__(self, other=None):
         # type: (Speaker | None) -> None
@@ -65,37 +36,50 @@ class Speaker(object):
         self.host = other.host if other else None  # type: str | None
         self.pid = other.pid if other else None  # type: int | None
         self.task = other.task if other else None  # type: int | None
+        self.program = other.program if other else None  # type: str | None
+        """As a system log names it, in lower case; `kernel` for the kernel, None where none is named."""
         self._seen = False
 
     def take(self, found, local_ranks):
         # type: (re.Match[str], bool) -> bool
         """Take one prefix in; whether it proves that a single `[rankN]:` is a local rank in this file."""
-        kind = found.lastgroup
-        if kind is None:
-            return False
-        value = found.group(kind)
         proof = False
-        if kind in ("rank", "caps"):
-            if self._seen:  # [rank0]:[rank8]: the first was put there by the launcher
-                proof = self.rank is not None and self.rank != int(value)
-                self.local_rank = self.rank if self.rank is not None else self.local_rank
-                self.rank = int(value)
-            elif local_ranks and kind == "rank":
-                self.rank, self.local_rank = None, int(value)
+        for kind, value in found.groupdict().items():
+            if value is None:
+                continue
+            if kind in ("rank", "caps"):
+                proof = self._take_rank(int(value), local_ranks and kind == "rank")
+            elif kind == "local":
+                self.local_rank = int(value)
+            elif kind == "task":
+                self.task = int(value)
+            elif kind == "pid":
+                self.pid = int(value)
+            elif kind == "program":
+                self.program = program_of(value)
             else:
-                self.rank = int(value)
-            self._seen = True
-        elif kind == "local":
-            self.local_rank = int(value)
-        elif kind == "task":
-            self.task = int(value)
-        elif kind == "pid":
-            self.pid = int(value)
-        else:
-            self.host = value
-            if kind == "ip":
-                self.pid = int(found.group("pid"))
+                self.host = value
         return proof
+
+    def _take_rank(self, rank, is_local):
+        # type: (int, bool) -> bool
+        proof = False
+        if self._seen:  # [rank0]:[rank8]: the first was put there by the launcher
+            proof = self.rank is not None and self.rank != rank
+            self.local_rank = self.rank if self.rank is not None else self.local_rank
+            self.rank = rank
+        elif is_local:
+            self.rank, self.local_rank = None, rank
+        else:
+            self.rank = rank
+        self._seen = True
+        return proof
+
+
+def program_of(name):
+    # type: (str) -> str
+    """The name of a program as a system log writes it, without path and parentheses: `crond(pam_unix)`."""
+    return name.partition("(")[0].rpartition("/")[2].lower() or name.lower()
 
 
 def differ(one, other):
@@ -114,15 +98,47 @@ def peel(text, speaker, local_ranks=False):
     """Take the prefixes of `text` in: where the message begins, and whether ranks proved to be local."""
     at, proof, kernel = 0, False, False
     for _ in range(MAX_PREFIXES):
-        found = _PREFIX.match(text, at)
-        if found is None or found.end() == at or (kernel and found.group("pdsh")):
+        begin = at
+        while begin < at + MAX_INDENT and text[begin : begin + 1] == " ":
+            begin += 1
+        kind, found = _prefix(text, begin, kernel)
+        if found is None:
             break
-        kernel = kernel or _KERNEL.match(found.group()) is not None
         proof = speaker.take(found, local_ranks) or proof
         at = found.end()
+        if kind == SYSTEM:
+            kernel, speaker.program = True, KERNEL
+        elif kind == STAMP:
+            at = _collector(text, begin, at, speaker)
+            kernel = kernel or speaker.program == KERNEL
         if at < len(text) and text[at] == " " and text[at + 1 : at + 2] not in ("", " "):
             at += 1
     return at, proof
+
+
+def _prefix(text, at, kernel):
+    # type: (str, int, bool) -> tuple[str, re.Match[str] | None]
+    """The form of the prefix at `at`, and where it matched; behind the kernel's own stands no host."""
+    first = text[at : at + 1]
+    first = "0" if first.isdigit() else "a" if first.isalpha() else first
+    for kind, form in FORMS.get(first, ()):
+        found = form.match(text, at)
+        if found is not None and not (kernel and "host" in form.groupindex):
+            return kind, found
+    return "", None
+
+
+def _collector(text, begin, at, speaker):
+    # type: (str, int, int, Speaker) -> int
+    """Take in what a log collector writes behind a time: host and program. Where the message begins."""
+    forms = AFTER_STAMP + AFTER_MONTH if text[begin : begin + 1].isalpha() else AFTER_STAMP
+    for form in forms:
+        found = form.match(text, at)
+        if found is not None:
+            speaker.take(found, False)
+            bare = form in AFTER_MONTH and _IN_MESSAGE.match(text, found.start("program"))
+            return found.start("program") if bare else found.end()
+    return at
 
 
 def look_inside(text, speaker):

@@ -91,7 +91,7 @@ class Progress(object):
         # type: (bytes, list[Dialect], bool) -> Iterator[tuple[Reading, Speaker]]
         """What a line tells: of the states of a bar that stand on it, the newest one that names a step."""
         stepped = set()  # type: set[tuple[Any, ...]]
-        for text, by, is_bar in newest_first(messages(line, local_ranks)[0]):
+        for text, by, is_bar in newest_first(self._messages(line, dialects, local_ranks)):
             said_by = (by.rank, by.local_rank, by.pid, by.host, by.task)
             if is_bar and said_by in stepped:
                 continue
@@ -100,6 +100,14 @@ class Progress(object):
                 if is_bar and "step" in reading.fields:
                     stepped.add(said_by)
                 yield reading, by
+
+    def _messages(self, line, dialects, local_ranks):
+        # type: (bytes, list[Dialect], bool) -> list[tuple[str, Speaker]]
+        """A line as it stands; the message of a JSON record only where the record itself tells nothing."""
+        plain = messages(line, local_ranks, records=False)[0]
+        if b"{" not in line or any(self._search.reading(dialects, text) for text, _ in plain):
+            return plain
+        return messages(line, local_ranks)[0]
 
     def voice(self, fields, by):
         # type: (dict[str, Any], Speaker) -> tuple[tuple[Any, ...], dict[str, Any]]

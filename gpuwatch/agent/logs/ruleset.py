@@ -8,6 +8,7 @@ that word, without it may be a part of a longer one.
 import re
 
 from .dialect import Dialect
+from .json_lines import escaped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ MAX_LIKE = 4
 """Dialects that are like each other in turn."""
 
 _DIGIT = re.compile(rb"\d")
+_ESCAPED = re.compile(r"[^ -~]|[\"\\<>&]")
+"""Characters that JSON writes in another way."""
 NUMBER = re.compile(r"[+-]?\d{1,18}$")
 FRACTION = re.compile(r"[+-]?\d{1,18}\.\d{1,18}$")
 
@@ -131,10 +134,12 @@ class RuleSet(object):
         found = {}  # type: dict[tuple[str, bool], Phrase]
         for rule, plain in zip(self.rules, rules):  # noqa: B905 - strict needs Python 3.10
             for literal in plain["literals"]:
-                self._phrase(found, literal).rules.append(rule)
+                for phrase in self._phrases(found, literal):
+                    phrase.rules.append(rule)
             recovery = plain.get("recovery") or {}  # type: Any
             for literal in recovery.get("literals", ()):
-                self._phrase(found, literal).recoveries.append(rule)
+                for phrase in self._phrases(found, literal):
+                    phrase.recoveries.append(rule)
         for dialect, plain in zip(self.dialects, dialects):  # noqa: B905 - strict needs Python 3.10
             for literal in plain["literals"]:
                 self._phrase(found, literal).dialects.append(dialect)
@@ -148,6 +153,14 @@ class RuleSet(object):
         # type: (str, str) -> None
         """Search for this rule no more."""
         self.suspended[rule] = why
+
+    def _phrases(self, found, literal):
+        # type: (dict[tuple[str, bool], Phrase], dict[str, Any]) -> list[Phrase]
+        """A literal, and how it stands in a JSON string."""
+        own = self._phrase(found, literal)
+        forms = escaped(own.text) if _ESCAPED.search(literal["text"]) else []
+        texts = [form.decode("utf-8") for form in forms]
+        return [own] + [self._phrase(found, dict(literal, text=text)) for text in texts]
 
     def _phrase(self, found, literal):
         # type: (dict[tuple[str, bool], Phrase], dict[str, Any]) -> Phrase

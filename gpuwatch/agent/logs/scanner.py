@@ -201,9 +201,10 @@ class Scanner(object):
                 self._recovery(rule, line, arrived, out)
         explained = False
         for rule in rules:
-            for text, by in line.said if not rule.fallback else ():
+            for index, (text, by) in enumerate(line.said if not rule.fallback else ()):
                 fields = self._search.fields(rule, text, hit - line.start)
-                if fields is not None and self._search.after(rule, chunk, line.start, fields):
+                record = line.said[:index]
+                if fields is not None and self._search.after(rule, chunk, line.start, fields, record):
                     explained = True
                     if rule.exact or not is_quoted_above(chunk, line.start, text, line.raw(chunk)):
                         self._found(rule, chunk, line, (text, by), fields, arrived, out)

@@ -68,19 +68,22 @@ class Search(object):
             and not is_quoted_above(chunk, line.start, text, raw)
         )
 
-    def after(self, rule, chunk, start, fields):
-        # type: (Rule, Chunk, int, dict[str, Any]) -> bool
-        """Whether what the rule wants above the line at `start` stands there; its groups join the fields."""
+    def after(self, rule, chunk, start, fields, record=()):
+        # type: (Rule, Chunk, int, dict[str, Any], Any) -> bool
+        """Whether what the rule wants above the line at `start` stands there; its groups join the fields.
+
+        `record` are messages above it in the same physical line.
+        """
         if rule.above is not None:
-            self._above(rule, rule.above, chunk.above(start, rule.above_lines), fields)
+            self._above(rule, rule.above, chunk.above(start, rule.above_lines), fields, record)
         return rule.after is None or self._above(
-            rule, rule.after, chunk.above(start, rule.after_lines), fields
+            rule, rule.after, chunk.above(start, rule.after_lines), fields, record
         )
 
-    def _above(self, rule, pattern, lines, fields):
-        # type: (Rule, re.Pattern[str], list[bytes], dict[str, Any]) -> bool
-        for line in reversed(lines):
-            for text, _ in messages(line)[0]:
+    def _above(self, rule, pattern, lines, fields, record):
+        # type: (Rule, re.Pattern[str], list[bytes], dict[str, Any], Any) -> bool
+        for line in [None] + lines[::-1]:
+            for text, _ in messages(line)[0] if line is not None else record[::-1]:
                 began = self._enter(rule)
                 found = pattern.search(text[:SEARCHED])
                 self._leave(rule, began)

@@ -6,6 +6,8 @@ before may lead to is found out once, by its words; a word is compared with the 
 lost: where a phrase stands in a line, the phrase without its digits stands in the line's shape.
 """
 
+from .json_lines import unescaped
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
@@ -63,18 +65,21 @@ class Sieve(object):
         """
         if b"\r" in data:
             data = data.replace(b"\r", b"\n")
+        raw = data
+        if b"\\" in data and b'{"' in data:
+            data = unescaped(data)
         shapes = data.translate(None, _GONE).split(b"\n")
         lines = []  # type: list[bytes]
         different = set(shapes) - self._dull
         hot = self._look(different)
         if newest is not None and not self._paced.keys().isdisjoint(different):
-            lines = data.split(b"\n")
+            lines = raw.split(b"\n")
             newest.take(lines, shapes, self._paced, len(data))
         found = []  # type: list[tuple[int, Phrase]]
         if not hot:
             return found
         at = 0
-        for shape, line in zip(shapes, lines or data.split(b"\n")):  # noqa: B905 - strict needs Python 3.10
+        for shape, line in zip(shapes, lines if lines and raw is data else data.split(b"\n")):  # noqa: B905 - strict needs Python 3.10
             if shape in hot:
                 _find(line, hot[shape], at, found)
             at += len(line) + 1

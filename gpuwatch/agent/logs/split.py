@@ -12,6 +12,9 @@ _ANSI = re.compile(
     rb"|[ -/]*[0-~])?"
 )
 _GONE = bytes(c for c in range(32) if c not in (9, 10, 13, 27)) + b"\x7f"
+_MARK = re.compile(rb"^(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)")
+_MARKS = (b"\xef", b"\xff", b"\xfe")
+"""The byte order mark at the beginning of a file, of UTF-8 and UTF-16."""
 _LINE_ENDS = re.compile(rb"\r\n|\n|\r")
 _BAR = re.compile(
     r"\d{1,3}(?:\.\d+)?%\s?\|"
@@ -39,6 +42,8 @@ def shown(line):
     """One line as text: no escapes and control characters, tabs as spaces, invalid UTF-8 replaced, cut."""
     if b"\x1b" in line:
         line = _ANSI.sub(b"", line)
+    if line[:1] in _MARKS:
+        line = _MARK.sub(b"", line)
     line = line[:MAX_LINE].translate(None, _GONE + b"\x1b\r\n")
     return line.decode("utf-8", "replace").replace("\t", "    ")
 
@@ -54,6 +59,8 @@ def glued(line):
     """Where a record begins that was written right behind a progress bar, on its line; 0: there is none."""
     if b"%|" not in line and b"it]" not in line and b"/s" not in line and b"/it" not in line:
         return 0
+    if line[:2] == b'{"' and line.rstrip()[-1:] == b"}":
+        return 0  # a bar in a JSON record ends in its message
     end = 0
     for bar in _BAR_END.finditer(line):
         end = bar.end()

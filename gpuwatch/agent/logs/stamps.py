@@ -14,20 +14,50 @@ HEAD = 160
 """Characters from the line's start in which a time is looked for."""
 
 _CLOCK = r"(?P<{0}H>\d\d):(?P<{0}M>\d\d):(?P<{0}S>\d\d)"
+_MONTH = r"(?P<{0}m>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+_ZONE = r"\s?(?P<{0}z>Z\b|UTC\b|GMT\b|[+-]\d\d:?\d\d(?!\d))?"
 _STAMP = re.compile(
-    r"(?P<iso>(?P<y>20\d\d)[-/](?P<m>\d\d)[-/](?P<d>\d\d)[T _]" + _CLOCK.format("") + r"(?P<f>[.,]\d{1,9})?"
-    r"\s?(?P<z>Z\b|UTC\b|[+-]\d\d:?\d\d)?)"
+    r"(?P<iso>(?P<y>20\d\d)[-/](?P<m>\d\d)[-/](?P<d>\d\d)[T _]"
+    + _CLOCK.format("")
+    + r"(?P<f>[.,]\d{1,9})?"
+    + _ZONE.format("")
+    + r")"
+    r"|(?P<bgl>(?P<ly>20\d\d)-(?P<lm>\d\d)-(?P<ld>\d\d)-(?P<lH>\d\d)\.(?P<lM>\d\d)\.(?P<lS>\d\d)"
+    r"(?P<lf>\.\d{1,9})?)"
     r"|\b(?P<glog>[IWEFC](?P<gy>20\d\d)?(?P<gm>\d{1,2}?)(?P<gd>\d\d) "
     + _CLOCK.format("g")
     + r"(?P<gf>\.\d{1,9}))"
-    r"|\[(?P<dmesg>[A-Z][a-z]{2} (?P<bm>[A-Z][a-z]{2}) (?P<bd>[ \d]\d) "
+    r"|\b(?P<dmesg>(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) "
+    + _MONTH.format("b")
+    + r" (?P<bd>[ \d]?\d) "
     + _CLOCK.format("b")
-    + r" (?P<by>20\d\d))\]"
-    r"|\b(?P<sys>(?P<sm>[JFMASOND][aepuco][nbrylgptvc]) (?P<sd>[ \d]\d) " + _CLOCK.format("s") + r")\b"
-    r"|(?<![\d:.-])(?P<vllm>(?P<vm>\d\d)-(?P<vd>\d\d) " + _CLOCK.format("v") + r"(?P<vf>[.,]\d{1,6})?) "
-    r"|\[(?P<unix>1\d{9}\.\d{3,9})\]"
+    + r"(?: (?P<bz>UTC|GMT))?(?: [A-Z]{3,4})? (?P<by>20\d\d))\b"
+    r"|\b(?P<sys>"
+    + _MONTH.format("s")
+    + r" {1,2}(?P<sd>\d{1,2}) (?:(?P<sy>20\d\d) )?"
+    + _CLOCK.format("s")
+    + r"(?P<sf>[.,]\d{1,9})?)\b"
+    r"|\[(?P<web>(?P<wd>\d\d)/"
+    + _MONTH.format("w")
+    + r"/(?P<wy>20\d\d):"
+    + _CLOCK.format("w")
+    + _ZONE.format("w")
+    + r")\]"
+    r"|(?<![\d/-])(?P<us>(?P<um>\d\d)[/-](?P<ud>\d\d)[/-](?P<uy>20\d\d) "
+    + _CLOCK.format("u")
+    + r"(?P<uf>[.,]\d{1,6})?)"
+    r"|(?<![\d:.-])(?P<vllm>(?P<vm>\d\d)(?:-|(?<=\[\d\d)/)(?P<vd>\d\d) "
+    + _CLOCK.format("v")
+    + r"(?P<vf>[.,]\d{1,6})?)(?=[ \]])"
+    r"|(?:^(?:[-A-Z_]{1,12} )?|^\d{1,5}: |\[|\]: ?)(?P<unix>1[4-9]\d{8}(?:\.\d{1,9}|\d{3})?)(?=[\] :]|$)"
 )
-_PREFIX = {"iso": "", "glog": "g", "dmesg": "b", "sys": "s", "vllm": "v"}
+_JSON = re.compile(
+    r'"(?:time|timestamp|ts|@timestamp|asctime|t|datetime|eventTime|__REALTIME_TIMESTAMP)"\s{0,4}:\s{0,4}'
+    r'(?:"(?P<text>[^"]{10,40})"|(?P<number>1\d{9,18}(?:\.\d{1,9})?)(?=[,}\s]))'
+)
+_PREFIX = {
+    "iso": "", "bgl": "l", "glog": "g", "dmesg": "b", "sys": "s", "web": "w", "us": "u", "vllm": "v",
+}  # fmt: skip
 _DAY = 86400.0
 
 
@@ -37,12 +67,19 @@ def time_of(text, arrived):
 
     A year that is missing is the newest one that does not bring the time over a day after `arrived`.
     """
+    record = _JSON.search(text) if '{"' in text[:HEAD] else None
+    if record is not None:
+        if record.group("number"):
+            return _epoch(record.group("number"))
+        text = record.group("text")
+        if text.isdigit():
+            return _epoch(text)
     found = _STAMP.search(text, 0, HEAD)
     if found is None:
         return None
     groups = {key: value for key, value in found.groupdict().items() if value is not None}
     if "unix" in groups:
-        return float(groups["unix"])
+        return _epoch(groups["unix"])
     part = next(part for kind, part in _PREFIX.items() if kind in groups)
     month = groups[part + "m"]
     number = _MONTHS.get(month) or (int(month) if month.isdigit() else 0)
@@ -53,8 +90,15 @@ def time_of(text, arrived):
     if not 1 <= number <= 12 or not 1 <= day <= 31 or hour > 23 or minute > 59 or second > 60:
         return None
     if year is not None:
-        return _seconds(int(year), clock, groups.get("z")) + fraction
+        return _seconds(int(year), clock, groups.get(part + "z")) + fraction
     return _nearest(clock, arrived) + fraction
+
+
+def _epoch(digits):
+    # type: (str) -> float
+    """Seconds of a number that counts seconds, or thousandths, millionths or billionths of them."""
+    whole, _, _ = digits.partition(".")
+    return float(digits) / float(10 ** (len(whole) - 10))
 
 
 def _nearest(clock, arrived):

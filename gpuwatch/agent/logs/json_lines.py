@@ -1,0 +1,150 @@
+"""Lines that are JSON objects, as structured loggers and container runtimes write them.
+
+The message of such a line is what its logger was given, not every field: prompts, completions and settings
+are data.
+"""
+
+import json
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from .prefixes import Speaker  # noqa: F401 - used in type comments
+
+HEAD = 200
+"""Characters of prefixes in front of the object."""
+MAX_TEXTS = 200
+"""Lines of one record."""
+
+_MESSAGES = ("message", "msg", "log", "MESSAGE", "@message", "textPayload", "body", "event")
+_EXCEPTIONS = (
+    "exc_info", "exc_text", "exception", "error", "err", "traceback", "stack_trace", "stacktrace", "stack",
+    "error.stack_trace", "exception.stacktrace", "reason",
+)  # fmt: skip
+_INSIDE = ("record", "jsonPayload", "fields", "attributes", "extra", "kubernetes", "_source")
+"""Objects in a record that say more of the same."""
+_RANKS = ("rank", "global_rank", "RANK")
+_LOCAL_RANKS = ("local_rank", "LOCAL_RANK")
+_HOSTS = ("hostname", "host", "node", "node_name", "_HOSTNAME", "HOSTNAME")
+_PROGRAMS = ("SYSLOG_IDENTIFIER", "_COMM", "syslog_identifier")
+
+_BEGIN = re.compile(r'\{\s{0,4}"')
+_LINES = re.compile(r"[\r\n]+")
+_ESCAPE = re.compile(rb'\\(?:u[0-9a-fA-F]{4}|[nrtbf/"\\])')
+_SHORT = {b"\\" + bytes([c]): b" " + bytes([c]) for c in b'"/\\'}
+
+
+def object_at(text):
+    # type: (str) -> int
+    """Where the JSON object begins that fills the rest of a line; -1: it has none."""
+    if text.rstrip()[-1:] != "}":
+        return -1
+    found = _BEGIN.search(text, 0, HEAD)
+    return found.start() if found else -1
+
+
+def texts_of(text, speaker):
+    # type: (str, Speaker) -> list[str]
+    """The message and exception of a JSON record, line by line; empty where it is no record of a logger.
+
+    Ranks, host and program that the record names are taken.
+    """
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    if not isinstance(record, dict):
+        return []
+    parts = [record] + [record[name] for name in _INSIDE if isinstance(record.get(name), dict)]
+    message = _first(parts, _MESSAGES, str)
+    if message is None:
+        return []
+    for part in parts:
+        _name_speaker(part, speaker)
+    texts = [message]
+    texts.extend(_text(part[name]) for part in parts for name in _EXCEPTIONS if name in part)
+    lines = [line for each in texts for line in _LINES.split(each) if line.strip()]
+    return lines[:MAX_TEXTS]
+
+
+def unescaped(data):
+    # type: (bytes) -> bytes
+    """Lines with the escapes of JSON as blanks and characters of the same length, for a search of words."""
+    return _ESCAPE.sub(_plain, data)
+
+
+def escaped(text):
+    # type: (bytes) -> list[bytes]
+    """How a text stands in lines that went through `unescaped`, where that is not the text itself."""
+    plain = text.decode("utf-8")
+    forms = {unescaped(each.encode("ascii")) for each in (json.dumps(plain)[1:-1], _of_go(plain))}
+    forms.add(unescaped(json.dumps(plain, ensure_ascii=False)[1:-1].encode("utf-8")))
+    return sorted(forms - {text})
+
+
+def _of_go(text):
+    # type: (str) -> str
+    """As Docker and Kubernetes write it."""
+    quoted = json.dumps(text)[1:-1]
+    for sign in "<>&":
+        quoted = quoted.replace(sign, "\\u{:04x}".format(ord(sign)))
+    return quoted
+
+
+def _plain(found):
+    # type: (re.Match[bytes]) -> bytes
+    escape = found.group()
+    if len(escape) == 2:
+        return _SHORT.get(escape, b"  ")
+    code = int(escape[2:], 16)
+    if code < 32 or 0xD800 <= code < 0xE000:  # a control character, half of a pair
+        return b"      "
+    return chr(code).encode("utf-8").rjust(6)
+
+
+def _first(parts, names, kind):
+    # type: (list[dict[str, Any]], tuple[str, ...], type) -> Any
+    for part in parts:
+        for name in names:
+            value = part.get(name)
+            if isinstance(value, kind) and not isinstance(value, bool):
+                return value
+    return None
+
+
+def _name_speaker(part, speaker):
+    # type: (dict[str, Any], Speaker) -> None
+    rank, local = _number(part, _RANKS), _number(part, _LOCAL_RANKS)
+    host, program = _first([part], _HOSTS, str), _first([part], _PROGRAMS, str)
+    speaker.rank = speaker.rank if rank is None else rank
+    speaker.local_rank = speaker.local_rank if local is None else local
+    speaker.host = host or speaker.host
+    speaker.program = program.lower() if program else speaker.program
+
+
+def _number(part, names):
+    # type: (dict[str, Any], tuple[str, ...]) -> int | None
+    for name in names:
+        value = part.get(name)
+        if isinstance(value, str) and value.isdigit():
+            value = int(value)
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**6:
+            return value
+    return None
+
+
+def _text(value):
+    # type: (Any) -> str
+    """An exception as text, from one text, lines, or its type and message."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "\n".join(each for each in value if isinstance(each, str))
+    if isinstance(value, dict):
+        kind = _first([value], ("type", "class", "name", "kind"), str)
+        what = _first([value], ("message", "value", "msg", "reason"), str)
+        head = ": ".join(each for each in (kind, what) if each)
+        return "\n".join(each for each in (_text(value.get("traceback", value.get("stack"))), head) if each)
+    return ""

@@ -1,0 +1,119 @@
+"""The forms of prefixes, by the character that they begin with; each is anchored and bounded.
+
+Named groups say who speaks: `rank`, `caps` (a rank), `local` (a local rank), `task`, `pid`, `host`,
+`program`. Behind a time a log collector may write the host and the program.
+"""
+
+import re
+
+HOST = r"[A-Za-z0-9][\w.-]{0,80}"
+_CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
+_ZONE = r"(?:Z| ?[+-]\d\d:?\d\d| UTC)?"
+_DAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?"
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+_ANY_MONTH = r"[^\W\d_]{3,5}\.?"  # of another language
+_COLLECTED = r" {0,2}(?P<host>[A-Za-z0-9][\w.@-]{0,80})(?:/[\w.@-]{1,80})?"
+_DEVICE = (  # kernel and RDMA messages begin so; none of these is a host
+    r"(?!(?:mlx|bnxt|irdma|eth|en[ops]|ibp?|ibs|bond|nvme|nvidia|sd|md|dm|amdgpu|i40e|ixgbe|ice|hfi|qp|cpu|"
+    r"rank|worker|line|step|epoch|iter|cuda|CUDA|node|np|v|q|h)[\d_-]*:|gpu\d{1,2}:|nvidia-nvswitch\d)"
+)
+_END = r"(?=[ \t\[:|,]|$)[:| ]?"
+
+
+def _forms(*patterns):
+    # type: (str) -> list[re.Pattern[str]]
+    return [re.compile(each) for each in patterns]
+
+
+BRACKETED = _forms(
+    r"\[rank(?P<rank>\d{1,6})\[?\]?\]:",
+    r"\[RANK (?P<caps>\d{1,6})\] (?=\S)",
+    r"\[(?:default|worker|trainer|actor|role)(?P<local>\d{1,4})\]:",
+    r"\[[a-z]{3,20}\d{1,6}\|\d{1,4}\]:",
+    r"\[\d{1,8}\] (?=\[rank\d)",
+    r"\[pod/(?P<host>[\w.-]{1,80})/[\w.-]{1,80}\] ?",  # kubectl logs --prefix
+)
+BRACKETED_STAMPS = _forms(
+    r"\[\d{4}-\d\d-\d\d[T ]" + _CLOCK + _ZONE + r"\][:| ]?",
+    r"\[\d{4}/\d\d/\d\d[T ]" + _CLOCK + _ZONE + r"\][:| ]?",
+    r"\[(?:\d\d[/-]){2}\d{4} " + _CLOCK + _ZONE + r"\][:| ]?",
+    r"\[\d\d/[A-Z][a-z]{2}/\d{4}:" + _CLOCK + r" [+-]\d{4}\] ?",
+    r"\[(?:\d\d[/-]\d\d )?" + _CLOCK + r"\][:| ]?",
+    r"\[\d{10}(?:\.\d{1,9}|\d{3})?\](?=[ :])[:| ]?",
+)
+KERNEL_STAMPS = _forms(
+    r"\[\s{0,8}\d{1,8}\.\d{6}\](?:\[\s{0,8}[TC]\d{1,8}\])? ?",
+    r"\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] ?",
+)
+PARENTHESISED = _forms(
+    r"\((?:[\w.:-]{1,80} )?pid=(?P<pid>\d{1,10})(?:, ip=(?P<host>[\d.]{7,15}))?\) ?",
+    r"\([\w-]{1,40}, ip=(?P<host>[\d.]{7,15})\) ?",
+)
+PRIORITIES = _forms(
+    r"<[0-7]>(?=\S)",  # facility 0 is the kernel
+    r"\d{1,3},\d{1,12},\d{1,16},[-c+](?:,[^;]{0,80})?;",
+)
+NUMBERED = _forms(
+    r"(?P<task>\d{1,6}): (?=\S)(?![\d.nan-]{1,40}, [\d.nan-]{1,40} avg\b)",  # not the step of Darknet
+    r"(?P<host>\d{1,3}(?:\.\d{1,3}){3}): (?=\S)",
+)
+NUMBERED_STAMPS = _forms(
+    r"\d{4}-\d\d-\d\d[T ]" + _CLOCK + _ZONE + r"(?: std(?:err|out) [FP])?" + _END,
+    r"\d{4}-\d\d-\d\d \d\d:\d\d (?=\[rank\d)",
+    r"\d{4}/\d\d/\d\d[T ]" + _CLOCK + _ZONE + _END,
+    r"(?:\d\d[/-]){2}\d{4} " + _CLOCK + _ZONE + _END,
+    r"\d{4}\.\d\d\.\d\d(?=[ ])",  # the date of Thunderbird, BGL
+    _CLOCK + r"(?=[ ])(?! ?[|<\]])",
+    r"\d{10}(?:\.\d{1,9}|\d{3})?(?=[ :])[:| ]?(?=\s{0,4}[^\s\d.,+*/=-]|\d{4}[-.])",
+)
+NAMED = _forms(
+    r"(?P<host>" + HOST + r") \[std(?:err|out)\] ",
+    r"std(?:err|out): ",
+    r"[A-Za-z][\w.-]{0,60}/\d{1,5} (?=[\[(])",
+    r"(?P<host>[a-z][a-z0-9.-]{0,60}[-_]\d{1,5}) {1,20}\| (?=\S)",  # docker compose
+    _DEVICE + r"(?P<host>[a-z][a-z-]{0,60}\d[A-Za-z0-9.-]{0,60}): (?=\S)",  # pdsh
+    r"(?P<host>[a-z]{1,40}(?:-[a-z]{1,40}){1,5}): "
+    r"(?=\[(?:rank|RANK |default)\d|\[?\d{4}-\d\d-|\[[EWIF]\d{3,4} )",
+)
+NAMED_STAMPS = _forms(
+    _DAY + _MONTH + r" {1,2}\d{1,2} " + _CLOCK + r"(?: (?:[A-Z]{3,4} )?20\d\d)?(?= )",
+    _ANY_MONTH + r" [ \d]\d " + _CLOCK + r"(?= " + HOST + r" [\w./-]{1,60}(?:\[\d{1,10}\])?:)",
+    _DAY + r"\d{4}-\d\d-\d\d " + _CLOCK + r"(?: [A-Z]{3,4})?(?= )",
+)
+KERNEL = _forms(r"kernel: ?")
+OTHERS = _forms(r"> ", r"- (?=\d{10} \d{4}\.)", r"<\d{1,3}>(?:1 )?(?=\S)")
+LABELS = _forms(r"[A-Z_]{3,12} (?=\d{10} \d{4}\.)")  # of an alert, in the data sets of supercomputers
+
+PLAIN, STAMP, SYSTEM = "plain", "stamp", "system"
+"""What a form is: of a launcher, a time, or the kernel's own."""
+
+_TABLE = (
+    ("[", PLAIN, BRACKETED),
+    ("[", SYSTEM, KERNEL_STAMPS),
+    ("[", STAMP, BRACKETED_STAMPS),
+    ("(", PLAIN, PARENTHESISED),
+    ("<0", SYSTEM, PRIORITIES),
+    ("0", PLAIN, NUMBERED),
+    ("0", STAMP, NUMBERED_STAMPS),
+    ("a", SYSTEM, KERNEL),
+    ("a", STAMP, NAMED_STAMPS),
+    ("a", PLAIN, LABELS + NAMED),
+    (">-<", PLAIN, OTHERS),
+)
+FORMS = {}  # type: dict[str, list[tuple[str, re.Pattern[str]]]]
+"""Of each first character (`0` for digits, `a` for letters) the forms to try, in this order."""
+for _firsts, _kind, _patterns in _TABLE:
+    for _first in _firsts:
+        FORMS.setdefault(_first, []).extend((_kind, each) for each in _patterns)
+
+_LEVELS = r"(?:DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|ERR|CRITICAL|FATAL|TRACE)\b"
+AFTER_STAMP = _forms(
+    r"(?! {0,2}" + _LEVELS + r")" + _COLLECTED + r" (?P<program>[A-Za-z][\w.@:/()-]{0,60}?)\[\d{1,10}\]: ?",
+    _COLLECTED + r" (?P<program>kernel): ?",
+    r" {0,2}(?P<host>\S{1,60}) \d{4}-\d\d-\d\d-\d\d\.\d\d\.\d\d\.\d{1,6} \S{1,60} [A-Z]{2,10} "
+    r"(?P<program>[A-Z]{2,10}) [A-Z]{2,10} ",
+    _COLLECTED + r" (?=" + _MONTH + r" {1,2}\d{1,2} \d\d:\d\d:\d\d )",
+)
+"""Behind any time: host and program with its pid, or the kernel; the columns of BGL and Thunderbird."""
+AFTER_MONTH = _forms(_COLLECTED + r" (?P<program>[A-Za-z][\w.@/()-]{0,60}): ?")
+"""Behind the time of syslog alone: host and program without a pid."""
