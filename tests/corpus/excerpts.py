@@ -19,6 +19,7 @@ class Excerpt:
     rank: int | None = None
     kernel: bool = False
     """The kernel's own line, which stands in a kernel log."""
+    healthy: bool = False
 
 
 def read(name: str) -> list[Excerpt]:
@@ -29,5 +30,5 @@ def read(name: str) -> list[Excerpt]:
         head, *lines = block.rstrip("\n").split("\n")
         label, *words = head.split()
         rank = next((int(word[5:]) for word in words if word.startswith("rank=")), None)
-        found.append(Excerpt(label, tuple(lines), rank, "kernel" in words))
+        found.append(Excerpt(label, tuple(lines), rank, "kernel" in words, name == "healthy"))
     return found

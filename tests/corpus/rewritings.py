@@ -49,8 +49,14 @@ def encoded(lines: Text) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
+def with_level(form: str, excerpt: Excerpt) -> str:
+    """The level that a logger writes for such lines; L alone is glog's letter."""
+    name = "INFO" if excerpt.healthy else "ERROR"
+    return form.replace("LEVEL", name).replace("L0615", f"{name[0]}0615")
+
+
 def each_line(name: str, form: str, *, kernel: bool | None = None, names_rank: bool = False) -> Rewriting:
-    """`form` around every line; `{}` is the line, `RANK` its rank, 3 where it has none.
+    """`form` around every line; `{}` is the line, `RANK` its rank, 3 where it has none, `LEVEL` its level.
 
     `kernel`: only kernel lines, or only others.
     """
@@ -59,7 +65,8 @@ def each_line(name: str, form: str, *, kernel: bool | None = None, names_rank: b
         if kernel is not None and excerpt.kernel is not kernel:
             return None
         rank = 3 if excerpt.rank is None else excerpt.rank
-        return encoded([form.replace("RANK", str(rank)).replace("{}", line) for line in excerpt.lines])
+        around = with_level(form, excerpt).replace("RANK", str(rank))
+        return encoded([around.replace("{}", line) for line in excerpt.lines])
 
     return Rewriting(name, make, names_rank)
 
@@ -76,7 +83,17 @@ def each_record(name: str, **fields: str) -> Rewriting:
 
 def one_record(excerpt: Excerpt) -> bytes:
     """A traceback is one message of a JSON logger."""
-    return encoded([json.dumps({"level": "error", "ts": 1749988831.5, "message": "\n".join(excerpt.lines)})])
+    return encoded(
+        [
+            json.dumps(
+                {
+                    "level": with_level("LEVEL", excerpt),
+                    "ts": 1749988831.5,
+                    "message": "\n".join(excerpt.lines),
+                }
+            )
+        ]
+    )
 
 
 def exception_record(excerpt: Excerpt) -> bytes | None:
@@ -133,7 +150,7 @@ def followed_utf_16(excerpt: Excerpt) -> bytes:
 
 
 COLLECTED = "2025-06-15T12:00:31.123456+02:00 gpu-003"
-BGL = "- 1749988831 2025.06.15 R02-M1 2025-06-15-12.00.31.675872 R02-M1 RAS KERNEL FATAL"
+BGL = "- 1749988831 2025.06.15 R02-M1 2025-06-15-12.00.31.675872 R02-M1 RAS KERNEL LEVEL"
 THUNDERBIRD = "1749988831 2025.06.15 dn2 Jun 15 12:00:31 dn2/dn2 kernel:"
 JOURNAL = {"__REALTIME_TIMESTAMP": "1749988831123456", "SYSLOG_IDENTIFIER": "python3"}
 
@@ -159,27 +176,27 @@ REWRITINGS = (
     each_line("syslog priority", "<14>Jun 15 12:00:31 gpu-003 python3[4711]: {}", kernel=False),
     each_line("ISO stamp with zone", "2025-06-15T12:00:31.123+02:00 {}"),
     each_line("ISO stamp without zone", "2025-06-15 12:00:31,123 {}"),
-    each_line("ISO stamp and level", "2025-06-15 12:00:31,123 - trainer - ERROR - {}"),
+    each_line("ISO stamp and level", "2025-06-15 12:00:31,123 - trainer - LEVEL - {}"),
     each_line("syslog stamp", "Jun 15 12:00:31 {}"),
-    each_line("glog head", "E0615 12:00:31.123456  4711 train.py:88] {}"),
+    each_line("glog head", "L0615 12:00:31.123456  4711 train.py:88] {}"),
     each_line("epoch stamp", "1749988831.123456 {}"),
     each_line("epoch stamp, milliseconds", "1749988831123 {}"),
     each_line("bracketed stamp", "[2025-06-15 12:00:31,123] {}"),
     each_line("bracketed stamp with zone", "[2025-06-15T12:00:31Z] {}"),
-    each_line("bracketed stamp and level", "[2025-06-15 12:00:31,123] [ERROR] {}"),
+    each_line("bracketed stamp and level", "[2025-06-15 12:00:31,123] [LEVEL] {}"),
     each_line("bracketed epoch stamp", "[1749988831.123456] {}"),
-    each_line("US stamp", "06/15/2025 12:00:31 - ERROR - __main__ - {}"),
+    each_line("US stamp", "06/15/2025 12:00:31 - LEVEL - __main__ - {}"),
     each_line("clock alone", "12:00:31.123 {}"),
     each_line("ANSI colours", "\x1b[31m\x1b[1m{}\x1b[0m"),
     Rewriting("CRLF", lambda excerpt: encoded([f"{line}\r" for line in excerpt.lines])),
     Rewriting("bar glued before", lambda excerpt: encoded([f"{BAR}\r{line}" for line in excerpt.lines])),
     Rewriting("bar on the same line", lambda excerpt: encoded([BAR + excerpt.lines[0], *excerpt.lines[1:]])),
     each_record("JSON message", message="{}"),
-    each_record("JSON message with level", level="error", message="{}"),
+    each_record("JSON message with level", level="LEVEL", message="{}"),
     each_record("JSON msg", ts="1749988831.123", msg="{}"),
-    each_record("JSON msg with level", level="ERROR", time="2025-06-15T12:00:31Z", msg="{}"),
+    each_record("JSON msg with level", level="LEVEL", time="2025-06-15T12:00:31Z", msg="{}"),
     each_record("JSON log", log="{}"),
-    each_record("JSON log with level", levelname="ERROR", log="{}"),
+    each_record("JSON log with level", levelname="LEVEL", log="{}"),
     Rewriting("JSON, all lines in one message", one_record),
     Rewriting("JSON, as an exception", exception_record),
     Rewriting("another rank's lines between", interleaved),

@@ -37,7 +37,7 @@ _MESSAGE = re.compile(
     r"\"(?:message|msg|log|event|body|error)\"\s?:|(?:^|\s)(?:msg|message|event|error|err)="
 )
 _LETTER = re.compile(
-    r"(?:^|[\[\s:])([FEWICD])\d{4,8} \d\d:\d\d:\d\d|\[([FEWICD])(?= \w+\.\w{1,4}:\d+\])"
+    r"(?:^|[\[\s:])([FEWICD])\d{3,8} \d\d:\d\d:\d\d|\[([FEWICD])(?= \w+\.\w{1,4}:\d+\])"
     r"|\d: ([FEWI]) (?=[\w./-]{1,160}:\d+\])"
 )
 _STAMP = re.compile(r"\d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\d")
@@ -69,7 +69,10 @@ _FORMS = (
     ),
     (
         "warning",
-        re.compile(r"(?:\S{1,200}:\d{1,6}: )?" + _NAME + r"Warning:|[Ww]arning: |\W{0,2}┌ Warning: "),
+        re.compile(
+            r"(?:\S{1,200}:\d{1,6}: )?" + _NAME + r"Warning:|[Ww]arning: |\W{0,2}┌ Warning: "
+            r"|\S{1,120}:\d{1,10}:\d{1,10} \[\d{1,4}\] (?:\S{1,160}:\d{1,6} )?NCCL WARN "
+        ),
     ),
 )
 
