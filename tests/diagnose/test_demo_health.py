@@ -10,7 +10,7 @@ from gpuwatch.diagnose.condition import Condition, worst
 from gpuwatch.diagnose.health import gpu_conditions, node_conditions
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import NodeSpec, Plan
-from gpuwatch.link.demo.links import arrivals
+from tests.demo.story import told_until
 from tests.diagnose.story import LIMITS, NOW, Story, codes
 
 
@@ -18,7 +18,7 @@ from tests.diagnose.story import LIMITS, NOW, Story, codes
 def demo(seconds: float) -> Fleet:
     nodes = tuple(NodeSpec(f"gpu-{n:03}", link="demo", slots=8) for n in range(1, 17))
     fleet = Fleet(Plan(nodes))
-    for arrival in arrivals(fleet.plan, seconds, ends_at=NOW):
+    for arrival in told_until(seconds, ends_at=NOW):
         fleet.apply(arrival)
     return fleet
 

@@ -14,9 +14,9 @@ from gpuwatch.fleet.filter import FilterError, parse
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.hosts.plan import NodeSpec, Plan
-from gpuwatch.link.demo.links import arrivals
 from gpuwatch.link.inbox import Arrival, LinkStatus
 from gpuwatch.wire import GpuFast, GpuInfo
+from tests.demo.story import told_until
 
 NOW = 1000.0
 
@@ -26,7 +26,7 @@ def demo(seconds: float) -> Fleet:
     names = [f"gpu-{n:03}" for n in range(1, 17)]
     rack = {name: {"rack": f"r{1 + index // 8}"} for index, name in enumerate(names)}
     fleet = Fleet(Plan(tuple(NodeSpec(name, link="demo", labels=rack[name]) for name in names)))
-    for arrival in arrivals(fleet.plan, seconds, ends_at=NOW):
+    for arrival in told_until(seconds, ends_at=NOW):
         fleet.apply(arrival)
     return fleet
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from functools import cache
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -21,11 +19,10 @@ from gpuwatch.probe.wish import Wish
 from gpuwatch.rules.load import load_packs
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.told import Book
+from tests.demo.story import told_until
 from tests.tui.told import StillBook
 
 NOW = 10_000.0
-LAST_S = 95.0
-"""The demo's GPU has fallen by then, and its job has timed out: no test looks at a later second."""
 
 
 class StillSession:
@@ -124,22 +121,8 @@ class StillSession:
 
 def demo_session(second: float, plan: Plan | None = None, book: Book | None = None) -> StillSession:
     """The demo cluster at a second of its scenario, which is `NOW`."""
-    told = _until(second) if plan is None and second <= LAST_S else arrivals(plan or demo_plan(), second, NOW)
+    told = told_until(second, NOW) if plan is None else arrivals(plan, second, NOW)
     return StillSession(plan or demo_plan(), list(told), book)
-
-
-def _until(second: float) -> Iterator[Arrival]:
-    """The beginning of the whole story, moved so that `second` is `NOW`; the frames do not depend on it."""
-    later = LAST_S - second
-    for arrival in _story():
-        if (at := arrival.at + later) <= NOW + 1e-6:
-            yield replace(arrival, at=at)
-
-
-@cache
-def _story() -> Sequence[Arrival]:
-    """Of the usual plan: 2 s of CPU, and frames never change."""
-    return arrivals(demo_plan(), LAST_S, NOW)
 
 
 def judged_session(second: float, plan: Plan | None = None) -> StillSession:

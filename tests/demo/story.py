@@ -1,0 +1,34 @@
+"""The demo's story up to any of its seconds, made once a process: its frames do not depend on its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+
+from gpuwatch.hosts.builtin import demo_plan
+from gpuwatch.link.demo.links import arrivals
+from gpuwatch.link.inbox import Arrival
+
+LAST_S = 120.0
+"""The job has ended by then."""
+
+
+def told_until(second: float, ends_at: float) -> Iterator[Arrival]:
+    """What `arrivals(demo_plan(), second, ends_at)` gives, oldest first.
+
+    Raises:
+        ValueError: the second is after `LAST_S`.
+    """
+    if second > LAST_S:
+        raise ValueError(f"second {second} of a story of {LAST_S} s")
+    later = ends_at - second
+    for arrival in _whole_story():
+        if arrival.at <= second + 1e-6:
+            yield replace(arrival, at=arrival.at + later)
+
+
+@cache
+def _whole_story() -> Sequence[Arrival]:
+    """With times in the story's own seconds: 2 s of CPU."""
+    return arrivals(demo_plan(), LAST_S, LAST_S)
