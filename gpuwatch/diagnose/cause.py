@@ -305,10 +305,24 @@ def _explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
         ]
         if not earlier and (best.code in EXITS or best.code in UNSPECIFIC):
             earlier = [alert for alert in alerts if alert.id not in seen and _own_words(alert, best)]
+        if not earlier and best.code in EXITS and best.rank is None:
+            earlier = [alert for alert in _only_exception(alerts, best) if alert.id not in seen]
         if not earlier:
             return _placed(best, alerts)
         best = min(earlier, key=lambda alert: (_weight(alert), alert.first))
         seen.add(best.id)
+
+
+def _only_exception(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
+    """A launcher does not say which rank ended: the exceptions of the only rank that raised one before."""
+    raised = [
+        alert
+        for alert in alerts
+        if alert.code in UNSPECIFIC
+        and alert.rank is not None
+        and -EXPLAINED_S <= alert.first - ended.first <= SAME_MOMENT_S
+    ]
+    return raised if len({alert.rank for alert in raised}) == 1 else []
 
 
 def _placed(cause: Alert, alerts: Sequence[Alert]) -> Alert:

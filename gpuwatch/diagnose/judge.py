@@ -21,11 +21,11 @@ from gpuwatch.diagnose.classes import (
     Packs,
     explains,
 )
-from gpuwatch.diagnose.condition import ORDER
 from gpuwatch.diagnose.confidence import LEVELS, Confidence
 from gpuwatch.diagnose.grouping import Group, groups
 from gpuwatch.diagnose.hang.watch import CODE as HANG
 from gpuwatch.diagnose.incident import UNKNOWN, Incident
+from gpuwatch.diagnose.incidents.consequence import severity_of_incident
 from gpuwatch.diagnose.incidents.last_activity import Activity, last_activity
 from gpuwatch.diagnose.playbook import playbook, settle
 from gpuwatch.diagnose.suspects import FEW, Hang, blamed_nodes, hang
@@ -111,7 +111,7 @@ def incident_of(
         number=0,
         sentence=sentence.sentence(told, where, now),
         code=code,
-        severity=min((alert.severity for alert in alerts), key=ORDER.index),
+        severity=severity_of_incident(cause, alerts),
         first=first,
         last=max(alert.last for alert in alerts),
         rank=blame.rank,

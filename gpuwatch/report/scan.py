@@ -14,6 +14,7 @@ from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.classes import UNEXPLAINED
 from gpuwatch.diagnose.found import Found, alerts_of
 from gpuwatch.diagnose.incident import Incident
+from gpuwatch.diagnose.incidents.consequence import without_harm
 from gpuwatch.diagnose.incidents.log_tracks import last_lines_of, tracks_of
 from gpuwatch.diagnose.incidents.outcome import FINISHED, with_outcomes
 from gpuwatch.diagnose.judge import incidents
@@ -25,6 +26,8 @@ from gpuwatch.rules.load import Packs
 from gpuwatch.runs.line_numbers import line_numbers
 from gpuwatch.runs.scan import Scan
 
+LAST_LINES = 2
+"""Of a log: a program that says there how it goes on did not."""
 Lines = Mapping[tuple[str, int], int]
 """(file, offset) -> the line's number, from 1."""
 
@@ -66,6 +69,8 @@ def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
     """Alerts and incidents of what was found; the lines of the evidence are counted in the files."""
     found = [Found(heard.node, heard.finding) for heard in scan.heard]
     alerts = with_outcomes(alerts_of(found, packs, scan.places), tracks_of(scan.files))
+    ends = {line for file in scan.files for line in file.last_lines[-LAST_LINES:]}
+    alerts = without_harm(alerts, scan.saves, ends)
     alerts = [alert for alert in alerts if alert.code != FINISHED]
     judgement = sorted(
         incidents(alerts, scan.places, packs, time, last_lines_of(scan.files)),

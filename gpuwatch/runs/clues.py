@@ -1,4 +1,4 @@
-"""Lines that say where a rank runs, as rules of our own: one engine finds them together with the failures.
+"""Lines that say where a rank runs or that it saved, as rules of our own, found together with the failures.
 
 Kept apart from the packs because they are no findings: nobody is shown them.
 """
@@ -19,6 +19,7 @@ NCCL_ADDRESS = "place.nccl_address"
 FAILED_RANK = "place.failed_rank"
 RANK_MAPPING = "place.rank_mapping"
 RANK_ON_HOST = "place.rank_on_host"
+CHECKPOINT_SAVED = "place.checkpoint_saved"
 
 HOST = r"(?P<host>[A-Za-z0-9][\w.-]*)"
 
@@ -45,6 +46,12 @@ CLUES: tuple[Rule, ...] = (
         r")"
         r"(?P<host>[A-Za-z][\w-]*(?:\.[\w-]+)*)(?![:/])",
         *("host", "node", " on "),
+    ),
+    _rule(
+        CHECKPOINT_SAVED,
+        r"(?i)\b(?:checkpoint|ckpt|state|model)\b.{0,80}\b(?:saved|written|completed?|uploaded)\b(?! failed)"
+        r"|\b(?:saved|wrote|written)\b.{0,60}\b(?:checkpoint|ckpt|state)\b",
+        *("checkpoint", "ckpt", "saved", "Saved", "Checkpoint", "written"),
     ),
 )
 
@@ -106,6 +113,8 @@ def clues_of(file: str, findings: Iterable[dict[str, Any]]) -> Iterator[Clue]:
                         yield Clue(file, "launcher's mapping", node, int(rank), local_rank=local)
             case "place.rank_on_host":
                 yield Clue(file, "the job's own line", str(fields["host"]), number(fields.get("rank")))
+            case "place.checkpoint_saved":
+                pass
             case _ if host is not None:
                 rank = finding.get("rank") if finding.get("rank_from") in ("line", "path") else None
                 yield Clue(file, "the line's prefix", host, rank, pid=pid)

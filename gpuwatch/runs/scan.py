@@ -20,7 +20,7 @@ from gpuwatch.rules.dialect import Dialect
 from gpuwatch.rules.keep import compiled_or_kept
 from gpuwatch.rules.rule import Rule
 from gpuwatch.runs import hyper
-from gpuwatch.runs.clues import CLUES, Clue, clues_of
+from gpuwatch.runs.clues import CHECKPOINT_SAVED, CLUES, Clue, clues_of
 from gpuwatch.runs.files import Gathered, LogPath, Skipped
 from gpuwatch.runs.owners import path_says
 from gpuwatch.runs.rank_map import FileOwner, RankMap, rank_map
@@ -86,6 +86,8 @@ class Scan:
     """Matches over a bound, of which only the number is known."""
     suspended: dict[str, str] = field(default_factory=dict)
     """Rules that took too long for one line, and were searched for no more."""
+    saves: tuple[float, ...] = ()
+    """When checkpoints were written (unix seconds)."""
     stopped: bool = False
     """It was ended before it was through."""
 
@@ -273,8 +275,14 @@ def whole(
         engine,
         sum(read.left_out for read in every),
         suspended,
+        tuple(row["at"] for read in every for row in read.clues if is_save(row)),
         stopped,
     )
+
+
+def is_save(clue: Row) -> bool:
+    """Whether a line says, with its time, that a checkpoint was written."""
+    return bool(clue["rule"] == CHECKPOINT_SAVED and clue["timed"])
 
 
 def rows_of(files: Sequence[_File], rules: dict[str, CompiledRule]) -> dict[str, list[Row]]:

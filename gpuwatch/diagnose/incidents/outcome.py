@@ -31,11 +31,11 @@ TRACEBACK = "Traceback (most recent call last)"
 LASTING = ("gpu.", "pcie.", "kernel.", "amd.", "host.", "ecc", "job.", "train.", "net.nic.")
 """Classes of faults that stay whatever the job does afterwards, and of verdicts that rest on steps."""
 LASTING_CLASSES = frozenset(
-    ("cuda.ecc", "cuda.nvlink", "nccl.wrong_results", "ckpt.corrupt", "ckpt.mismatch", "cuda.no_device",
+    ("cuda.ecc", "cuda.nvlink", "nccl.wrong_results", "ckpt.corrupt", "ckpt.mismatch",
      "slurm.node_failure", "ray.node_dead", "slurm.kill_timeout", "rdma.port_event", "rdma.async_fatal")
 )  # fmt: skip
 """Likewise: broken hardware, damaged data, a lost node, training without a GPU."""
-COSTLY = ("storage.", "ckpt.", "oom.shm")
+COSTLY = ("storage.", "ckpt.", "oom.shm", "cuda.no_device")
 """The job went on, but something was not written: a warning remains."""
 
 
