@@ -63,12 +63,14 @@ def alert_of(found: Found, packs: Packs, where: Whereabouts) -> Alert:
     title = finding.rule if rule is None else rule.title
     at = finding.at - found.offset_s
     last = at if finding.last_at is None else finding.last_at - found.offset_s
-    kernel = finding.file == KERNEL_LOG or finding.rule.startswith(KERNEL_RULES)
+    by_driver = finding.file == KERNEL_LOG or "tool" in finding.fields
+    kernel = by_driver or finding.rule.startswith(KERNEL_RULES)
     node, place, rank_from = _place(found, where, at, kernel=kernel)
     gpu = None if place is None else place.gpu
-    if place is None and kernel:
-        gpu = _gpu_index(finding, node, where)
+    if place is None:
+        gpu = _gpu_index(finding, node, where, kernel=kernel)
     key_line = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
+    subject = f"GPU {gpu}" if "tool" in finding.fields else ""  # one line of a tool may name several GPUs
     timed = finding.timed or not finding.backlog
     proof = Proof(
         "line",
@@ -82,7 +84,7 @@ def alert_of(found: Found, packs: Packs, where: Whereabouts) -> Alert:
         finding.key,
     )
     return Alert(
-        id=f"{finding.rule}@{found.node or ''}:{finding.file}:{finding.offset}:{_mark(key_line)}",
+        id=f"{finding.rule}@{found.node or ''}:{finding.file}:{finding.offset}:{_mark(key_line + subject)}",
         code=finding.rule,
         severity=finding.severity,
         title=title,
@@ -205,7 +207,9 @@ def _rank_place(
         return where.by(node, "uuid", finding.gpu, job), "process"
     bus = fields.get("pci") or fields.get("bus_id")
     if bus is not None and kernel:
-        return where.by(node, "bus", bus_key(str(bus)), job), "process"
+        place = where.by(node, "bus", bus_key(str(bus)), job)
+        index = fields.get("gpu")
+        return place or (None if index is None else where.by(node, "gpu", index, job)), "process"
     for pid in (finding.pid if kernel else None, fields.get("pid"), finding.pid):
         place = None if pid is None else where.by(node, "pid", pid, job)
         if place is not None:
@@ -219,7 +223,9 @@ def _rank_place(
     return where.of_file(found.node, finding.file, job), "path"
 
 
-def _gpu_index(finding: Finding, node: str | None, where: Whereabouts) -> int | None:
-    """The GPU that a kernel line names, where no rank uses it."""
+def _gpu_index(finding: Finding, node: str | None, where: Whereabouts, *, kernel: bool) -> int | None:
+    """The GPU that a line names, where no rank uses it: a kernel line by address, others by index."""
     address = finding.fields.get("pci") or finding.fields.get("bus_id")
-    return where.gpu(node, finding.gpu, None if address is None else str(address))
+    known = where.gpu(node, finding.gpu, None if address is None else str(address)) if kernel else None
+    named = finding.fields.get("gpu")
+    return named if known is None and isinstance(named, int) else known

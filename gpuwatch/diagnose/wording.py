@@ -20,6 +20,10 @@ _DETAIL = (
     ("exitcode", "exit code {}"),
     ("server", "{}"),
     ("iteration", "iteration {}"),
+    ("errors", "{} errors"),
+    ("slowdown", "{}"),
+    ("test", "{}"),
+    ("action", "{}"),
 )
 """Fields that make a headline more useful, and how they are put."""
 MAX_SAID = 80

@@ -20,6 +20,8 @@ FAILED_RANK = "place.failed_rank"
 RANK_MAPPING = "place.rank_mapping"
 RANK_ON_HOST = "place.rank_on_host"
 CHECKPOINT_SAVED = "place.checkpoint_saved"
+TOOL_HOST = "place.tool_host"
+"""A tool's report that names its node; found by its reader, not by a rule."""
 
 HOST = r"(?P<host>[A-Za-z0-9][\w.-]*)"
 

@@ -13,6 +13,7 @@ from gpuwatch.agent.logs.split import shown
 from gpuwatch.agent.logs.stamps import time_of
 from gpuwatch.plain import plain
 from gpuwatch.runs.packing import READ_BYTES, Contents, packing_of
+from gpuwatch.runs.tools.sections import BEGIN_BYTES, begins_with_tool_output
 
 KINDS: dict[str, str] = {
     "picture": "png jpg jpeg gif bmp svg webp pdf mp4 wav mp3",
@@ -25,6 +26,8 @@ KINDS: dict[str, str] = {
     "lock sh sbatch slurm proto",
 }
 """Kind -> name endings of files in a folder that are no logs; one named itself is read all the same."""
+PASTED_INTO = {"data", "source or settings"}
+"""Kinds of files that people save a tool's output as."""
 ENDINGS = {f".{ending}": kind for kind, endings in KINDS.items() for ending in endings.split()}
 PACKED_ENDINGS = (".gz", ".zst", ".xz", ".bz2")
 JSON_LOGS = {"error.json"}
@@ -145,7 +148,7 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
     """Look at one file and put it where it belongs; one that was seen under another name is left out."""
     name, given = plain(str(path)), root is None
     kind = None if given else kind_of_name(path.name)
-    if kind is not None:
+    if kind is not None and not (kind in PASTED_INTO and begins_as_tool(path)):
         gathered.skipped.append(Skipped(name, kind))
         return
     try:
@@ -190,6 +193,17 @@ def kind_of_name(name: str) -> str | None:
     if plain.endswith(".json") and plain not in JSON_LOGS:
         return "trace or profile" if "trace" in plain else "source or settings"
     return ENDINGS.get(os.path.splitext(plain)[1])  # noqa: PTH122  a Path of a name alone says no more
+
+
+def begins_as_tool(path: Path) -> bool:
+    """Whether a file of settings, notes or data begins with the output of a tool like nvidia-smi."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return False
+        with path.open("rb", buffering=0) as file:
+            return begins_with_tool_output(file.read(BEGIN_BYTES))
+    except OSError:
+        return False
 
 
 def last_year_time(sample: bytes, mtime: float) -> float | None:

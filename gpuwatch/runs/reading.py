@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
 from gpuwatch.agent.logs.path_ranks import ranks_of_path
 from gpuwatch.agent.logs.progress import Progress
-from gpuwatch.agent.logs.ruleset import RuleSet
+from gpuwatch.agent.logs.ruleset import Rule, RuleSet
 from gpuwatch.agent.logs.scanner import Scanner
 from gpuwatch.agent.logs.search import Search
 from gpuwatch.runs.files import LogPath, reason
@@ -17,6 +17,8 @@ from gpuwatch.runs.packing import Contents
 from gpuwatch.runs.record import Match, Recorder, Recovery, Row
 from gpuwatch.runs.step_series import StepRecorder, StepSeries, last_lines
 from gpuwatch.runs.times import Times, times_around
+from gpuwatch.runs.tools.rows import host_clue, number_gpus, tool_matches
+from gpuwatch.runs.tools.sections import ToolSections
 from gpuwatch.runs.workers import Dial
 
 PART_BYTES = 16 << 20
@@ -75,6 +77,7 @@ def parts_of(log: LogPath) -> list[Part]:
 def reader(ruleset: RuleSet, new_sieve: Callable[[RuleSet], Any]) -> Callable[[Part, Dial], PartRead]:
     """What a worker does with each part."""
     sieve = new_sieve(ruleset)
+    rules = {rule.id: rule for rule in ruleset.rules}
 
     def read(part: Part, dial: Dial) -> PartRead:
         recorder = Recorder()
@@ -84,7 +87,9 @@ def reader(ruleset: RuleSet, new_sieve: Callable[[RuleSet], Any]) -> Callable[[P
         scanner = Scanner(
             ruleset, name, count(1).__next__, speaker, sieve=sieve, gather=recorder, progress=steps
         )
-        result = read_part(part, scanner, recorder, steps, dial)
+        sections = ToolSections()
+        result = read_part(part, scanner, recorder, steps, sections, dial)
+        take_tools(part, result, sections, rules)
         result.suspended = dict(ruleset.suspended)
         return result
 
@@ -101,7 +106,14 @@ def speaker_of(log: LogPath) -> Callable[[], dict[str, Any]] | None:
     return lambda: speaker
 
 
-def read_part(part: Part, scanner: Scanner, recorder: Recorder, steps: StepRecorder, dial: Dial) -> PartRead:
+def read_part(
+    part: Part,
+    scanner: Scanner,
+    recorder: Recorder,
+    steps: StepRecorder,
+    sections: ToolSections,
+    dial: Dial,
+) -> PartRead:
     """Feed the scanner; what cannot be read is told, and what came before it counts."""
     read = PartRead()
     tail, tail_at = b"", 0
@@ -109,7 +121,7 @@ def read_part(part: Part, scanner: Scanner, recorder: Recorder, steps: StepRecor
         for data, offset, size in fed(part):
             recorder.own = part.start <= offset and (part.end is None or offset < part.end)
             steps.own = recorder.own
-            scanner.feed(data, offset, part.log.until, backlog=True)
+            scanner.feed(*sections.feed(data, offset), part.log.until, backlog=True)
             scanner.progress()
             dial.read(size)
             if recorder.own:
@@ -123,6 +135,7 @@ def read_part(part: Part, scanner: Scanner, recorder: Recorder, steps: StepRecor
         read.trouble = reason(error)
     except DamageError as damage:
         read.trouble = str(damage)
+    scanner.feed(*sections.end(), part.log.until, backlog=True)
     scanner.end()
     scanner.progress()
     read.series = steps.series
@@ -131,6 +144,19 @@ def read_part(part: Part, scanner: Scanner, recorder: Recorder, steps: StepRecor
     read.events, read.clues, read.left_out = recorder.events, recorder.clues, recorder.left_out
     date(part, read, tail, tail_at)
     return read
+
+
+def take_tools(part: Part, read: PartRead, sections: ToolSections, rules: Mapping[str, Rule]) -> None:
+    """Add what the outputs of tools in this part report, and the node and the GPUs that they name."""
+    number_gpus(read.events, sections.gpus)
+    mine = [
+        each
+        for each in tool_matches(sections, rules, part.log.name, part.log.until)
+        if part.start <= each.row["offset"] and (part.end is None or each.row["offset"] < part.end)
+    ]
+    read.events += mine
+    if sections.node is not None:
+        read.clues.append(host_clue(sections.node))
 
 
 def date(part: Part, read: PartRead, tail: bytes, tail_at: int) -> None:
