@@ -105,7 +105,7 @@ class Fleet:
                 node.link, node.link_at = what, at
                 self.logs_version += 1
                 if what.phase == "live":
-                    node.agent_since = at
+                    node.agent_since, node.logs_complete = at, False
                 return
             case ClockReading():
                 node.clock = what
@@ -137,7 +137,7 @@ class Fleet:
                 self._take_finding(node, what, at)
             case Logs():
                 self._listed[node.name] = what.files
-                node.logs_truncated, node.logs_at = what.truncated, at
+                node.logs_truncated, node.logs_at, node.logs_complete = what.truncated, at, what.complete
                 self._name_files(node)
                 self.logs_version += 1
             case Progress():

@@ -114,6 +114,8 @@ class Node:
     logs: list[LogFile] = field(default_factory=list)
     logs_truncated: int = 0
     """Log files that the agent does not follow because there are too many."""
+    logs_complete: bool = False
+    """The agent that speaks now has found every log file that is due."""
     logs_at: float | None = None
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=KEPT_EVENTS))
     clock: ClockReading | None = None

@@ -9,8 +9,11 @@ from typing import Literal, TypeAlias
 from gpuwatch.diagnose.node_checks import STARTING
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.fleet.readings import no_answer
+from gpuwatch.wire import NO_PYTHON, LogFile
 
-Part: TypeAlias = Literal["node", "driver", "gpu", "host"]
+Part: TypeAlias = Literal["node", "driver", "gpu", "host", "processes", "kernel_log", "log_reader", "log"]
+BEHIND_BYTES = 1 << 20
+"""A file that grows is read in pieces: so much may be unread at any moment."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,7 @@ class Pending:
     part: Part
     text: str
     gpu: Gpu | None = None
+    file: LogFile | None = None
     waited_s: float | None = None
     """Seconds that it has been waited for."""
 
@@ -46,6 +50,8 @@ def pending_of(node: Node, now: float) -> Iterator[Pending]:
         yield from _driver(node, now)
         if node.host_at is None:
             yield Pending(node.name, "host", "no answer yet about the host")
+        if tells_processes(node):
+            yield from _agent(node)
 
 
 def _driver(node: Node, now: float) -> Iterator[Pending]:
@@ -55,7 +61,41 @@ def _driver(node: Node, now: float) -> Iterator[Pending]:
             yield Pending(node.name, "driver", notice.text)
     for gpu in node.gpu_list():
         if waited_for(gpu) and gpu.state != "stuck":  # stuck is a finding, with the same weight
-            yield Pending(node.name, "gpu", no_answer(gpu, now), gpu, gpu.stuck_s(now))
+            yield Pending(node.name, "gpu", no_answer(gpu, now), gpu, waited_s=gpu.stuck_s(now))
+
+
+def _agent(node: Node) -> Iterator[Pending]:
+    """What an agent tells besides GPUs and host; where its log reader cannot run, a notice says so."""
+    notices = {notice.code for notice in node.hello.notices} if node.hello else set()
+    if node.processes_at is None:
+        yield Pending(node.name, "processes", "no answer yet about the processes")
+    if node.hello is None or (node.hello.kernel_log is None and "kernel_log_unreadable" not in notices):
+        yield Pending(node.name, "kernel_log", "the kernel log has not been read yet")
+    if "log_reader_failed" in notices:
+        return
+    if not node.logs_complete:
+        yield Pending(node.name, "log_reader", "the log files have not been found yet")
+    for file in unsearched(node):
+        yield Pending(node.name, "log", "not searched yet", file=file)
+
+
+def unsearched(node: Node) -> list[LogFile]:
+    """The files that are followed and of which the agent has not said that they are searched to their end."""
+    return [
+        file
+        for file in node.logs
+        if file.state == "following"
+        and (
+            file.backlog_pct is not None
+            or file.searched_to is None
+            or (file.size or 0) - file.searched_to > BEHIND_BYTES
+        )
+    ]
+
+
+def tells_processes(node: Node) -> bool:
+    """Whether an agent is there: nvidia-smi alone (the node has no Python) tells of no processes."""
+    return node.hello is not None and node.hello.python != NO_PYTHON
 
 
 def waited_for(gpu: Gpu) -> bool:

@@ -13,6 +13,7 @@ from gpuwatch.diagnose.silent_jobs import SilentJob, silent_jobs
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import Node
 from gpuwatch.report.incident_facts import outside
+from gpuwatch.report.pending import unsearched
 from gpuwatch.report.verdict import Finding
 from gpuwatch.wire import LogFile
 
@@ -26,7 +27,7 @@ class Standing:
     alerts: tuple[Alert, ...] = ()
     """Of lines and events, the gravest first; what values say is among the conditions."""
     unread: tuple[tuple[Node, LogFile], ...] = ()
-    """Files whose older part was not searched to its end."""
+    """Files of which their agents have not said that they are searched."""
     silent: tuple[SilentJob, ...] = ()
     """Jobs that may hang: a report does not look for long enough to tell."""
 
@@ -61,11 +62,6 @@ def standing(book: AlertBook, fleet: Fleet, wall: float) -> Standing:
     return Standing(
         tuple(sorted(kept, key=lambda incident: (incident.first, incident.number))),
         tuple(sorted(loose, key=lambda alert: (ORDER.index(alert.severity), alert.first))),
-        tuple((node, file) for node in fleet.nodes.values() for file in unread(node)),
+        tuple((node, file) for node in fleet.nodes.values() for file in unsearched(node)),
         tuple(silent_jobs(fleet.nodes.values(), wall)),
     )
-
-
-def unread(node: Node) -> list[LogFile]:
-    """The files of a node whose older part is still being searched."""
-    return [file for file in node.logs if file.state == "following" and file.backlog_pct is not None]

@@ -261,7 +261,7 @@ def pending_lines(fleet: Fleet, now: float) -> list[Line]:
     """What is not known yet, equal things of several places together; nodes are among the findings."""
     places: dict[str, list[str]] = {}
     for each in pending(fleet.nodes.values(), now):
-        if each.part != "node":
+        if each.part not in ("node", "log"):
             places.setdefault(each.text, []).append(each.place)
     return [
         Line(plain(f"{'unknown':8}  {names(where)}: {text}"), "warning") for text, where in places.items()
@@ -269,13 +269,16 @@ def pending_lines(fleet: Fleet, now: float) -> list[Line]:
 
 
 def unread_lines(stands: Standing) -> list[Line]:
-    """That logs were not searched to their ends: what they tell is missing here."""
-    if not stands.unread:
-        return []
-    nodes = {node.name for node, _ in stands.unread}
-    count = len(stands.unread)
-    files = f"{count} log file{'s' * (count != 1)}"
-    return [labelled("info", f"{fold(nodes)}: {files} not searched to the end yet; wait longer (--wait)")]
+    """The logs that were not searched to their ends: what they tell is missing here."""
+    by_node: dict[str, list[str]] = {}
+    for node, file in stands.unread:
+        by_node.setdefault(node.name, []).append(file.path)
+    return [
+        Line(
+            plain(f"{'unknown':8}  {name}: not searched yet: {names(paths)}; wait longer (--wait)"), "warning"
+        )
+        for name, paths in by_node.items()
+    ]
 
 
 def silent_lines(stands: Standing) -> list[Line]:
@@ -291,6 +294,14 @@ def labelled(severity: Severity, text: str) -> Line:
     return Line(f"{severity:8}  {text}", severity)
 
 
+def nothing_runs(fleet: Fleet) -> list[str]:
+    """`no job runs here`, `no log is followed`: what an all-clear is not about."""
+    nodes = fleet.nodes.values()
+    jobs = any(process.rank is not None or process.gpus for node in nodes for process in node.processes)
+    logs = any(file.source != "kernel" for node in nodes for file in node.logs)
+    return ["no job runs here"] * (not jobs) + ["no log is followed"] * (not logs)
+
+
 def verdict(fleet: Fleet, found: list[Finding], now: float, stands: Standing) -> Line:
     """One sentence: how many nodes and GPUs, and whether they are well."""
     nodes, gpus = len(fleet.nodes), len(fleet.gpus())
@@ -300,7 +311,9 @@ def verdict(fleet: Fleet, found: list[Finding], now: float, stands: Standing) ->
     if healthy(fleet, found, now, stands.incidents):
         silent = [f"{plural(len(stands.silent), 'silent job')}"] if stands.silent else []
         told = ", ".join([*filter(None, [told_kinds(stands.alerts)]), *silent])
-        return Line(f"{what}: all healthy" + (f", but see what is told above: {told}" if told else ""), "ok")
+        idle = "; ".join(nothing_runs(fleet))
+        end = (f"; {idle}" if idle else "") + (f", but see what is told above: {told}" if told else "")
+        return Line(f"{what}: all healthy{end}", "ok")
     counts = [
         f"{count} {severity}"
         for severity in ("critical", "error", "warning")

@@ -11,10 +11,8 @@ from typing import TypeAlias
 
 from gpuwatch.diagnose.node_checks import STARTING
 from gpuwatch.fleet.node import Node
-from gpuwatch.report.pending import waited_for
-from gpuwatch.report.standing import unread
+from gpuwatch.report.pending import pending_of, waited_for
 from gpuwatch.session import Session
-from gpuwatch.wire import NO_PYTHON
 
 POLL_S = 0.05
 COLD_S = 10.0
@@ -44,11 +42,7 @@ class FirstReport:
         """The node has failed, or all of it has come, the quick tiers twice, and its logs are searched."""
         if node.state(now) in {"lost", "stale"}:
             return True
-        if node.hello is None or (node.processes_at is None and tells_processes(node)):
-            return False
-        if any(notice.code == STARTING for notice in node.hello.notices):
-            return False
-        parts = [self._twice(node, "", node.host_at), listed(node), not unread(node)]
+        parts = [self._twice(node, "", node.host_at), listed(node), not any(pending_of(node, now))]
         parts += [
             not waited_for(gpu) and self._twice(node, uuid, gpu.fast_at) and gpu.medium is not None
             for uuid, gpu in node.gpus.items()
@@ -71,11 +65,6 @@ def cold(nodes: Iterable[Node], now: float) -> bool:
         )
         for node in nodes
     )
-
-
-def tells_processes(node: Node) -> bool:
-    """Whether an agent is there: nvidia-smi alone (the node has no Python) tells of no processes."""
-    return node.hello is not None and node.hello.python != NO_PYTHON
 
 
 def listed(node: Node) -> bool:

@@ -36,7 +36,9 @@ class LogFile(Part, frozen=True):
     grown_at: Moment | None = None
     """When it last grew: as the agent saw it, else as the file system says (node's clock)."""
     backlog_pct: Real | None = None
-    """How far what was there before has been scanned; None: done."""
+    """How far what was there before has been scanned; None: done, or not begun (`searched_to` tells)."""
+    searched_to: Count | None = None
+    """All bytes before this one have been searched, as far back as the search goes; None: not yet."""
     seams: Count = 0
     """How often it was truncated, rotated or made anew meanwhile."""
     ranks: Many[Rank] = []
@@ -57,6 +59,8 @@ class Logs(Frame, tag="logs", frozen=True):
     files: Many[LogFile] = []
     truncated: Count = 0
     """How many more there were than are followed."""
+    complete: bool = False
+    """The processes and patterns that lead to files have been gone through, so that none is due besides."""
 
 
 class Finding(Frame, tag="finding", frozen=True, kw_only=True):

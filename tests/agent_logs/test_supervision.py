@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
-from gpuwatch.wire import Ping, ReadLines, Sample, Tail
+from gpuwatch.wire import AnyFrame, Logs, Ping, ReadLines, Sample, Tail
 from tests.agent.pythons import VERSIONS, all_at_work, interpreter
+from tests.agent.running import newest
 from tests.agent_logs.conftest import BOOM, ENDLESS, LogAgent, alive, append, children, texts, wait_for
 
 Start = Callable[..., LogAgent]
@@ -160,3 +161,29 @@ def lives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future
 @pytest.mark.parametrize("version", VERSIONS)
 def test_logs_are_read_on(version: str, lives: dict[str, Future[None]]) -> None:
     assert lives[version].result() is None
+
+
+def test_a_killed_readers_files_count_as_searched_only_when_the_next_one_says_so(
+    folder: Path, agent_of: Start
+) -> None:
+    log = folder / "rank_0.log"
+    log.write_text("quiet\n" * 1000)
+    agent = agent_of()
+    assert agent.file(log, lambda one: one.searched_to == 6000).backlog_pct is None
+    seen = len(agent.frames)
+    os.kill(agent.reader(), signal.SIGKILL)
+
+    def listed(frames: Sequence[AnyFrame]) -> list[tuple[bool, int | None]]:
+        lists = [frame for frame in frames if isinstance(frame, Logs)]
+        return [
+            (each.complete, one.searched_to) for each in lists for one in each.files if one.path == str(log)
+        ]
+
+    agent.until(lambda fs: listed(fs) and listed(fs)[-1] == (True, 6000), "file searched anew", seen)
+    assert listed(agent.frames[seen:])[0] == (False, None)
+
+
+def test_a_node_without_log_files_says_so(folder: Path, agent_of: Start) -> None:
+    agent = agent_of()
+    frame = agent.until(lambda fs: newest(fs, Logs, lambda one: one.complete), "complete list")
+    assert [file.path for file in frame.files if str(folder) in file.path] == []

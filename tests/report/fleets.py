@@ -12,6 +12,7 @@ from gpuwatch.wire import (
     GpuSample,
     Hello,
     HostSample,
+    Logs,
     Process,
     ProcessGpu,
     Ranks,
@@ -90,6 +91,7 @@ def hello(gpus: int = 2, **changes: object) -> Hello:
         "interval_s": 1.0,
         "gpus": [info(index) for index in range(gpus)],
         "driver": "570.86.15",
+        "kernel_log": "/dev/kmsg",
         **changes,
     }
     return Hello(**values)  # type: ignore[arg-type]
@@ -121,5 +123,6 @@ def healthy_fleet(*names: str, gpus: int = 2, demo: bool = False) -> Fleet:
     for name in fleet.nodes:
         ranks = Ranks(t=NODE_TIME, seq=2, processes=[process(100 + n, n, rank=n) for n in range(gpus)])
         ticks = sample(*(reading(n) for n in range(gpus)))
-        feed(fleet, name, LinkStatus("live"), hello(gpus), ticks, ranks)
+        logs = Logs(t=NODE_TIME, seq=3, complete=True)
+        feed(fleet, name, LinkStatus("live"), hello(gpus), ticks, ranks, logs)
     return fleet

@@ -216,7 +216,7 @@ def test_a_job_that_is_silent_is_told_though_every_node_is_well() -> None:
     fleet = healthy_fleet(gpus=2)
     node = fleet.nodes["gpu-001"]
     node.processes = [process(77 + n, n, rank=n, job="4711", logs=["/logs/a.log"]) for n in range(2)]
-    node.logs = [LogFile("/logs/a.log", grown_at=NODE_TIME - 200)]
+    node.logs = [LogFile("/logs/a.log", searched_to=0, grown_at=NODE_TIME - 200)]
     stands = standing(AlertBook(load_packs(), Thresholds()), fleet, NODE_TIME)
     told = report(fleet, findings(fleet, START), START, NODE_TIME, stands)
     assert [line.text for line in told.notices] == [
@@ -226,5 +226,5 @@ def test_a_job_that_is_silent_is_told_though_every_node_is_well() -> None:
     assert told.verdict.text.endswith(": all healthy, but see what is told above: 1 silent job")
     facts = fleet_facts(fleet, [], START, NODE_TIME, stands)
     assert facts["silent_jobs"] == [{"job": "4711", "ranks": 2, "nodes": ["gpu-001"], "silent_s": 200.0}]
-    node.logs = [LogFile("/logs/a.log", grown_at=NODE_TIME - 20)]
+    node.logs = [LogFile("/logs/a.log", searched_to=0, grown_at=NODE_TIME - 20)]
     assert standing(AlertBook(load_packs(), Thresholds()), fleet, NODE_TIME).silent == ()

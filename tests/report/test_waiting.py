@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from msgspec import structs
+
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.link.inbox import LinkStatus
 from gpuwatch.report.waiting import FirstReport
@@ -11,7 +13,8 @@ STUCK = GpuSample(uuid="GPU-0001", state="stuck", stuck_in="nvmlInit", stuck_s=1
 
 def begun(gpus: int) -> Fleet:
     fleet = Fleet(plan("gpu-001"))
-    feed(fleet, "gpu-001", LinkStatus("live"), hello(gpus), Ranks(t=NODE_TIME, seq=1))
+    logs = Logs(t=NODE_TIME, seq=2, complete=True)
+    feed(fleet, "gpu-001", LinkStatus("live"), hello(gpus), Ranks(t=NODE_TIME, seq=1), logs)
     return fleet
 
 
@@ -83,5 +86,9 @@ def test_what_the_ranks_write_is_waited_for() -> None:
     for second in range(3):
         take(fleet, second)
         assert not first.settled(node, START + second)
-    feed(fleet, "gpu-001", Logs(t=NODE_TIME, seq=3, files=[LogFile("/logs/0.log")]))
+    listed = LogFile("/logs/0.log", size=7)
+    feed(fleet, "gpu-001", Logs(t=NODE_TIME, seq=3, files=[listed], complete=True))
+    assert not first.settled(node, START + 2)
+    searched = structs.replace(listed, searched_to=7)
+    feed(fleet, "gpu-001", Logs(t=NODE_TIME, seq=4, files=[searched], complete=True))
     assert first.settled(node, START + 2)

@@ -215,6 +215,7 @@ class Catalog(object):
             self.failed(entry, error)
             return
         entry.follower, entry.state, entry.reason = follower, "following", None
+        entry.visited = entry.skipped = False
         if entry.grown_at is None and follower.size:
             entry.grown_at = min(time.time(), follower.entered_at)
 

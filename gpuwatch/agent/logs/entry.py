@@ -44,6 +44,10 @@ class Entry(object):
         self.active_at = 0.0
         """Monotonic, of the last bytes that the scanner was given."""
         self.quiet_due = 0.0
+        self.visited = False
+        """Whether the follower has read what there was since it was opened."""
+        self.skipped = False
+        """Whether a part was left out of the search because reading or scanning it failed."""
         self.hold_until = 0.0
         """Monotonic; until then it is listed only."""
         self.identity = None  # type: str | None
@@ -106,6 +110,13 @@ class Entry(object):
         here = [follower.device, follower.inode, follower.offset]
         return here if self.backlog is None else here + self.backlog.span
 
+    def searched_to(self):
+        # type: () -> int | None
+        """All before this byte has been searched; None while that cannot be said."""
+        if self.follower is None or self.backlog is not None or self.skipped or not self.visited:
+            return None
+        return self.follower.offset
+
     def row(self):
         # type: () -> dict[str, Any]
         """A dict with the keys of `wire.LogFile`."""
@@ -121,6 +132,7 @@ class Entry(object):
             "lines": self.lines,
             "grown_at": self.grown_at,
             "backlog_pct": None if backlog is None else backlog.pct(),
+            "searched_to": self.searched_to(),
             "seams": 0 if follower is None else follower.seams,
             "ranks": self._ranks or [rank for rank in [spoken.get("rank")] if rank is not None],
             "rank_from": spoken.get("rank_from", "process" if self._ranks else None),
@@ -129,7 +141,11 @@ class Entry(object):
             "pids": self.pids,
             "identity": self.identity,
         }
-        return {key: value for key, value in row.items() if value not in (None, [], 0) or key == "size"}
+        return {
+            key: value
+            for key, value in row.items()
+            if value not in (None, [], 0) or key == "size" or (key == "searched_to" and value is not None)
+        }
 
 
 def shown(path):

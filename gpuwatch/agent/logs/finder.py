@@ -43,8 +43,8 @@ class Finder(object):
     @property
     def settled(self):
         # type: () -> bool
-        """Whether all globs have been walked once."""
-        return not (self._globs and self._first)
+        """Whether all globs have been walked once, and Slurm has answered what it was asked."""
+        return not (self._globs and self._first) and self._asking is None and not self._waiting
 
     def jobs(self, names):
         # type: (list[str]) -> None

@@ -30,6 +30,8 @@ class KernelLines(object):
         self._began = began
         self._count = count
         self._lines = 0
+        self._taken = False
+        """Whether the first records were searched, be there none."""
         self._grown_at = None  # type: float | None
         self._kept = deque(maxlen=KEPT_RECORDS)  # type: deque[tuple[int, float, str]]
 
@@ -37,6 +39,7 @@ class KernelLines(object):
         # type: (Iterable[tuple[float, str]], float) -> list[dict[str, Any]]
         """The findings in new records; `now` in unix seconds."""
         found = []  # type: list[dict[str, Any]]
+        self._taken = True
         for t, text in records:
             line = " ".join(text.splitlines())
             old = t < self._began
@@ -86,6 +89,8 @@ class KernelLines(object):
         if self.source is None:
             return None
         row = {"path": NAME, "source": "kernel", "size": self._count, "lines": self._lines}  # type: dict[str, Any]
+        if self._taken:
+            row["searched_to"] = self._count
         if self._grown_at is not None:
             row["grown_at"] = self._grown_at
         return row

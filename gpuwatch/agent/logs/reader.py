@@ -58,6 +58,10 @@ class LogReader(object):
         self._own = {}  # type: dict[str, dict[str, Any]]
         self._its = []  # type: list[dict[str, Any]]
         self._source = None  # type: str | None
+        self._kernel_began = False
+        """Whether this reader was given the first records of the kernel log, be there none."""
+        self._listed = ""
+        """Its newest list of files, as a frame."""
 
     def start(self):
         # type: () -> None
@@ -112,7 +116,8 @@ class LogReader(object):
         if source != self._source:
             self._source = source
             self._stand("source", {"do": "source", "source": source})
-        if records:
+        if records or not self._kernel_began:
+            self._kernel_began = True
             self._config["records"] += len(records)
             with self._lock:
                 self._requests.append(_line({"do": "kernel", "records": records}))
@@ -189,6 +194,9 @@ class LogReader(object):
                 self._config["places"].update(json.loads(text))
             elif letter == "N":
                 self._its = json.loads(text)
+            elif letter == "G":
+                self._listed = text
+                frames.append(text)
             else:
                 if letter == "A" or (letter == "L" and '"done":true' in text[-2000:]):
                     self._asked.discard(json.loads(text)["id"])
@@ -223,6 +231,9 @@ class LogReader(object):
             why if why in ("ended", "stopped") else "hung ({})".format(name or why)
         )
         with self._lock:
+            self._kernel_began = False
+            if self._listed:
+                self._frames.append(told.unsearched(self._listed))
             for number in sorted(self._asked):
                 frame = {
                     "kind": "lines",

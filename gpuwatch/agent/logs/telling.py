@@ -52,7 +52,8 @@ class Teller(object):
         self._bad_rules = bad_rules
         self._beat_due = 0.0
         self._list_due = 0.0
-        self._listed = []  # type: list[dict[str, Any]]
+        self._listed = None  # type: list[dict[str, Any]] | None
+        self._complete = False
         self._listed_at = 0.0
         self._noticed = []  # type: list[dict[str, Any]]
         self._troubles = set()  # type: set[str]
@@ -99,9 +100,14 @@ class Teller(object):
             "source": "agent", "title": "logs: " + title, "detail": detail[:500],
         })  # fmt: skip
 
-    def report(self):
-        # type: () -> None
-        """A beat, how far we are, what the person should know, and the list of files: each when it is due."""
+    def report(self, complete):
+        # type: (bool) -> None
+        """A beat, how far we are, what the person should know, and the list of files: each when it is due.
+
+        `complete`: no file is due that is not in the list.
+        """
+        if complete != self._complete:
+            self._complete, self._listed, self._list_due = complete, None, 0.0
         now = time.monotonic()
         if now >= self._beat_due and not self._outbox.full:
             self._beat_due = now + BEAT_S
@@ -124,11 +130,12 @@ class Teller(object):
         rows += [kernel] if kernel is not None else []
         if rows == self._listed:
             return
-        only_counts = [_lasting(row) for row in rows] == [_lasting(row) for row in self._listed]
+        before = self._listed
+        only_counts = before is not None and list(map(_lasting, rows)) == list(map(_lasting, before))
         if only_counts and now - self._listed_at < COUNTS_S:
             return
         self._listed, self._listed_at = rows, now
-        frame = {"kind": "logs", "t": round(time.time(), 3), "files": rows}
+        frame = {"kind": "logs", "t": round(time.time(), 3), "files": rows, "complete": self._complete}
         if self._catalog.left_out:
             frame["truncated"] = len(self._catalog.left_out)
         self._outbox.put("G", frame)
@@ -148,10 +155,13 @@ class Teller(object):
         return found
 
 
-_COUNTS = frozenset(("size", "lines", "grown_at", "backlog_pct"))
+_COUNTS = frozenset(("size", "lines", "grown_at", "backlog_pct", "searched_to"))
 
 
 def _lasting(row):
     # type: (dict[str, Any]) -> list[tuple[str, Any]]
     """What of a row does not change with every line."""
-    return sorted((key, value) for key, value in row.items() if key not in _COUNTS)
+    searched = "searched_to" in row
+    return sorted(
+        [(key, value) for key, value in row.items() if key not in _COUNTS] + [("searched", searched)]
+    )

@@ -1,5 +1,7 @@
 """What the agent tells of its log reader, and what it tells the log reader of the processes."""
 
+import json
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
@@ -49,6 +51,14 @@ def _local_ranks(rows):
         found.update((local, group * size + local) for local in range(min(size, 1024)))
     found.update((local, min(ranks)) for local, ranks in known.items())
     return found
+
+
+def unsearched(frame):
+    # type: (str) -> str
+    """The list of files of a reader that is gone: how far they were searched is for the next one to say."""
+    listed = json.loads(frame)
+    listed["files"] = [{key: row[key] for key in row if key != "searched_to"} for row in listed["files"]]
+    return json.dumps(dict(listed, complete=False))
 
 
 def no_reader(why):

@@ -97,7 +97,7 @@ class Worker(object):
                 if not busy:
                     busy = self._finder.step() or self._backlog_step()
             self._tell_progress()
-            self._teller.report()
+            self._teller.report(complete=self._finder.settled and not self._introduced)
             self._outbox.flush()
 
     def _wait(self, seconds):
@@ -170,6 +170,7 @@ class Worker(object):
         except OSError as error:
             self._catalog.failed(entry, error)
             return False
+        entry.visited = entry.visited or piece is None or len(piece.data) < READ_BYTES
         if follower.finished:
             self._catalog.note_finished(follower)
         if follower.merged:
@@ -255,6 +256,7 @@ class Worker(object):
         except OSError as error:
             self._teller.trouble("the older part of {} cannot be read".format(entry.name), str(error))
             backlog.give_up()
+            entry.skipped = True
         if not backlog.left:
             backlog.close()
             entry.backlog = None
@@ -265,6 +267,8 @@ class Worker(object):
             if entry.ahead is not None:
                 self._safely(entry, scanner.end)
                 entry.scanner, entry.ahead = entry.ahead, None
+            if not any(one.backlog for one in self._catalog.entries.values()):
+                self._teller.list_soon()
 
     # ----------------------------------------------------------------- how far training is
 
@@ -291,6 +295,7 @@ class Worker(object):
             raise
         except Exception as error:
             self._teller.trouble("scanning {} failed".format(entry.name), repr(error))
+            entry.skipped = True
             return
         how.get("tell", self._teller.tell)(found)
         if found:

@@ -74,7 +74,7 @@ class NodeLogs:
     def inventory(self, t: float, seq: int) -> wire.Logs:
         """What is followed, at second `t`."""
         files = [self._file(log, t) for log in self.files.values()]
-        return wire.Logs(t=self._epoch + t, seq=seq, files=files)
+        return wire.Logs(t=self._epoch + t, seq=seq, files=files, complete=True)
 
     def _file(self, log: LogText, t: float) -> wire.LogFile:
         speaker = self._speakers[log.path]
@@ -86,6 +86,7 @@ class NodeLogs:
             path=log.path,
             source="kernel" if kernel else "process",
             size=None if kernel else log.offset(written),
+            searched_to=written if kernel else log.offset(written),
             lines=written - self._began[log.path],
             grown_at=self._epoch + log.line(written - 1).second if written else None,
             ranks=[] if rank is None else [rank],

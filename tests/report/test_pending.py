@@ -1,0 +1,89 @@
+"""What has not answered when a report is due is neither healthy nor left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gpuwatch.fleet.node import Node
+from gpuwatch.link.inbox import LinkStatus
+from gpuwatch.report.pending import pending
+from gpuwatch.report.text import report
+from gpuwatch.report.verdict import findings, healthy
+from gpuwatch.wire import LogFile, Logs, Notice
+from tests.report.fleets import NODE_TIME, START, feed, healthy_fleet, hello, sample
+
+
+def of(*files: LogFile, complete: bool = True) -> Logs:
+    return Logs(t=NODE_TIME, seq=9, files=list(files), complete=complete)
+
+
+def forget_processes(node: Node) -> None:
+    node.processes_at = None
+
+
+def forget_host(node: Node) -> None:
+    node.host_at = None
+
+
+def never_answered(node: Node) -> None:
+    gpu = node.gpus["GPU-0001"]
+    gpu.fast_at, gpu.state = None, "unanswered"
+
+
+@pytest.mark.parametrize(
+    ("part", "lose"),
+    [("processes", forget_processes), ("host", forget_host), ("gpu", never_answered)],
+)
+def test_a_part_that_has_not_answered_is_not_healthy(part: str, lose: Callable[[Node], None]) -> None:
+    fleet = healthy_fleet()
+    assert healthy(fleet, findings(fleet, START), START)
+    lose(fleet.nodes["gpu-001"])
+    assert [each.part for each in pending(fleet.nodes.values(), START)] == [part]
+    assert not healthy(fleet, [], START)
+    assert "1 not known yet" in report(fleet, [], START, NODE_TIME).verdict.text
+
+
+@pytest.mark.parametrize(
+    ("logs", "parts"),
+    [
+        (of(complete=False), ["log_reader"]),
+        (of(LogFile("/a.log", size=10)), ["log"]),
+        (of(LogFile("/a.log", size=10, searched_to=10, backlog_pct=40.0)), ["log"]),
+        (of(LogFile("/a.log", size=5 << 20, searched_to=10)), ["log"]),
+        (of(LogFile("/a.log", size=10, searched_to=10)), []),
+        (of(LogFile("/a.log", size=1000, searched_to=990)), []),  # it grows
+        (of(LogFile("/a.log", state="elsewhere", size=10)), []),
+        (of(LogFile("/empty.log", size=0, searched_to=0)), []),
+    ],
+)
+def test_a_log_counts_as_searched_only_by_the_agents_own_word(logs: Logs, parts: list[str]) -> None:
+    fleet = healthy_fleet()
+    feed(fleet, "gpu-001", logs)
+    assert [each.part for each in pending(fleet.nodes.values(), START)] == parts
+    assert healthy(fleet, [], START) is (not parts)
+
+
+def test_a_new_agent_has_to_find_the_logs_itself() -> None:
+    fleet = healthy_fleet()
+    feed(fleet, "gpu-001", LinkStatus("live"))
+    assert [each.part for each in pending(fleet.nodes.values(), START)] == ["log_reader"]
+
+
+def test_a_driver_and_a_kernel_log_that_have_not_answered() -> None:
+    fleet = healthy_fleet(gpus=1)
+    starting = Notice("nvml_starting", "NVML has not answered yet", "info")
+    feed(fleet, "gpu-001", hello(1, kernel_log=None, notices=[starting]), sample())
+    assert [each.part for each in pending(fleet.nodes.values(), START)] == ["driver", "kernel_log"]
+    unreadable = Notice("kernel_log_unreadable", "no permission", "info")
+    feed(fleet, "gpu-001", hello(1, kernel_log=None, notices=[unreadable]))
+    assert pending(fleet.nodes.values(), START) == []
+
+
+def test_an_all_clear_says_what_it_is_not_about() -> None:
+    fleet = healthy_fleet()
+    fleet.nodes["gpu-001"].processes = []
+    told = report(fleet, [], START, NODE_TIME).verdict.text
+    assert "no job runs here" in told
+    assert "no log is followed" in told
