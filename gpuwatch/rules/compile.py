@@ -47,8 +47,7 @@ def _plain(rule: Rule) -> dict[str, Any]:
     }
     if all(treats_digits_alike(pattern) for pattern in rule.match):
         plain["steady"] = True
-    if rule.unless:
-        plain["unless"] = list(rule.unless)
+    plain.update({name: list(getattr(rule, name)) for name in ("unless", "programs") if getattr(rule, name)})
     for name in ("exact", "fallback"):
         if getattr(rule, name):
             plain[name] = True

@@ -16,7 +16,7 @@ from gpuwatch.rules.rule import Rule
 from gpuwatch.rules.xid_codes import with_codes
 
 BUILT_IN = Path(__file__).parent
-LISTS = ("match", "literals", "unless", "do", "examples", "links", "not", "needs")
+LISTS = ("match", "literals", "unless", "do", "examples", "links", "not", "needs", "programs")
 """Keys of a rule that may be one text or a list of them."""
 
 

@@ -114,6 +114,7 @@ def _rule(entry: Entry, problems: Problems) -> Rule | None:
         until=values.get("until"),
         flood=_part(Flood, values.get("flood")),
         recovery=_part(Recovery, values.get("recovery")),
+        programs=tuple(name.lower() for name in values.get("programs", ())),
         severity_by=values.get("severity_by", {}),
         links=tuple(values.get("links", ())),
         negatives=tuple(values.get("not", ())),

@@ -61,6 +61,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The block ends with the line that this is found in."""
     flood: Flood | None = None
     recovery: Recovery | None = None
+    programs: tuple[str, ...] = ()
+    """Names in a system log, `kernel`, `job` or `any`; `job` and `kernel` where left out."""
     severity_by: dict[str, dict[str, Severity]] = {}
     """Field -> value (as text) -> severity, over `severity`."""
     links: tuple[str, ...] = ()

@@ -136,6 +136,11 @@ RULE = RuleRecord(
         Key("role", Choice(("root", "first", "echo", "hint")), "Cause or consequence."),
         Key("literals", _LITERALS, "For the prefilter."),
         Key("unless", _PATTERNS, "Not where one of these is in the line."),
+        Key(
+            "programs",
+            ListOf(Text("a program", limit=60), "a list of programs", or_single=True),
+            "Whose lines it is about, where a system log names the program.",
+        ),
         Key("exact", _YES, "Counts at any level of the line, and inside advice."),
         Key("fallback", _YES, "Only error lines that no other rule explains."),
         Key("after", _context("after"), "Only where this stands above."),

@@ -50,9 +50,10 @@ def encoded(lines: Text) -> bytes:
 
 
 def with_level(form: str, excerpt: Excerpt) -> str:
-    """The level that a logger writes for such lines; L alone is glog's letter."""
+    """The level and program that a logger writes for such lines; L alone is glog's letter."""
     name = "INFO" if excerpt.healthy else "ERROR"
-    return form.replace("LEVEL", name).replace("L0615", f"{name[0]}0615")
+    program = "kernel" if excerpt.kernel else "python3"
+    return form.replace("PROGRAM", program).replace("LEVEL", name).replace("L0615", f"{name[0]}0615")
 
 
 def each_line(name: str, form: str, *, kernel: bool | None = None, names_rank: bool = False) -> Rewriting:
@@ -75,7 +76,8 @@ def each_record(name: str, **fields: str) -> Rewriting:
     """Every line as a JSON object; `{}` is the line."""
 
     def make(excerpt: Excerpt) -> bytes:
-        rows = [{key: value.replace("{}", line) for key, value in fields.items()} for line in excerpt.lines]
+        around = {key: with_level(value, excerpt) for key, value in fields.items()}
+        rows = [{key: value.replace("{}", line) for key, value in around.items()} for line in excerpt.lines]
         return encoded([json.dumps(row) for row in rows])
 
     return Rewriting(name, make)
@@ -152,7 +154,7 @@ def followed_utf_16(excerpt: Excerpt) -> bytes:
 COLLECTED = "2025-06-15T12:00:31.123456+02:00 gpu-003"
 BGL = "- 1749988831 2025.06.15 R02-M1 2025-06-15-12.00.31.675872 R02-M1 RAS KERNEL LEVEL"
 THUNDERBIRD = "1749988831 2025.06.15 dn2 Jun 15 12:00:31 dn2/dn2 kernel:"
-JOURNAL = {"__REALTIME_TIMESTAMP": "1749988831123456", "SYSLOG_IDENTIFIER": "python3"}
+JOURNAL = {"__REALTIME_TIMESTAMP": "1749988831123456", "SYSLOG_IDENTIFIER": "PROGRAM"}
 
 REWRITINGS = (
     Rewriting("as it is", lambda excerpt: encoded(list(excerpt.lines))),

@@ -7,6 +7,8 @@ are data.
 import json
 import re
 
+from .programs import program_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
@@ -121,7 +123,7 @@ def _name_speaker(part, speaker):
     speaker.rank = speaker.rank if rank is None else rank
     speaker.local_rank = speaker.local_rank if local is None else local
     speaker.host = host or speaker.host
-    speaker.program = program.lower() if program else speaker.program
+    speaker.program = program_of(program) if program else speaker.program
 
 
 def _number(part, names):

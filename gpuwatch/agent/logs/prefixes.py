@@ -10,10 +10,9 @@ belongs to the message. An underscore stands in no host's name.
 import re
 
 from .prefix_forms import AFTER_MONTH, AFTER_STAMP, FORMS, STAMP, SYSTEM
+from .programs import KERNEL, head_program, program_of
 
 MAX_PREFIXES = 10
-KERNEL = "kernel"
-"""The program of the kernel's own lines."""
 MAX_INDENT = 4
 
 _IN_MESSAGE = re.compile(r"slurm|srun")
@@ -76,12 +75,6 @@ class Speaker(object):
         return proof
 
 
-def program_of(name):
-    # type: (str) -> str
-    """The name of a program as a system log writes it, without path and parentheses: `crond(pam_unix)`."""
-    return name.partition("(")[0].rpartition("/")[2].lower() or name.lower()
-
-
 def differ(one, other):
     # type: (Speaker, Speaker) -> bool
     """Whether two lines cannot be of the same process, as far as their prefixes tell."""
@@ -113,6 +106,8 @@ def peel(text, speaker, local_ranks=False):
             kernel = kernel or speaker.program == KERNEL
         if at < len(text) and text[at] == " " and text[at + 1 : at + 2] not in ("", " "):
             at += 1
+    if speaker.program is None and text[at : at + 1].isalpha():
+        speaker.program = head_program(text[at : at + 64])
     return at, proof
 
 

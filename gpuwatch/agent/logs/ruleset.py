@@ -9,6 +9,7 @@ import re
 
 from .dialect import Dialect
 from .json_lines import escaped
+from .programs import DEFAULT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ class Rule(object):
 
     __slots__ = (
         "above", "above_lines", "after", "after_lines", "block", "exact", "fallback", "flood", "id", "match",
-        "recovery", "role", "same", "severity", "severity_by", "slow", "steady", "unless", "until",
+        "programs", "recovery", "role", "same", "severity", "severity_by", "slow", "steady", "unless",
+        "until",
     )  # fmt: skip
 
     def __init__(self, plain):
@@ -75,6 +77,8 @@ class Rule(object):
         """Whether its patterns treat all digits alike."""
         self.slow = 0
         """How many lines it was slow on."""
+        self.programs = tuple(plain.get("programs") or DEFAULT)
+        """Whose lines it is about, where a line names its program."""
         self.severity_by = plain.get("severity_by") or {}  # type: dict[str, dict[str, str]]
 
     def severity_of(self, fields):

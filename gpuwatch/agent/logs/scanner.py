@@ -6,6 +6,7 @@ from .finding import described, whose
 from .gather import Gatherer, tell
 from .line import Line
 from .normalise import broken_end
+from .programs import is_about
 from .progress import Progress
 from .repeats import Repeats
 from .search import SEARCHED, Search
@@ -204,7 +205,9 @@ class Scanner(object):
             for index, (text, by) in enumerate(line.said if not rule.fallback else ()):
                 fields = self._search.fields(rule, text, hit - line.start)
                 record = line.said[:index]
-                if fields is not None and self._search.after(rule, chunk, line.start, fields, record):
+                if fields is None or not is_about(rule.programs, by.program):
+                    continue
+                if self._search.after(rule, chunk, line.start, fields, record):
                     explained = True
                     if rule.exact or not is_quoted_above(chunk, line.start, text, line.raw(chunk)):
                         self._found(rule, chunk, line, (text, by), fields, arrived, out)
@@ -217,7 +220,7 @@ class Scanner(object):
         """The first message that calls itself an error, where no other rule knows the line."""
         for rule in rules:
             for text, by in line.said:
-                if self._search.is_error(rule, text, chunk, line):
+                if is_about(rule.programs, by.program) and self._search.is_error(rule, text, chunk, line):
                     fields = {"goes_on": "yes"} if says_it_goes_on(text) else {}
                     finding = self._found(rule, chunk, line, (text, by), fields, arrived, out)
                     if finding is not None:

@@ -1,0 +1,62 @@
+"""Which programs a rule is about, and which ones are of the system and not of a job."""
+
+import re
+
+KERNEL = "kernel"
+"""The program of the kernel's own lines."""
+JOB = "job"
+"""In a rule: what the processes of a job write, that is lines of no program or of one not known here."""
+ANY = "any"
+DEFAULT = (JOB, KERNEL)
+"""Of a rule that names none."""
+
+_NAMES = """
+    acpid agetty anacron apache2 atd audit auditd automount avahi-daemon bluetoothd chronyd containerd crio
+    cron crond dhclient dhcpd dnsmasq dockerd earlyoom etcd filebeat firewalld fluent-bit fluentd fwupd
+    gmond haproxy httpd ibacm ipmievd irqbalance iscsid kauditd keepalived kubelet lightdm lldpd login
+    logrotate mariadbd mcelog mdadm modemmanager multipathd munged mysqld nagios named networkmanager nginx
+    nmbd node_exporter nrpe nscd nslcd ntpd ntpdate nv-fabricmanager nv- hostengine nvidia-fabricmanager
+    nvidia-persistenced oomd opensm packagekitd pbs_mom polkitd postgres prometheus rasdaemon redis-server
+    rpcbind rsyslogd run-parts sendmail slurmctld slurmd slurmdbd slurmstepd smartd smbd snapd snmpd squid
+    sshd su sudo telegraf thermald tuned unbound vsftpd winbindd wpa_supplicant
+"""
+_EXACT = frozenset(_NAMES.split())
+_BEGINS = (
+    "systemd", "(systemd", "pam_", "sshd-", "dbus", "postfix", "exim", "dovecot", "syslog-ng", "sssd", "rpc.",
+    "kube-", "containerd-shim", "calico", "puppet", "chef", "ansible", "salt-", "zabbix", "grafana", "udev",
+    "udisks", "gdm", "cups", "fail2ban", "kdump", "abrt", "dcgm", "proftpd",
+)  # fmt: skip
+_HEAD = re.compile(r"(?!slurm)([A-Za-z][\w.-]{1,40})(?:\[\d{1,10}\])?: ")
+
+
+def is_system(program):
+    # type: (str) -> bool
+    """Whether a program, in lower case, belongs to the system, and runs no part of a job."""
+    return program in _EXACT or program.startswith(_BEGINS) or program == KERNEL
+
+
+def head_program(message):
+    # type: (str) -> str | None
+    """The program of the system that a line without a time names first: `sshd[1761]: `.
+
+    A job's own output names Slurm so (`slurmstepd: error: `), which says nothing of who writes the file.
+    """
+    found = _HEAD.match(message)
+    name = found.group(1).lower() if found else ""
+    return name if name and name != KERNEL and is_system(name) else None
+
+
+def program_of(name):
+    # type: (str) -> str
+    """A program as a system log writes it, bare: `/usr/sbin/sshd`, `postfix/smtp`, `crond(pam_unix)`."""
+    bare = name.strip("()").partition("(")[0]
+    parts = [part for part in bare.split("/") if part] or [name]
+    return (parts[-1] if bare.startswith("/") else parts[0]).lower()
+
+
+def is_about(programs, program):
+    # type: (tuple[str, ...], str | None) -> bool
+    """Whether a rule with these `programs` is about a line of `program`; None: no program is named."""
+    if program is None or ANY in programs or program in programs:
+        return True
+    return JOB in programs and not is_system(program)
