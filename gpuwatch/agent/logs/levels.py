@@ -17,32 +17,39 @@ _LEVELS = {
     "fatal": "critical", "critical": "critical", "crit": "critical", "panic": "critical", "emerg": "critical",
     "error": "error", "erro": "error", "err": "error", "eror": "error", "severe": "error", "alert": "error",
     "warning": "warning", "warn": "warning", "info": "info", "notice": "info", "debug": "debug",
-    "trace": "debug", "verbose": "debug",
+    "trace": "debug", "verbose": "debug", "60": "critical", "50": "error", "40": "warning", "30": "info",
+    "20": "debug",
 }  # fmt: skip
 _LETTERS = {"F": "critical", "C": "critical", "E": "error", "W": "warning", "I": "info", "D": "debug"}
 
+_VALUE = r"\s?[:=]? ?[-+]?[\d.]+(?:e[-+]?\d+)?\s?%?\s*(?:$|[|,;)]|[A-Z]{3,8}:)"
+"""A number behind a word makes it a name."""
 _WORD = re.compile(
-    r"(?<![\w.=/-])(?:FATAL|CRITICAL|CRIT|PANIC|EMERG|ERROR|ERRO|ERR|SEVERE|ALERT|WARNING|WARN"
+    r"(?:(?<![\w.=/'\"-])|(?<=\w\.)(?=[A-Z]{3,8}: ))(?:FATAL|CRITICAL|CRIT|PANIC|EMERG|ERROR|ERRO|ERR|SEVERE"
+    r"|ALERT|WARNING|WARN"
     r"|(?<!CCL )INFO|NOTICE|DEBUG"
-    r"|TRACE|VERBOSE)(?![\w.=/(-])(?!\s?: ?\d[\d.]*%?\s*(?:$|[|,;]))"
+    r"|TRACE|VERBOSE)(?![\w.=/(-])(?!\s*(?:$|,)|" + _VALUE + r")"
     r"|(?<=[\[|<])(?i:(?P<pad>\s{0,8})(?:fatal|critical|crit|panic|error|err|severe|warning|warn|info"
     r"|notice|debug"
     r"|trace))(?=\s{0,8}[\]|>])"
 )
 _FIELD = re.compile(
     r"(?:\"(?:level|lvl|severity|levelname|level_name|log_level|loglevel|log\.level)\"\s?:\s?\""
-    r"|(?:^|\s)(?:level|lvl|severity)=\"?)([A-Za-z]{3,9})\b"
+    r"|(?:^|\s)(?:level|lvl|severity)=\"?)([A-Za-z]{3,9})\b|\"level\"\s?:\s?([2-6]0)\b"
 )
 _MESSAGE = re.compile(
     r"\"(?:message|msg|log|event|body|error)\"\s?:|(?:^|\s)(?:msg|message|event|error|err)="
 )
 _LETTER = re.compile(
     r"(?:^|[\[\s:])([FEWICD])\d{3,8} \d\d:\d\d:\d\d|\[([FEWICD])(?= \w+\.\w{1,4}:\d+\])"
-    r"|\d: ([FEWI]) (?=[\w./-]{1,160}:\d+\])"
+    r"|(?:^|\s)\[([FEWI])\] (?=\w)|\d: ([FEWI]) (?=[\w./-]{1,160}:\d+\])"
 )
 _STAMP = re.compile(r"\d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\d")
-_GROUP = re.compile(r"\[[^\[\]]{0,80}\]|\([^()]{0,80}\)|<[^<>]{0,80}>")
+_GROUP = re.compile(r"\b[Rr](?:ank|ANK)[ _-]?\d{1,6}\b:?|\[[^\[\]]{0,80}\]|\([^()]{0,80}\)|<[^<>]{0,80}>")
 _NUMBER = re.compile(r"(?<![\w.])[+-]?\d[\d:.,TZ/+_-]*(?![\w.])")
+_TITLE = re.compile(r" [A-Z_ ]{2,30}:")
+_BEHIND = re.compile(r"\s?(?:[\]\[:|>)!-]|\W{2,})|\s(?:\S+\s+){2,}\S")
+"""What follows a level in a record without a time: a delimiter, or at least a short sentence."""
 _DELIMITERS = frozenset(("-", "--", "|", ":", "::", ">", ">>", "#", "*"))
 
 _NAME = r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}"
@@ -53,18 +60,20 @@ _FORMS = (
             r"(?:[\w./-]{1,60}: )?[Ff]atal(?: Python)? error\b|panic: \S"
             r"|thread '[^']{0,80}' (?:\(\d+\) )?panicked at"
             r"|terminate called |forrtl: severe|Fortran runtime error|ERROR STOP\b|Exception in thread \""
-            r"|fatal: (?!not a git)"
+            r"|fatal: (?!not a git)|libc\+\+abi: |Unhandled\w* ?(?:exception|Promise)\w*[.:]"
         ),
     ),
     (
         "error",
         re.compile(
             r"Traceback \(most|" + _NAME + r"(?:Error|Exception|Fault)(?::|$)"
-            r"|(?:[\w./ -]{1,60}: ){0,2}[Ee]rror: \S|\W{0,2}┌ Error: |Error in .{1,80}:|Uncaught \w"
+            r"|(?:[\w./ -]{1,60}: ){0,2}[Ee]rror:(?!" + _VALUE + r") \S|\W{0,2}┌ Error: "
+            r"|Error in .{1,80}:|Uncaught \w"
             r"|[Rr]ank \d{1,6}: [Ee]rror\b|(?:lua[\d.jit]{0,6}|th): \S{1,200}:\d+: "
             r"|(?:[\w./-]{1,80}: )(?:line )?\d{1,6}: .{1,120}: (?:command not found|not found"
             r"|[A-Z][a-z]+ (?:denied|error)"
             r"|unbound variable|No such file or directory)|.{0,120}: Assertion .{1,200} failed\b"
+            r"|Assertion failed: "
         ),
     ),
     (
@@ -111,28 +120,36 @@ def _in_head(text):
     if letter is not None:
         return _LETTERS[letter.group(letter.lastindex or 0)]
     for found in _WORD.finditer(head):
-        if _is_head(head[: found.start()]):
+        if _is_head(head[: found.start()], head[found.end() :]):
             return _LEVELS[found.group().strip().lower()]
     field = _FIELD.search(text, 0, 4096) if "{" in head or "=" in head else None
     if field is not None and _MESSAGE.search(text, 0, 4096):
-        return _LEVELS.get(field.group(1).lower())
+        return _LEVELS.get((field.group(1) or field.group(2)).lower())
     return None
 
 
-def _is_head(before):
-    # type: (str) -> bool
-    """Whether what stands before a level is the head of a logger's record, and no sentence."""
+def _is_head(before, behind):
+    # type: (str, str) -> bool
+    """Whether what stands around a level is the head of a logger's record, and no sentence, name or table."""
+    stamped = _STAMP.search(before) is not None or _STAMP.search(behind, 0, 40) is not None
     if not before.strip():
-        return True
+        return _TITLE.match(behind) is None
+    if not stamped and not _BEHIND.match(behind):
+        return False
     words = _NUMBER.sub(" ", _GROUP.sub(" : ", before)).split()
     bare = 0
     for index, word in enumerate(words):
-        if word in _DELIMITERS or word[-1] in ":|[<":
+        if _is_delimiter(word):
             continue
-        if word[-1] in ",;!?" or (word[-1] == "." and len(word) > 4):
+        if word[-1] in ",;!?" or (word[-1] == "." and len(word) > 4 and index + 1 < len(words)):
             return False
         following = words[index + 1] if index + 1 < len(words) else ""
-        bare += following not in _DELIMITERS
-    if not words or words[-1] in _DELIMITERS or words[-1][-1] in ":|[<":
-        return bare <= (MAX_NAMES if _STAMP.search(before) else 0)
-    return bare <= 1 and _STAMP.search(before) is not None
+        bare += following != "-" and (not stamped or following not in _DELIMITERS)
+    if not words or _is_delimiter(words[-1]):
+        return bare <= (MAX_NAMES if stamped else 0)
+    return words[-1].endswith(".") or (bare <= 1 and stamped)
+
+
+def _is_delimiter(word):
+    # type: (str) -> bool
+    return word in _DELIMITERS or word[-1] in ":|[<" or not any(each.isalnum() for each in word)
