@@ -69,7 +69,7 @@ def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
     """Alerts and incidents of what was found; the lines of the evidence are counted in the files."""
     found = [Found(heard.node, heard.finding) for heard in scan.heard]
     alerts = with_outcomes(alerts_of(found, packs, scan.places), tracks_of(scan.files))
-    ends = {line for file in scan.files for line in file.last_lines[-LAST_LINES:]}
+    ends = tuple(line for file in scan.files for line in file.last_lines[-LAST_LINES:])
     alerts = without_harm(alerts, scan.saves, ends)
     alerts = [alert for alert in alerts if alert.code != FINISHED]
     judgement = sorted(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
@@ -35,7 +35,7 @@ GIVES_UP = re.compile(
 
 
 def without_harm(
-    alerts: Iterable[Alert], saves: Sequence[float] = (), ends: Container[str] = frozenset()
+    alerts: Iterable[Alert], saves: Sequence[float] = (), ends: tuple[str, ...] = ()
 ) -> list[Alert]:
     """The alerts, with less severity where nothing came of them.
 
@@ -46,16 +46,16 @@ def without_harm(
     Args:
         alerts: With what their ranks did afterwards.
         saves: When checkpoints were written (unix seconds).
-        ends: The last lines of the logs.
+        ends: The last lines of the logs, without the prefixes of launchers.
     """
     alerts = [_as_told(alert, ends) for alert in alerts]
     failures = [alert for alert in alerts if alert.severity in GRAVE and alert.state == "firing"]
     return [_judged(alert, failures, saves) for alert in alerts]
 
 
-def _as_told(alert: Alert, ends: Container[str]) -> Alert:
+def _as_told(alert: Alert, ends: tuple[str, ...]) -> Alert:
     text = alert.proof[0].text if alert.proof else ""
-    if alert.severity not in GRAVE or alert.kernel or text in ends:
+    if alert.severity not in GRAVE or alert.kernel or text.rstrip().endswith(ends):
         return alert
     goes_on = GOES_ON.search(text) is not None and GIVES_UP.search(text) is None
     mild = alert.role == "echo" and level(text) == "warning"
