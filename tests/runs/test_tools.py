@@ -174,6 +174,36 @@ def test_a_table_printed_every_ten_seconds_is_one_finding(tmp_path: Path, packs:
     assert alert.count == 20
 
 
+HANDLE = "Unable to determine the device handle for"
+LINES = [
+    (f"{HANDLE} GPU 0000:4C:00.0: GPU is lost.", "gpu.lost", None, "0000:4C:00.0"),
+    (f"{HANDLE} GPU0000:4C:00.0: Unknown Error", "gpu.lost", None, "0000:4C:00.0"),
+    (f"{HANDLE} GPU3: 0000:4C:00.0: Unknown Error", "gpu.lost", 3, "0000:4C:00.0"),
+    ("3, 00000000:4C:00.0, 41, [GPU requires reset]", "gpu.lost", 3, "00000000:4C:00.0"),
+    ("No devices were found", "gpu.driver_down", None, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "code", "gpu", "bus"), LINES)
+def test_a_tool_that_gives_up_in_one_line_tells_its_gpu(
+    tmp_path: Path, packs: Packs, line: str, code: str, gpu: int | None, bus: str | None
+) -> None:
+    (alert,) = alerts(read(tmp_path, packs, ["index, pci.bus_id, temperature.gpu", line]))
+    assert (alert.code, alert.node, alert.gpu, alert.fields.get("bus_id")) == (code, NODE, gpu, bus)
+
+
+def test_topology_and_links_raise_nothing(tmp_path: Path, packs: Packs) -> None:
+    topology = [
+        "\tGPU0\tGPU1\tNIC0\tCPU Affinity",
+        "GPU0\t X \tNV12\tPXB\t0-63",
+        "GPU1\tNV12\t X \tSYS\t64-127",
+    ]
+    links = ["GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-1)", "\t Link 0: 25 GB/s", "\t Link 1: <inactive>"]
+    counters = [f"\t Link {link}: {name} Errors: 0" for link in range(4) for name in ("Replay", "CRC")]
+    told = read(tmp_path, packs, [*topology, *links, links[0], *counters])
+    assert facts(told) == set()
+
+
 REMAP = (
     "GPU 3 has uncorrectable memory errors and row remappings are pending. Drain the GPU and reset it or "
     "reboot the node."
