@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 def once(source: Source, form: str, wait_s: float | None) -> int:
     """Print what is known about every node, GPU and process, once, and what failed first where a job did.
 
-    Exit status: 0 all is healthy, 1 something is not (an incident, or a node that does not answer, included),
-    2 wrong usage.
+    Exit status: 0 all that is due has answered and is healthy, 1 something is not healthy or has not answered
+    (a node, a GPU, the log of a rank), 2 wrong usage.
     """
     return report_once(source, form, wait_s)
 

@@ -148,7 +148,7 @@ def check_node(node: Node, waited_s: float) -> NodeCheck:
         cuda=hello.cuda if hello else None,
         gpus=node.gpus_present() if hello else None,
         gpus_expected=node.gpus_expected() if hello else None,
-        gpu_names=tuple(gpu.info.name for gpu in node.gpu_list()),
+        gpu_names=tuple(gpu.info.name or "not known yet" for gpu in node.gpu_list()),
         clock_offset_s=node.clock.offset_s if node.clock else None,
         clock_error_s=node.clock.error_s if node.clock else None,
         kernel_log=hello.kernel_log if hello else None,

@@ -75,5 +75,5 @@ def absent_words(node: Node) -> str:
 
 def models(node: Node) -> str:
     """`8x NVIDIA H100 80GB HBM3`; several models each with its count, the most frequent first."""
-    counted = Counter(gpu.info.name for gpu in node.gpu_list())
+    counted = Counter(gpu.info.name or "not known yet" for gpu in node.gpu_list())
     return ", ".join(f"{number}x {name}" for name, number in counted.most_common())

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from msgspec import structs
 
 from gpuwatch.fleet.node import Node
 from gpuwatch.link.inbox import LinkStatus
 from gpuwatch.report.pending import pending
 from gpuwatch.report.text import report
 from gpuwatch.report.verdict import findings, healthy
-from gpuwatch.wire import LogFile, Logs, Notice
+from gpuwatch.tui.words import models
+from gpuwatch.wire import GpuInfo, LogFile, Logs, Notice
 from tests.report.fleets import NODE_TIME, START, feed, healthy_fleet, hello, sample
 
 
@@ -87,3 +89,15 @@ def test_an_all_clear_says_what_it_is_not_about() -> None:
     told = report(fleet, [], START, NODE_TIME).verdict.text
     assert "no job runs here" in told
     assert "no log is followed" in told
+
+
+def test_a_gpu_without_a_name_does_not_count_as_another_model() -> None:
+    fleet = healthy_fleet(gpus=1)
+    nameless = GpuInfo(uuid="unidentified-gpu-001-1", index=1, name="", identified=False)
+    before = hello(1)
+    feed(fleet, "gpu-001", structs.replace(before, gpus=[*before.gpus, nameless]))
+    node = fleet.nodes["gpu-001"]
+    assert models(node) == "1x NVIDIA H100 80GB HBM3, 1x not known yet"
+    assert (node.gpus_present(), node.gpus_expected()) == (1, 2)
+    feed(fleet, "gpu-001", hello(2))
+    assert [gpu.info.uuid for gpu in node.gpu_list()] == ["GPU-0000", "GPU-0001"]

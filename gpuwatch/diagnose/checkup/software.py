@@ -80,7 +80,7 @@ def software(case: Case) -> Iterator[Check]:
 
 
 def _models(node: Node) -> str | None:
-    names = [gpu.info.name for gpu in node.gpu_list()]
+    names = [gpu.info.name for gpu in node.gpu_list() if gpu.info.identified]
     kinds = {name: names.count(name) for name in names}
     return " + ".join(f"{number} x {name}" for name, number in kinds.items()) or None
 
