@@ -16,7 +16,7 @@ from gpuwatch.runs.files import LogPath, reason
 from gpuwatch.runs.packing import Contents
 from gpuwatch.runs.record import Match, Recorder, Recovery, Row
 from gpuwatch.runs.step_series import StepRecorder, StepSeries, last_lines
-from gpuwatch.runs.times import Times, times_around
+from gpuwatch.runs.times import Times, needs_time, times_around
 from gpuwatch.runs.tools.rows import host_clue, number_gpus, tool_matches
 from gpuwatch.runs.tools.sections import ToolSections
 from gpuwatch.runs.workers import Dial
@@ -165,7 +165,7 @@ def date(part: Part, read: PartRead, tail: bytes, tail_at: int) -> None:
     if part.end is None:
         read.last_time = times_around(tail, len(tail), arrived).above
     for event in read.events:
-        if isinstance(event, Match) and not event.row["timed"] and event.row["at"] == arrived:
+        if isinstance(event, Match) and needs_time(event.row, arrived):
             offset = event.row["offset"]
             if part.log.packing is None:
                 low = max(0, offset - TAIL_BYTES)

@@ -27,7 +27,7 @@ from gpuwatch.runs.rank_map import FileOwner, RankMap, rank_map
 from gpuwatch.runs.reading import Part, PartRead, parts_of, reader
 from gpuwatch.runs.record import Match, Recovery, Row, gathered
 from gpuwatch.runs.step_series import FIRST_LINES, LEAST_FIRST_LINES, StepSeries, joined
-from gpuwatch.runs.times import COPIED_S, Times, bound_of, likely_time
+from gpuwatch.runs.times import COPIED_S, Times, bound_of, likely_time, needs_time
 from gpuwatch.runs.workers import Counter, Workers
 from gpuwatch.wire import Finding
 
@@ -332,7 +332,7 @@ def dated(
     `before`: when the same rank last said a time, in this file or its other one.
     """
     for event in read.events:
-        if isinstance(event, Match) and not event.row["timed"] and event.row["at"] == log.until:
+        if isinstance(event, Match) and needs_time(event.row, log.until):
             times = read.times.get(event.row["offset"], Times())
             times = Times(times.above or before, times.below)
             event.row["at"] = event.row["last_at"] = likely_time(times, log.mtime, job_end)

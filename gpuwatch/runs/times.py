@@ -7,7 +7,9 @@ file's own stamp and than the last line of the whole job. Where a file was copie
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from gpuwatch.agent.logs.split import shown
 from gpuwatch.agent.logs.stamps import time_of
@@ -61,6 +63,11 @@ def likely_time(times: Times, mtime: float, job_end: float | None) -> float:
     if times.above is not None and job_end - times.above <= TALKATIVE_S:
         return times.above
     return job_end
+
+
+def needs_time(row: Mapping[str, Any], arrived: float) -> bool:
+    """Whether neither a finding's line nor one soon below it carries a time."""
+    return not row["timed"] and ("bound" in row or row["at"] == arrived)
 
 
 def bound_of(times: Times, job_end: float | None) -> TimeBound:

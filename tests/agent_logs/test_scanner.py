@@ -42,6 +42,16 @@ def test_what_was_there_before_is_no_younger_than_the_time_below_it() -> None:
     assert (finding["at"], finding["timed"], finding["backlog"]) == (1749988800.0, False, True)
 
 
+def test_what_was_there_before_is_bounded_by_the_time_above_it_or_undated() -> None:
+    (after,) = scanner(LOST).feed(f"2025-06-15 12:00:00Z begin\n{LINE}\n".encode(), 0, NOW, True)
+    assert (after["at"], after["timed"], after["bound"]) == (1749988800.0, False, "after")
+    assert after["not_before"] == 1749988800.0
+    (undated,) = scanner(LOST).feed(f"begin\n{LINE}\nend\n".encode(), 0, NOW, True)
+    assert (undated["timed"], undated["bound"]) == (False, "undated")
+    frame = msgspec.convert({"t": 1.0, "seq": 1, "kind": "finding", **undated}, Finding)
+    assert frame.bound == "undated"
+
+
 def test_a_line_in_pieces_is_found_once_and_at_once_when_it_ends() -> None:
     one, data = scanner(LOST), f"before\n{LINE}\n".encode()
     findings = [f for at in range(len(data)) for f in one.feed(data[at : at + 1], at, NOW)]

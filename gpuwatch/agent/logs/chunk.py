@@ -150,6 +150,15 @@ class Chunk(object):
                 return at
         return None
 
+    def last_time(self, start, arrived):
+        # type: (int, float) -> float | None
+        """The last time that a line above carries."""
+        for line in reversed(self.above(start, 40)):
+            at = time_of(shown(line), arrived)
+            if at is not None:
+                return at
+        return None
+
     def end_of_text(self):
         # type: () -> bytes
         """What the next chunk needs to know of this one."""

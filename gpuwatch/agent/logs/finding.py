@@ -27,10 +27,11 @@ def described(rule, chunk, line, text, by, fields, arrived, backlog):
         fields = dict(row, **fields)
         own = time_of(when, arrived) if own is None else own
     at = own
+    bounds = {}  # type: dict[str, Any]
     if at is None and backlog:
-        at = chunk.next_time(line.end, arrived)  # it is no younger than what stands below it
+        at, bounds = _bounded(chunk, line, arrived)
     lines, key = chunk.shown_around(line.start, line.end, text, by)
-    return {
+    found = {
         "rule": rule.id,
         "severity": severity_of(rule, fields, own_level(text, raw)),
         "role": rule.role,
@@ -41,7 +42,25 @@ def described(rule, chunk, line, text, by, fields, arrived, backlog):
         "lines": lines,
         "key": key,
         "fields": fields,
-    }
+    }  # type: dict[str, Any]
+    found.update(bounds)
+    return found
+
+
+def _bounded(chunk, line, arrived):
+    # type: (Chunk, Line, float) -> tuple[float | None, dict[str, Any]]
+    """When a line without a time, that was there before us, was written at the latest, and what bounds that.
+
+    It is no younger than the next time below it, and no older than the last one above it. Where no line near
+    it carries a time it is undated: that it is read now says nothing.
+    """
+    below = chunk.next_time(line.end, arrived)
+    if below is not None:
+        return below, {}
+    above = chunk.last_time(line.start, arrived)
+    if above is not None:
+        return above, {"bound": "after", "not_before": above}
+    return None, {"bound": "undated"}
 
 
 def severity_of(rule, fields, level):
