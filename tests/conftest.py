@@ -6,6 +6,7 @@ And who runs it: the tests of a file stay in one process, and so do all files wi
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -44,6 +45,14 @@ def only_job() -> Iterator[None]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whole jobs first: they cannot be spread over the test processes, and must not be the last."""
     items.sort(key=lambda item: "only_job" not in getattr(item, "fixturenames", ()))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line for each reason to skip, however many tests and files have it."""
+    skipped: list[pytest.TestReport] = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(str(one.longrepr[2]) for one in skipped if isinstance(one.longrepr, tuple))
+    for reason, count in sorted(reasons.items()):
+        terminalreporter.write_line(f"{count} skipped: {reason.removeprefix('Skipped: ')}")
 
 
 class ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types

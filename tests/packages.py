@@ -23,9 +23,12 @@ PACKAGE_OF = {
     "iptables": "iptables",
     "gcc": "gcc",
     "bash": "bash",
+    "dash": "dash",
     "fish": "fish",
+    "csh": "tcsh",
     "tcsh": "tcsh",
     "zsh": "zsh",
+    "getconf": "libc-bin",
     "make": "make",
 }
 C_HEADERS = "libc6-dev"

@@ -18,7 +18,7 @@ from gpuwatch.session.dump_courier import MOST_BYTES
 from gpuwatch.session.inquiry import Inquiry
 from tests.cli.running import gpuwatch
 from tests.end_to_end.hanging import RANKS, WHOM, hanging_job
-from tests.parts import SEEN_BY_EVERY_AGENT, need_torch
+from tests.parts import SEEN_BY_EVERY_AGENT, need, need_torch
 from tests.sshd import Sshd
 
 pytestmark = SEEN_BY_EVERY_AGENT
@@ -38,6 +38,7 @@ class Hanging:
 def hanging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hanging]:
     """Rank 2 sleeps in its data loader; every rank answers its pipe with a dump."""
     need_torch()
+    need("sshd")  # the first test has the dumps written, over ssh; the others judge them
     folder = tmp_path_factory.mktemp("hanging")
     (folder / "dumps").mkdir()
     more = {

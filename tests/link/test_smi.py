@@ -57,6 +57,7 @@ def _notice(session: Session, code: str) -> str | None:
 
 
 def test_the_gpus_and_the_host_are_shown_and_the_notice_says_what_is_missing(smi: FakeSmi) -> None:
+    need("getconf")
     with _session(_command(smi.folder)) as session:
         node = session.fleet.nodes["n1"]
         until(lambda: _gpus(session) and node.clock and node.host and node.host.cpu_pct is not None, "values")

@@ -90,6 +90,7 @@ def test_activation_that_fails_is_told_and_nothing_else_is_taken(with_torch: Pat
 
 
 def test_activation_and_the_name_of_the_interpreter_that_it_brings(with_torch: Path) -> None:
+    need("bash")
     found = ground({}, activate=f"PATH={with_torch}/bin:$PATH", python="python")
     assert found.python == str(with_torch / "bin" / "python")
 
