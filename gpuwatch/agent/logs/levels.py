@@ -20,6 +20,11 @@ _LEVELS = {
     "trace": "debug", "verbose": "debug", "60": "critical", "50": "error", "40": "warning", "30": "info",
     "20": "debug",
 }  # fmt: skip
+_PARTS = (
+    "err", "fatal", "crit", "panic", "emerg", "severe", "alert", "warn", "info", "notice", "debug", "trace",
+    "verbose",
+)  # fmt: skip
+"""One of them is in every level word."""
 _LETTERS = {"F": "critical", "C": "critical", "E": "error", "W": "warning", "I": "info", "D": "debug"}
 
 _VALUE = r"\s?[:=]? ?[-+]?[\d.]+(?:e[-+]?\d+)?\s?%?\s*(?:$|[|,;)]|[A-Z]{3,8}:)"
@@ -116,10 +121,11 @@ def has_stamp(text):
 def _in_head(text):
     # type: (str) -> str | None
     head = text[:HEAD]
-    letter = _LETTER.search(head)
+    letter = _LETTER.search(head) if "] " in head else None
     if letter is not None:
         return _LETTERS[letter.group(letter.lastindex or 0)]
-    for found in _WORD.finditer(head):
+    lowered = head.lower()
+    for found in _WORD.finditer(head) if any(part in lowered for part in _PARTS) else ():
         if _is_head(head[: found.start()], head[found.end() :]):
             return _LEVELS[found.group().strip().lower()]
     field = _FIELD.search(text, 0, 4096) if "{" in head or "=" in head else None
