@@ -15,19 +15,24 @@ from gpuwatch.diagnose.classes import UNEXPLAINED
 from gpuwatch.diagnose.found import Found, alerts_of
 from gpuwatch.diagnose.incident import Incident
 from gpuwatch.diagnose.incidents.consequence import without_harm
-from gpuwatch.diagnose.incidents.log_tracks import last_lines_of, tracks_of
+from gpuwatch.diagnose.incidents.job_end import JobEnd, job_end, stop_alerts
+from gpuwatch.diagnose.incidents.log_tracks import is_growing, last_lines_of, tracks_of
 from gpuwatch.diagnose.incidents.outcome import FINISHED, with_outcomes
 from gpuwatch.diagnose.judge import incidents
+from gpuwatch.diagnose.training.logged import progress_alerts
 from gpuwatch.fleet.places import RankPlace
 from gpuwatch.plain import plain
 from gpuwatch.report.facts import Facts, rounded
 from gpuwatch.report.incident_facts import alert_facts, evidence, incident_facts, named, outside
 from gpuwatch.rules.load import Packs
 from gpuwatch.runs.line_numbers import line_numbers
-from gpuwatch.runs.scan import Scan
+from gpuwatch.runs.scan import LogScan, Scan
 
 LAST_LINES = 2
 """Of a log: a program that says there how it goes on did not."""
+UNKNOWN_END = JobEnd("unknown")
+PACE = ("train.", "slower_")
+"""Classes that are about speed alone."""
 Lines = Mapping[tuple[str, int], int]
 """(file, offset) -> the line's number, from 1."""
 
@@ -45,10 +50,16 @@ class ScanReport:
     """Of the evidence."""
     time: float
     seconds: float
+    end: JobEnd = UNKNOWN_END
 
     @property
     def found(self) -> bool:
-        """Whether anything went wrong; remarks alone do not count."""
+        """Whether anything went wrong, or the job stopped early; remarks alone do not count."""
+        return self.reported or self.end.state == "stopped"
+
+    @property
+    def reported(self) -> bool:
+        """Whether a finding is more than a remark."""
         return bool(self.incidents) or any(alert.severity != "info" for alert in self.outside)
 
     @property
@@ -68,10 +79,14 @@ class ScanReport:
 def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
     """Alerts and incidents of what was found; the lines of the evidence are counted in the files."""
     found = [Found(heard.node, heard.finding) for heard in scan.heard]
-    alerts = with_outcomes(alerts_of(found, packs, scan.places), tracks_of(scan.files))
+    tracks = tracks_of(scan.files)
+    alerts = with_outcomes(alerts_of(found, packs, scan.places), tracks)
+    end = job_end(tracks, alerts, growing=is_growing(scan.files, time))
     ends = tuple(line for file in scan.files for line in file.last_lines[-LAST_LINES:])
     alerts = without_harm(alerts, scan.saves, ends)
     alerts = [alert for alert in alerts if alert.code != FINISHED]
+    alerts += of_progress(alerts, scan.files, end)
+    alerts += stop_alerts(end, tracks, alerts)
     judgement = sorted(
         incidents(alerts, scan.places, packs, time, last_lines_of(scan.files)),
         key=lambda incident: incident.first,
@@ -80,7 +95,16 @@ def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
     loose = outside(alerts, numbered)
     proofs = [proof for incident in numbered for _, proof in evidence(incident)]
     proofs += [alert.proof[0] for alert in loose if alert.proof]
-    return ScanReport(scan, tuple(numbered), tuple(loose), lines_of(proofs, scan), time, seconds)
+    return ScanReport(scan, tuple(numbered), tuple(loose), lines_of(proofs, scan), time, seconds, end)
+
+
+def of_progress(alerts: Iterable[Alert], files: Iterable[LogScan], end: JobEnd) -> list[Alert]:
+    """What the numbers say and no line does; a finished job's pace is a remark."""
+    told = {(alert.code, alert.rank) for alert in alerts} | {(alert.code, None) for alert in alerts}
+    found = [each for each in progress_alerts(files) if (each.code, each.rank) not in told]
+    if end.state != "finished":
+        return found
+    return [structs.replace(each, severity="info") if each.code.startswith(PACE) else each for each in found]
 
 
 def lines_of(proofs: Iterable[Proof], scan: Scan) -> Lines:
@@ -111,6 +135,7 @@ def scan_facts(report: ScanReport) -> Facts:
         "time": round(report.time, 3),
         "found": report.found,
         "unexplained_errors": report.unexplained,
+        "outcome": outcome_facts(report.end),
         "stopped": scan.stopped,
         "engine": scan.engine,
         "bytes": scan.bytes,
@@ -136,6 +161,18 @@ def scan_facts(report: ScanReport) -> Facts:
         ],
         "suspended": {rule: plain(why) for rule, why in scan.suspended.items()},
         "left_out": scan.left_out,
+    }
+
+
+def outcome_facts(end: JobEnd) -> Facts:
+    """How the job ended."""
+    return {
+        "state": end.state,
+        "text": end.text,
+        "step": end.step,
+        "total_steps": end.total_steps,
+        "behind": list(end.behind),
+        "ranks": [{"rank": each.rank, "step": each.step, "at": each.at} for each in end.ranks],
     }
 
 

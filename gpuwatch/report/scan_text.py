@@ -17,6 +17,7 @@ from gpuwatch.runs.files import Skipped
 from gpuwatch.runs.scan import Scan
 
 EMPTY = Line("")
+NOTHING = dict.fromkeys(("finished", "running", "unknown"), "nothing found") | {"stopped": "no line says why"}
 
 
 def print_scan(report: ScanReport, out: TextIO, *, verbose: bool) -> None:
@@ -58,10 +59,11 @@ def verdict(report: ScanReport, *, verbose: bool) -> Line:
     """`2 incidents in 66 files (512MB, 3.1 s); 64 ranks on 8 nodes; 12 skipped (9 data, 3 picture)`."""
     scan = report.scan
     count = len(report.incidents)
-    what = f"{count} incident{'s' * (count != 1)}" if report.found else "nothing found"
+    what = f"{count} incident{'s' * (count != 1)}" if report.reported else NOTHING[report.end.state]
     files = len(scan.files)
     size = scaled_text(scan.bytes, 1024)
-    parts = [f"{what} in {files} file{'s' * (files != 1)} ({size}B, {report.seconds:.1f} s)"]
+    state = "" if report.end.state == "unknown" else f"{report.end.text}; "
+    parts = [f"{state}{what} in {files} file{'s' * (files != 1)} ({size}B, {report.seconds:.1f} s)"]
     ranks, nodes = len(scan.places.ranks), known_nodes(scan)
     if ranks or nodes:
         parts.append(f"{ranks} rank{'s' * (ranks != 1)} on {nodes or 'unknown'} node{'s' * (nodes != 1)}")

@@ -53,6 +53,8 @@ class LogScan:
     findings: int
     trouble: str | None
     """Why not all of it was read."""
+    grew: bool = False
+    """It was written to while it was scanned."""
     mtime: float = 0.0
     """When it was last written (unix seconds)."""
     last_time: float | None = None
@@ -353,6 +355,14 @@ def heard_of(log: LogPath, rows: Iterable[Row], known: RankMap) -> Iterable[Hear
         yield Heard(known.nodes.get(log.name), msgspec.convert({"t": 0.0, "seq": 0, **row}, Finding))
 
 
+def has_grown(log: LogPath) -> bool:
+    """Whether a file is longer than when it was gathered."""
+    try:
+        return log.path.stat().st_size > log.size
+    except OSError:
+        return False
+
+
 def log_scan(
     file: _File, owner: FileOwner, known: RankMap, writers: dict[str, int], findings: int
 ) -> LogScan:
@@ -371,6 +381,7 @@ def log_scan(
         said.kernel,
         findings,
         file.trouble,
+        has_grown(file.log),
         file.log.mtime,
         max((read.last_time for read in file.in_order() if read.last_time is not None), default=None),
         tuple(joined(read.series for read in file.in_order())),

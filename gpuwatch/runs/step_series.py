@@ -28,6 +28,8 @@ MAX_LINE = 8_192
 MAX_SHAPES = 5_000
 RANK_LINES = 512
 """In a file of many ranks so many lines at the end of a stretch are told apart by their prefix."""
+NEIGHBOURS = 2
+"""Lines above the last one of each shape: they show how many steps lie between two logged ones."""
 ODD = re.compile(rb"(?i)nan|inf(?!o)")
 """In the shape of a line whose loss is no number; `INFO` is none."""
 CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s", "step_time_s")
@@ -219,7 +221,9 @@ class StepRecorder:
         if wanted >= len(lines):
             return {index for index, shape in enumerate(shapes) if shape in paced}
         last = dict(zip(shapes, range(len(shapes)), strict=True))
-        chosen = {index for shape, index in last.items() if shape in paced}
+        ends = [index for shape, index in last.items() if shape in paced]
+        chosen = {near for index in ends for near in range(max(0, index - NEIGHBOURS), index + 1)}
+        chosen = {index for index in chosen if shapes[index] in paced}
         step = len(lines) / max(1, wanted)
         spread = (int(number * step) for number in range(wanted))
         chosen.update(index for index in spread if shapes[index] in paced)

@@ -10,6 +10,9 @@ from gpuwatch.diagnose.incidents.outcome import Mark, StepTrack
 from gpuwatch.runs.scan import LogScan
 from gpuwatch.runs.step_series import StepPoint, StepSeries
 
+FRESH_S = 120.0
+"""A job whose newest line is no older than this still writes."""
+
 
 def tracks_of(files: Iterable[LogScan]) -> list[StepTrack]:
     """One track for each rank and file; the rank is that of the lines, else that of the file."""
@@ -26,11 +29,30 @@ def last_lines_of(files: Iterable[LogScan]) -> dict[int, Activity]:
     return found
 
 
+def is_growing(files: Iterable[LogScan], now: float) -> bool:
+    """Whether a log is written now: it grew since it was read, or its last line and change are of now.
+
+    A copy is of now as well, but its last line is not.
+    """
+    return any(
+        file.grew
+        or (
+            file.last_time is not None
+            and 0 <= now - file.last_time <= FRESH_S
+            and 0 <= now - file.mtime <= FRESH_S
+        )
+        for file in files
+        if not file.kernel
+    )
+
+
 def _track(file: LogScan, series: StepSeries) -> StepTrack:
     rank = file.rank if series.rank is None else series.rank
     marks = [Mark(point.step, point.at, point.offset, is_finite(point)) for point in series.points]
     alone = len({each.rank for each in file.series}) == 1
-    return StepTrack(series.host or file.node, file.name, rank, None, marks, series.total_steps, alone)
+    total = series.total_steps
+    node = series.host or file.node
+    return StepTrack(node, file.name, rank, None, marks, total, alone, series.per_epoch)
 
 
 def is_finite(point: StepPoint) -> bool:

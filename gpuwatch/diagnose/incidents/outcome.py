@@ -63,11 +63,13 @@ class StepTrack:
     total_steps: int | None = None
     alone: bool = True
     """No other rank writes to the file, as far as is known."""
+    per_epoch: bool = False
+    """Its steps begin anew with every epoch."""
 
     @property
     def complete(self) -> bool:
         """Whether the announced last step was reached."""
-        return bool(self.marks) and reached(self.marks[-1].step, self.total_steps)
+        return bool(self.marks) and not self.per_epoch and reached(self.marks[-1].step, self.total_steps)
 
 
 class Recovery(NamedTuple):

@@ -1,0 +1,180 @@
+"""The numbers of a job that has ended, from its logs, judged by the functions that judge running jobs."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from gpuwatch.diagnose.alert import Alert, Proof
+from gpuwatch.diagnose.straggler.own_time import STEP, slow_ranks
+from gpuwatch.diagnose.straggler.telling import CODE as SLOW_RANK
+from gpuwatch.diagnose.training.first_nan import first_nans
+from gpuwatch.diagnose.training.numerics import LEAST, numerics, spike
+from gpuwatch.diagnose.training.pace import RECENT, pace
+from gpuwatch.diagnose.training.sign import Sign
+from gpuwatch.diagnose.training.watch import ENDS_RUNS, TITLES
+from gpuwatch.fleet.progress import RankProgress, Step, Value
+from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.runs.scan import LogScan
+from gpuwatch.runs.step_series import StepPoint, StepSeries
+
+LEAST_TIMINGS = 3
+SPIKE_WINDOW = 256
+
+
+@dataclass(frozen=True)
+class LoggedVoice:
+    """The series of one rank in one file, and the same as the running fleet keeps it."""
+
+    file: LogScan
+    series: StepSeries
+    voice: RankProgress
+
+    def point(self, step: int | None) -> StepPoint:
+        """The logged step of this number, else the last one."""
+        found = (point for point in self.series.points if point.step == step)
+        return next(found, self.series.points[-1])
+
+
+def progress_alerts(files: Iterable[LogScan]) -> list[Alert]:
+    """What the numbers of a job say at its end: the classes of `TrainingWatch` and of slow ranks."""
+    voices = [logged_voice(file, series) for file in files for series in file.series]
+    if not voices:
+        return []
+    found = list(_of_speaker(max(voices, key=_weight)))
+    by_voice = {id(each.voice): each for each in voices}
+    first = first_nans(each.voice for each in voices).values()
+    found += [_alert(by_voice[id(nan.voice)], nan.sign, of_one=nan.alone) for nan in first]
+    return found + list(_slow_ranks(voices))
+
+
+def logged_voice(file: LogScan, series: StepSeries) -> LoggedVoice:
+    """A series as the functions of running jobs take it; its times are unix seconds."""
+    rank = file.rank if series.rank is None else series.rank
+    voice = RankProgress(series.host or file.node or "", file.name, rank, series.local_rank)
+    voice.dialect, voice.per_epoch, voice.highest_scale = (
+        series.dialect, series.per_epoch, series.highest_scale,
+    )  # fmt: skip
+    voice.steps = deque(_steps(series.points), maxlen=len(series.points))
+    last = series.points[-1].at
+    voice.stepped_at = -math.inf if last is None else last
+    voice.values = {name: Value(value, voice.stepped_at) for name, value in series.values.items()}
+    voice.timings = {
+        name: deque(Value(seconds, voice.stepped_at) for seconds in values)
+        for name, values in series.timings.items()
+    }
+    return LoggedVoice(file, series, voice)
+
+
+def _steps(points: Sequence[StepPoint]) -> Iterator[Step]:
+    before: StepPoint | None = None
+    for point in points:
+        took = point.step_time_s
+        if took is None and before is not None and None not in (before.at, point.at):
+            seconds, steps = (point.at or 0.0) - (before.at or 0.0), point.step - before.step
+            took = seconds / steps if steps > 0 and seconds > 0 else None
+        at = -math.inf if point.at is None else point.at
+        yield Step(point.step, at, took, point.loss, point.grad_norm, point.tokens_per_s, point.samples_per_s)
+        before = point
+
+
+def _weight(each: LoggedVoice) -> tuple[int, int]:
+    """Who speaks for the job: the series with the most values that can be judged."""
+    judged = sum(point.loss is not None or point.grad_norm is not None for point in each.series.points)
+    return judged, len(each.series.points)
+
+
+def _of_speaker(speaker: LoggedVoice) -> Iterator[Alert]:
+    codes = set()
+    for sign in numerics(speaker.voice):
+        codes.add(sign.code)
+        yield _alert(speaker, sign)
+    for sign in pace(speaker.voice, ()):
+        if _lasted(speaker.series.points, sign):
+            yield _alert(speaker, sign)
+    if "num.loss_spike" not in codes:
+        for at in _passed_spike(speaker.series.points):
+            loss = speaker.series.points[at].loss
+            sign = Sign("num.loss_spike", "info", f"the loss was {loss:.4g} for a while", step=at)
+            yield _alert(speaker, replace(sign, step=speaker.series.points[at].step))
+
+
+def _lasted(points: Sequence[StepPoint], sign: Sign) -> bool:
+    """Whether the last steps, which a sign is about, took as long as it must have been true."""
+    if not sign.hold_s:
+        return True
+    times = [point.at for point in points[-RECENT:] if point.at is not None]
+    return len(times) > 1 and times[-1] - times[0] >= sign.hold_s
+
+
+def _passed_spike(points: Sequence[StepPoint]) -> Iterator[int]:
+    """The first point of the first spike that the loss came back from; none: there was none."""
+    losses = [(n, p.loss) for n, p in enumerate(points) if p.loss is not None and math.isfinite(p.loss)]
+    for at in range(LEAST + 2, len(losses)):
+        recent = [loss for _, loss in losses[max(0, at - SPIKE_WINDOW) : at + 1]]
+        if min(recent[-2:]) > recent[-3] > 0 and next(spike(recent), None) is not None:
+            yield losses[at - 1][0]
+            return
+
+
+def _alert(of: LoggedVoice, sign: Sign, *, of_one: bool = True) -> Alert:
+    point = of.point(sign.step)
+    at = point.at if point.at is not None else of.file.last_time or of.file.mtime
+    node = of.voice.node or None
+    proof = Proof(
+        "line", sign.text, at, point.at is not None, of.file.node, of.file.name, point.offset, (sign.text,)
+    )
+    return Alert(
+        id=f"{sign.code}@{of.file.name}:{of.voice.rank}",
+        code=sign.code,
+        severity=sign.severity,
+        title=TITLES[sign.code],
+        text=sign.text,
+        proof=(proof,),
+        role="root" if sign.code in ENDS_RUNS else "hint",
+        node=node if of_one else None,
+        rank=of.voice.rank if of_one else None,
+        first=at,
+        last=at,
+        timed=point.at is not None,
+        fields={} if sign.step is None else {"step": sign.step},
+    )
+
+
+def _slow_ranks(voices: Iterable[LoggedVoice]) -> Iterator[Alert]:
+    """Ranks whose own timers stand out among their peers'."""
+    times: dict[int, dict[str, float]] = {}
+    by_rank: dict[int, LoggedVoice] = {}
+    for each in voices:
+        own = _medians(each.voice)
+        if each.voice.rank is not None and own:
+            times[each.voice.rank], by_rank[each.voice.rank] = own, each
+    for unlike in slow_ranks(times, Thresholds().peer_time_pct):
+        of = by_rank[unlike.rank]
+        text = f"one of {unlike.peers + 1} ranks {unlike.what}"
+        point = of.point(None)
+        at = point.at if point.at is not None else of.file.mtime
+        proof = Proof(
+            "line", unlike.evidence, at, point.at is not None, of.file.node, of.file.name, point.offset
+        )
+        yield Alert(
+            id=f"{SLOW_RANK}@{unlike.rank}", code=SLOW_RANK, severity="warning", title="Straggler",
+            text=text, proof=(proof,), role="hint", node=of.voice.node or None, rank=unlike.rank,
+            first=at, last=at, timed=point.at is not None,
+        )  # fmt: skip
+
+
+def _medians(voice: RankProgress) -> dict[str, float]:
+    found = {
+        name: median(value.value for value in values)
+        for name, values in voice.timings.items()
+        if len(values) >= LEAST_TIMINGS
+    }
+    if "step_time_s" in voice.values:
+        steps = [took for took in voice.step_times(RECENT) if math.isfinite(took)]
+        if len(steps) >= LEAST_TIMINGS:
+            found[STEP] = median(steps)
+    return found

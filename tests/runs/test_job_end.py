@@ -1,0 +1,125 @@
+"""What the steps in the logs say of a job that has ended: numbers, ranks that are behind, and its outcome."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gpuwatch.report.scan import ScanReport, judged, scan_facts
+from gpuwatch.rules.load import load_packs
+from gpuwatch.runs import step_series
+from gpuwatch.runs.files import gather
+from gpuwatch.runs.scan import scan
+from tests.cli.running import gpuwatch
+
+START = 1_772_582_400.0
+"""2026-03-04 00:00:00 UTC, the time of the first step in these logs."""
+LATER = START + 1e6
+
+
+def step_line(step: int, total: int | None, loss: object = "2.05", *, prefix: str = "") -> str:
+    of = "" if total is None else f"/{total}"
+    clock = f"2026-03-04 {step // 3600 % 24:02d}:{step // 60 % 60:02d}:{step % 60:02d}Z"
+    return f"{prefix}{clock} INFO step {step}{of} loss {loss} lr 1e-4\n"
+
+
+def steps(last: int, total: int | None, first: int = 1, **more: str) -> str:
+    return "".join(
+        step_line(step, total, f"{2 + step % 11 / 100:.2f}", **more) for step in range(first, last + 1)
+    )
+
+
+def report(folder: Path, now: float = LATER) -> ScanReport:
+    packs = load_packs()
+    return judged(scan(gather([folder]), packs.all, "agent", cores=1), packs, now, 0.1)
+
+
+def test_forty_steps_of_nan_in_a_ranks_log_have_the_live_class(tmp_path: Path) -> None:
+    nan = "".join(step_line(step, 1000, "nan") for step in range(41, 81))
+    (tmp_path / "rank_3.log").write_text(steps(40, 1000) + nan)
+    (incident,) = report(tmp_path).incidents
+    assert (incident.code, incident.rank, incident.severity) == ("num.nan_loss", 3, "critical")
+    assert incident.cause is not None
+    assert incident.cause.fields["step"] == 41
+    assert incident.first == START + 41
+
+
+def test_the_first_nan_of_a_long_log_is_not_thinned_away(tmp_path: Path) -> None:
+    nan = "".join(step_line(step, None, "nan") for step in range(40_001, 60_001))
+    (tmp_path / "rank_0.log").write_text(steps(40_000, None) + nan)
+    found = scan(gather([tmp_path]), load_packs().all, "agent", cores=1)
+    (series,) = found.files[0].series
+    assert len(series.points) < 2 * step_series.KEPT_POINTS
+    (incident,) = report(tmp_path).incidents
+    assert incident.cause is not None
+    assert (incident.code, incident.cause.fields["step"]) == ("num.nan_loss", 40_001)
+
+
+def test_a_nan_that_passes_is_no_incident(tmp_path: Path) -> None:
+    (tmp_path / "rank_0.log").write_text(steps(40, None) + step_line(41, None, "nan") + steps(80, None, 42))
+    assert report(tmp_path).incidents == ()
+
+
+def test_a_loss_that_jumps_at_the_end_is_a_spike(tmp_path: Path) -> None:
+    jump = step_line(81, None, "40.5") + step_line(82, None, "41.5")
+    (tmp_path / "rank_0.log").write_text(steps(80, None) + jump)
+    assert [each.code for each in report(tmp_path).outside] == ["num.loss_spike"]
+
+
+def test_sixteen_logs_that_stop_with_one_rank_behind_name_it(tmp_path: Path) -> None:
+    for rank in range(16):
+        (tmp_path / f"rank_{rank}.log").write_text(steps(41_342 if rank == 5 else 41_344, 100_000, 41_000))
+    found = report(tmp_path)
+    (incident,) = found.incidents
+    assert (incident.code, incident.rank) == ("job.hang", 5)
+    assert (found.end.state, found.end.step, found.end.total_steps) == ("stopped", 41_344, 100_000)
+    assert found.end.behind == (5,)
+    assert found.end.text == "stopped at step 41,342 of 100,000: rank 5 first, the others at 41,344"
+    outcome = scan_facts(found)["outcome"]
+    assert outcome["ranks"][5] == {"rank": 5, "step": 41_342, "at": START + 41_342}
+
+
+def test_the_rank_behind_in_one_shared_file_is_named(tmp_path: Path) -> None:
+    lines = "".join(
+        step_line(step, None, prefix=f"[rank{rank}]: ")
+        for step in range(1, 201)
+        for rank in range(8)
+        if rank != 6 or step <= 197
+    )
+    (tmp_path / "train.log").write_text(lines)
+    (incident,) = report(tmp_path).incidents
+    assert (incident.code, incident.rank) == ("job.hang", 6)
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "status"),
+    [
+        (steps(1000, 1000), "finished", 0),
+        (steps(300, None) + "Training completed. Do not forget to share your model.\n", "finished", 0),
+        (steps(300, 1000) + "`Trainer.fit` stopped: `max_epochs=3` reached.\n", "finished", 0),
+        (steps(300, 1000), "stopped", 1),
+        (steps(300, None), "unknown", 0),
+        (steps(12, 1000), "unknown", 0),
+        ("just a line\n", "unknown", 0),
+    ],
+    ids=["last step", "end words", "early stop", "stopped", "no total", "an excerpt", "no steps"],
+)
+def test_the_outcome_of_a_folder_without_any_error(
+    tmp_path: Path, text: str, state: str, status: int
+) -> None:
+    (tmp_path / "rank_0.log").write_text(text)
+    found = report(tmp_path)
+    assert (found.end.state, found.incidents) == (state, ())
+    done = gpuwatch("scan", str(tmp_path))
+    assert done.returncode == status, done.stdout
+
+
+def test_a_log_that_is_written_now_is_no_stopped_job(tmp_path: Path) -> None:
+    (tmp_path / "rank_0.log").write_text(steps(300, 1000))
+    mtime = (tmp_path / "rank_0.log").stat().st_mtime
+    assert report(tmp_path, now=mtime).end.state == "stopped", "a copy is of now, its last line is not"
+    os.utime(tmp_path / "rank_0.log", (START + 300, START + 300))
+    assert report(tmp_path, now=START + 310).end.state == "running"
+    assert report(tmp_path, now=START + 3000).end.state == "stopped"
