@@ -126,7 +126,7 @@ def test_scan_notes_an_out_of_memory_error_after_which_the_rank_trains_on(tmp_pa
     assert found.incidents == ()
     (alert,) = [each for each in found.outside if each.code == "oom.cuda"]
     assert (alert.severity, alert.recovered_step) == ("info", 21)
-    (tmp_path / "rank_3.log").write_text(stepping(1, 20, 10) + caught)
+    (tmp_path / "rank_3.log").write_text(stepping(1, 20, 10) + f"Traceback (most recent call last):\n{OOM}\n")
     assert [each.code for each in report(tmp_path).incidents] == ["oom.cuda"]
 
 
