@@ -9,12 +9,13 @@ from gpuwatch.diagnose.condition import Condition, Evidence, duration
 from gpuwatch.fleet.metrics import METRICS, slowdown_c
 from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node, Tiers
 from gpuwatch.fleet.readings import memory_pct, no_answer
-from gpuwatch.fleet.rings import FINE_S
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.wire import GpuFast, GpuMedium, GpuSlow, Severity
 
 LOAD_PCT = 30.0
 """An idle GPU narrows its PCIe link on purpose; over this utilisation it must not."""
+LOAD_KNOWN_S = 900.0
+"""The history holds single seconds for so long; what was loaded before that is not known."""
 SLOWED_BY: dict[str, tuple[Severity, str]] = {
     "hw_thermal": ("critical", "slowed down by its own thermal protection"),
     "power_brake": ("critical", "slowed down by the power brake (the power supply asks for less)"),
@@ -182,7 +183,7 @@ def pcie_link(case: GpuCase) -> Iterator[Condition]:
 
 def loaded_since(gpu: Gpu, since: float, now: float) -> bool:
     """Whether the GPU was busy in every second from then on, as far as anyone looked."""
-    if now - since > FINE_S:  # older than what is kept second by second
+    if now - since > LOAD_KNOWN_S:
         return False
     seconds = max(1, int(now - since) + 1)
     busy = gpu.history.series("util", seconds, seconds, now)
