@@ -14,7 +14,7 @@ from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.classes import UNEXPLAINED
 from gpuwatch.diagnose.found import Found, alerts_of
 from gpuwatch.diagnose.incident import Incident
-from gpuwatch.diagnose.incidents.consequence import without_harm
+from gpuwatch.diagnose.incidents.consequence import followed_nothing, without_harm
 from gpuwatch.diagnose.incidents.job_end import JobEnd, job_end, stop_alerts
 from gpuwatch.diagnose.incidents.log_tracks import is_growing, last_lines_of, tracks_of
 from gpuwatch.diagnose.incidents.outcome import FINISHED, with_outcomes
@@ -92,7 +92,7 @@ def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
         key=lambda incident: incident.first,
     )
     numbered = [structs.replace(each, number=number) for number, each in enumerate(judgement, 1)]
-    loose = outside(alerts, numbered)
+    loose = [followed_nothing(alert) for alert in outside(alerts, numbered)]
     proofs = [proof for incident in numbered for _, proof in evidence(incident)]
     proofs += [alert.proof[0] for alert in loose if alert.proof]
     return ScanReport(scan, tuple(numbered), tuple(loose), lines_of(proofs, scan), time, seconds, end)

@@ -88,3 +88,8 @@ def test_the_crash_of_a_program_of_the_desktop_is_none_of_the_job(tmp_path: Path
     line = "[Wed Mar 11 09:13:33 2026] {}[4410]: segfault at 0 ip 00007f1 sp 00007ff error 4 in libc.so.6"
     assert "proc.segfault" in severities(tmp_path, line.format("python3"))
     assert severities(tmp_path, line.format("firefox")) == {}
+
+
+def test_a_peer_that_left_where_nothing_failed_is_a_warning(tmp_path: Path) -> None:
+    lost = "2026-03-11 09:20:00 ERROR RuntimeError: Connection closed by peer [10.8.1.2]:33333"
+    assert severities(tmp_path, lost, "a", "b", "c")["peer.connection_lost"] == "warning"

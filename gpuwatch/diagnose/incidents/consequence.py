@@ -53,6 +53,13 @@ def without_harm(
     return [_judged(alert, failures, saves) for alert in alerts]
 
 
+def followed_nothing(alert: Alert) -> Alert:
+    """An alert of no incident: what only follows a failure (a peer left) is a warning where none is known."""
+    if alert.role == "echo" and alert.severity in GRAVE:
+        return structs.replace(alert, severity="warning")
+    return alert
+
+
 def _as_told(alert: Alert, ends: tuple[str, ...]) -> Alert:
     text = alert.proof[0].text if alert.proof else ""
     if alert.severity not in GRAVE or alert.kernel or text.rstrip().endswith(ends):
