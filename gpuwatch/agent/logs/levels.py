@@ -121,7 +121,7 @@ def has_stamp(text):
 def _in_head(text):
     # type: (str) -> str | None
     head = text[:HEAD]
-    letter = _LETTER.search(head) if "] " in head else None
+    letter = _LETTER.search(head) if head[:1] in _LETTERS or "] " in head else None
     if letter is not None:
         return _LETTERS[letter.group(letter.lastindex or 0)]
     lowered = head.lower()
