@@ -11,6 +11,10 @@ from gpuwatch.rules.dialect import Dialect
 from gpuwatch.rules.literals import Literal, declared, literals_of
 from gpuwatch.rules.rule import Rule
 
+GLOG_FILES = (".py:", ".cc:", ".cpp:", ".cu:", ".go:")
+"""Stand in the head of glog's records: `E0302 10:00:00.123456 4242 loop.cc:12] `."""
+GLOG_LETTERS = "EFC"
+
 
 def compiled(rules: Iterable[Rule | Dialect]) -> list[dict[str, Any]]:
     """One dict a rule, as `gpuwatch.agent.logs.ruleset.RuleSet` takes them."""
@@ -33,6 +37,13 @@ def literals_for(rule: Rule | Dialect) -> tuple[Literal, ...]:
     return tuple(found)
 
 
+def _led(literal: Literal, rule: Rule) -> list[dict[str, Any]]:
+    """A literal with the word that leads to it; a source file's ending counts behind a level letter only."""
+    if rule.fallback and literal.text in GLOG_FILES:
+        return [{"text": literal.text, "lead": letter, "whole": True} for letter in GLOG_LETTERS]
+    return [literal.plain()]
+
+
 def _tells(literals: tuple[Literal, ...]) -> float:
     return min((each.weight for each in literals), default=-1.0)
 
@@ -43,7 +54,7 @@ def _plain(rule: Rule) -> dict[str, Any]:
         "severity": rule.severity,
         "role": rule.role,
         "match": list(rule.match),
-        "literals": [each.plain() for each in literals_for(rule)],
+        "literals": [plain for each in literals_for(rule) for plain in _led(each, rule)],
     }
     if all(treats_digits_alike(pattern) for pattern in rule.match):
         plain["steady"] = True

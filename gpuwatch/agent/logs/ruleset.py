@@ -135,7 +135,7 @@ class RuleSet(object):
         """The id of the rule that is being searched for, for whoever watches over this process."""
         self.entered = None  # type: Any
         """Called with a rule's id before each of its searches, where set."""
-        found = {}  # type: dict[tuple[str, bool], Phrase]
+        found = {}  # type: dict[tuple[str, bool, str], Phrase]
         for rule, plain in zip(self.rules, rules):  # noqa: B905 - strict needs Python 3.10
             for literal in plain["literals"]:
                 for phrase in self._phrases(found, literal):
@@ -159,7 +159,7 @@ class RuleSet(object):
         self.suspended[rule] = why
 
     def _phrases(self, found, literal):
-        # type: (dict[tuple[str, bool], Phrase], dict[str, Any]) -> list[Phrase]
+        # type: (dict[tuple[str, bool, str], Phrase], dict[str, Any]) -> list[Phrase]
         """A literal, and how it stands in a JSON string."""
         own = self._phrase(found, literal)
         forms = escaped(own.text) if _ESCAPED.search(literal["text"]) else []
@@ -167,8 +167,8 @@ class RuleSet(object):
         return [own] + [self._phrase(found, dict(literal, text=text)) for text in texts]
 
     def _phrase(self, found, literal):
-        # type: (dict[tuple[str, bool], Phrase], dict[str, Any]) -> Phrase
-        key = (literal["text"], bool(literal.get("fold")))
+        # type: (dict[tuple[str, bool, str], Phrase], dict[str, Any]) -> Phrase
+        key = (literal["text"], bool(literal.get("fold")), literal.get("lead", ""))
         if key not in found:
             found[key] = Phrase(literal)
         return found[key]
