@@ -58,6 +58,7 @@ EVENTS = [
     f'{{"prompt": "x", "error": "{OOM}"}}',
     f"Generated: the cat sat on the mat\nTraceback (most recent call last):\n  ...\nRuntimeError: {OOM}",
     f"Possible causes:\n  - x\n2025-03-02 10:00:00 ERROR {OOM}",
+    "Apr  9 21:05:38.106121 leaf-4 INFO kernel: [10601.214044] igb 0000:00:14.0 eth0: NIC Link is Down",
     f"saved 12 samples to prompt.json. RuntimeError: {OOM}",
     "host1:77:99 [0] NCCL INFO NET/Socket : unused\nRuntimeError: NCCL error: unhandled system error",
 ]

@@ -1,7 +1,8 @@
 """A match as it is told: where, when, whose, with the lines around it."""
 
 from ..ranks import is_rank
-from .levels import MILD, own_level
+from .levels import HEAD, MILD, own_level
+from .programs import KERNEL
 from .stamps import time_of
 
 TYPE_CHECKING = False
@@ -21,6 +22,7 @@ def described(rule, chunk, line, text, by, fields, arrived, backlog):
     # type: (Rule, Chunk, Line, str, Speaker, dict[str, Any], float, bool) -> dict[str, Any]
     """The keys of `wire.Finding` that the match itself gives."""
     raw = chunk.text(line.start, line.end)
+    kernel = by.program == KERNEL or " kernel: " in raw[:HEAD]  # its level is that of a system log
     own = time_of(raw, arrived)
     if text.lstrip().startswith(_TABLE):
         row, when = chunk.failure_table(line.start)
@@ -33,7 +35,7 @@ def described(rule, chunk, line, text, by, fields, arrived, backlog):
     lines, key = chunk.shown_around(line.start, line.end, text, by)
     found = {
         "rule": rule.id,
-        "severity": severity_of(rule, fields, own_level(text, raw)),
+        "severity": severity_of(rule, fields, None if kernel else own_level(text, raw)),
         "role": rule.role,
         "offset": chunk.offset_of(line.start),
         "at": arrived if at is None else at,
