@@ -77,3 +77,9 @@ class Alert(msgspec.Struct, frozen=True):
     """With which step."""
     kernel: bool = False
     """From the kernel log or the driver: about the node or GPU, whoever runs there."""
+
+    @property
+    def position(self) -> tuple[str, int, str]:
+        """Orders what happened at one time: by the place in the log, else by the id."""
+        proof = self.proof[0] if self.proof else None
+        return (proof.file or "", proof.offset or 0, self.id) if proof is not None else ("", 0, self.id)

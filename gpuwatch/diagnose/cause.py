@@ -215,7 +215,7 @@ def _when(alert: Alert) -> float:
 
 def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None:
     """The earliest, unless a stronger one follows so closely that the order may be the other way round."""
-    ordered = sorted(candidates, key=lambda alert: (_when(alert), _weight(alert), alert.id))
+    ordered = sorted(candidates, key=lambda alert: (_when(alert), _weight(alert), alert.position))
     lists = [alert for alert in ordered if alert.code in EXPLICIT and alert.role == "root"]
     if lists:
         return _on_the_list(lists[0], ordered)
@@ -261,7 +261,7 @@ def _kept_away(waited: Alert, candidates: Sequence[Alert]) -> Alert:
         and (alert.node, alert.rank) not in came
         and alert.first <= waited.first + SAME_MOMENT_S
     ]
-    return min(away, key=lambda alert: (_weight(alert), alert.first, alert.id), default=waited)
+    return min(away, key=lambda alert: (_weight(alert), alert.first, alert.position), default=waited)
 
 
 def _slack(best: Alert, later: Alert) -> float:

@@ -207,11 +207,14 @@ def _rank_place(
         return where.by(node, "uuid", finding.gpu, job), "process"
     bus = fields.get("pci") or fields.get("bus_id")
     if bus is not None and kernel:
-        place = where.by(node, "bus", bus_key(str(bus)), job)
-        index = fields.get("gpu")
+        address, index = bus_key(str(bus)), fields.get("gpu")
+        place = where.by(node, "bus", address, job) or where.only("bus", address, job)
         return place or (None if index is None else where.by(node, "gpu", index, job)), "process"
+    numbered = where.numbered(finding.index_of, finding.index, job)
+    if numbered is not None:
+        return numbered, "index"
     for pid in (finding.pid if kernel else None, fields.get("pid"), finding.pid):
-        place = None if pid is None else where.by(node, "pid", pid, job)
+        place = None if pid is None else where.by(node, "pid", pid, job) or where.only("pid", pid, job)
         if place is not None:
             return place, "process"
     if kernel:

@@ -22,6 +22,7 @@ from gpuwatch.diagnose.classes import (
     explains,
 )
 from gpuwatch.diagnose.confidence import LEVELS, Confidence
+from gpuwatch.diagnose.culprit_rank import rank_of_cause
 from gpuwatch.diagnose.grouping import Group, groups
 from gpuwatch.diagnose.hang.watch import CODE as HANG
 from gpuwatch.diagnose.incident import UNKNOWN, Incident
@@ -84,7 +85,7 @@ def incident_of(
     last_lines: Mapping[int, Activity] | None = None,
 ) -> Incident:
     """What a group of alerts tells together. `last_lines`: as of `incidents`."""
-    alerts = sorted(group.alerts, key=lambda alert: (alert.first, alert.id))
+    alerts = sorted(group.alerts, key=lambda alert: (alert.first, alert.position))
     job = group.job or next((alert.job for alert in alerts if alert.job), None)
     found, stuck = verdict(alerts), hang(alerts, where, job)
     if found.cause is not None and found.cause.code == HANG and found.cause.rank is None:
@@ -188,10 +189,22 @@ def _blame(
             blame = replace(_at(found.named[0], where, job), level=level, because=because)
         elif cause.rank is None and cause.node is not None and cause.code not in SCHEDULER:
             blame = _rank_of_node(blame, cause, stuck, alerts, where, job)
+        joined = rank_of_cause(cause, stuck, alerts, where, job) if blame.rank is None else None
+        if joined is not None and not found.named:
+            blame = _joined(blame, joined, where, job)
     for doubt in found.doubts:
         lower = LEVELS[max(0, LEVELS.index(blame.level) - 1)]
         blame = replace(blame, level=lower, because=f"{blame.because}; but {doubt}")
     return blame
+
+
+def _joined(blame: Blame, joined: tuple[int, str], where: Whereabouts, job: str | None) -> Blame:
+    """The rank that other lines tell: no surer than medium."""
+    rank, because = joined
+    there = _at(rank, where, job)
+    level = LEVELS[min(LEVELS.index(blame.level), LEVELS.index("medium"))]
+    because = f"{blame.because}; the rank: {because}"
+    return replace(there, node=there.node or blame.node, level=level, because=because)
 
 
 def _certainty(cause: Alert, named: Sequence[int], alerts: Sequence[Alert]) -> tuple[Confidence, str]:

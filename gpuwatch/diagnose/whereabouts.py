@@ -69,6 +69,19 @@ class Whereabouts:
         """The one rank of a node with this gpu (index), uuid, bus (address), pid or local (rank)."""
         return None if node is None else _only(self._key.get((node, kind, value), ()), job)
 
+    def numbered(self, word: str | None, number: int | None, job: str | None) -> RankPlace | None:
+        """The rank that is called `worker 3`; None where such numbers are not known to be ranks."""
+        if number is None or word not in self.places.counted:
+            return None
+        return self.of(number, job) or RankPlace(number, "", job)
+
+    def only(self, kind: str, value: object, job: str | None = None) -> RankPlace | None:
+        """The one rank of a job with this bus (address) or pid, where its node is not known."""
+        found = [place for place in self.places.ranks if not place.node]
+        if kind == "bus":
+            return _only([each for each in found if each.bus_id and bus_key(each.bus_id) == value], job)
+        return _only([each for each in found if each.pid == value], job)
+
     def only_local(self, local_rank: int, job: str | None = None) -> RankPlace | None:
         """The one rank of a job with this local rank: of a job on one node."""
         return _only([each for each in self.places.ranks if each.local_rank == local_rank], job)

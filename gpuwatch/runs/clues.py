@@ -46,7 +46,7 @@ CLUES: tuple[Rule, ...] = (
         r"\b(?:host|node)_?(?:name)?['\"]?\s*[:=]\s*['\"]?"
         r"|\bon (?:(?:host|node) )?['\"]?(?=[a-z][\w.-]*\d)"
         r")"
-        r"(?P<host>[A-Za-z][\w-]*(?:\.[\w-]+)*)(?![:/])",
+        r"(?P<host>[A-Za-z][\w-]*(?:\.[\w-]+)*)(?![\w-]|[:/]\S)",
         *("host", "node", " on "),
     ),
     _rule(

@@ -22,6 +22,7 @@ from gpuwatch.rules.rule import Rule
 from gpuwatch.runs import hyper
 from gpuwatch.runs.clues import CHECKPOINT_SAVED, CLUES, Clue, clues_of
 from gpuwatch.runs.files import Gathered, LogPath, Skipped
+from gpuwatch.runs.job_ranks import with_census
 from gpuwatch.runs.owners import path_says
 from gpuwatch.runs.rank_map import FileOwner, RankMap, rank_map
 from gpuwatch.runs.reading import Part, PartRead, parts_of, reader
@@ -261,7 +262,9 @@ def whole(
         for read in parts:
             clues += clues_of(name, read.clues)
         clues += clues_of(name, rows[name])
+    owners, clues, counted = with_census(owners, clues, [file.log for file in files], rows)
     known = rank_map(owners, clues)
+    known = replace(known, places=replace(known.places, counted=counted))
     writers = {log: place.rank for place in reversed(known.places.ranks) for log in place.logs}
     every = [read for parts in reads.values() for read in parts]
     suspended = {rule: why for read in every for rule, why in read.suspended.items()}

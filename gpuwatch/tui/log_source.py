@@ -18,6 +18,7 @@ HOW: dict[RankSource, str] = {
     "path": "the file's path",
     "line": "the lines' prefixes",
     "field": "the lines' text",
+    "index": "the number of a worker or task in the lines",
 }
 
 

@@ -13,8 +13,9 @@ says; hint only helps to look."""
 
 TimeBound: TypeAlias = Literal["before", "after", "undated"]
 """What bounds a line that carries no time: a later stamp, an earlier one, or none."""
-RankSource: TypeAlias = Literal["process", "path", "line", "field"]
-"""How a rank is known: the writing process's environment, the file's path, the line's prefix or its text."""
+RankSource: TypeAlias = Literal["process", "path", "line", "field", "index"]
+"""How a rank is known: the writing process's environment, the file's path, the line's prefix or its text, or
+the number of a worker or task, which the job's other lines show to be the rank."""
 
 KERNEL_LOG = "kernel log"
 """What `file` is for lines of the kernel log; their offsets count records."""
@@ -92,6 +93,10 @@ class Finding(Frame, tag="finding", frozen=True, kw_only=True):
     rank: Rank | None = None
     """The rank that speaks, or that the line says has failed."""
     rank_from: RankSource | None = None
+    index: Rank | None = None
+    """A number in the line that may be the rank's: of a worker, a task. It is where the job's lines agree."""
+    index_of: Name | None = None
+    """The word that `index` stands after."""
     local_rank: Rank | None = None
     job: Name | None = None
     host: Name | None = None

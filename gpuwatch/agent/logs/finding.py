@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from .chunk import Chunk  # noqa: F401 - used in type comments
     from .line import Line  # noqa: F401 - used in type comments
+    from .lines.line_ranks import Reading  # noqa: F401 - used in type comments
     from .prefixes import Speaker  # noqa: F401 - used in type comments
     from .ruleset import Rule  # noqa: F401 - used in type comments
 
@@ -71,21 +72,28 @@ def severity_of(rule, fields, level):
     return "info" if level in MILD and not rule.exact else rule.severity_of(fields)
 
 
-def whose(by, fields, known):
-    # type: (Speaker, dict[str, Any], dict[str, Any]) -> dict[str, Any]
+def whose(by, fields, known, reading=None):
+    # type: (Speaker, dict[str, Any], dict[str, Any], Reading | None) -> dict[str, Any]
     """Rank, process and host of a finding: by the line's text, its prefix, or what is known of the file.
 
-    Only what is known of the writing process itself goes before the prefix.
+    Only what is known of the writing process itself goes before the prefix. `reading`: of the line itself.
     """
     found = {}  # type: dict[str, Any]
     sure = known.get("rank") is not None and known.get("rank_from") == "process"
     if is_rank(fields.get("rank")):
         found.update(rank=fields["rank"], rank_from="field")
+    elif reading is not None and reading.phrase and is_rank(reading.rank):
+        found.update(rank=reading.rank, rank_from="field")
     elif by.rank is not None and not sure:
         found.update(rank=by.rank, rank_from="line")
+    elif reading is not None and is_rank(reading.rank) and by.local_rank is None and not sure:
+        found.update(rank=reading.rank, rank_from="line")
     elif known.get("rank") is not None:
         found.update(rank=known["rank"], rank_from=known.get("rank_from"))
-    local = fields.get("local_rank", by.local_rank)
+    elif reading is not None and reading.index is not None:
+        found.update(index=reading.index, index_of=reading.word)
+    local = by.local_rank if by.local_rank is not None or reading is None else reading.local_rank
+    local = fields.get("local_rank", local)
     local = local if is_rank(local) else known.get("local_rank")
     pid = by.pid if by.pid is not None else fields.get("pid")
     found.update(local_rank=local, job=known.get("job"), host=by.host)

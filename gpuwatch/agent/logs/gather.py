@@ -192,7 +192,7 @@ def signature(finding, message):
     """Equal for findings that are the same thing once more: speaker, fields, words without numbers."""
     fields = finding["fields"]  # type: dict[str, Any]
     return (
-        finding.get("rank"),
+        finding.get("rank", finding.get("index")),
         finding.get("local_rank"),
         finding.get("host"),
         tuple(sorted(fields.items())),

@@ -5,6 +5,7 @@ from .event_form import is_quoted_above, says_it_goes_on
 from .finding import described, whose
 from .gather import Gatherer, tell
 from .line import Line
+from .lines.above import read_around
 from .normalise import broken_end
 from .programs import is_about
 from .progress import Progress
@@ -247,15 +248,16 @@ class Scanner(object):
             return None
         finding = described(rule, chunk, line, text, by, fields, arrived, self._backlog)
         finding["file"] = self._file
-        finding.update(whose(by, finding["fields"], self._speaker() if self._speaker is not None else {}))
-        known = self.gather.add(rule, finding, text)
-        if known is None:
+        known = self._speaker() if self._speaker is not None else {}
+        finding.update(whose(by, finding["fields"], known, read_around(chunk, line, text, by)))
+        opened = self.gather.add(rule, finding, text)
+        if opened is None:
             return finding
         if rule.block or rule.until is not None:
-            known.waiting = [min(rule.block or MAX_BLOCK, MAX_BLOCK), by]
-            self._waiting += self._filled([(known, rule)], chunk, line.end, arrived, out)
+            opened.waiting = [min(rule.block or MAX_BLOCK, MAX_BLOCK), by]
+            self._waiting += self._filled([(opened, rule)], chunk, line.end, arrived, out)
         else:
-            out.append(tell(known, arrived))
+            out.append(tell(opened, arrived))
         return finding
 
     def _filled(self, waiting, chunk, end, arrived, out):

@@ -14,7 +14,7 @@ MAX_LISTED = 4096
 _INLINE = re.compile(r"(?i)\bmissing ranks: ?\[?(\d[\d, ]*)")
 """Horovod before 0.19: `tensor [missing ranks: 1, 3]`, a line for each tensor."""
 _HEAD = re.compile(
-    r"(?i)\b(?:missing ranks|ranks missing|ranks? that (?:did not join|have not joined)):?\s*$"
+    r"(?i)\b(?:missing ranks|stalled ranks|ranks missing|ranks? that (?:did not join|have not joined)):?\s*$"
 )
 _ENTRY = re.compile(r"(?:^|[>\]:] ?)(\d{1,6}): ?\[")
 """Horovod since 0.19, below a line `Missing ranks:`: `1: [tensor, tensor]`."""

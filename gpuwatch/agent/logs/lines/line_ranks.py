@@ -1,0 +1,222 @@
+"""Reads from one line which rank writes it and which ranks it is about.
+
+The writer stands in the line's head: before the message, among stamps, levels and logger names, or in a field
+of a structured record. A sentence names a failed rank only in the phrases of the table (`rank 3 died`, `on
+rank 3`); a rank that it names otherwise is somebody else. Linear in the length of a line, which is cut.
+"""
+
+import re
+
+from .rank_words import (
+    AT,
+    BARE,
+    ENDED,
+    FROM,
+    INDEX,
+    JSON_PAIR,
+    LOCAL,
+    MPI_NAME,
+    NAMED,
+    NOT_OF_A_JOB,
+    OTHER_COUNTS,
+    PAIR,
+    PEER,
+    RANK,
+    SCOPES,
+    SRUN_TASK,
+    TASK_PATH,
+)
+
+READ = 2000
+"""Characters of a line that are read."""
+MAX_TOKENS = 14
+_BEFORE = 40
+
+_TOKEN = re.compile(
+    r"[\s|>:,;*#-]{1,12}"
+    r"|\d{1,4}[-/.:]\d{1,2}[-/.:]\d{1,4}(?:[T ]\d{1,2}:\d\d(?::\d\d)?)?(?:[.,]\d{1,9})?"
+    r"(?:Z|[+-]\d\d:?\d\d)?(?=[\s\],|:-]|$)"
+    r"|(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|ERR|CRITICAL|FATAL|TRACE)\b"
+    r"|[IWEF]\d{4}(?=\s)"
+    r"|[A-Z][a-z]{2} [ \d]\d (?=\d\d:)"
+    r"|\d{1,18}(?=[\s\]])"
+    r"|[\w./-]{1,60}:\d{1,6}(?=[\s\]:|])"
+    r"|[A-Za-z_][\w./-]{0,60}(?=\s{0,8}(?:-|\|)\s)"
+    r"|[A-Za-z_][\w.]{0,40}:(?=[A-Za-z\[(])"
+    r"|(?:srun|mpirun|mpiexec|slurmstepd|prterun|kernel)(?=: )",
+    re.IGNORECASE,
+)
+_GROUP = re.compile(r"[\[(<{](?P<in>[^\[\](){}<>]{0,90})[\])>}]")
+_CLOSED = re.compile(r"\s?[\])>|:,]|\s{1,4}[-|>]|\s{0,2}$")
+_PAIRS = re.compile(r"(?:^|\s)[A-Za-z_][\w.]{0,40}=(?:\"|[^\s=])")
+_WORD = re.compile(r"rank|worker|task|proc|replica|trainer|\bpe[ :=#_-]?\d|\br[_-]?\d", re.IGNORECASE)
+
+
+class Reading(object):
+    """What a line says of ranks; None where it does not."""
+
+    __slots__ = ("index", "local_rank", "phrase", "rank", "word", "world")
+
+    def __init__(self):
+        # type: () -> None
+        self.rank = None  # type: int | None
+        self.local_rank = None  # type: int | None
+        self.index = None  # type: int | None
+        """A number that may count the ranks, after the word `word`."""
+        self.word = None  # type: str | None
+        self.phrase = False
+        """Whether a sentence says that `rank` or `index` has failed, whoever writes it."""
+        self.world = None  # type: int | None
+
+    def take(self, word, number, world=None):
+        # type: (str, int, str | None) -> None
+        """Keep the first number of each scope."""
+        scope = SCOPES[word]
+        if scope == RANK and self.rank is None:
+            self.rank = number
+        elif scope == LOCAL and self.local_rank is None:
+            self.local_rank = number
+        elif scope == INDEX and self.index is None:
+            self.index, self.word = number, word
+        if world is not None and scope != LOCAL and number < int(world):
+            self.world = int(world)
+
+    @property
+    def empty(self):
+        # type: () -> bool
+        """Whether nothing names a process."""
+        return self.rank is None and self.local_rank is None and self.index is None
+
+
+def line_ranks(text):
+    # type: (str) -> Reading
+    """Read one line; a phrase that names a failed rank goes before the writer in the head."""
+    text = text[:READ]
+    head = Reading()
+    bare = BARE.match(text.lstrip())
+    if bare is None and _WORD.search(text) is None:
+        return head
+    at = 0
+    if _is_record(text):
+        head = record_ranks(text)
+    else:
+        at = _read_head(text, head)
+        if head.empty and bare is not None and "NCCL" not in text:
+            head.take("bare", int(bare.group("n")), bare.group("world"))
+    failed = _read_sentence(text, at, head.empty)
+    return head if failed.empty else failed
+
+
+def record_ranks(text):
+    # type: (str) -> Reading
+    """Read the fields of a record alone: of JSON, or of several `key=value`."""
+    reading = Reading()
+    text = text[:READ]
+    pattern = JSON_PAIR if '{"' in text else PAIR
+    for found in pattern.finditer(text):
+        reading.take(_word(found), int(found.group("n")))
+    return reading
+
+
+def _is_record(text):
+    # type: (str) -> bool
+    return text.lstrip()[:1] == "{" or sum(1 for _ in _PAIRS.finditer(text)) > 1
+
+
+def _read_head(text, reading):
+    # type: (str, Reading) -> int
+    """Walk over what stands before the message; where it ends."""
+    at = 0
+    for _ in range(MAX_TOKENS):
+        named = NAMED.match(text, at)
+        if named is not None and _closes(named, text):
+            _take(named, text, reading)
+            at = named.end()
+            continue
+        group = _GROUP.match(text, at)
+        if group is not None:
+            named = NAMED.search(group.group("in"))
+            if named is not None:
+                _take(named, group.group("in"), reading)
+            at = group.end()
+            continue
+        token = _TOKEN.match(text, at)
+        if token is None:
+            break
+        at = token.end()
+    return at
+
+
+def _closes(named, text):
+    # type: (re.Match[str], str) -> bool
+    """Whether a word with its number stands for itself, as a head does, and does not begin a sentence."""
+    if _CLOSED.match(text, named.end()) is not None:
+        return True
+    return named.group("sep").strip() != "" and text[named.end() : named.end() + 1] == " "
+
+
+def _take(named, text, reading):
+    # type: (re.Match[str], str, Reading) -> None
+    if not _counts_other(named, text):
+        reading.take(_word(named), int(named.group("n")), named.group("world"))
+
+
+def _read_sentence(text, at, anonymous):
+    # type: (str, int, bool) -> Reading
+    """The one rank that a sentence says has failed; an empty reading where there is none or more than one.
+
+    `anonymous`: the head names nobody, so that the place of an error (`on rank 3`) counts, too.
+    """
+    failed = {}  # type: dict[tuple[str, int], str | None]
+    for found in NAMED.finditer(text, at):
+        word = _word(found)
+        if (
+            word not in ("letter", "pe")
+            and not _counts_other(found, text)
+            and _failed(found, text, anonymous)
+        ):
+            failed.setdefault((word, int(found.group("n"))), found.group("world"))
+    for pattern, word in ((TASK_PATH, "rank"), (MPI_NAME, "rank"), (SRUN_TASK, "task")):
+        named = pattern.search(text)
+        if named is not None:
+            failed.setdefault((word, int(named.group("n"))), None)
+    ranks = [each for each in failed if SCOPES[each[0]] == RANK]
+    chosen = ranks or [each for each in failed if SCOPES[each[0]] == INDEX]
+    reading = Reading()
+    if len({number for _, number in chosen}) == 1:
+        reading.take(chosen[0][0], chosen[0][1], failed[chosen[0]])
+        reading.phrase = True
+    return reading
+
+
+def _failed(found, text, anonymous):
+    # type: (re.Match[str], str, bool) -> bool
+    """Whether the sentence says that this rank has failed, or that something failed there."""
+    before = text[max(0, found.start() - _BEFORE) : found.start()]
+    if FROM.search(before) is not None:
+        return True
+    if PEER.search(before) is not None:
+        return False
+    if ENDED.match(text, found.end()) is not None:
+        return True
+    return anonymous and (
+        AT.search(before) is not None or (before[-1:] in ("[", "(") and _shuts(found, text))
+    )
+
+
+def _shuts(found, text):
+    # type: (re.Match[str], str) -> bool
+    """Whether the bracket before a word is closed soon behind it: `[rank 3/8 on n1]`."""
+    return re.match(r"[^\[\](){}<>]{0,60}[\])]", text[found.end() : found.end() + 62]) is not None
+
+
+def _word(found):
+    # type: (re.Match[str]) -> str
+    return next(name for name, value in found.groupdict().items() if value is not None and name in SCOPES)
+
+
+def _counts_other(found, text):
+    # type: (re.Match[str], str) -> bool
+    """Whether the number counts something else than processes: `tp rank 3`, `rank 4 tensor`."""
+    before = text[max(0, found.start() - _BEFORE) : found.start()]
+    return OTHER_COUNTS.search(before) is not None or NOT_OF_A_JOB.match(text, found.end()) is not None

@@ -1,0 +1,105 @@
+"""The words with which log lines name a rank, as tables for `line_ranks`.
+
+A word has a scope. RANK counts the processes of the job; LOCAL counts those of a node; an INDEX (worker 3,
+task 3) counts something that may be the ranks, which only the other lines of the job can show.
+"""
+
+import re
+
+RANK = "rank"
+LOCAL = "local"
+INDEX = "index"
+
+SCOPES = {
+    "rank": RANK,
+    "local": LOCAL,
+    "worker": INDEX,
+    "task": INDEX,
+    "process": INDEX,
+    "replica": INDEX,
+    "trainer": INDEX,
+    "pe": INDEX,
+    "letter": INDEX,
+    "bare": INDEX,
+}
+"""Name of a word (a group of `NAMED`) -> its scope; `bare` is a number in brackets that begins a line."""
+
+_WORDS = (
+    r"(?:(?P<local>local[ _-]?rank|local[ _-]?process[ _-]?index)"
+    r"|(?P<rank>(?:(?:global|world|mpi|dist|torch|hvd|horovod)[ _.-]?)?rank(?:[ _-]?id)?)"
+    r"|(?P<worker>worker(?:[ _-]?(?:id|index|idx))?)"
+    r"|(?P<task>task(?:[ _-]?(?:id|index|idx))?)"
+    r"|(?P<process>(?:proc(?:ess)?[ _-]?(?:index|idx))|procid|proc)"
+    r"|(?P<replica>replica(?:[ _-]?(?:id|index))?)"
+    r"|(?P<trainer>trainer(?:[ _-]?(?:id|index))?)"
+    r"|(?P<pe>pe)"
+    r"|(?P<letter>r))"
+)
+_END = r"(?![0-9A-Za-z_]|\.\d|-\d)"
+
+NAMED = re.compile(
+    r"(?<![A-Za-z0-9_.-])"
+    + _WORDS
+    + r"(?P<sep>['\"]?\s{0,4}[:=#]\s{0,4}['\"]?|[ _-]?)(?P<n>\d{1,6})(?:\s?(?:/|of)\s?(?P<world>\d{1,6}))?"
+    + _END,
+    re.IGNORECASE,
+)
+"""A word with its number: `rank 3`, `RANK=3`, `[Rank 3/8]`, `local_rank: 3`, `worker-3`, `r3`."""
+
+_KEYS = (
+    r"(?:(?P<local>local_rank)|(?P<rank>global_rank|world_rank|rank)|(?P<worker>worker(?:_id|_index)?)"
+    r"|(?P<task>task(?:_id|_index)?)|(?P<process>process_index|proc_index)|(?P<replica>replica_id)"
+    r"|(?P<trainer>trainer_id))"
+)
+PAIR = re.compile(r"(?<![A-Za-z0-9_.-])" + _KEYS + r"=['\"]?(?P<n>\d{1,6})['\"]?(?=[,\s]|$)")
+JSON_PAIR = re.compile(r'"' + _KEYS + r'"\s{0,2}:\s{0,2}"?(?P<n>\d{1,6})"?(?=\s{0,4}[,}])')
+"""A field of a logfmt or JSON record."""
+
+OTHER_COUNTS = re.compile(
+    r"(?:\b(?:tp|pp|dp|cp|ep|sp|mp|node|group|parallel|pipeline|tensor|data|expert|model|stage|lora|low|full|matrix|array|adapter"
+    r"|loader|thread|shard|expected|got|has|input|output|target|page|search|dataloader)[ _.-]{0,2})$",
+    re.IGNORECASE,
+)
+"""What stands before a word whose number counts something else: `tp rank 3`, `LoRA rank 8`."""
+NOT_OF_A_JOB = re.compile(
+    r"\s?-?(?:tensors?|matri(?:x|ces)|arrays?|adapters?|approx\w*|dimension\w*)\b", re.IGNORECASE
+)
+
+PEER = re.compile(
+    r"(?:\b(?:from|to|with|for|peer|remote|neighbou?r|between|dst|src|source|target|root|towards?|via"
+    r"|wait(?:s|ed|ing)? (?:on|for|until)|blocked (?:on|by)|closed by|refused by|reset by|depends? on)"
+    r"[\s:=]{1,3}(?:global |the |process |peer |worker )?[\[(]?)$",
+    re.IGNORECASE,
+)
+"""What stands before the rank of somebody else: `waits for rank 5`, `recv from rank 2`."""
+
+FROM = re.compile(
+    r"\b(?:error|exception|failure|traceback|abort|signal)s?\s(?:was |raised |received |reported )?from "
+    r"(?:the |global |process |worker )?[\[(]?$",
+    re.IGNORECASE,
+)
+"""What stands before the rank that an error came from."""
+
+ENDED = re.compile(
+    r"(?: ?\([^()]{0,80}\))?,?:? (?:\w{1,12} ){0,2}?(?:(?:has |was |is |had )?"
+    r"(?:died|dead|exit(?:ed|s|ing)?|fail(?:ed|s|ure)|crash(?:ed|es)|abort(?:ed|s|ing)?|killed|terminated|lost"
+    r"|gone|missing|unresponsive|hung|stuck|stopped|evicted|unhealthy)"
+    r"|raised|threw|hit an?|caught|bailed|gave up|ran out|runs? out|out of memory|cannot|could not|unable"
+    r"|received signal|got signal|segfault\w*|encountered|with PID|in (?:job|comm)\b|heartbeat timeout"
+    r"|not responding|did not)\b",
+    re.IGNORECASE,
+)
+"""What follows a rank that a line says has failed; `rank 2 waits` is none."""
+
+AT = re.compile(
+    r"(?:\b(?:on|in|at|process|raised by|caused by|reported by|thrown by|invoked on)"
+    r"\s(?:the |global |MPI |process |world |distributed )?[\[(]?)$",
+    re.IGNORECASE,
+)
+"""What stands before the rank where something happened: `CUDA error on rank 3`, `process rank 2`."""
+
+TASK_PATH = re.compile(r"/job:(?:jax_worker|worker)/replica:\d{1,4}/task:(?P<n>\d{1,6})\b")
+"""How TensorFlow and JAX name a process; the number is its process index."""
+MPI_NAME = re.compile(r"Process name: \[\[\d{1,9},\d{1,4}\],(?P<n>\d{1,6})\]")
+SRUN_TASK = re.compile(r"\bsrun: error: [\w.-]{1,120}: task (?P<n>\d{1,6}): ")
+BARE = re.compile(r"\[(?P<n>\d{1,4})(?:/(?P<world>\d{1,5}))?\](?=:? )(?! ?NCCL)")

@@ -1,0 +1,204 @@
+"""Which numbers of a job's lines are ranks, and what the lines say of each rank's process. Pure.
+
+`worker 3` and `task 3` are ranks only where the whole job agrees: several numbers of the same word, from 0
+on, as many as there are ranks, and no line that gives one process two different ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from gpuwatch.agent.logs.lines.above import read_message
+from gpuwatch.agent.logs.lines.line_ranks import Reading
+from gpuwatch.agent.logs.lines.rank_words import NAMED, SCOPES
+from gpuwatch.agent.logs.normalise import messages
+from gpuwatch.agent.logs.prefixes import Speaker
+from gpuwatch.agent.ranks import is_rank
+from gpuwatch.runs.clues import Clue
+
+OWN_LINE = "the job's own line"
+PID = re.compile(r"(?<![A-Za-z0-9_])pid['\"]?[ :=]{1,4}['\"]?(\d{2,10})\b", re.IGNORECASE)
+HOST_PID = re.compile(r"\[([A-Za-z][\w.-]{0,80}):(\d{2,10})\] \D{0,40}\brank (\d{1,6})\b")
+"""Open MPI's report of where it binds each rank."""
+BUS = re.compile(r"\b(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]\b")
+WORLD = re.compile(
+    r"\b(?:world[ _-]?size|nranks|MPI size|nprocs|n_ranks|num_ranks|num_processes)['\"]?[\s.]{0,40}"
+    r"[:=]?\s{0,2}(\d{1,6})\b",
+    re.IGNORECASE,
+)
+OWN = re.compile(
+    r"(?:\b(?:this process|this is|my|own|I am|I'm|running as|process)(?: is)?[\s:,-]{0,3}"
+    r"|[^\x00-\x7f][\s:,]{0,2})(?:global[ _-]?)?$",
+    re.IGNORECASE,
+)
+"""What stands before the rank in a banner of the process itself: `process rank: 5, device: cuda`."""
+ONE_PROCESS = re.compile(r"'--local_rank=0'.{0,4000}exits with return code")
+"""DeepSpeed prints the command of the last process that it started: there was only one."""
+SRUN_TASKS = re.compile(r"\bsrun: error: ([\w.-]{1,120}): tasks? ([\d,-]{1,400}): ")
+MOST_TASKS = 100_000
+
+
+@dataclass
+class Census:
+    """What the lines of all files say of ranks, before anything is concluded."""
+
+    numbers: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """Word -> the numbers that stand after it."""
+    disproved: set[str] = field(default_factory=set)
+    """Words whose number differed from the rank in the same line."""
+    ranks: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """File -> the ranks that its lines name as writers."""
+    banners: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """File -> the ranks that a process calls its own there."""
+    worlds: set[int] = field(default_factory=set)
+    clues: set[Clue] = field(default_factory=set)
+    tasks: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """Slurm task -> its node and the file that says so."""
+    single: bool = False
+    """Whether a launcher shows that it started one process."""
+
+    @property
+    def world(self) -> int | None:
+        """Number of ranks, as far as lines tell."""
+        seen = max((rank for ranks in self.ranks.values() for rank in ranks), default=-1) + 1
+        world = max(self.worlds, default=0)
+        return max(world, seen) or None
+
+
+def census(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Census:
+    """Read sample lines of each file (its name, its lines)."""
+    found = Census()
+    for file, lines in samples:
+        for raw in lines:
+            text, by = messages(raw)[0][-1]
+            _count(found, file, text, by, read_message(text, by, raw))
+    return found
+
+
+def _count(found: Census, file: str, text: str, by: Speaker, reading: Reading) -> None:
+    for world in WORLD.findall(text):
+        if is_rank(int(world)) and int(world) > 0:
+            found.worlds.add(int(world))
+    found.single = found.single or ONE_PROCESS.search(text) is not None
+    if reading.world is not None:
+        found.worlds.add(reading.world)
+    _count_tasks(found, file, text)
+    rank = by.rank if by.rank is not None else reading.rank
+    if reading.index is not None and reading.word is not None:
+        found.numbers[reading.word].add(reading.index)
+        if rank is not None and rank != reading.index:
+            found.disproved.add(reading.word)
+    if by.task is not None and rank is not None and rank != by.task:
+        found.disproved.add("task")
+    if rank is not None:
+        if not reading.phrase or by.rank is not None:
+            found.ranks[file].add(rank)
+        _identify(found, file, text, rank, by)
+    _find_banner(found, file, text)
+
+
+def _count_tasks(found: Census, file: str, text: str) -> None:
+    """Take in which tasks `srun` names, with their node."""
+    told = SRUN_TASKS.search(text)
+    if told is None:
+        return
+    for part in told[2].split(","):
+        first, _, last = part.partition("-")
+        if first.isdecimal() and (last.isdecimal() or not last) and int(last or first) < MOST_TASKS:
+            for task in range(int(first), int(last or first) + 1):
+                found.numbers["task"].add(task)
+                found.tasks[task] = (told[1], file)
+
+
+def _identify(found: Census, file: str, text: str, rank: int, by: Speaker) -> None:
+    """Keep the pid and the PCI address that a line gives beside its rank."""
+    pids, buses = set(PID.findall(text)), set(BUS.findall(text))
+    if len(pids) == 1:
+        found.clues.add(Clue(file, OWN_LINE, by.host, rank, pid=int(pids.pop())))
+    if len(buses) == 1:
+        found.clues.add(Clue(file, OWN_LINE, by.host, rank, bus_id=buses.pop()))
+
+
+def _find_banner(found: Census, file: str, text: str) -> None:
+    bound = HOST_PID.search(text)
+    if bound is not None:
+        found.clues.add(Clue(file, OWN_LINE, bound[1], int(bound[3]), pid=int(bound[2])))
+        found.ranks[file].add(int(bound[3]))
+        return
+    for named in NAMED.finditer(text):
+        if named["rank"] is not None and OWN.search(text[: named.start()][-40:]):
+            found.banners[file].add(int(named["n"]))
+
+
+def ranks_counted_by(found: Census) -> frozenset[str]:
+    """Give the words whose numbers are the ranks of this job."""
+    return frozenset(word for word, numbers in found.numbers.items() if _counts_ranks(found, word, numbers))
+
+
+def _counts_ranks(found: Census, word: str, numbers: set[int]) -> bool:
+    if word in found.disproved or len(numbers) < 2 or min(numbers) != 0:
+        return False
+    most, world = max(numbers) + 1, found.world
+    if len(numbers) * 2 < most:
+        return False  # too scattered for ranks
+    return world is None or most == world or (most < world < 2 * most and len(numbers) < most)
+
+
+def own_ranks_of(found: Census, files: Sequence[str]) -> dict[str, int]:
+    """Give the rank of each file of one process, by its name, its banner, or the only rank in its lines."""
+    if found.single and found.world in (None, 1):
+        return dict.fromkeys(files, 0)
+    own: dict[str, int] = {}
+    several = {file for file, ranks in found.ranks.items() if len(ranks) > 1}
+    for file, banners in found.banners.items():
+        if len(banners) == 1 and file not in several:
+            own[file] = next(iter(banners))
+    lone = {file: next(iter(ranks)) for file, ranks in found.ranks.items() if len(ranks) == 1}
+    if len(lone) > 1 and set(lone.values()) == set(range(len(lone))) and found.world == len(lone):
+        own |= {file: rank for file, rank in lone.items() if file not in own}
+    if 0 in own.values() and len(files) > 1 and len(own) < 2:
+        own = {}  # of a shared log, in which rank 0 speaks for all
+    named = ranks_of_names(files, found)
+    return {**named, **own}
+
+
+def ranks_of_names(files: Sequence[str], found: Census) -> dict[str, int]:
+    """Give the ranks in names that count from 0 (`worker-2.log`, `r03.txt`), one process in each file."""
+    families: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    for file in files:
+        path = PurePath(file)
+        for name in NAMED.finditer(path.stem.replace("_", " ").replace(".", " ")):
+            word = next(each for each in SCOPES if each in name.groupdict() and name[each] is not None)
+            shape = path.stem[: name.start()] + "#" + path.stem[name.end() :] + path.suffix
+            families[f"{path.parent}/{shape}", word][file] = int(name["n"])
+    ranks: dict[str, int] = {}
+    for (_, word), members in families.items():
+        numbers = set(members.values())
+        whole = numbers == set(range(len(members))) and len(members) > 1
+        alone = all(found.ranks.get(file, set()) <= {number} for file, number in members.items())
+        if word != "local" and whole and alone and found.world in (None, len(members)):
+            ranks |= members
+    return ranks
+
+
+def clues_of_tasks(found: Census, words: frozenset[str]) -> list[Clue]:
+    """Say where each rank ran, as `srun` names tasks and nodes, where its tasks are the ranks."""
+    if "task" not in words:
+        return []
+    return [Clue(file, OWN_LINE, node, task) for task, (node, file) in sorted(found.tasks.items())]
+
+
+def clues_of_processes(found: Census) -> list[Clue]:
+    """Give the process and GPU of each rank, but for those that two ranks claim."""
+    claims: Mapping[tuple[str | None, int | str | None], set[int | None]] = defaultdict(set)
+    for clue in found.clues:
+        claims[clue.host, clue.pid if clue.pid is not None else clue.bus_id].add(clue.rank)
+    return [
+        clue
+        for clue in sorted(found.clues, key=lambda clue: (clue.file, clue.rank or 0, clue.pid or 0))
+        if len(claims[clue.host, clue.pid if clue.pid is not None else clue.bus_id]) == 1
+    ]

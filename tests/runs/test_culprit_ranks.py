@@ -1,0 +1,176 @@
+"""The culprit's rank from whole folders of logs: named where the lines tell it, and nobody where they do not.
+
+Each job is written for any culprit `n`: the same words with another number must give the other rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from gpuwatch.report.scan import judged
+from gpuwatch.rules.load import load_packs
+from gpuwatch.runs.files import gather
+from gpuwatch.runs.scan import scan
+
+Job: TypeAlias = dict[str, str]
+WORLD = 8
+PACKS = load_packs()
+OOM = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB"
+TRACE = 'Traceback (most recent call last):\n  File "/w/fit.py", line 8, in step\n    loss.backward()\n'
+
+
+def culprit(folder: Path, job: Job) -> int | None:
+    for name, text in job.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    report = judged(scan(gather([folder]), PACKS.rules, "agent", cores=1), PACKS, 1.8e9, 0.0)
+    assert report.incidents, "nothing is found"
+    return report.incidents[0].rank
+
+
+def lines(head: str, count: int = 3, world: int = WORLD) -> str:
+    return "".join(head.format(n=rank) + f"lr 0.{step}1\n" for step in range(count) for rank in range(world))
+
+
+def headed(head: str) -> Callable[[int], Job]:
+    """All ranks write to one file with this head; the culprit's error has it, too."""
+    return lambda n: {"job.out": lines(head) + head.format(n=n) + OOM + "\n"}
+
+
+def tasks_of_slurm(n: int) -> Job:
+    below = "".join(f"{n}: {line}\n" for line in (TRACE + OOM).splitlines())
+    return {"91.out": lines("{n}: ") + below}
+
+
+def task_that_srun_names(n: int) -> Job:
+    others = ",".join(str(rank) for rank in range(WORLD) if rank != n)
+    last = f"srun: error: old7: task {n}: Illegal instruction (core dumped)\n"
+    last += f"srun: error: new1: tasks {others}: Terminated\n"
+    return {"92.out": lines("rank {n}: ") + last}
+
+
+def mpirun_names_the_process(n: int) -> Job:
+    said = f"mpirun noticed that process rank {n} with PID 71 on node k4 exited on signal 6 (Aborted).\n"
+    return {"run.log": "step 1 done\nCUDA error: an illegal memory access was encountered\n" + said}
+
+
+def open_mpi_box(n: int) -> Job:
+    box = f"The first process to do so was:\n\n  Process name: [[4411,1],{n}]\n  Exit code:    1\n"
+    return {"run.log": TRACE + OOM + "\n" + box}
+
+
+def pals(n: int) -> Job:
+    other = (n + 1) % WORLD
+    ends = f"x3.example: rank {n} died from signal 6\nx3.example: rank {other} died from signal 15\n"
+    return {"pals.out": lines("[rank={n}]: ") + OOM + "\n" + ends}
+
+
+def banner_of_one_process(n: int) -> Job:
+    return {"workerlog.0": f"this process is rank: {n}\nsteps 1\n" + TRACE + OOM + "\n"}
+
+
+def file_per_rank(n: int) -> Job:
+    return {f"out/r{rank}.txt": f"begin\n{TRACE + OOM if rank == n else 'lr 0.1'}\n" for rank in range(WORLD)}
+
+
+def logged_traceback(n: int) -> Job:
+    head = "2025-03-04 10:11:12,345 | ERROR | rank {n}/8 | step failed\n"
+    return {
+        "job.out": lines("2025-03-04 10:11:02,345 | INFO | rank {n}/8 | ")
+        + head.format(n=n)
+        + TRACE
+        + OOM
+        + "\n"
+    }
+
+
+def json_records(n: int) -> Job:
+    info = '{{"level": "info", "worker": {n}, "message": "'
+    text = "".join(info.format(n=rank) + 'lr 0.1"}\n' for rank in range(WORLD))
+    return {"run.log": text + f'{{"level": "error", "worker": {n}, "message": "{OOM}"}}\n'}
+
+
+def pid_of_the_rank(n: int) -> Job:
+    start = "".join(f"rank {rank}: started, pid={4000 + rank}\n" for rank in range(WORLD))
+    killed = f"Out of memory: Killed process {4000 + n} (python3) total-vm:9kB, anon-rss:9kB"
+    kernel = f"Mar  4 10:11:12 k4 kernel: {killed}\n"
+    return {"job.out": start, "dmesg.txt": kernel}
+
+
+def coordinator(n: int) -> Job:
+    return {
+        "host1.log": f"UNAVAILABLE: Task /job:jax_worker/replica:0/task:{n} heartbeat timeout.\n"
+        "Fatal Python error: Aborted\n"
+    }
+
+
+def stall(n: int) -> Job:
+    said = "[W stall_inspector.cc:107] One or more tensors were submitted to be reduced, gathered or "
+    said += "broadcasted by subset of ranks\n"
+    return {
+        "mpi.log": lines("[1,{n}]<stdout>:")
+        + f"[1,0]<stderr>:{said}[1,0]<stderr>:Stalled ranks:\n[1,0]<stderr>:{n}: [grad.1, grad.2]\n"
+    }
+
+
+TOLD: dict[str, Callable[[int], Job]] = {
+    **{
+        head: headed(head)
+        for head in (
+            "[rank {n}] ", "rank:  {n} | ", "RANK={n} ", "(rank {n}) ", "rank{n} | ", "[Rank {n}/8] ",
+            "R{n}: ", "[{n}] ",
+            "[worker-{n}] ", "worker {n}: ", "proc {n} | ", "[PE {n}] ", "trainer-{n}: ", "task {n}: ",
+            "2025-03-04 10:11:12,345 - lab - ERROR - rank {n} - ", "[PID:7{n}] [RANK:{n}] ",
+            "process_index={n} ",
+        )
+    },
+    **{
+        job.__name__: job
+        for job in (
+            tasks_of_slurm, task_that_srun_names, mpirun_names_the_process, open_mpi_box, pals,
+            banner_of_one_process,
+            file_per_rank, logged_traceback, json_records, pid_of_the_rank, coordinator, stall,
+        )
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [2, 5])
+@pytest.mark.parametrize("job", TOLD.values(), ids=TOLD.keys())
+def test_the_rank_that_the_lines_tell(job: Callable[[int], Job], number: int, tmp_path: Path) -> None:
+    assert culprit(tmp_path, job(number)) == number
+
+
+NOT_TOLD: dict[str, Job] = {
+    "no rank at all": {"job.out": "lr 0.1\n" + OOM + "\n"},
+    "tasks that start several ranks": {
+        "93.out": "".join(f"{rank // 4}: [rank{rank}]: lr 0.1\n" for rank in range(8)) + f"1: {OOM}\n"
+    },
+    "workers of a data loader": {
+        "job.out": f"world size: 8\n{lines('[loader worker {n}] ', world=4)}loader worker 2: {OOM}\n"
+    },
+    "fewer workers than ranks": {
+        "job.out": f"world_size=32\n{lines('worker {n}: ', world=4)}worker 2: {OOM}\n"
+    },
+    "one lonely number": {"job.out": "lr 0.1\n[3] " + OOM + "\n"},
+    "a shared log of rank 0": {"job.out": "world size: 8\n[Rank 0] lr 0.1\n" + TRACE + OOM + "\n"},
+    "one log of each node": {
+        "k1.log": "world size: 16\n[Rank 0] lr 0.1\n", "k2.log": "[Rank 8] lr 0.1\n" + TRACE + OOM + "\n"
+    },
+    "another rank in the sentence": {"job.out": "lr 0.1\n" + OOM + " while waiting for rank 5\n"},
+    "the rank of a tensor": {"job.out": "lr 0.1\n" + OOM + " for a tensor of rank 4\n"},
+    "the rank of an adapter": {"job.out": "lora rank: 16\nlr 0.1\n" + OOM + "\n"},
+    "two that ended alike": {
+        "run.log": OOM + "\nk1: rank 2 died from signal 6\nk1: rank 3 died from signal 6\n"
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("job", NOT_TOLD.values(), ids=NOT_TOLD.keys())
+def test_nobody_is_named_where_the_lines_do_not_tell(job: Job, tmp_path: Path) -> None:
+    assert culprit(tmp_path, job) is None
