@@ -24,10 +24,12 @@ def rank_of_cause(
     if cause.rank is not None or cause.code in SCHEDULER or cause.code in PEER_TROUBLE | TIMEOUTS:
         return None
     ended = first_to_end(cause, alerts)
-    if ended is not None and _may_be_on(ended, cause, where, job):
+    if ended is not None and _may_be_on(ended, cause, alerts, where, job):
         return ended, "the only rank that its launcher says ended by itself"
     if stuck is None or len(stuck.suspects) != 1 or cause.node is not None:
         return None
+    if len(stuck.odd) == 1:
+        return stuck.odd[0], "the only rank that was in another operation"
     if len(stuck.victims) >= LEAST_FOLLOWERS and len(stuck.victims) + 1 == len(stuck.world):
         return stuck.suspects[0], "the only rank that did not time out"
     return None
@@ -46,7 +48,9 @@ def first_to_end(cause: Alert, alerts: Sequence[Alert]) -> int | None:
     return next(iter(first)) if len(first) == 1 else None
 
 
-def _may_be_on(rank: int, cause: Alert, where: Whereabouts, job: str | None) -> bool:
-    """Whether a rank may run where a cause happened."""
+def _may_be_on(rank: int, cause: Alert, alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> bool:
+    """Whether a rank may run where a cause happened, by its place and by the lines about it."""
     place = where.of(rank, job)
-    return cause.node is None or place is None or place.node in ("", cause.node)
+    nodes = {alert.node for alert in alerts if alert.rank == rank and alert.code in EXITS}
+    nodes |= {place.node or None} if place is not None else set()
+    return cause.node is None or nodes <= {None, cause.node}

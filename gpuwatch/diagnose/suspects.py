@@ -15,6 +15,8 @@ from gpuwatch.diagnose.wording import HALVES, collective
 
 TOOK_PART = TIMEOUTS | {"nccl.watchdog_teardown", "nccl.comm_aborted", "nccl.flight_recorder_dump"}
 """Who prints one of these waited in the collective, or watched over it."""
+EVEN = frozenset(("ALLREDUCE", "ALLGATHER_BASE", "REDUCE_SCATTER_BASE", "BROADCAST", "REDUCE"))
+"""Collectives whose input has the same size on every rank."""
 FEW = 3
 """So many suspects are named one by one."""
 
@@ -100,10 +102,10 @@ def process_group(alert: Alert) -> str:
 
 def _odd_ones(timeouts: Sequence[Alert]) -> tuple[set[int], str]:
     """Where almost all ranks of a group wait in one operation, the few in another one."""
-    for name in ("seq", "op"):
+    for name in ("seq", "op", "numel_in"):
         ranks: dict[object, set[int]] = defaultdict(set)
         for alert in timeouts:
-            value = alert.fields.get(name)
+            value = alert.fields.get(name) if name != "numel_in" or _is_even(alert) else None
             if value is not None and alert.rank is not None and value not in HALVES:
                 ranks[value].add(alert.rank)
         if len(ranks) < 2:
@@ -112,8 +114,24 @@ def _odd_ones(timeouts: Sequence[Alert]) -> tuple[set[int], str]:
         others = {rank for value, each in ranks.items() if value != usual for rank in each} - ranks[usual]
         if others and len(others) <= max(FEW, len(ranks[usual]) // 8) and len(others) < len(ranks[usual]):
             spots = [collective(each.fields) for each in timeouts if each.rank in others]
-            return others, max(spots, key=len)
+            size = f" with {_elements(timeouts, others)} elements" if name == "numel_in" else ""
+            return others, max(spots, key=len) + size
     return set(), ""
+
+
+def _elements(timeouts: Sequence[Alert], ranks: set[int]) -> str:
+    """The numbers of elements that these ranks wait with."""
+    sizes = {
+        str(alert.fields["numel_in"])
+        for alert in timeouts
+        if alert.rank in ranks and "numel_in" in alert.fields
+    }
+    return ", ".join(sorted(sizes))
+
+
+def _is_even(alert: Alert) -> bool:
+    """Whether its collective takes as many elements from each rank."""
+    return str(alert.fields.get("op", "")).upper().strip("_") in EVEN
 
 
 def _nothing_pending(alerts: Sequence[Alert], group: str) -> set[int]:

@@ -118,6 +118,13 @@ def stall(n: int) -> Job:
     }
 
 
+def other_size(n: int) -> Job:
+    said = "[E ProcessGroupNCCL.cpp:467] [Rank {rank}] Watchdog caught collective operation timeout: "
+    said += "WorkNCCL(SeqNum=9, OpType=_ALLGATHER_BASE, NumelIn={size}, NumelOut=800, Timeout(ms)=600000) "
+    said += "ran for 600061 milliseconds before timing out.\n"
+    return {"job.out": "".join(said.format(rank=rank, size=7 if rank == n else 100) for rank in range(WORLD))}
+
+
 TOLD: dict[str, Callable[[int], Job]] = {
     **{
         head: headed(head)
@@ -134,7 +141,8 @@ TOLD: dict[str, Callable[[int], Job]] = {
         for job in (
             tasks_of_slurm, task_that_srun_names, mpirun_names_the_process, open_mpi_box, pals,
             banner_of_one_process,
-            file_per_rank, logged_traceback, json_records, pid_of_the_rank, coordinator, stall,
+            file_per_rank, logged_traceback, json_records, pid_of_the_rank, coordinator,
+            other_size, stall,
         )
     },
 }  # fmt: skip
