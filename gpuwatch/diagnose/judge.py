@@ -271,7 +271,16 @@ def _rank_of_node(
         rank = next(iter(likely), None)
         if len(likely) == 1 and rank is not None and where.of(rank, job) is None:
             return replace(blame, rank=rank)
+    if len(there) == 1 and _all_placed(where, job):
+        return replace(blame, rank=next(iter(there)))
     return blame
+
+
+def _all_placed(where: Whereabouts, job: str | None) -> bool:
+    """Whether the node of every rank is known, and there are several ranks."""
+    ranks = where.world(job)
+    placed = {place.rank for place in where.ranks(job) if place.node}
+    return len(ranks) > 1 and ranks == placed == set(range(len(ranks)))
 
 
 def _by_address(

@@ -117,6 +117,9 @@ def _count_tasks(found: Census, file: str, text: str) -> None:
 def _identify(found: Census, file: str, text: str, rank: int, by: Speaker) -> None:
     """Keep the pid and the PCI address that a line gives beside its rank."""
     pids, buses = set(PID.findall(text)), set(BUS.findall(text))
+    pids = pids or ({str(by.pid)} if by.pid is not None else set())
+    if by.local_rank is not None:
+        found.clues.add(Clue(file, OWN_LINE, by.host, rank, local_rank=by.local_rank))
     if len(pids) == 1:
         found.clues.add(Clue(file, OWN_LINE, by.host, rank, pid=int(pids.pop())))
     if len(buses) == 1:
@@ -171,9 +174,10 @@ def ranks_of_names(files: Sequence[str], found: Census) -> dict[str, int]:
     families: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for file in files:
         path = PurePath(file)
-        for name in NAMED.finditer(path.stem.replace("_", " ").replace(".", " ")):
+        plain = path.name.replace("workerlog.", "worker.").replace("_", " ").replace(".", " ")
+        for name in NAMED.finditer(plain):
             word = next(each for each in SCOPES if each in name.groupdict() and name[each] is not None)
-            shape = path.stem[: name.start()] + "#" + path.stem[name.end() :] + path.suffix
+            shape = plain[: name.start()] + "#" + plain[name.end() :]
             families[f"{path.parent}/{shape}", word][file] = int(name["n"])
     ranks: dict[str, int] = {}
     for (_, word), members in families.items():
@@ -194,11 +198,16 @@ def clues_of_tasks(found: Census, words: frozenset[str]) -> list[Clue]:
 
 def clues_of_processes(found: Census) -> list[Clue]:
     """Give the process and GPU of each rank, but for those that two ranks claim."""
-    claims: Mapping[tuple[str | None, int | str | None], set[int | None]] = defaultdict(set)
+    claims: Mapping[tuple[object, ...], set[int | None]] = defaultdict(set)
     for clue in found.clues:
-        claims[clue.host, clue.pid if clue.pid is not None else clue.bus_id].add(clue.rank)
-    return [
-        clue
-        for clue in sorted(found.clues, key=lambda clue: (clue.file, clue.rank or 0, clue.pid or 0))
-        if len(claims[clue.host, clue.pid if clue.pid is not None else clue.bus_id]) == 1
-    ]
+        claims[claim(clue)].add(clue.rank)
+    known = sorted(
+        found.clues, key=lambda clue: (clue.file, clue.rank or 0, clue.pid or 0, clue.bus_id or "")
+    )
+    return [clue for clue in known if len(claims[claim(clue)]) == 1]
+
+
+def claim(clue: Clue) -> tuple[object, ...]:
+    """Name the process or GPU that a clue gives to a rank: a local rank is of the node of its file."""
+    at = clue.file if clue.local_rank is not None else ""
+    return (clue.host, clue.pid, clue.bus_id, clue.local_rank, at)

@@ -73,6 +73,8 @@ def rank_map(owners: Sequence[FileOwner], clues: Sequence[Clue]) -> RankMap:
     for clue in sorted(clues, key=lambda clue: ORDER.index(clue.how)):
         if clue.rank is not None:
             host = addresses.get(clue.host, clue.host) if clue.host is not None else None
+            if host is None and clue.local_rank is not None:
+                host = nodes.get(clue.file)
             ranks[clue.rank].take(clue, host)
     own = own_ranks(owners, clues)
     for owner in owners:

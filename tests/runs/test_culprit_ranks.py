@@ -125,6 +125,47 @@ def other_size(n: int) -> Job:
     return {"job.out": "".join(said.format(rank=rank, size=7 if rank == n else 100) for rank in range(WORLD))}
 
 
+def ray_actor(n: int) -> Job:
+    start = "".join(f"(Fit pid={4400 + rank}, ip=10.0.0.7) [rank {rank}] starts\n" for rank in range(WORLD))
+    return {"driver.log": start + f"(Fit pid={4400 + n}, ip=10.0.0.7) {OOM}\n"}
+
+
+def ray_list_of_workers(n: int) -> Job:
+    start = "".join(
+        f"(T pid=1) - (ip=10.0.0.{rank}, pid={4400 + rank}) world_rank={rank}\n" for rank in range(WORLD)
+    )
+    return {"driver.log": start + f"(Fit pid={4400 + n}, ip=10.0.0.{n}) {OOM}\n"}
+
+
+def address_of_the_gpu(n: int) -> Job:
+    start = "".join(f"rank {rank}: GPU at 0000:{16 + rank:02x}:00.0\n" for rank in range(WORLD))
+    xid = f"NVRM: Xid (PCI:0000:{16 + n:02x}:00): 79, pid=44, GPU has fallen off the bus."
+    return {"job.out": start, "dmesg.txt": f"Mar  4 10:11:12 k4 kernel: {xid}\n"}
+
+
+def only_rank_of_the_host(n: int) -> Job:
+    start = "".join(f"rank {rank} on k{rank}: started\n" for rank in range(WORLD))
+    trap = "traps: fit[99] trap invalid opcode ip:55 sp:7f error:0 in fit[55+1b]"
+    return {"job.out": start, f"dmesg-k{n}.txt": f"Mar  4 10:11:12 k{n} kernel: {trap}\n"}
+
+
+def file_of_a_pod(n: int) -> Job:
+    return {f"trainer-{rank}.log": TRACE + OOM + "\n" if rank == n else "lr 0.1\n" for rank in range(WORLD)}
+
+
+def workerlog(n: int) -> Job:
+    return {f"log/workerlog.{rank}": TRACE + OOM + "\n" if rank == n else "lr 0.1\n" for rank in range(WORLD)}
+
+
+def local_rank_of_a_node(n: int) -> Job:
+    logs = {
+        f"k{node}.log": "".join(f"[default{local}]:[rank{4 * node + local}]: lr 0.1\n" for local in range(4))
+        for node in range(2)
+    }
+    logs[f"k{n // 4}.log"] += f"[default{n % 4}]:{OOM}\n"
+    return logs
+
+
 TOLD: dict[str, Callable[[int], Job]] = {
     **{
         head: headed(head)
@@ -133,7 +174,9 @@ TOLD: dict[str, Callable[[int], Job]] = {
             "R{n}: ", "[{n}] ",
             "[worker-{n}] ", "worker {n}: ", "proc {n} | ", "[PE {n}] ", "trainer-{n}: ", "task {n}: ",
             "2025-03-04 10:11:12,345 - lab - ERROR - rank {n} - ", "[PID:7{n}] [RANK:{n}] ",
-            "process_index={n} ",
+            "process_index={n} ", "SLURM_PROCID={n} ", "process {n} of 8: ", "[进程 {n}] ",
+            "E0304 10:11:12.345678 4411 fit.cc:88] rank {n}: ", "2025-03-04 10:11:12 rank-{n} ERROR lab ",
+            "[dp0 tp1 rank {n}] ",
         )
     },
     **{
@@ -142,7 +185,8 @@ TOLD: dict[str, Callable[[int], Job]] = {
             tasks_of_slurm, task_that_srun_names, mpirun_names_the_process, open_mpi_box, pals,
             banner_of_one_process,
             file_per_rank, logged_traceback, json_records, pid_of_the_rank, coordinator,
-            other_size, stall,
+            other_size, stall, ray_actor, ray_list_of_workers, address_of_the_gpu, only_rank_of_the_host,
+            file_of_a_pod, workerlog, local_rank_of_a_node,
         )
     },
 }  # fmt: skip
@@ -173,6 +217,11 @@ NOT_TOLD: dict[str, Job] = {
     "another rank in the sentence": {"job.out": "lr 0.1\n" + OOM + " while waiting for rank 5\n"},
     "the rank of a tensor": {"job.out": "lr 0.1\n" + OOM + " for a tensor of rank 4\n"},
     "the rank of an adapter": {"job.out": "lora rank: 16\nlr 0.1\n" + OOM + "\n"},
+    "some ranks of each host": {
+        "job.out": "rank 0 on k0: started\nrank 4 on k1: started\n",
+        "dmesg-k1.txt": "Mar  4 10:11:12 k1 kernel: f[9] trap invalid opcode ip:5\n",
+    },
+    "one file of many": {"log/workerlog.3": TRACE + OOM + "\n"},
     "two that ended alike": {
         "run.log": OOM + "\nk1: rank 2 died from signal 6\nk1: rank 3 died from signal 6\n"
     },

@@ -33,7 +33,7 @@ MAX_TOKENS = 14
 _BEFORE = 40
 
 _TOKEN = re.compile(
-    r"[\s|>:,;*#-]{1,12}"
+    r"[\s|>:,;*#\]-]{1,12}"
     r"|\d{1,4}[-/.:]\d{1,2}[-/.:]\d{1,4}(?:[T ]\d{1,2}:\d\d(?::\d\d)?)?(?:[.,]\d{1,9})?"
     r"(?:Z|[+-]\d\d:?\d\d)?(?=[\s\],|:-]|$)"
     r"|(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|ERR|CRITICAL|FATAL|TRACE)\b"
@@ -49,7 +49,9 @@ _TOKEN = re.compile(
 _GROUP = re.compile(r"[\[(<{](?P<in>[^\[\](){}<>]{0,90})[\])>}]")
 _CLOSED = re.compile(r"\s?[\])>|:,]|\s{1,4}[-|>]|\s{0,2}$")
 _PAIRS = re.compile(r"(?:^|\s)[A-Za-z_][\w.]{0,40}=(?:\"|[^\s=])")
-_WORD = re.compile(r"rank|worker|task|proc|replica|trainer|\bpe[ :=#_-]?\d|\br[_-]?\d", re.IGNORECASE)
+_WORD = re.compile(
+    r"rank|worker|task|proc|replica|trainer|\u8fdb\u7a0b|\bpe[ :=#_-]?\d|\br[_-]?\d", re.IGNORECASE
+)
 
 
 class Reading(object):

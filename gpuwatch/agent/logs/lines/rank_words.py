@@ -26,10 +26,11 @@ SCOPES = {
 
 _WORDS = (
     r"(?:(?P<local>local[ _-]?rank|local[ _-]?process[ _-]?index)"
-    r"|(?P<rank>(?:(?:global|world|mpi|dist|torch|hvd|horovod)[ _.-]?)?rank(?:[ _-]?id)?)"
+    r"|(?P<rank>(?:(?:global|world|mpi|pmi|pmix|dist|torch|hvd|horovod)[ _.-]?)?rank(?:[ _-]?id)?)"
     r"|(?P<worker>worker(?:[ _-]?(?:id|index|idx))?)"
     r"|(?P<task>task(?:[ _-]?(?:id|index|idx))?)"
-    r"|(?P<process>(?:proc(?:ess)?[ _-]?(?:index|idx))|procid|proc)"
+    r"|(?P<process>(?:proc(?:ess)?[ _-]?(?:index|idx))|(?:slurm_)?procid|proc|\u8fdb\u7a0b"
+    r"|process(?= \d{1,6} ?(?:of|/) ?\d))"
     r"|(?P<replica>replica(?:[ _-]?(?:id|index))?)"
     r"|(?P<trainer>trainer(?:[ _-]?(?:id|index))?)"
     r"|(?P<pe>pe)"
