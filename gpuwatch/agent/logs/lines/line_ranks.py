@@ -6,6 +6,7 @@ rank 3`); a rank that it names otherwise is somebody else. Linear in the length 
 """
 
 import re
+from itertools import islice
 
 from .rank_words import (
     AT,
@@ -30,6 +31,8 @@ from .rank_words import (
 READ = 2000
 """Characters of a line that are read."""
 MAX_TOKENS = 14
+MAX_MENTIONS = 12
+"""Numbered words of a sentence that are looked at."""
 _BEFORE = 40
 
 _TOKEN = re.compile(
@@ -170,7 +173,7 @@ def _read_sentence(text, at, anonymous):
     `anonymous`: the head names nobody, so that the place of an error (`on rank 3`) counts, too.
     """
     failed = {}  # type: dict[tuple[str, int], str | None]
-    for found in NAMED.finditer(text, at):
+    for found in islice(NAMED.finditer(text, at), MAX_MENTIONS):
         word = _word(found)
         if (
             word not in ("letter", "pe")
