@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from msgspec import structs
@@ -18,6 +18,7 @@ from gpuwatch.diagnose.incidents.consequence import followed_nothing, without_ha
 from gpuwatch.diagnose.incidents.job_end import JobEnd, job_end, stop_alerts
 from gpuwatch.diagnose.incidents.log_tracks import is_growing, last_lines_of, tracks_of
 from gpuwatch.diagnose.incidents.outcome import FINISHED, with_outcomes
+from gpuwatch.diagnose.incidents.outlived import with_later_lines
 from gpuwatch.diagnose.judge import incidents
 from gpuwatch.diagnose.training.logged import progress_alerts
 from gpuwatch.fleet.places import RankPlace
@@ -25,6 +26,7 @@ from gpuwatch.plain import plain
 from gpuwatch.report.facts import Facts, rounded
 from gpuwatch.report.incident_facts import alert_facts, evidence, incident_facts, named, outside
 from gpuwatch.rules.load import Packs
+from gpuwatch.runs.around import Around, around
 from gpuwatch.runs.line_numbers import line_numbers
 from gpuwatch.runs.scan import LogScan, Scan
 
@@ -81,6 +83,8 @@ def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
     found = [Found(heard.node, heard.finding) for heard in scan.heard]
     tracks = tracks_of(scan.files)
     alerts = with_outcomes(alerts_of(found, packs, scan.places), tracks)
+    own = [file.name for file in scan.files if file.rank is not None]
+    alerts = with_later_lines(alerts, around_in(scan.files), own)
     end = job_end(tracks, alerts, growing=is_growing(scan.files, time))
     ends = tuple(line for file in scan.files for line in file.last_lines[-LAST_LINES:])
     alerts = without_harm(alerts, scan.saves, ends)
@@ -96,6 +100,17 @@ def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
     proofs = [proof for incident in numbered for _, proof in evidence(incident)]
     proofs += [alert.proof[0] for alert in loose if alert.proof]
     return ScanReport(scan, tuple(numbered), tuple(loose), lines_of(proofs, scan), time, seconds, end)
+
+
+def around_in(files: Iterable[LogScan]) -> Callable[[str, int, int], Around | None]:
+    """What reads the lines around a place of these files; system logs are of many programs."""
+    logs = {file.name: file for file in files if not file.kernel}
+
+    def read(name: str, first: int, last: int) -> Around | None:
+        file = logs.get(name)
+        return None if file is None else around(file.path, file.packing, first, last)
+
+    return read
 
 
 def of_progress(alerts: Iterable[Alert], files: Iterable[LogScan], end: JobEnd) -> list[Alert]:

@@ -21,11 +21,13 @@ AFTERMATH_S = 1800.0
 
 GOES_ON = re.compile(
     r"(?i)\b(?:fall(?:s|ing|en)?[ -]?back (?:to|on)|fell back|using .{1,60} instead|ignoring (?:it|this)"
-    r"|(?:is|are|was|were|will be) (?:ignored|retried|skipped)|will (?:try again|retry)|retrying"
+    r"|(?:is|are|was|were|will be) (?:ignored|retried|skipped)|left out|switch(?:ed|ing) (?:over )?to"
+    r"|(?:tried|taken|read|collected) again|will (?:try again|retry)|retrying"
     r"|trying (?:again|another|the next)|backing off|attempt \d+ ?(?:/|of) ?\d+ failed"
     r"|continuing (?:without|with|anyway)|non-?fatal|not fatal|(?:raised|failed|killed) on purpose"
     r"|(?:de|re)(?:creasing|ducing) (?:the )?(?:micro)?batch)\b"
     r"|as expected\b|\((?:ignored|expected|harmless|optional)\)"
+    r"|[,;:(] ?(?:ignored|skipped|dropped|disabled)\)?\.?\s*$"
     r"|batch ?size (?:was )?(?:de|re)(?:creased|duced)"
 )
 GIVES_UP = re.compile(

@@ -91,7 +91,7 @@ def with_outcomes(alerts: Iterable[Alert], tracks: Sequence[StepTrack]) -> list[
     """The alerts, those that the same rank, file or job outlived with a lower severity and `recovered_at`."""
     alerts = list(alerts)
     ends = [alert for alert in alerts if alert.code == FINISHED]
-    deaths = [alert for alert in alerts if _fatal(alert)]
+    deaths = [alert for alert in alerts if ends_process(alert)]
     index = _Index(tracks)
     found = []
     for alert in alerts:
@@ -178,7 +178,7 @@ def _proves(alert: Alert, later: Sequence[Mark], deaths: Sequence[Alert]) -> boo
     offset = max(alert.proof[0].offset or 0, alert.last_offset or 0)
     if later[-1].offset is not None and later[-1].offset - offset > BUFFER_BYTES:
         return True
-    return not _fatal(alert) and not any(
+    return not ends_process(alert) and not any(
         _same_file_or_rank(each, alert) for each in deaths if each.id != alert.id
     )
 
@@ -191,8 +191,8 @@ def _follows(alert: Alert, end: Alert) -> bool:
     later_s = end.first - alert.last if alert.timed and end.timed else None
     if (proof.file, proof.node) == (other.file, other.node) and None not in (proof.offset, other.offset):
         below = (other.offset or 0) - max(proof.offset or 0, alert.last_offset or 0)
-        return below > 0 if not _fatal(alert) else below > BUFFER_BYTES or (later_s or 0.0) > LEAVING_S
-    return later_s is not None and later_s > (LEAVING_S if _fatal(alert) else CLOCK_S)
+        return below > 0 if not ends_process(alert) else below > BUFFER_BYTES or (later_s or 0.0) > LEAVING_S
+    return later_s is not None and later_s > (LEAVING_S if ends_process(alert) else CLOCK_S)
 
 
 def _kills(death: Alert, alert: Alert, end: Alert) -> bool:
@@ -219,7 +219,7 @@ def _lasts(alert: Alert) -> bool:
     return alert.code.startswith(LASTING) or alert.code in LASTING_CLASSES
 
 
-def _fatal(alert: Alert) -> bool:
+def ends_process(alert: Alert) -> bool:
     """How a process ended, or an exception with its traceback, which may have ended it."""
     return alert.code in EXITS or any(TRACEBACK in line for proof in alert.proof[:1] for line in proof.lines)
 
