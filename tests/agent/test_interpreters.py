@@ -9,11 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.wire import Ping
+from gpuwatch.wire import Hello, Ping
 from tests.agent.conftest import gone
 from tests.agent.pythons import VERSIONS, all_at_work, interpreter
 from tests.agent.running import RunningAgent
 from tests.fake_nvml.build import FakeNvml
+
+
+def identified(hello: Hello) -> int:
+    """GPUs that have told who they are; the others are listed by their index."""
+    return sum(gpu.identified for gpu in hello.gpus)
 
 
 def live_a_little(version: str, fake: FakeNvml) -> None:
@@ -21,7 +26,7 @@ def live_a_little(version: str, fake: FakeNvml) -> None:
     fake.set("mig 1 1", "error 2 15 *", f"process 0 {os.getpid()} 1024 compute 5")
     agent = RunningAgent(fake.env(), python=interpreter(version), kmsg="/none")
     try:
-        assert agent.hello(lambda h: len(h.gpus) == 7).python.startswith(version + ".")
+        assert agent.hello(lambda h: identified(h) == 7).python.startswith(version + ".")
         busy = agent.gpu(0, lambda g: g.fast is not None and g.fast.tensor_activity_pct is not None)
         assert busy.state == "ok"
         assert agent.ranks(lambda r: any(p.gpus for p in r.processes)).partial is None
@@ -31,7 +36,7 @@ def live_a_little(version: str, fake: FakeNvml) -> None:
         agent.send(Ping(id=1))
         assert agent.reply(1).error is None
         fake.set("gpus 8")
-        agent.hello(lambda h: len(h.gpus) == 8 and not h.gpus[1].mig_enabled)
+        agent.hello(lambda h: identified(h) == 8 and not h.gpus[1].mig_enabled)
         assert not any(getattr(f, "event", "") == "agent" for f in agent.frames), agent.frames
         agent.stdin.close()
         assert agent.wait() == 0

@@ -88,7 +88,7 @@ async def test_an_incident_is_said_on_the_fleet_screen() -> None:
         shown = text_on(app)
     assert "DEMO" in shown
     assert "127 of 128" in shown
-    assert re.search(r"gpu-011 +7/8 .*7s ago: GPU 5: Xid 79: GPU has fallen", shown)
+    assert re.search(r"gpu-011 +7/8 .*7s ago: GPU 5: Xid 79: GPU fell", shown)
     assert "✖" in shown
 
 
