@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 
+from gpuwatch.diagnose.incidents.placeholders import slurm_job
 from gpuwatch.diagnose.stacks import RankStack, held_children, kernel_thread
 from gpuwatch.diagnose.waiting import Hearing
 from gpuwatch.diagnose.waits import STOPPED
@@ -55,15 +56,14 @@ def commands(
         for spec, process in first.values()
         for step in _look(spec, process, stacks.get((spec.name, process.pid)))
     ]
-    slurm = next((p.variables["SLURM_JOB_ID"] for _, p in places if "SLURM_JOB_ID" in p.variables), None)
+    slurm = next(filter(None, (slurm_job(p.variables.get("SLURM_JOB_ID")) for _, p in places)), None)
     if slurm is not None:
         listed = ",".join(nodes)
         reason = f"rank {','.join(map(str, sorted(ranks)))} hangs"
-        told.append(
-            ("keep new jobs away", f'scontrol update NodeName={listed} State=DRAIN Reason="{reason}"')
-        )
-        told.append(("end the job", f"scancel {slurm}"))
-        told.append(("start it again elsewhere", f"sbatch --exclude={listed} JOB.sh"))
+        drain = ["scontrol", "update", f"NodeName={listed}", "State=DRAIN", f"Reason={reason}"]
+        told.append(("keep new jobs away", shlex.join(drain)))
+        told.append(("end the job", shlex.join(["scancel", slurm])))
+        told.append(("start it again elsewhere", shlex.join(["sbatch", f"--exclude={listed}", "JOB.sh"])))
     else:
         told += [("end that rank", on_node(spec, f"kill {process.pid}")) for spec, process in first.values()]
     return told[:8]

@@ -8,6 +8,17 @@ from collections.abc import Mapping
 Values = Mapping[str, object]
 """Placeholder's name -> value; None or not there: not known."""
 
+NUMBER = re.compile(r"\d{1,18}")
+FORMS = {
+    "node": re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,252}"),
+    "job": re.compile(r"\d{1,18}(?:_\d{1,18})?"),
+    "gpu": NUMBER,
+    "rank": NUMBER,
+    "pid": NUMBER,
+}
+"""A value of another form is taken for not known: it comes from a log or an environment, and could bring a
+command of its own to a shell."""
+
 PLACEHOLDER = re.compile(r"\{(node|gpu|rank|job|pid)\}")
 WORDS = {"node": "the node", "gpu": "the GPU", "rank": "the rank", "job": "the job", "pid": "the process"}
 """What stands in a sentence for a value that is not known."""
@@ -52,18 +63,24 @@ def command(text: str, values: Values) -> str:
     if values.get("gpu") is None and not CHANGES.search(text):
         text = ONE_GPU.sub("", text)
     remote = SSH.fullmatch(text)
-    if remote is None or values.get("node") is not None:
-        text = _with_values(text, _known(values))
+    known = _known(values)
+    if remote is None or "node" in known:
+        text = _with_values(text, known)
     else:
-        rank = values.get("rank")
+        rank = known.get("rank")
         where = "on each node" if rank is None else f"on the node of rank {rank}"
-        text = f"{where}: `{_with_values(remote['quoted'] or remote['bare'], _known(values))}`"
+        text = f"{where}: `{_with_values(remote['quoted'] or remote['bare'], known)}`"
     missing = PLACEHOLDER.search(text)
     return text if missing is None else FINDERS[missing[1]]
 
 
+def slurm_job(text: str | None) -> str | None:
+    """The id of a Slurm job or array task; None where the text is no such id."""
+    return text if text is not None and FORMS["job"].fullmatch(text) else None
+
+
 def _known(values: Values) -> Values:
-    return {name: value for name, value in values.items() if value is not None}
+    return {name: value for name, value in values.items() if FORMS[name].fullmatch(str(value))}
 
 
 def _with_values(text: str, known: Values) -> str:
