@@ -11,7 +11,9 @@ from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.fleet.readings import no_answer
 from gpuwatch.wire import NO_PYTHON, LogFile
 
-Part: TypeAlias = Literal["node", "driver", "gpu", "host", "processes", "kernel_log", "log_reader", "log"]
+Part: TypeAlias = Literal[
+    "node", "driver", "gpu", "host", "processes", "kernel_log", "log_reader", "log", "unreadable_log"
+]
 BEHIND_BYTES = 1 << 20
 """A file that grows is read in pieces: so much may be unread at any moment."""
 
@@ -27,6 +29,11 @@ class Pending:
     file: LogFile | None = None
     waited_s: float | None = None
     """Seconds that it has been waited for."""
+
+    @property
+    def may_answer(self) -> bool:
+        """Whether waiting may help."""
+        return self.part != "unreadable_log"
 
     @property
     def place(self) -> str:
@@ -77,6 +84,8 @@ def _agent(node: Node) -> Iterator[Pending]:
         yield Pending(node.name, "log_reader", "the log files have not been found yet")
     for file in unsearched(node):
         yield Pending(node.name, "log", "not searched yet", file=file)
+    for file in unreadable(node):
+        yield Pending(node.name, "unreadable_log", f"not read: {file.reason or 'unreadable'}", file=file)
 
 
 def unsearched(node: Node) -> list[LogFile]:
@@ -91,6 +100,11 @@ def unsearched(node: Node) -> list[LogFile]:
             or (file.size or 0) - file.searched_to > BEHIND_BYTES
         )
     ]
+
+
+def unreadable(node: Node) -> list[LogFile]:
+    """The logs of jobs that the agent may not read; a kernel log that it may not read is a notice."""
+    return [file for file in node.logs if file.state == "unreadable" and file.source != "kernel"]
 
 
 def tells_processes(node: Node) -> bool:

@@ -20,7 +20,7 @@ from gpuwatch.plain import plain
 from gpuwatch.report.facts import node_error
 from gpuwatch.report.gpu_columns import COLUMNS, OLD_TICKS, gpu_style, process_text
 from gpuwatch.report.lines import Line
-from gpuwatch.report.pending import pending
+from gpuwatch.report.pending import pending, unreadable
 from gpuwatch.report.standing import Standing
 from gpuwatch.report.verdict import Finding, healthy
 from gpuwatch.wire import Notice, Severity
@@ -242,17 +242,17 @@ def told_kinds(alerts: Sequence[Alert]) -> str:
 
 def unreadable_lines(fleet: Fleet) -> list[Line]:
     """Log files that may not be read, and that `--log` led to none: silence of those is no good news."""
-    files = [(node.name, file) for node in fleet.nodes.values() for file in node.logs]
+    logs = [file for node in fleet.nodes.values() for file in node.logs]
     reasons: dict[str, list[tuple[str, str]]] = {}
-    for name, file in files:
-        if file.state == "unreadable":
-            reasons.setdefault(file.reason or "unreadable", []).append((name, file.path))
+    for node in fleet.nodes.values():
+        for file in unreadable(node):
+            reasons.setdefault(file.reason or "unreadable", []).append((node.name, file.path))
     lines = []
     for reason, places in reasons.items():
-        what = places[0][1] if len(places) == 1 else plural(len(places), "log file")
         nodes = fold({name for name, _ in places})
-        lines.append(labelled("info", plain(f"{nodes}: {what} not read: {reason}")))
-    if fleet.plan.log_options and all(file.source == "kernel" for _, file in files):
+        files = names(sorted({path for _, path in places}))
+        lines.append(Line(plain(f"{'unknown':8}  {nodes}: {files} not read: {reason}"), "warning"))
+    if fleet.plan.log_options and all(file.source == "kernel" for file in logs):
         lines.append(labelled("info", f"no log file at {', '.join(fleet.plan.log_options)} (--log)"))
     return lines
 
@@ -261,7 +261,7 @@ def pending_lines(fleet: Fleet, now: float) -> list[Line]:
     """What is not known yet, equal things of several places together; nodes are among the findings."""
     places: dict[str, list[str]] = {}
     for each in pending(fleet.nodes.values(), now):
-        if each.part not in ("node", "log"):
+        if each.part not in ("node", "log", "unreadable_log"):
             places.setdefault(each.text, []).append(each.place)
     return [
         Line(plain(f"{'unknown':8}  {names(where)}: {text}"), "warning") for text, where in places.items()

@@ -42,7 +42,7 @@ class FirstReport:
         """The node has failed, or all of it has come, the quick tiers twice, and its logs are searched."""
         if node.state(now) in {"lost", "stale"}:
             return True
-        parts = [self._twice(node, "", node.host_at), listed(node), not any(pending_of(node, now))]
+        parts = [self._twice(node, "", node.host_at), listed(node), not _waits(node, now)]
         parts += [
             not waited_for(gpu) and self._twice(node, uuid, gpu.fast_at) and gpu.medium is not None
             for uuid, gpu in node.gpus.items()
@@ -52,6 +52,10 @@ class FirstReport:
 
     def _twice(self, node: Node, part: str, at: float | None) -> bool:
         return at is not None and at > self._first.setdefault((node.name, part), at)
+
+
+def _waits(node: Node, now: float) -> bool:
+    return any(each.may_answer for each in pending_of(node, now))
 
 
 def cold(nodes: Iterable[Node], now: float) -> bool:

@@ -292,14 +292,15 @@ def is_save(clue: Row) -> bool:
 
 def rows_of(files: Sequence[_File], rules: dict[str, CompiledRule]) -> dict[str, list[Row]]:
     """The findings of each file, those without a time dated as well as the whole job allows."""
-    job_end: float | None = None
+    last_line: float | None = None
     spoke: dict[FileOwner, float] = {}
     for file in files:
         last = max((read.last_time for read in file.in_order() if read.last_time is not None), default=None)
         if last is not None and not path_says(file.log.inner).kernel:
-            job_end = last if job_end is None else max(job_end, last)
+            last_line = last if last_line is None else max(last_line, last)
             who = speaker(file.log)
             spoke[who] = max(last, spoke.get(who, last))
+    job_end = last_line
     if stamps_are_the_writers(files):
         job_end = max(
             (file.log.mtime for file in files if not path_says(file.log.inner).kernel), default=job_end
@@ -307,7 +308,9 @@ def rows_of(files: Sequence[_File], rules: dict[str, CompiledRule]) -> dict[str,
     rows: dict[str, list[Row]] = {}
     for file in files:
         before = spoke.get(speaker(file.log))
-        events = [event for read in file.in_order() for event in dated(read, file.log, before, job_end)]
+        events = [
+            event for read in file.in_order() for event in dated(read, file.log, before, job_end, last_line)
+        ]
         rows[file.log.name] = gathered(events, rules)
     return rows
 
@@ -330,18 +333,23 @@ def speaker(log: LogPath) -> FileOwner:
 
 
 def dated(
-    read: PartRead, log: LogPath, before: float | None, job_end: float | None
+    read: PartRead, log: LogPath, before: float | None, job_end: float | None, last_line: float | None
 ) -> Iterable[Match | Recovery]:
     """The matches of a part, with a likely time where no line near them tells one.
 
-    `before`: when the same rank last said a time, in this file or its other one.
+    Args:
+        read: The matches.
+        log: Their file.
+        before: When the same rank last logged a time, in this file or its other one.
+        job_end: When the job ended, by its lines or else its files.
+        last_line: The last time that a line of the job carries.
     """
     for event in read.events:
         if isinstance(event, Match) and needs_time(event.row, log.until):
             times = read.times.get(event.row["offset"], Times())
             times = Times(times.above or before, times.below)
             event.row["at"] = event.row["last_at"] = likely_time(times, log.mtime, job_end)
-            event.row.update(bound=bound_of(times, job_end), not_before=times.above)
+            event.row.update(bound=bound_of(times, last_line), not_before=times.above)
         yield event
 
 

@@ -71,7 +71,10 @@ def needs_time(row: Mapping[str, Any], arrived: float) -> bool:
 
 
 def bound_of(times: Times, job_end: float | None) -> TimeBound:
-    """What bounds the time of a line that carries none."""
+    """What bounds the time of a line that carries none.
+
+    `job_end`: the last time that a line of the job carries; what file systems say is no bound.
+    """
     if times.below is not None:
         return "before"
     if times.above is not None:

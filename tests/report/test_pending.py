@@ -57,6 +57,8 @@ def test_a_part_that_has_not_answered_is_not_healthy(part: str, lose: Callable[[
         (of(LogFile("/a.log", size=10, searched_to=10)), []),
         (of(LogFile("/a.log", size=1000, searched_to=990)), []),  # it grows
         (of(LogFile("/a.log", state="elsewhere", size=10)), []),
+        (of(LogFile("/a.log", state="unreadable", reason="Permission denied")), ["unreadable_log"]),
+        (of(LogFile("kernel log", state="unreadable", source="kernel")), []),
         (of(LogFile("/empty.log", size=0, searched_to=0)), []),
     ],
 )
@@ -65,6 +67,17 @@ def test_a_log_counts_as_searched_only_by_the_agents_own_word(logs: Logs, parts:
     feed(fleet, "gpu-001", logs)
     assert [each.part for each in pending(fleet.nodes.values(), START)] == parts
     assert healthy(fleet, [], START) is (not parts)
+
+
+def test_nobody_waits_for_a_log_that_may_not_be_read() -> None:
+    fleet = healthy_fleet()
+    feed(fleet, "gpu-001", of(LogFile("/r3.log", state="unreadable", reason="Permission denied")))
+    (waited,) = pending(fleet.nodes.values(), START)
+    assert waited.file is not None
+    assert (waited.file.path, waited.may_answer) == ("/r3.log", False)
+    told = report(fleet, [], START, NODE_TIME)
+    assert [line.text for line in told.notices if "/r3.log" in line.text]
+    assert "1 not known yet" in told.verdict.text
 
 
 def test_a_new_agent_has_to_find_the_logs_itself() -> None:

@@ -135,7 +135,7 @@ def test_logs_that_may_not_be_read_or_are_not_there_are_told() -> None:
     file = LogFile(path="/scratch/a.log", state="unreadable", reason="permission denied")
     for name in fleet.nodes:
         feed(fleet, name, Logs(t=0, seq=9, files=[file]))
-    assert "gpu-[001-002]: 2 log files not read: permission denied" in printed(fleet)
+    assert "gpu-[001-002]: /scratch/a.log not read: permission denied" in printed(fleet)
     assert "(--log)" not in printed(fleet)
     named = {"file": "/scratch/a.log", "why": "permission denied"}
     told = fleet_facts(fleet, [], START, NODE_TIME)["unreadable_logs"]

@@ -47,3 +47,18 @@ def test_a_sentence_says_what_bounds_the_time(
     assert (incident["first_seen"] is None) == (bound == "undated")
     assert (incident["not_before"] is None) == (bound in (None, "undated"))
     assert incident["first_seen_exact"] == (bound is None)
+
+
+def test_a_kernel_log_and_file_stamps_do_not_date_the_lines_of_a_job(tmp_path: Path) -> None:
+    kernel = tmp_path / "kern.log"
+    kernel.write_text(
+        "2026-03-11T03:12:06+00:00 gpu-1 kernel: NVRM: loading NVIDIA UNIX x86_64 Kernel Module\n"
+    )
+    written = 1_773_198_726.0  # 2026-03-11 03:12:06 UTC
+    os.utime(kernel, (written, written))
+    path = tmp_path / "rank3.log"
+    path.write_text(f"{OOM}\n")
+    os.utime(path, (written + 5, written + 5))
+    facts = scan_facts(judged(scan(gather([tmp_path]), PACKS.rules, "agent", cores=1), PACKS, NOW, 0.0))
+    (incident,) = facts["incidents"]
+    assert (incident["first_seen_bound"], incident["first_seen"]) == ("undated", None)
