@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec import structs
+
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.classes import (
     EXITS,
@@ -32,6 +34,8 @@ KERNEL_S = 30.0
 EXPLAINED_S = 600.0
 """A traceback of a rank explains its exit this long afterwards."""
 PEERS_WEIGHT = 5
+SAID_BYTES = 16384
+"""An exception with its traceback stands at most so far above the launcher's line about the exit."""
 MILD_ENDS = frozenset(("rank.exit_error", "proc.sigterm", "rank.terminated"))
 """How a rank also ends that only lost its peers."""
 ALIVE_S = 60.0
@@ -70,6 +74,9 @@ def verdict(alerts: Sequence[Alert]) -> Verdict:
             found.doubts.append("the line that names the cause has no time of its own")
         elif _weight(strongest) == _weight(best) and strongest.rank != best.rank:
             found.doubts.append(f"{strongest.title!r} has no time and may be older")
+    accuser = None if best is not None and _weight(best) < PEERS_WEIGHT else _accuser(alerts)
+    if accuser is not None:
+        return Verdict(accuser, listed(accuser))
     if best is None:
         found.cause = last_resort(alerts)
         if found.cause is not None:
@@ -84,6 +91,12 @@ def verdict(alerts: Sequence[Alert]) -> Verdict:
     if cause.error_s > 1.0 or any(each.error_s > 1.0 for each in found.rivals):
         found.doubts.append("the nodes' clocks cannot be compared to the second")
     return found
+
+
+def _accuser(alerts: Sequence[Alert]) -> Alert | None:
+    """The first survivor that names the ranks which it lost."""
+    named = (alert for alert in alerts if alert.code in PEER_TROUBLE and absent_ranks(alert))
+    return min(named, key=lambda alert: (alert.first, alert.id), default=None)
 
 
 def raised_by(cause: Alert, alerts: Sequence[Alert]) -> Alert | None:
@@ -169,12 +182,12 @@ def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float
 
 
 def _torn_down(alert: Alert, alerts: Sequence[Alert]) -> bool:
-    """An abort that stands below a timeout in the same file: the watchdog ends its process so."""
-    if EXITS.get(alert.code, 0) < 2 or alert.timed or alert.kernel:
+    """An abort that stands below a timeout or a lost peer in its file: a watchdog ends processes so."""
+    if EXITS.get(alert.code, 0) < 2 or alert.kernel:
         return False
     proof = alert.proof[0]
     return any(
-        each.code in TIMEOUTS
+        (each.code in TIMEOUTS or (each.code in PEER_TROUBLE and each.role == "echo"))
         and (each.proof[0].node, each.proof[0].file) == (proof.node, proof.file)
         and (each.proof[0].offset or 0) < (proof.offset or 0)
         and (alert.rank is None or each.rank is None or alert.rank == each.rank)
@@ -305,6 +318,11 @@ def _explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
         ]
         if not earlier and (best.code in EXITS or best.code in UNSPECIFIC):
             earlier = [alert for alert in alerts if alert.id not in seen and _own_words(alert, best)]
+        if not earlier and best.code in EXITS and best.rank is not None:
+            unranked = [alert for alert in _said_above(alerts, best) if alert.id not in seen]
+            if unranked:
+                cause = min(unranked, key=lambda alert: (_weight(alert), alert.first))
+                return structs.replace(cause, rank=best.rank)
         if not earlier and best.code in EXITS and best.rank is None:
             earlier = [alert for alert in _only_exception(alerts, best) if alert.id not in seen]
         if not earlier:
@@ -323,6 +341,22 @@ def _only_exception(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
         and -EXPLAINED_S <= alert.first - ended.first <= SAME_MOMENT_S
     ]
     return raised if len({alert.rank for alert in raised}) == 1 else []
+
+
+def _said_above(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
+    """Errors of an unknown rank above the launcher's line that names the first rank to end, in one file."""
+    proof = ended.proof[0]
+    return [
+        alert
+        for alert in alerts
+        if alert.rank is None
+        and alert.role in ("root", "first")
+        and alert.severity in ("error", "critical")
+        and alert.code not in (*TIMEOUTS, *EXITS, *PRECURSORS, *PEER_TROUBLE, *UNSPECIFIC, *SCHEDULER)
+        and not alert.kernel
+        and (alert.proof[0].node, alert.proof[0].file) == (proof.node, proof.file)
+        and 0 < (proof.offset or 0) - (alert.proof[0].offset or 0) <= SAID_BYTES
+    ]
 
 
 def _placed(cause: Alert, alerts: Sequence[Alert]) -> Alert:

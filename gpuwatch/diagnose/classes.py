@@ -166,6 +166,7 @@ EXPLAINS: Mapping[str, tuple[str, ...]] = {
     "rank.abort": ("proc.abort",),
     "rank.terminated": ("proc.sigterm",),
     "gpu.driver_mismatch": ("cuda.no_device",),
+    "launch.invalid_device": ("cuda.no_device", "mpi.abort"),
     "gloo.loopback_fallback": ("gloo.connect_failed", "c10d.store_unreachable"),
     "num.grad_nan": ("num.scale_min",),
     "rdma.port_event": ("rdma.*", "net.nic.link"),

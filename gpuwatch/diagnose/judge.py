@@ -178,7 +178,7 @@ def _blame(
     if found.cause is None:
         return _suspected(stuck, alerts, where, job)
     cause = found.cause
-    if cause.code in PEER_TROUBLE:
+    if cause.code in PEER_TROUBLE and not found.named:
         blame = _by_address(cause, stuck, alerts, where, job)
     elif cause.code in GATHERINGS and not found.named:
         blame = _away(cause, alerts, where, job)

@@ -16,7 +16,7 @@ from gpuwatch.diagnose.found import Found, alerts_of
 from gpuwatch.diagnose.incident import Incident
 from gpuwatch.diagnose.incidents.consequence import followed_nothing, without_harm
 from gpuwatch.diagnose.incidents.job_end import JobEnd, job_end, stop_alerts
-from gpuwatch.diagnose.incidents.log_tracks import is_growing, last_lines_of, tracks_of
+from gpuwatch.diagnose.incidents.log_tracks import closings_of, is_growing, last_lines_of, tracks_of
 from gpuwatch.diagnose.incidents.outcome import FINISHED, with_outcomes
 from gpuwatch.diagnose.incidents.outlived import with_later_lines
 from gpuwatch.diagnose.judge import incidents
@@ -90,7 +90,7 @@ def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
     alerts = without_harm(alerts, scan.saves, ends)
     alerts = [alert for alert in alerts if alert.code != FINISHED]
     alerts += of_progress(alerts, scan.files, end)
-    alerts += stop_alerts(end, tracks, alerts)
+    alerts += stop_alerts(end, tracks, alerts, closings_of(scan.files))
     judgement = sorted(
         incidents(alerts, scan.places, packs, time, last_lines_of(scan.files)),
         key=lambda incident: incident.first,

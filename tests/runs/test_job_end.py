@@ -94,26 +94,64 @@ def test_the_rank_behind_in_one_shared_file_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "state", "status"),
+    ("text", "state", "codes", "status"),
     [
-        (steps(1000, 1000), "finished", 0),
-        (steps(300, None) + "Training completed. Do not forget to share your model.\n", "finished", 0),
-        (steps(300, 1000) + "`Trainer.fit` stopped: `max_epochs=3` reached.\n", "finished", 0),
-        (steps(300, 1000), "stopped", 1),
-        (steps(300, None), "unknown", 0),
-        (steps(12, 1000), "unknown", 0),
-        ("just a line\n", "unknown", 0),
+        (steps(1000, 1000), "finished", [], 0),
+        (steps(300, None) + "Training completed. Do not forget to share your model.\n", "finished", [], 0),
+        (steps(300, 1000) + "`Trainer.fit` stopped: `max_epochs=3` reached.\n", "finished", [], 0),
+        (steps(300, 1000), "stopped", ["unknown"], 1),
+        (steps(300, 1000) + "^C\n", "stopped", [], 1),
+        (steps(300, 1000) + "no improvement for 5 evaluations\n", "stopped", [], 1),
+        (steps(300, 1000) + "wall time is nearly over, state kept in /ckpt/300\n", "stopped", [], 1),
+        (steps(300, None), "unknown", [], 0),
+        (steps(12, 1000), "unknown", [], 0),
+        ("just a line\n", "unknown", [], 0),
     ],
-    ids=["last step", "end words", "early stop", "stopped", "no total", "an excerpt", "no steps"],
-)
+    ids=["last step", "end words", "max epochs", "stopped", "Ctrl-C", "early stop", "time limit", "no total",
+         "an excerpt", "no steps"],
+)  # fmt: skip
 def test_the_outcome_of_a_folder_without_any_error(
-    tmp_path: Path, text: str, state: str, status: int
+    tmp_path: Path, text: str, state: str, codes: list[str], status: int
 ) -> None:
     (tmp_path / "rank_0.log").write_text(text)
     found = report(tmp_path)
-    assert (found.end.state, found.incidents) == (state, ())
+    assert (found.end.state, [each.code for each in found.incidents]) == (state, codes)
     done = gpuwatch("scan", str(tmp_path))
     assert done.returncode == status, done.stdout
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "update {:5d} / 2000   nll {}   gn 0.5   72.9 upd/min",
+        "11.05.2026 22:28:17 | it {} of 2000 | cross_entropy {} | 4.04 s",
+        "  3.5% ({}/2000) perplexity {} 2.5 it/s",
+        "tick {} of 2000 heat {}",
+    ],
+)
+def test_steps_in_words_of_ones_own_are_counted(tmp_path: Path, line: str) -> None:
+    text = "".join(line.format(step, f"{2 + step % 7 / 10:.3f}") + "\n" for step in range(1, 301))
+    (tmp_path / "run.out").write_text(text)
+    end = report(tmp_path).end
+    assert (end.state, end.step, end.total_steps) == ("stopped", 300, 2000)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ts=2026-03-04T00:00:00Z level=info component=fit step={} objective={} lr=0.0003",
+        "level=info iter={} elbo=-{} kl=2.5",
+        '{{"event": "train", "update": {}, "nll": {}, "words": 51200}}',
+        "batch {}/400 | return {} | fps 4100",
+    ],
+)
+def test_an_objective_by_any_name_that_is_no_number_is_found(tmp_path: Path, line: str) -> None:
+    values = ["2.5"] * 60 + ["nan"] * 20
+    text = "".join(line.format(step, value) + "\n" for step, value in enumerate(values, 1))
+    (tmp_path / "run.out").write_text(text)
+    incident = report(tmp_path).incidents[0]
+    assert incident.cause is not None
+    assert (incident.code, incident.cause.fields["step"]) == ("num.nan_loss", 61)
 
 
 def test_a_log_that_is_written_now_is_no_stopped_job(tmp_path: Path) -> None:

@@ -72,6 +72,12 @@ _GOES_ON = re.compile(
     r"|recover(?:ed|ing))\b"
 )
 """An error whose own line says that the program goes on."""
+_GAVE_UP = re.compile(
+    r"(?i)\b(?:bail(?:ed|ing|s) out|(?:gave|giv(?:es|ing|en)) up|(?:has |have )?died|is dead"
+    r"|went away|crashed|abort(?:ed|ing)|cannot continue"
+    r"|(?:exited|ended|left|leaving|quit) with (?:exit )?(?:code|status) [1-9])\b"
+)
+"""The end of a process, whatever the level of the line: launchers log at theirs."""
 _DISMISSED = re.compile(
     r"\((?:ignored|ignoring|harmless|non-?fatal|not fatal|expected|raised on purpose|on purpose)\b"
 )
@@ -133,6 +139,12 @@ def says_it_goes_on(text):
     # type: (str) -> bool
     """Whether an error line itself says that the program retries, skips or goes on without."""
     return _GOES_ON.search(text) is not None
+
+
+def says_it_gave_up(text):
+    # type: (str) -> bool
+    """Whether a line itself says that a process ended or gave up, and not that it goes on."""
+    return _GAVE_UP.search(text) is not None and not says_it_goes_on(text)
 
 
 def _is_setting(before):

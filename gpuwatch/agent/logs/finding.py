@@ -1,6 +1,7 @@
 """A match as it is told: where, when, whose, with the lines around it."""
 
 from ..ranks import is_rank
+from .event_form import says_it_gave_up
 from .levels import HEAD, MILD, own_level
 from .programs import KERNEL
 from .stamps import time_of
@@ -36,7 +37,9 @@ def described(rule, chunk, line, text, by, fields, arrived, backlog):
     lines, key = chunk.shown_around(line.start, line.end, text, by)
     found = {
         "rule": rule.id,
-        "severity": severity_of(rule, fields, None if kernel else own_level(text, raw)),
+        "severity": severity_of(
+            rule, fields, None if kernel else own_level(text, raw), says_it_gave_up(text)
+        ),
         "role": rule.role,
         "offset": chunk.offset_of(line.start),
         "at": arrived if at is None else at,
@@ -66,10 +69,10 @@ def _bounded(chunk, line, arrived):
     return None, {"bound": "undated"}
 
 
-def severity_of(rule, fields, level):
-    # type: (Rule, dict[str, Any], str | None) -> str
-    """The rule's, but no more than a note where the line calls itself information."""
-    return "info" if level in MILD and not rule.exact else rule.severity_of(fields)
+def severity_of(rule, fields, level, gave_up):
+    # type: (Rule, dict[str, Any], str | None, bool) -> str
+    """The rule's, but no more than a note where the line calls itself information and names no end."""
+    return "info" if level in MILD and not rule.exact and not gave_up else rule.severity_of(fields)
 
 
 def whose(by, fields, known, reading=None):

@@ -38,6 +38,8 @@ _AROUND = " \t\"'`:=([{~*#_-"
 _BEFORE = " \t\"'`)%.,;*#>_-\u2022\u2514\u2500\u251c"
 _SPACES = re.compile(r"[\s_-]+")
 _BRACKETED = re.compile(r"(?:^|[\s,|])\[([A-Za-z][\w .-]{0,40})\]\s?[:=]\s{0,4}$")
+_VALUE = re.compile(r"(?:\"[^\"]{0,120}\"|[^\s\"]{1,80})\s{1,4}(?=\S)")
+"""Of logfmt: what stands behind a sign `=` without a blank, and before the next name."""
 _WRAPPING = ("tensor", "np.float32", "np.float64")
 _LONG = 120
 
@@ -79,6 +81,9 @@ def _words(before):
     begin = 0
     for sign in _PARTING.finditer(before):
         begin = sign.end()
+    if before[:begin].endswith("="):  # `level=info step=40`
+        value = _VALUE.match(before, begin)
+        begin = begin if value is None else value.end()
     words = before[begin:].lstrip(_BEFORE)
     while words and words[0] > "\x7f" and not words[0].isalnum():
         words = words[1:].lstrip(_BEFORE)

@@ -71,6 +71,7 @@ NAMED = _forms(
     r"std(?:err|out): ",
     r"[A-Za-z][\w.-]{0,60}/\d{1,5} (?=[\[(])",
     r"(?P<host>[a-z][a-z0-9.-]{0,60}[-_]\d{1,5}) {1,20}\| (?=\S)",  # docker compose
+    r"(?P<host>[a-z][a-z-]{0,60}\d[A-Za-z0-9.-]{0,60})#(?P<local>\d{1,4})[|>:] ?(?=[\s\S])",
     _DEVICE + r"(?P<host>[a-z][a-z-]{0,60}\d[A-Za-z0-9.-]{0,60}): (?=\S)",  # pdsh
     r"(?P<host>[a-z]{1,40}(?:-[a-z]{1,40}){1,5}): "
     r"(?=\[(?:rank|RANK |default)\d|\[?\d{4}-\d\d-|\[[EWIF]\d{3,4} )",

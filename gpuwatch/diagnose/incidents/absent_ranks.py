@@ -18,9 +18,11 @@ _HEAD = re.compile(
 )
 _ENTRY = re.compile(r"(?:^|[>\]:] ?)(\d{1,6}): ?\[")
 """Horovod since 0.19, below a line `Missing ranks:`: `1: [tensor, tensor]`."""
-_TASKS = re.compile(r"(?i)\btimed[ -]out task names:(.*)")
+_TASKS = re.compile(r"(?i)(?:\btimed[ -]out task names|\bstopped sending heartbeats\)):(.*)")
 _TASK = re.compile(r"/task:(\d{1,6})\b")
 """JAX and TensorFlow: the tasks of a barrier that did not reach it. A task's number is its process index."""
+_LOST_TASK = re.compile(r"/task:(\d{1,6}) (?:heartbeat timeout|has been set to ERROR)")
+"""The same of a task that the coordination service lost."""
 
 
 def absent_ranks(alert: Alert) -> tuple[int, ...]:
@@ -47,6 +49,7 @@ def _in_lines(lines: Iterable[str]) -> set[int]:
         inline, tasks = _INLINE.search(line), _TASKS.search(line)
         if inline is not None:
             found.update(_numbers(inline[1]))
+        found.update(map(int, _LOST_TASK.findall(line)))
         entry = _ENTRY.search(line) if below_head else None
         if entry is not None:
             found.add(int(entry[1]))

@@ -11,6 +11,7 @@ from gpuwatch.agent.logs.levels import level
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.classes import EXITS, LAUNCHER, SCHEDULER
 from gpuwatch.diagnose.condition import ORDER
+from gpuwatch.diagnose.incidents.outcome import TRACEBACK
 from gpuwatch.wire import Severity
 
 GRAVE: tuple[Severity, ...] = ("error", "critical")
@@ -57,9 +58,14 @@ def without_harm(
 
 def followed_nothing(alert: Alert) -> Alert:
     """An alert of no incident: what only follows a failure (a peer left) is a warning where none is known."""
-    if alert.role == "echo" and alert.severity in GRAVE:
+    if alert.role == "echo" and alert.severity in GRAVE and not _raised(alert):
         return structs.replace(alert, severity="warning")
     return alert
+
+
+def _raised(alert: Alert) -> bool:
+    """Whether the line ends a traceback that no later step follows."""
+    return not alert.recovered and any(TRACEBACK in line for proof in alert.proof[:1] for line in proof.lines)
 
 
 def _as_told(alert: Alert, ends: tuple[str, ...]) -> Alert:

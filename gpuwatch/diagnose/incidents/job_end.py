@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from gpuwatch.diagnose.alert import Alert, Proof
+from gpuwatch.diagnose.classes import SCHEDULER
 from gpuwatch.diagnose.hang.watch import CODE as HANG
+from gpuwatch.diagnose.incident import UNKNOWN
 from gpuwatch.diagnose.incidents.outcome import FINISHED, StepTrack, reached
 from gpuwatch.diagnose.wording import ranks_text
 
@@ -22,6 +25,22 @@ PEERS, BEHIND_STEPS = 3, 2
 """A rank that ended so many logged steps before at least so many others, all at the same step, is behind."""
 FEW = 0.125
 """More ranks than this share (or than one) do not count as behind: they log at other moments."""
+
+ON_PURPOSE = re.compile(
+    r"(?i)\b(?:early[ -]?stop\w*|(?:no|without) improvement|patience|KeyboardInterrupt|interrupt(?:ed)?"
+    r"|ctrl[- ]?c|sig(?:int|term|usr1)|cancel\w*|time[ -]?limit|wall ?time|budget|deadline|preempt\w*"
+    r"|requeu\w*|stopp(?:ed|ing)|finish(?:ed|ing)?|done|complet(?:e|ed)|converged|exit(?:ed|ing)?"
+    r"|shutting down|leaving|bye|goodbye|quit(?:ting)?|ended|target (?:reached|met)|by (?:the )?user)\b|\^C"
+)
+"""In the last lines of a log: the end was meant, or the program names its reason."""
+
+
+class Closing(NamedTuple):
+    """How a log ends."""
+
+    at: float
+    """The time of the last line, else of the file's last change (unix seconds)."""
+    lines: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -141,26 +160,59 @@ def is_run(tracks: Sequence[StepTrack]) -> bool:
     )
 
 
-def stop_alerts(end: JobEnd, tracks: Iterable[StepTrack], alerts: Iterable[Alert]) -> list[Alert]:
-    """The rank that stopped first, as a hang without a line; none where an error tells why."""
-    errors = any(alert.severity in ("error", "critical") and alert.role != "hint" for alert in alerts)
-    if end.state != "stopped" or len(end.behind) != 1 or errors:
+def stop_alerts(
+    end: JobEnd, tracks: Sequence[StepTrack], alerts: Iterable[Alert], closings: Mapping[str, Closing]
+) -> list[Alert]:
+    """What a job that stopped before its announced end says by this alone; nothing where a line tells why.
+
+    The rank that stopped first is a hang without a line. Where no rank stands out, the cause is unknown.
+
+    Args:
+        end: How the job ended.
+        tracks: The steps of its ranks.
+        alerts: What its lines say.
+        closings: File -> how its log ends.
+    """
+    told = any(alert.code in SCHEDULER or _is_failure(alert) for alert in alerts)
+    if end.state != "stopped" or told or len(end.behind) > 1:
         return []
-    (rank,) = end.behind
-    track = next(each for each in tracks if each.rank == rank and each.marks[-1].step == _step_of(end, rank))
-    mark = track.marks[-1]
-    text = f"{end.text}; no line says why"
-    settle = f"the last lines of rank {rank}, and its node's kernel log"
-    proof = Proof("line", text, mark.at, mark.at is not None, track.node, track.file, mark.offset, (text,))
-    return [
-        Alert(
-            id=f"{HANG}@{track.file}:{rank}", code=HANG, severity="error", title="A rank stopped first",
-            text=text,
-            proof=(proof,), role="root", node=track.node, rank=rank, job=track.job,
-            first=mark.at or 0.0, last=mark.at or 0.0, timed=mark.at is not None,
-            fields={"confidence": "medium", "settle": settle},
+    if end.behind:
+        (rank,) = end.behind
+        track = next(
+            each for each in tracks if each.rank == rank and each.marks[-1].step == _step_of(end, rank)
         )
-    ]  # fmt: skip
+        settle = f"the last lines of rank {rank}, and its node's kernel log"
+        return [_stop(end, track, closings, HANG, rank, "A rank stopped first", settle)]
+    if any(ON_PURPOSE.search(line) for each in closings.values() for line in each.lines):
+        return []
+    track = max(main_tracks(tracks), key=lambda each: each.marks[-1].step)
+    settle = "the scheduler's record of the job, and the kernel logs of its nodes"
+    return [_stop(end, track, closings, UNKNOWN, None, "The log ends before the announced last step", settle)]
+
+
+def _stop(
+    end: JobEnd,
+    track: StepTrack,
+    closings: Mapping[str, Closing],
+    code: str,
+    rank: int | None,
+    title: str,
+    settle: str,
+) -> Alert:
+    mark = track.marks[-1]
+    at = closings[track.file].at if mark.at is None else mark.at
+    text = f"{end.text}; no line says why"
+    proof = Proof("line", text, at, mark.at is not None, track.node, track.file, mark.offset, (text,))
+    return Alert(
+        id=f"{code}@{track.file}:{rank}", code=code, severity="error", title=title, text=text,
+        proof=(proof,), role="root", node=None if rank is None else track.node, rank=rank, job=track.job,
+        first=at, last=at, timed=mark.at is not None,
+        fields={"confidence": "medium", "settle": settle},
+    )  # fmt: skip
+
+
+def _is_failure(alert: Alert) -> bool:
+    return alert.severity in ("error", "critical") and alert.role != "hint"
 
 
 def _step_of(end: JobEnd, rank: int) -> int:

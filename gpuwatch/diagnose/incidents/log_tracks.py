@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from gpuwatch.diagnose.incidents.job_end import Closing
 from gpuwatch.diagnose.incidents.last_activity import Activity, last_line, shortened
 from gpuwatch.diagnose.incidents.outcome import Mark, StepTrack
 from gpuwatch.runs.scan import LogScan
@@ -27,6 +28,15 @@ def last_lines_of(files: Iterable[LogScan]) -> dict[int, Activity]:
         if file.rank is not None and text is not None and not file.kernel:
             found[file.rank] = Activity(shortened(text), file.rank, file.name, text)
     return found
+
+
+def closings_of(files: Iterable[LogScan]) -> dict[str, Closing]:
+    """How each log ends."""
+    return {
+        file.name: Closing(file.mtime if file.last_time is None else file.last_time, file.last_lines)
+        for file in files
+        if not file.kernel
+    }
 
 
 def is_growing(files: Iterable[LogScan], now: float) -> bool:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from gpuwatch.agent.logs.event_form import says_it_gave_up
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.classes import EXITS, LAUNCHER, TIMEOUTS
 from gpuwatch.wire import Severity
@@ -138,7 +139,7 @@ def recovery_of(
         if not _steps_on(alert, later):
             continue
         finished = end is not None or (track.complete and track.marks[-1] is later[-1])
-        if finished or _proves(alert, later, deaths):
+        if finished or (_proves(alert, later, deaths) and not _ended_somebody(alert, track)):
             return Recovery(later[0].at, later[0].step, finished)
     if end is not None and not any(_kills(each, alert, end) for each in deaths):
         return Recovery(end.first if end.timed else None, None, finished=True)
@@ -181,6 +182,11 @@ def _proves(alert: Alert, later: Sequence[Mark], deaths: Sequence[Alert]) -> boo
     return not ends_process(alert) and not any(
         _same_file_or_rank(each, alert) for each in deaths if each.id != alert.id
     )
+
+
+def _ended_somebody(alert: Alert, track: StepTrack) -> bool:
+    """Whether a process ended by it, and the steps below, of unknown ranks, may be those of others."""
+    return track.rank is None and says_it_gave_up(alert.proof[0].text)
 
 
 def _follows(alert: Alert, end: Alert) -> bool:
