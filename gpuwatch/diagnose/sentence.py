@@ -213,7 +213,8 @@ def _unknown(told: Told, now: float) -> str:
             return f"{text}; {place(told.rank, told.node, told.gpu)} logged nothing: the likely one"
         return f"{text}; their lines name {told.node}" if told.votes and told.node else text
     spot = f" in {stuck.where}" if stuck.where else ""
-    head = f"cause not logged: {_waiting(stuck)}{spot} from {clock(stuck.began, now)}"
+    since = f"from {clock(stuck.began, now)}" if stuck.dated else "(undated)"
+    head = f"cause not logged: {_waiting(stuck)}{spot} {since}"
     did = "" if told.did is None else f"; the last line before: {told.did.text!r}"
     suspects = stuck.suspects
     if not suspects:

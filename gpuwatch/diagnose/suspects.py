@@ -48,6 +48,8 @@ class Hang:
     """Whether `world` is the size that the job announces, and not only the ranks that are known."""
     left_out: tuple[int, ...] = ()
     """The one rank of a node whose process was not among those that its launcher ended."""
+    dated: bool = True
+    """Whether any line bounds `began`."""
 
     @property
     def suspects(self) -> tuple[int, ...]:
@@ -87,6 +89,7 @@ def hang(alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> Hang |
         tuple(sorted(listed)),
         where.sizes.get(job, 0) > 0 and len(world) <= where.sizes.get(job, 0),
         tuple(rank for rank in _left_out(alerts, where, job) if rank not in victims),
+        any(each.timed or each.bound != "undated" for each in first),
     )
 
 

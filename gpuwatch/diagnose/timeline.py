@@ -29,9 +29,8 @@ def timeline(alerts: Iterable[Alert], hang: Hang | None) -> tuple[Moment, ...]:
     if hang is not None and hang.began < hang.printed:
         where = hang.where or "a collective"
         text = f"{where} entered by {len(hang.victims) or 'some'} ranks; it did not end"
-        moments.append(
-            Moment(hang.began, hang.began, text, "hint", "hang", None, hang.victims, len(hang.victims) or 1)
-        )
+        at = hang.began if hang.dated else 0.0
+        moments.append(Moment(at, at, text, "hint", "hang", None, hang.victims, len(hang.victims) or 1))
     return tuple(sorted(moments, key=lambda moment: (moment.at, moment.code)))
 
 

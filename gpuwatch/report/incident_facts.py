@@ -9,6 +9,7 @@ from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.incident import Heard, Incident, Moment
 from gpuwatch.diagnose.incidents.last_activity import Activity
 from gpuwatch.plain import plain
+from gpuwatch.wire import TimeBound
 
 Facts: TypeAlias = dict[str, Any]
 
@@ -27,9 +28,9 @@ def incident_facts(incident: Incident) -> Facts:
         "node": named(incident.node),
         "gpu": incident.gpu,
         "job": named(incident.job),
-        "first_seen": None if cause is not None and undated(cause) else incident.first or None,
+        "first_seen": None if undated_incident(incident) else incident.first or None,
         "first_seen_exact": cause is not None and cause.timed,
-        "first_seen_bound": None if cause is None or cause.timed else cause.bound,
+        "first_seen_bound": first_seen_bound(incident),
         "not_before": None if cause is None or cause.timed else cause.not_before,
         "last_seen": None if all(map(undated, incident.alerts)) else incident.last or None,
         "confidence": incident.confidence,
@@ -49,6 +50,20 @@ def incident_facts(incident: Incident) -> Facts:
 def undated(alert: Alert) -> bool:
     """Whether no line near it carries a time."""
     return not alert.timed and alert.bound == "undated"
+
+
+def undated_incident(incident: Incident) -> bool:
+    """Whether no line bounds the beginning of an incident."""
+    cause = incident.cause
+    return all(map(undated, incident.alerts)) if cause is None else undated(cause)
+
+
+def first_seen_bound(incident: Incident) -> TimeBound | None:
+    """What bounds the beginning; None: a line carries its time, or several lines give it together."""
+    if undated_incident(incident):
+        return "undated"
+    cause = incident.cause
+    return None if cause is None or cause.timed else cause.bound
 
 
 def activity_facts(activity: Activity) -> Facts:

@@ -11,7 +11,7 @@ from ClusterShell.RangeSet import RangeSet
 from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.incident import Heard, Incident, Moment
 from gpuwatch.plain import plain
-from gpuwatch.report.incident_facts import evidence
+from gpuwatch.report.incident_facts import evidence, undated_incident
 from gpuwatch.report.lines import Line
 from gpuwatch.report.text import names
 
@@ -70,7 +70,7 @@ def heading(text: str) -> Line:
 def first_seen(incident: Incident) -> str:
     """The moment with date and zone; that it is only a bound is said."""
     cause = incident.cause
-    if not incident.first or (cause is not None and not cause.timed and cause.bound == "undated"):
+    if not incident.first or undated_incident(incident):
         return "undated: no line near it carries a time"
     if cause is None or cause.timed:
         return moment(incident.first)

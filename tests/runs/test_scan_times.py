@@ -49,6 +49,15 @@ def test_a_sentence_says_what_bounds_the_time(
     assert incident["first_seen_exact"] == (bound is None)
 
 
+def test_a_hang_in_lines_without_a_time_is_undated(tmp_path: Path) -> None:
+    waited = "WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000)"
+    line = f"[rank3]: [Rank 3] Watchdog caught collective operation timeout: {waited} ran for 600050"
+    incident = first(tmp_path, f"{line} milliseconds before timing out.")
+    assert (incident["first_seen"], incident["first_seen_bound"]) == (None, "undated")
+    assert "(undated)" in incident["sentence"]
+    assert all(moment["at"] is None for moment in incident["timeline"])
+
+
 def test_a_kernel_log_and_file_stamps_do_not_date_the_lines_of_a_job(tmp_path: Path) -> None:
     kernel = tmp_path / "kern.log"
     kernel.write_text(
