@@ -18,11 +18,11 @@ _MARKS = (b"\xef", b"\xff", b"\xfe")
 _LINE_ENDS = re.compile(rb"\r\n|\n|\r")
 _BAR = re.compile(
     r"\d{1,3}(?:\.\d+)?%\s?\|"
-    r"|\d[\d.,]*[kMG]?(?:it|s|B|ba|ex|tok|step|batch\w*|sample\w*|example\w*)/(?:s|it)\b"
-    r"|\d+/\d+ ?\[[\d:]+<"
+    r"|(?<![\d.,])\d[\d.,]{0,20}[kMG]?(?:it|s|B|ba|ex|tok|step|batch\w*|sample\w*|example\w*)/(?:s|it)\b"
+    r"|(?<!\d)\d{1,12}/\d{1,12} ?\[[\d:]{1,12}<"
 )
 _BAR_END = re.compile(
-    rb"(?:[\d?][\d.,]*[kMG]?[A-Za-z]{1,10}/(?:s|it)\b[^\]\r\n]{0,2000}\]"
+    rb"(?:(?<![\d.,?])[\d?][\d.,]{0,20}[kMG]?[A-Za-z]{1,10}/(?:s|it)\b[^\]\r\n]{0,500}\]"
     rb"|%\|(?:\xe2\x96[\x80-\x9f]|[ #])*)(?=\s*[A-Za-z\[(*<])"
 )
 
