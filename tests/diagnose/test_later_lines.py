@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,7 @@ def alarms(found: ScanReport) -> list[str]:
         ["=== 63 passed, 2 warnings in 88.41s ==="],
         ["ok part-1 12 rows", "ok part-2 14 rows", "ok part-3 90 rows", "wrote 116 rows"],
         ["Task exited with return code 0"],
+        ["doc 400 of 400: 12 words"],
     ],
 )
 def test_work_that_goes_on_or_ends_well_makes_a_note(tmp_path: Path, later: list[str]) -> None:
@@ -102,6 +104,14 @@ def test_the_last_error_of_a_program_that_outlived_others_needs_fewer_lines(tmp_
     caught = [*documents(1, 10), *CAUGHT, *documents(11, 20), *OOM]
     assert alarms(report(tmp_path, *caught, *documents(20, 22))) == []
     assert alarms(report(tmp_path, *caught)) == ["oom.cuda"]
+
+
+def test_records_of_a_structured_log_are_lines_of_one_form(tmp_path: Path) -> None:
+    made = [json.dumps({"t": f"10:00:{n}", "msg": "batch done", "n": n * 37 % 90}) for n in range(10, 40)]
+    lines = [each.replace(": ", ":").replace(", ", ",") for each in made]
+    failed = json.dumps({"t": "10:00:20", "level": "error", "exception": "\n".join(OOM)})
+    assert alarms(report(tmp_path, *lines[:10], failed, *lines[10:])) == []
+    assert alarms(report(tmp_path, *lines, failed)) == ["oom.cuda"]
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -35,11 +35,13 @@ PLAIN = (None, "info", "debug")
 _SENTENCE = re.compile(r"#.*[^\W\d_]{2}|[^\W\d_]{2}.*#")
 """A form with a number and a word."""
 _FRAME = re.compile(r"File \"|^\s{2}|[\]|:] {3,}\S|\^\^|~~|^During handling|^The above exception|^$")
+_GAP = re.compile(r"[\s,;|\"{}]+")
 _DIGIT = re.compile(r"\d")
 _CLOCK = re.compile(r"\d\d:\d\d|\d{2,4}[-/]\d\d[-/]\d\d|^\D?\d{10}(?:\.\d{1,9})?\D?$")
 """A word that is a time."""
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _TOTAL = re.compile(r"(?<![\d./-])(\d{1,9}) ?(?:/|of) ?(\d{1,9})(?![\d./-])")
+_MARK = re.compile(r"\d ?(?:/|of ?\d)")
 _RANK = re.compile(r"(?i)\brank[ _:=]{0,2}(\d{1,6})\b")
 _NO_WORK = re.compile(
     r"(?i)\b(?:errors?|exception|fail\w*|retr(?:y|ies|ying)|attempts?|wait\w*|time(?:d|s)?[ _-]?out\w*"
@@ -115,12 +117,12 @@ def counts_on(around: Around, rank: int | None = None) -> bool:
 
 
 def reaches_total(around: Around) -> bool:
-    """Whether a counter below an error came to its total, at the end of the file."""
+    """Whether a counter came to its total below an error, at the end of the file."""
     counted: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for line in (*around.below, *around.last):
+    for line in (*around.above, *around.below, *around.last):
         for place, found in enumerate(_totals(line)):
             counted[_form(line), place].append(found[0])
-    for line in around.last:
+    for line in around.last[-END_LINES:]:
         for place, (count, total) in enumerate(_totals(line)):
             values = sorted(set(counted[_form(line), place]))
             if count == total >= LEAST_COUNTED and len(values) >= LEAST_COUNTED:
@@ -159,15 +161,18 @@ def _forms(lines: Iterable[str]) -> dict[str, list[str]]:
     """Lines about regular work by their form; equal lines once."""
     found: dict[str, dict[str, None]] = defaultdict(dict)
     for line in lines:
-        form = _form(line)
-        if _SENTENCE.search(form) and own_level(line) in PLAIN and _is_work(line):
-            found[form][line] = None
-    return {form: list(each) for form, each in found.items()}
+        found[_form(line)][line] = None
+    return {form: list(each) for form, each in found.items() if _is_regular(form, next(iter(each)))}
+
+
+def _is_regular(form: str, line: str) -> bool:
+    """Whether lines of a form, of which `line` is one, are a number and words about regular work."""
+    return _SENTENCE.search(form) is not None and own_level(line) in PLAIN and _is_work(line)
 
 
 def _form(line: str) -> str:
     """A line without its numbers, and the words that hold one."""
-    return " ".join("#" if _DIGIT.search(word) else word for word in line.split())[:FORM_CHARS]
+    return " ".join("#" if _DIGIT.search(word) else word for word in _GAP.split(line))[:FORM_CHARS]
 
 
 def _numbers(line: str) -> list[float]:
@@ -188,6 +193,7 @@ def _rises(rows: Sequence[Sequence[float]]) -> bool:
 
 def _totals(line: str) -> list[tuple[int, int]]:
     """Counters with a total; states of a progress bar begin anew with every epoch."""
-    if is_bar(line) or not _is_work(line):
+    found = _TOTAL.findall(_without_clock(line)) if _MARK.search(line) else []
+    if not found or is_bar(line) or not _is_work(line):
         return []
-    return [(int(count), int(total)) for count, total in _TOTAL.findall(_without_clock(line))]
+    return [(int(count), int(total)) for count, total in found]
