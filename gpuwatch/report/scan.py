@@ -84,7 +84,7 @@ def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
     tracks = tracks_of(scan.files)
     alerts = with_outcomes(alerts_of(found, packs, scan.places), tracks)
     own = [file.name for file in scan.files if file.rank is not None]
-    alerts = with_later_lines(alerts, around_in(scan.files), own)
+    alerts = with_later_lines(alerts, around_in(scan.files), own, tracks)
     end = job_end(tracks, alerts, growing=is_growing(scan.files, time))
     ends = tuple(line for file in scan.files for line in file.last_lines[-LAST_LINES:])
     alerts = without_harm(alerts, scan.saves, ends)

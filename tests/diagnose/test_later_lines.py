@@ -95,6 +95,19 @@ def test_the_work_of_another_rank_in_the_same_file_is_not_its_own(tmp_path: Path
     assert alarms(report(tmp_path, *steps[:40], *failed, *steps[40:])) == []
 
 
+def test_another_program_goes_on_in_the_file_of_a_training_that_does_not(tmp_path: Path) -> None:
+    def monitored(number: int) -> list[str]:
+        return [
+            f"step {number}/900 loss {3 - number / 100:.3f}",
+            f"fan speed of tray {number}: {number * 7} rpm",
+        ]
+
+    before = [line for number in range(1, 20) for line in monitored(number)]
+    after = [line for number in range(20, 40) for line in monitored(number)]
+    assert alarms(report(tmp_path, *before, *OOM, *after[1::2])) == ["oom.cuda"]
+    assert alarms(report(tmp_path, *before, *OOM, *after)) == []
+
+
 def test_a_dead_process_besides_keeps_what_may_have_killed_it(tmp_path: Path) -> None:
     dead = "srun: error: gpu-07: task 3: Killed"
     assert "oom.cuda" in alarms(report(tmp_path, *documents(1, 10), *OOM, *documents(20, 40), dead))

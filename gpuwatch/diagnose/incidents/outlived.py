@@ -11,7 +11,9 @@ from gpuwatch.diagnose.classes import EXITS, LAUNCHER, TIMEOUTS
 from gpuwatch.diagnose.incidents import later_lines
 from gpuwatch.diagnose.incidents.outcome import (
     BUFFER_BYTES,
+    STEPS,
     Recovery,
+    StepTrack,
     ends_process,
     may_recover,
     softened,
@@ -31,13 +33,16 @@ Reader: TypeAlias = Callable[[str, int, int], Around | None]
 """File name, first and last byte of a block -> the lines around it."""
 
 
-def with_later_lines(alerts: Sequence[Alert], read: Reader, files: Iterable[str]) -> list[Alert]:
+def with_later_lines(
+    alerts: Sequence[Alert], read: Reader, files: Iterable[str], tracks: Sequence[StepTrack] = ()
+) -> list[Alert]:
     """The alerts; errors that their program outlived, by the lines below them, are notes or warnings.
 
     Args:
         alerts: With what later steps showed.
         read: The lines around a place.
         files: Names of the logs that belong to one rank alone.
+        tracks: The steps that ranks logged.
     """
     grave = [alert for alert in alerts if alert.severity in GRAVE and may_recover(alert)]
     if len(grave) > MOST:
@@ -48,7 +53,7 @@ def with_later_lines(alerts: Sequence[Alert], read: Reader, files: Iterable[str]
     for alert, around in _read(grave, read):
         file = alert.proof[0].file
         least = later_lines.LEAST_AGAIN if file in robust else later_lines.LEAST_BELOW
-        recovery = outlived(alert, around, least, own_file=file in own)
+        recovery = outlived(alert, around, least, own_file=file in own, stopped=steps_end(alert, tracks))
         if recovery is not None:
             found[alert.id] = recovery
             robust.add(file)
@@ -56,7 +61,7 @@ def with_later_lines(alerts: Sequence[Alert], read: Reader, files: Iterable[str]
     return [_judged(alert, found.get(alert.id), dead) for alert in alerts]
 
 
-def outlived(alert: Alert, around: Around, least: int, *, own_file: bool) -> Recovery | None:
+def outlived(alert: Alert, around: Around, least: int, *, own_file: bool, stopped: bool) -> Recovery | None:
     """How the program of an error went on, as the lines of its file show. None: they do not show it.
 
     Args:
@@ -64,10 +69,11 @@ def outlived(alert: Alert, around: Around, least: int, *, own_file: bool) -> Rec
         around: The lines of its file.
         least: Lines of work that must stand below it.
         own_file: No other rank writes to the file.
+        stopped: The steps of a training end at the error: what else is printed below may be another program.
     """
     if later_lines.passes(around) or later_lines.reaches_total(around):
         return Recovery(None, None, finished=True)
-    if not may_be_caught(alert):
+    if stopped or not may_be_caught(alert):
         return None
     if later_lines.finishes(around):
         return Recovery(None, None, finished=True)
@@ -78,6 +84,14 @@ def outlived(alert: Alert, around: Around, least: int, *, own_file: bool) -> Rec
     if going or (not buffered and later_lines.counts_on(around, rank)):
         return Recovery(None, None, finished=False)
     return None
+
+
+def steps_end(alert: Alert, tracks: Iterable[StepTrack]) -> bool:
+    """Whether training steps stand above an error in its file, and none below it."""
+    file, offset = alert.proof[0].file, _last_offset(alert)
+    marks = [mark.offset for track in tracks if track.file == file for mark in track.marks]
+    above = [each for each in marks if each is not None and each < offset]
+    return len(above) >= STEPS and not any(each is not None and each > offset for each in marks)
 
 
 def may_be_caught(alert: Alert) -> bool:
