@@ -27,7 +27,7 @@ from gpuwatch.runs.owners import path_says
 from gpuwatch.runs.rank_map import FileOwner, RankMap, rank_map
 from gpuwatch.runs.reading import Part, PartRead, parts_of, reader
 from gpuwatch.runs.record import Match, Recovery, Row, gathered
-from gpuwatch.runs.step_series import FIRST_LINES, LEAST_FIRST_LINES, StepSeries, joined
+from gpuwatch.runs.step_series import FIRST_LINES, LARGE, LEAST_FIRST_LINES, StepSeries, joined
 from gpuwatch.runs.times import COPIED_S, Times, bound_of, likely_time, needs_time
 from gpuwatch.runs.workers import Counter, Workers
 from gpuwatch.wire import Finding
@@ -163,7 +163,10 @@ def scan(
     begin = begin or Begin.of(rules, engine)
     parts = [part for log in found.files for part in parts_of(log)]
     first_lines = max(LEAST_FIRST_LINES, FIRST_LINES // max(1, len(parts)))
-    parts = [replace(part, first_lines=first_lines) for part in parts]
+    parts = [
+        replace(part, first_lines=LEAST_FIRST_LINES if part.log.size > LARGE else first_lines)
+        for part in parts
+    ]
     parts.sort(key=lambda part: part.log.packing is None)  # packed ones cannot be shared out: they go first
     files = {log.name: _File(log) for log in found.files}
     for part in parts:

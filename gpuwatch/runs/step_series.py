@@ -18,6 +18,8 @@ BYTES_PER_LINE = 512 << 10
 """One line is read for so many bytes of a log: it takes about 100 us, searching 512 KiB for failures 2 ms."""
 FIRST_LINES, LEAST_FIRST_LINES = 1_000, 40
 """Lines that are read besides, shared out over the files of a scan: of a small log every line is read."""
+LARGE = 8 << 20
+"""Of a file of more bytes than this the least number of first lines is read: its blocks give enough steps."""
 KEPT_POINTS = 2_000
 """Steps of one series; twice as many are thinned to every second one."""
 KEPT_SERIES = 1_024
@@ -28,8 +30,10 @@ MAX_LINE = 8_192
 MAX_SHAPES = 5_000
 RANK_LINES = 512
 """In a file of many ranks so many lines at the end of a stretch are told apart by their prefix."""
+KNOWN_ENDS = 4
+"""Of the shapes of earlier blocks so many are read to their last line in a block: a bar has dozens."""
 NEIGHBOURS = 2
-"""Lines above the last one of each shape: they show how many steps lie between two logged ones."""
+"""Lines above the last one of a block and of each new shape: they show how many steps lie between two."""
 ODD = re.compile(rb"(?i)nan|inf(?!o)")
 """In the shape of a line whose loss is no number; `INFO` is none."""
 CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s", "step_time_s")
@@ -222,7 +226,14 @@ class StepRecorder:
             return {index for index, shape in enumerate(shapes) if shape in paced}
         last = dict(zip(shapes, range(len(shapes)), strict=True))
         ends = [index for shape, index in last.items() if shape in paced]
-        chosen = {near for index in ends for near in range(max(0, index - NEIGHBOURS), index + 1)}
+        newest = max(ends, default=-1)
+        known = sorted(
+            index for index in ends if shapes[index] in self._seen and not ODD.search(shapes[index])
+        )
+        ends = sorted(set(ends).difference(known[:-KNOWN_ENDS]))
+        wide = [index for index in ends if index == newest or shapes[index] not in self._seen]
+        chosen = {near for index in wide for near in range(max(0, index - NEIGHBOURS), index + 1)}
+        chosen.update(ends)
         chosen = {index for index in chosen if shapes[index] in paced}
         step = len(lines) / max(1, wanted)
         spread = (int(number * step) for number in range(wanted))

@@ -57,6 +57,19 @@ def test_the_first_nan_of_a_long_log_is_not_thinned_away(tmp_path: Path) -> None
     assert (incident.code, incident.cause.fields["step"]) == ("num.nan_loss", 40_001)
 
 
+def test_the_first_nan_of_a_large_log_is_found_to_the_step(tmp_path: Path) -> None:
+    count, first = 260_000, 131_073
+    lines = (f"step {n}/300000 | loss {'nan' if n >= first else 2.5}\n" for n in range(1, count + 1))
+    (tmp_path / "rank_0.log").write_text("".join(lines) + "x" * step_series.LARGE + "\n")
+    found = report(tmp_path)
+    cause = found.incidents[0].cause
+    assert cause is not None
+    assert (cause.code, cause.fields["step"]) == ("num.nan_loss", first)
+    assert found.end.step == count
+    (series,) = found.scan.files[0].series
+    assert len(series.points) < 1_000, "a large log is sampled"
+
+
 def test_a_nan_that_passes_is_no_incident(tmp_path: Path) -> None:
     (tmp_path / "rank_0.log").write_text(steps(40, None) + step_line(41, None, "nan") + steps(80, None, 42))
     assert report(tmp_path).incidents == ()

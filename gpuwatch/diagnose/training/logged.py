@@ -114,8 +114,10 @@ def _passed_spike(points: Sequence[StepPoint]) -> Iterator[int]:
     """The first point of the first spike that the loss came back from; none: there was none."""
     losses = [(n, p.loss) for n, p in enumerate(points) if p.loss is not None and math.isfinite(p.loss)]
     for at in range(LEAST + 2, len(losses)):
+        if not min(losses[at - 1][1], losses[at][1]) > losses[at - 2][1] > 0:
+            continue
         recent = [loss for _, loss in losses[max(0, at - SPIKE_WINDOW) : at + 1]]
-        if min(recent[-2:]) > recent[-3] > 0 and next(spike(recent), None) is not None:
+        if next(spike(recent), None) is not None:
             yield losses[at - 1][0]
             return
 
