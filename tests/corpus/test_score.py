@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.corpus.score import CORPUS, score
 
-MOST_FALSE = 1
+MOST_FALSE = 2
 LEAST_FOUND = 86
 LEAST_CLASS = 86
 LEAST_RANK = 26

@@ -48,7 +48,7 @@ def alarms(found: ScanReport) -> list[str]:
         documents(20, 30),
         ["epoch 01/40 mel 1.2", "epoch 20/40 mel 0.9", "epoch 40/40 mel 0.2", "bye"],
         ["=== 63 passed, 2 warnings in 88.41s ==="],
-        ["ok part-1 12 rows", "ok part-2 14 rows", "ok part-3 90 rows", "wrote 116 rows"],
+        [*documents(20, 23), "wrote 116 rows"],
         ["Task exited with return code 0"],
         ["doc 400 of 400: 12 words"],
     ],
@@ -106,6 +106,13 @@ def test_another_program_goes_on_in_the_file_of_a_training_that_does_not(tmp_pat
     after = [line for number in range(20, 40) for line in monitored(number)]
     assert alarms(report(tmp_path, *before, *OOM, *after[1::2])) == ["oom.cuda"]
     assert alarms(report(tmp_path, *before, *OOM, *after)) == []
+
+
+def test_the_lines_of_another_program_prove_nothing(tmp_path: Path) -> None:
+    beside = [f"side: shipped {number * 40} lines" for number in range(60)]
+    assert alarms(report(tmp_path, *beside[:20], *documents(1, 20), *CAUGHT, *beside[20:]))
+    main = [CAUGHT[0], '  File "read.py", line 30, in <module>', *CAUGHT[1:]]
+    assert alarms(report(tmp_path, *beside[:20], *main, *beside[20:]))
 
 
 def test_a_dead_process_besides_keeps_what_may_have_killed_it(tmp_path: Path) -> None:

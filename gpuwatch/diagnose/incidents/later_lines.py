@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from gpuwatch.agent.logs.levels import own_level
@@ -27,6 +27,8 @@ LEAST_COUNTED = 3
 END_LINES = 10
 """Lines at the end of a log in which a program tells that it is done."""
 FORM_CHARS = 120
+RECENT_LINES = 10
+"""Lines right above an error that tell what was being done."""
 FRAMES = 80
 """Lines of a traceback."""
 PLAIN = (None, "info", "debug")
@@ -89,6 +91,15 @@ def uncaught(around: Around) -> str | None:
     return None
 
 
+def from_main(around: Around) -> bool:
+    """Whether a traceback begins in the main program: nobody caught it, and the process ended."""
+    lines = around.above[-FRAMES:]
+    heads = [number for number, line in enumerate(lines) if TRACEBACK in line]
+    return (
+        bool(heads) and uncaught(around) is not None and "in <module>" in "".join(lines[heads[-1] + 1 :][:1])
+    )
+
+
 def is_glued(around: Around) -> bool:
     """Whether a traceback stands in the middle of a line: what follows was printed before, and buffered."""
     head = _form(uncaught(around) or "")
@@ -102,10 +113,19 @@ def works_on(around: Around, rank: int | None = None, least: int = LEAST_BELOW) 
     `rank`: of this rank alone.
     """
     above = _forms(_own(around.above, rank))
+    recent = _recent(_own(around.above, rank), above)
     return any(
-        len(below) >= least and len(above.get(form, ())) >= LEAST_ABOVE
+        len(below) >= least and len(above.get(form, ())) >= LEAST_ABOVE and form in recent
         for form, below in _forms(_own(around.below, rank)).items()
     )
+
+
+def breaks_off(around: Around, rank: int | None = None) -> bool:
+    """Whether the work right above an error has no line below it: what goes on there is something else."""
+    above = _own(around.above, rank)
+    below = _forms(_own(around.below, rank))
+    recent = _recent(above, _forms(above))
+    return any(recent.count(form) >= LEAST_COUNTED and form not in below for form in recent)
 
 
 def counts_on(around: Around, rank: int | None = None) -> bool:
@@ -163,6 +183,11 @@ def _forms(lines: Iterable[str]) -> dict[str, list[str]]:
     for line in lines:
         found[_form(line)][line] = None
     return {form: list(each) for form, each in found.items() if _is_regular(form, next(iter(each)))}
+
+
+def _recent(lines: Sequence[str], forms: Mapping[str, object]) -> list[str]:
+    """The forms of the last lines of regular work."""
+    return [form for line in lines if (form := _form(line)) in forms][-RECENT_LINES:]
 
 
 def _is_regular(form: str, line: str) -> bool:

@@ -75,9 +75,11 @@ def outlived(alert: Alert, around: Around, least: int, *, own_file: bool, stoppe
         return Recovery(None, None, finished=True)
     if stopped or not may_be_caught(alert):
         return None
+    rank = None if own_file else alert.rank
+    if later_lines.breaks_off(around, rank) or later_lines.from_main(around):
+        return None
     if later_lines.finishes(around):
         return Recovery(None, None, finished=True)
-    rank = None if own_file else alert.rank
     fatal = ends_process(alert) or later_lines.uncaught(around) is not None
     buffered = fatal and around.below_bytes <= BUFFER_BYTES
     going = later_lines.works_on(around, rank, least) and not later_lines.is_glued(around)
