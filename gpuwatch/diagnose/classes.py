@@ -151,6 +151,7 @@ EXPLAINS: Mapping[str, tuple[str, ...]] = {
     "slurm.oom_kill": _DEATH,
     "oom.ray": _DEATH,
     "oom.host.alloc": ("data.loader_crash", "proc.abort", "rank.abort"),
+    "data.loader_crash": ("proc.sigkill",),
     "oom.shm": ("rank.bus_error", "proc.bus_error", "data.loader_crash", "nccl.system_error"),
     "nccl.shm_exhausted": ("rank.bus_error", "proc.bus_error", "nccl.system_error", "oom.shm"),
     "storage.full": ("ckpt.write_fail", "storage.io_error"),
