@@ -58,6 +58,7 @@ def test_with_all_values_every_command_of_every_pack_stays() -> None:
 )
 def test_a_command_without_its_value_is_no_command(text: str, bare: str, whole: str) -> None:
     assert filled(text, {}) == bare
+    assert filled(text, {"node": None, "gpu": None, "rank": None, "job": None, "pid": None}) == bare
     assert filled(text, {"node": "gpu-b03", "gpu": 5}) == whole
 
 
@@ -74,6 +75,7 @@ def test_a_remote_command_without_its_node_says_where_to_run_it() -> None:
     assert command(step, {"node": "gpu-b03"}) == 'ssh gpu-b03 "nvidia-smi -q; dmesg -T"'
     assert command(step, {"rank": 3}) == "on the node of rank 3: `nvidia-smi -q; dmesg -T`"
     assert not LEFT.search(command("ssh {node} py-spy dump --pid {pid}", {"node": "gpu-b03"}))
+    assert command(step, {"node": None, "rank": 3}) == command(step, {"rank": 3})
 
 
 @pytest.mark.parametrize("code", [UNKNOWN, "rank.killed", "nccl.remote_error", "oom.cuda"])

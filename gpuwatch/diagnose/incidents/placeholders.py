@@ -80,7 +80,11 @@ def slurm_job(text: str | None) -> str | None:
 
 
 def _known(values: Values) -> Values:
-    return {name: value for name, value in values.items() if FORMS[name].fullmatch(str(value))}
+    return {
+        name: value
+        for name, value in values.items()
+        if value is not None and FORMS[name].fullmatch(str(value))
+    }
 
 
 def _with_values(text: str, known: Values) -> str:
