@@ -1,13 +1,53 @@
-"""The command palette, safe against timers that end after it was closed."""
+"""The command palette, safe against timers, searches and keys that come after it was closed."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from textual.await_complete import AwaitComplete
 from textual.command import CommandList, CommandPalette
+from textual.css.query import NoMatches
+from textual.message import Message
 from textual.timer import Timer, TimerCallback
+from textual.widgets import Button, Input, OptionList
+from textual.worker import Worker
+
+CHOICES = (Input.Changed, Input.Submitted, OptionList.OptionSelected, Button.Pressed)
+"""Messages that Textual's palette answers by looking for its parts, or by closing itself."""
 
 
 class Palette(CommandPalette):
-    """Textual's own queries its list when a search found nothing, half a second later, closed or not."""
+    """Textual's own queries its parts and closes itself once more, whether it is closed or not."""
+
+    closed = False
+
+    def dismiss(self, result: Any = None) -> AwaitComplete:  # noqa: ANN401 - the type of Textual's own
+        """Close it, once; two keys pressed fast both ask for it."""
+        if self.closed or not self.is_current:
+            return AwaitComplete()
+        self.closed = True
+        return super().dismiss(result)
+
+    async def _on_message(self, message: Message) -> None:
+        """Drop what was typed or chosen before it closed and arrives afterwards."""
+        if not (self.closed and isinstance(message, CHOICES)):
+            await super()._on_message(message)
+
+    def run_worker(self, work: Any, *arguments: Any, **options: Any) -> Worker[Any]:  # noqa: ANN401
+        """Start a search, which ends quietly when the palette closes under it."""
+        return super().run_worker(self._while_open(work), *arguments, **options)
+
+    def _while_open(self, work: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
+        async def search() -> object:
+            try:
+                return await work()
+            except NoMatches:
+                if self.is_attached and not self.closed:
+                    raise
+                return None
+
+        return search
 
     def set_timer(
         self,

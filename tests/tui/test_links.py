@@ -17,6 +17,7 @@ from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.link_words import lasting
 from gpuwatch.tui.screens.fleet import FleetScreen
 from gpuwatch.tui.screens.links import LinksScreen
+from gpuwatch.tui.widgets.lines import Picker
 from tests.tui import links
 from tests.tui.shots import plan_for
 from tests.tui.still import StillSession, still_app
@@ -396,3 +397,25 @@ async def test_the_demo_is_probed_from_the_choice_to_the_verdict(demo: Session) 
     assert "BAD" in shown
     assert "DEMO" in shown
     assert demo_plan().source == "--demo"
+
+
+async def test_a_cursor_message_after_the_probe_was_changed_is_no_fault() -> None:
+    app = links_app(links.done(), replace(links.asking(), seats=[]))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, "5")
+        screen = links_of(app)
+        screen.view.show(0)
+        screen.pull()
+        for _ in range(200):
+            if screen.matrix.shape.size:
+                break
+            await pilot.pause(0.05)
+        assert screen.matrix.shape.size == 16
+        screen.matrix.put(3, 5)
+        for at in (1, 0, None, 0):
+            screen.view.show(at)
+            screen.matrix.post_message(Picker.Moved(screen.matrix))
+            screen.cell.pull()
+            screen.cell.build(80)
+            screen.action_zoom()
+            await pilot.pause()

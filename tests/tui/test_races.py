@@ -79,3 +79,20 @@ async def test_the_palette_says_nothing_more_once_its_parts_are_gone() -> None:
         assert timer._task is not None
         await timer._task
         await pilot.pause()
+
+
+async def test_a_palette_that_is_closed_twice_closes_once() -> None:
+    app = still_app(judged_session(95), 95)
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.action_command_palette()
+        await pilot.pause()
+        palette = app.screen
+        assert isinstance(palette, CommandPalette)
+        field = palette.query_one(Input)
+        palette.dismiss(None)
+        palette.dismiss(None)
+        palette.post_message(Input.Changed(field, "xx"))
+        palette.post_message(Input.Submitted(field, "xx"))
+        await pilot.pause()
+        await pilot.pause()
+        assert not isinstance(app.screen, CommandPalette)

@@ -48,13 +48,15 @@ class LinkCell(Page, can_focus=False):
 
     def build(self, width: int) -> list[Row]:
         """All lines."""
-        results, size = self.view.results, self.matrix.shape.size
-        if results is None or not size:
+        results = self.view.results
+        if results is None or not self.matrix.shape.size or not self.matrix.is_current:
             return []
         return list(self._lines(results, width))
 
     def links(self, *, back: bool = False) -> list[Peers]:
         """What was measured there, or the other way round."""
+        if not self.matrix.is_current:
+            return []
         a, b = self.matrix.place
         return self.view.board.between(self.view.view, *((b, a) if back else (a, b)))
 

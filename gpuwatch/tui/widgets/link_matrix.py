@@ -213,6 +213,11 @@ class LinkMatrix(Picker):
 
     # ---- the cursor
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the layout is that of the board that is shown now; else the next paint makes it anew."""
+        return self.shape.size == len(self.view.board.cells(self.view.view))
+
     def items(self) -> int:
         """Cells in all."""
         return self.shape.size * self.shape.size
@@ -283,7 +288,7 @@ class LinkMatrix(Picker):
 
     def turn(self, view: View) -> None:
         """Show nodes or ranks, with the cursor on the same link."""
-        links = self.view.board.between(self.view.view, *self.place)
+        links = self.view.board.between(self.view.view, *self.place) if self.is_current else []
         self.view.view = view
         self.repaint()
         if links:
