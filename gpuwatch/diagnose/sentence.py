@@ -91,7 +91,7 @@ def _following(told: Told, where: Whereabouts) -> set[int]:
 
 def _head(told: Told, cause: Alert, where: Whereabouts, now: float) -> str:
     at = when(cause, now)
-    who = place(told.rank, told.node, told.gpu)
+    who = _tasks(told, cause) or place(told.rank, told.node, told.gpu)
     if cause.code in SCHEDULER:
         who = f"job {cause.job or cause.fields['job']}" if cause.job or cause.fields.get("job") else ""
     if cause.code == "node_lost":
@@ -121,6 +121,14 @@ def _head(told: Told, cause: Alert, where: Whereabouts, now: float) -> str:
     text = _with_exception(told, cause)
     said = next((text[len(each) :] for each in SUBJECTS if text.startswith(each)), None)
     return f"{who}: {text} {at}" if said is None else f"{who} {said} {at}"
+
+
+def _tasks(told: Told, cause: Alert) -> str:
+    """`task 2 on cn18`, `tasks 4-7 on cn18`, where Slurm's tasks are not known to be ranks; else empty."""
+    tasks = str(cause.fields.get("tasks", ""))
+    if not tasks or told.rank is not None or told.node is None or told.node != cause.node:
+        return ""
+    return f"{'task' if tasks.isdecimal() else 'tasks'} {tasks} on {told.node}"
 
 
 def _with_exception(told: Told, cause: Alert) -> str:

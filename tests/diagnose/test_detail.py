@@ -64,6 +64,17 @@ def first(folder: Path, text: str) -> Incident:
             "vendor err 129 (Recv) localGid fe80::1 remoteGids fe80::2 hca mlx5_3",
             ["10.9.9.2", "mlx5_3"],
         ),
+        ("srun: error: cn18: task 2: Exited with exit code 1", ["task 2 on cn18", "exit code 1"]),
+        ("srun: error: cn18: tasks 4-7: Out Of Memory", ["tasks 4-7 on cn18"]),
+        ("srun: error: cn18: task 5: Killed", ["task 5 on cn18"]),
+        (
+            "[123.4] NVRM: Xid (PCI:0000:3b:00): 95, pid=4444, name=python, Uncontained: FBHUB.",
+            ["Xid 95", "PCI 0000:3b:00"],
+        ),
+        (
+            "Mar  4 02:11:02 cn03 kernel: mlx5_core 0000:5e:00.0 ib0: Link down",
+            ["cn03", "ib0", "PCI 0000:5e:00.0"],
+        ),
     ],
 )
 def test_the_sentence_holds_what_decides(tmp_path: Path, text: str, details: list[str]) -> None:

@@ -23,7 +23,8 @@ FORMS: tuple[tuple[str, ...], ...] = (
     ("{mount}", "{path}", "{shm_path}"),
     ("symbol {missing_symbol}", "{library}"),
     ("module {found}, library {library}", "{variable}", "{assertion}"),
-    ("{count} processes", "{pod}"),
+    ("{count} processes", "pod {pod}: {status}", "pod {pod}"),
+    ("low on {resource}",),
     ("{param}: {saved} saved, {wanted} in the model", "{param}"),
     ("exit code {exitcode}",),
     ("iteration {iteration}",),
@@ -36,6 +37,9 @@ PORT = re.compile(r"<\d+>$")
 
 ALL_TOLD = frozenset((*TIMEOUTS, *UNSPECIFIC, *SCHEDULER, *EXITS))
 """Classes whose sentences have words of their own."""
+PCI_ADDRESS = re.compile(
+    r"(?<![0-9A-Fa-f:.])(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7](?![0-9A-Fa-f:.])"
+)
 MESSAGE = re.compile(
     r"(?:^|[\s:])(?:[A-Za-z_][\w.]{0,80}(?:Error|Exception|Refused|Timeout))"
     r"(?:: Error\(s\) in loading [^:]{1,80})?:(?P<message>.*)"
@@ -53,17 +57,31 @@ CUDA = re.compile(r"(?:CUDA|HIP) (?:error|out of memory)\b")
 
 def with_detail(cause: Alert, gpu: int | None) -> str:
     """The text of the cause with its detail; `gpu` is known, and named by the sentence."""
+    address = pci_address(cause) if gpu is None else ""
     if cause.code in ALL_TOLD or "xid" in cause.fields or "(" in cause.title:
-        return cause.text
+        return f"{cause.text} (PCI {address})" if address else cause.text
     base = cause.text.partition(" (")[0]
-    forms = [form for form in known_forms(cause) if gpu is None or form != f"GPU {gpu}"]
+    forms = [form for form in known_forms(cause) if gpu is None or form != f"GPU {gpu}"][:MOST_FORMS]
+    if address and not any(address in form for form in forms):
+        forms.append(f"PCI {address}")
     if forms:
-        return f"{base} ({', '.join(forms[:MOST_FORMS])})"
+        return f"{base} ({', '.join(forms)})"
     if cause.code in EXPLICIT:
         return cause.text
     find = address_of if cause.code.startswith("hub.") else message_of
     message = next(filter(None, map(find, cause.proof)), "")
     return f"{base}: {message}" if message and message.lower() not in base.lower() else cause.text
+
+
+def pci_address(cause: Alert) -> str:
+    """The one PCI address that a line of the kernel or the driver is about; else empty."""
+    if not cause.kernel:
+        return ""
+    named = cause.fields.get("pci") or cause.fields.get("bus_id")
+    if named is not None:
+        return str(named)
+    found = set(PCI_ADDRESS.findall(cause.proof[0].text))
+    return found.pop() if len(found) == 1 else ""
 
 
 def known_forms(cause: Alert) -> Iterator[str]:
