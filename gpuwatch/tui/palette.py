@@ -35,15 +35,15 @@ class Palette(CommandPalette):
             await super()._on_message(message)
 
     def run_worker(self, work: Any, *arguments: Any, **options: Any) -> Worker[Any]:  # noqa: ANN401
-        """Start a search, which ends quietly when the palette closes under it."""
-        return super().run_worker(self._while_open(work), *arguments, **options)
+        """Start a search, which ends quietly where the palette has no list: not yet, or no more."""
+        return super().run_worker(self._with_list(work), *arguments, **options)
 
-    def _while_open(self, work: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
+    def _with_list(self, work: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
         async def search() -> object:
             try:
                 return await work()
             except NoMatches:
-                if self.is_attached and not self.closed:
+                if self.query(CommandList):
                     raise
                 return None
 
