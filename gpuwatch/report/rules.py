@@ -58,6 +58,7 @@ def print_rule(rule: Rule | Dialect, pack: str, file: IO[str]) -> None:
         ("unless", rule.unless),
         ("after", (f"{rule.after.match}  (at most {rule.after.lines} lines above)",) if rule.after else ()),
         ("until", (rule.until,) if rule.until else ()),
+        ("raised", (rule.raised,) if rule.raised else ()),
         ("flood", (f"{rule.flood.count} in {rule.flood.seconds:g} s",) if rule.flood else ()),
         ("recovery", (rule.recovery.match,) if rule.recovery else ()),
         ("links", rule.links),

@@ -70,6 +70,8 @@ def _plain(rule: Rule) -> dict[str, Any]:
         plain["block"] = rule.block
     if rule.until:
         plain["until"] = rule.until
+    if rule.raised:
+        plain["raised"] = rule.raised
     if rule.flood:
         plain["flood"] = {"count": rule.flood.count, "seconds": rule.flood.seconds}
     if rule.recovery:

@@ -112,6 +112,7 @@ def _rule(entry: Entry, problems: Problems) -> Rule | None:
         above=_part(Context, values.get("above")),
         block=values.get("block", 0),
         until=values.get("until"),
+        raised=values.get("raised"),
         flood=_part(Flood, values.get("flood")),
         recovery=_part(Recovery, values.get("recovery")),
         programs=tuple(name.lower() for name in values.get("programs", ())),

@@ -52,6 +52,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Its wording is one library's own: it counts at any level of the line, and inside advice."""
     fallback: bool = False
     """Only lines whose own level is error or critical, and that no other rule explains."""
+    raised: str | None = None
+    """Searched in the line that ends a Python traceback, where no other rule explains it."""
     after: Context | None = None
     above: Context | None = None
     """Named groups of the nearest line above that it is found in become fields too; it need not be there."""

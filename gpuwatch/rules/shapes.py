@@ -143,6 +143,7 @@ RULE = RuleRecord(
         ),
         Key("exact", _YES, "Counts at any level of the line, and inside advice."),
         Key("fallback", _YES, "Only error lines that no other rule explains."),
+        Key("raised", _PATTERN, "Searched in the line that ends a traceback, where no other rule knows it."),
         Key("after", _context("after"), "Only where this stands above."),
         Key("above", _context("above"), "Its named groups add fields where it stands above; it need not."),
         Key("block", Whole(0, 200), "Lines below that belong to it."),

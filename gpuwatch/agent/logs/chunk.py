@@ -20,7 +20,10 @@ MAX_TRACEBACK = 30
 _END = re.compile(rb"[\r\n]")
 _ROW = re.compile(r"\s*(time|host|rank|exitcode|error_file|traceback)\s*: (.*)")
 _RANKS = re.compile(r"(?P<rank>\d{1,6}) \(local_rank: (?P<local_rank>\d{1,4})\)")
-_RAISED = re.compile(r"[A-Za-z_][\w.]{2,}(?:Error|Exception|Interrupt|Exit|Warning|Closed\w*|Timeout)\b")
+_RAISED = re.compile(
+    r"[A-Za-z_][\w.]{2,}(?:Error|Exception|Interrupt|Exit|Warning|Closed\w*|Timeout)\b"
+    r"|(?:[A-Za-z_]\w*\.){0,8}[A-Z]\w*[a-z]\w*(?::|$)"
+)
 
 
 class Chunk(object):

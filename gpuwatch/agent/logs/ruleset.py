@@ -44,8 +44,8 @@ class Rule(object):
 
     __slots__ = (
         "above", "above_lines", "after", "after_lines", "block", "exact", "fallback", "flood", "id", "match",
-        "programs", "recovery", "role", "same", "severity", "severity_by", "slow", "steady", "unless",
-        "until",
+        "programs", "raised", "recovery", "role", "same", "severity", "severity_by", "slow", "steady",
+        "unless", "until",
     )  # fmt: skip
 
     def __init__(self, plain):
@@ -68,6 +68,9 @@ class Rule(object):
         self.block = plain.get("block", 0)
         until = plain.get("until")
         self.until = re.compile(until) if until else None
+        raised = plain.get("raised")
+        self.raised = re.compile(raised) if raised else None
+        """Searched in the line that ends a Python traceback, where no other rule explains it."""
         flood = plain.get("flood")  # type: Any
         self.flood = Flood(flood["count"], flood["seconds"]) if flood else None
         recovery = plain.get("recovery")  # type: Any

@@ -6,10 +6,12 @@ from .finding import described, whose
 from .gather import Gatherer, tell
 from .line import Line
 from .lines.above import read_around
+from .lines.traceback_ends import TracebackEnds
 from .normalise import broken_end
 from .programs import is_about
 from .progress import Progress
 from .repeats import Repeats
+from .ruleset import Phrase
 from .search import SEARCHED, Search
 from .sieve import Sieve
 from .split import MAX_LINE
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
     from .gather import Open  # noqa: F401 - used in type comments
     from .prefixes import Speaker  # noqa: F401 - used in type comments
-    from .ruleset import Phrase, Rule, RuleSet  # noqa: F401 - used in type comments
+    from .ruleset import Rule, RuleSet  # noqa: F401 - used in type comments
 
 MAX_BLOCK = 60
 MAX_TAIL = 64 * 1024
@@ -53,6 +55,10 @@ class Scanner(object):
         self._backlog = False
         self._dull = set()  # type: set[int]
         self._repeats = Repeats()
+        self._tracebacks = TracebackEnds()
+        self._raised = Phrase({"text": "Traceback"})
+        """Leads to the rules that may know the exception at the end of a traceback."""
+        self._raised.rules = [rule for rule in ruleset.rules if rule.raised is not None or rule.fallback]
         self._shape_searched = None  # type: int | None
         self._steady = {}  # type: dict[Phrase, bool]
         self._progress = progress  # type: Progress | None
@@ -95,6 +101,7 @@ class Scanner(object):
         # type: () -> None
         """The file was truncated or replaced: what was half read is gone."""
         self._tail, self._past, self._looked = b"", b"", 0
+        self._tracebacks = TracebackEnds()
         self._reported.clear()
 
     def end(self):
@@ -126,9 +133,10 @@ class Scanner(object):
         # type: (float, list[dict[str, Any]]) -> None
         if len(self._tail) > self._looked:
             self._looked = len(self._tail)
-            past = self._past
+            past, tracebacks = self._past, self._tracebacks
+            self._tracebacks = tracebacks.copy()
             self._scan(self._tail, self._tail_at, arrived, out)
-            self._past = past
+            self._past, self._tracebacks = past, tracebacks
 
     def _tell_waiting(self, now, out):
         # type: (float, list[dict[str, Any]]) -> None
@@ -147,6 +155,8 @@ class Scanner(object):
             self._progress.take_from(self._backlog)
             hits = self._sieve.hits(chunk.clean, self._progress.newest)
             self._progress.newest.place(chunk.offset_of, arrived, self._backlog)
+        raised = self._tracebacks.find(chunk)
+        hits = sorted(hits + [(start, self._raised) for start in raised], key=_place) if raised else hits
         index = 0
         while index < len(hits):
             first = hits[index][0]
@@ -165,7 +175,7 @@ class Scanner(object):
             self._search.matched = False
             self._shape_searched = shape
             line = Line(chunk, start, end, self._local_ranks)
-            self._line(chunk, line, first, phrases, arrived, out)
+            self._line(chunk, line, first, phrases, arrived, out, raised.get(start))
             if shape is not None and not self._search.matched and not line.parts:
                 if len(self._dull) >= MAX_DULL:
                     self._dull.clear()
@@ -184,6 +194,8 @@ class Scanner(object):
         # type: (bytes, list[Phrase]) -> int | None
         """Equal for lines that differ in their digits only, where that makes no difference to the rules."""
         for phrase in phrases:
+            if phrase is self._raised:
+                return None
             steady = self._steady.get(phrase)
             if steady is None:
                 steady = self._steady[phrase] = phrase.steady()
@@ -191,8 +203,9 @@ class Scanner(object):
                 return None
         return hash(line.translate(_ONE_DIGIT))
 
-    def _line(self, chunk, line, hit, phrases, arrived, out):
-        # type: (Chunk, Line, int, list[Phrase], float, list[dict[str, Any]]) -> None
+    def _line(self, chunk, line, hit, phrases, arrived, out, raised=None):
+        # type: (Chunk, Line, int, list[Phrase], float, list[dict[str, Any]], str | None) -> None
+        """Search a line; `raised` is the exception where a traceback ends with it."""
         self._local_ranks = self._local_ranks or line.proof
         if not line.said:
             return
@@ -213,15 +226,29 @@ class Scanner(object):
                     if rule.exact or not is_quoted_above(chunk, line.start, text, line.raw(chunk)):
                         self._found(rule, chunk, line, (text, by), fields, arrived, out)
                     break
-        if not explained:
-            self._unexplained([rule for rule in rules if rule.fallback], chunk, line, arrived, out)
+        if not explained and (raised is None or not self._exception(chunk, line, raised, arrived, out)):
+            fallback = [rule for rule in rules if rule.fallback]
+            self._unexplained(fallback, chunk, line, raised, arrived, out)
 
-    def _unexplained(self, rules, chunk, line, arrived, out):
-        # type: (list[Rule], Chunk, Line, float, list[dict[str, Any]]) -> None
+    def _exception(self, chunk, line, raised, arrived, out):
+        # type: (Chunk, Line, str, float, list[dict[str, Any]]) -> bool
+        """Whether a rule knows the exception that ends a traceback, whatever its name."""
+        by = line.said[-1][1]
+        for rule in self._raised.rules:
+            fields = self._search.raised(rule, raised) if is_about(rule.programs, by.program) else None
+            if fields is not None:
+                if not is_quoted_above(chunk, line.start, raised, line.raw(chunk)):
+                    self._found(rule, chunk, line, (raised, by), fields, arrived, out)
+                return True
+        return False
+
+    def _unexplained(self, rules, chunk, line, raised, arrived, out):
+        # type: (list[Rule], Chunk, Line, str | None, float, list[dict[str, Any]]) -> None
         """The first message that calls itself an error, where no other rule knows the line."""
         for rule in rules:
-            for text, by in line.said:
-                if is_about(rule.programs, by.program) and self._search.is_error(rule, text, chunk, line):
+            for text, by in line.said if raised is None else [(raised, line.said[-1][1])]:
+                about = is_about(rule.programs, by.program)
+                if about and self._search.is_error(rule, text, chunk, line, raised is not None):
                     fields = {"goes_on": "yes"} if says_it_goes_on(text) else {}
                     finding = self._found(rule, chunk, line, (text, by), fields, arrived, out)
                     if finding is not None:
@@ -279,3 +306,8 @@ class Scanner(object):
                 known.waiting = [left, by]
                 still.append((known, rule))
         return still
+
+
+def _place(hit):
+    # type: (tuple[int, Phrase]) -> int
+    return hit[0]

@@ -55,11 +55,27 @@ class Search(object):
         self._leave(rule, began)
         return fields
 
-    def is_error(self, rule, text, chunk, line):
-        # type: (Rule, str, Chunk, Line) -> bool
-        """Whether a message calls itself an error, and is neither advice, data nor the output of a test."""
+    def raised(self, rule, text):
+        # type: (Rule, str) -> dict[str, Any] | None
+        """The fields of an exception that ends a traceback; None: the rule does not know it."""
+        if rule.raised is None or rule.id in self._ruleset.suspended:
+            return None
+        began = self._enter(rule)
+        found = rule.raised.search(text[:SEARCHED])
+        refused = found is None or any(each.search(text[:SEARCHED]) for each in rule.unless)
+        self._leave(rule, began)
+        return None if found is None or refused or not is_event(text, 0) else fields_of(found.groupdict())
+
+    def is_error(self, rule, text, chunk, line, raised=False):
+        # type: (Rule, str, Chunk, Line, bool) -> bool
+        """Whether a message calls itself an error, and is neither advice, data nor the output of a test.
+
+        `raised`: it ends a traceback, and is an error whatever it calls itself.
+        """
         raw = line.raw(chunk)
-        if own_level(text[:SEARCHED], raw[:SEARCHED]) not in GRAVE or rule.id in self._ruleset.suspended:
+        if rule.id in self._ruleset.suspended:
+            return False
+        if not raised and own_level(text[:SEARCHED], raw[:SEARCHED]) not in GRAVE:
             return False
         self.matched = True
         return (
