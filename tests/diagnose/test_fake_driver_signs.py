@@ -60,7 +60,10 @@ def whole(frames: Sequence[wire.AnyFrame]) -> list[wire.GpuSample] | None:
 def complete(told: wire.GpuSample) -> bool:
     """Rates and shares need two readings of a counter."""
     fast, slow = told.fast, told.slow
-    return bool(told.medium and fast and fast.power_w and fast.throttle_pct and slow and slow.nvlink_errors)
+    if not (told.medium and fast and slow and slow.nvlink_errors):
+        return False
+    rates = (fast.power_w, fast.throttle_pct, fast.utilization_pct, fast.sm_clock_mhz, fast.temperature_c)
+    return all(value is not None for value in (*rates, fast.tensor_activity_pct, fast.sm_activity_pct))
 
 
 def shows(told: wire.GpuSample) -> Odd:
