@@ -7,6 +7,8 @@ hosts that the lines themselves name decide (`runs.whereabouts`), because `run-7
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -18,11 +20,38 @@ ENDINGS = re.compile(
 )
 
 KERNEL_WORDS = {"dmesg", "kern", "kernel", "syslog", "messages", "journal", "journalctl", "kmsg"}
-LOG_WORDS = KERNEL_WORDS | {
-    *("log", "logs", "out", "err", "stdout", "stderr", "output", "error", "console", "debug", "of", "from"),
-    *("train", "training", "trainer", "nccl", "slurm", "srun", "torchrun", "launcher", "boot"),
+TOOL_WORDS = {
+    *("smi", "nvsmi", "dcgmi", "dcgm", "ibstat", "ibstatus", "ibdiagnet", "sacct", "scontrol", "sinfo"),
+    *("squeue", "kubectl", "events", "describe", "top", "lspci", "ethtool", "mlxlink", "fabricmanager"),
+    *("bugreport", "report", "diag", "topo", "status", "health", "stacks", "pystack", "sel", "ipmitool"),
 }
+LOG_WORDS = (
+    KERNEL_WORDS
+    | TOOL_WORDS
+    | {
+        *(
+            "log",
+            "logs",
+            "out",
+            "err",
+            "stdout",
+            "stderr",
+            "output",
+            "error",
+            "console",
+            "debug",
+            "of",
+            "from",
+        ),
+        *("train", "training", "trainer", "nccl", "slurm", "srun", "torchrun", "launcher", "boot"),
+    }
+)
 """Words of a file's name that are no part of a host's."""
+TOOLS = re.compile(
+    r"(?<![A-Za-z0-9])(?:nvidia-(?:smi|bug-report)|rocm-smi|amd-smi|xpu-smi|py-spy)(?![A-Za-z0-9])",
+    re.IGNORECASE,
+)
+"""Tools whose names hold a hyphen."""
 LABELS = {"node", "host", "hostname", "worker", "app", "main", "system", "sys"}
 """Words that stand in front of a host's name, or begin it: `node-cn12`, `node-b03`."""
 HOST_WORDS = LABELS | {"gpu", "nv", "nvidia"}
@@ -35,6 +64,12 @@ NOT_HOSTS = re.compile(
     re.IGNORECASE,
 )
 """Words with a number behind that are no hosts; `gpu-003` is one, an index has no 0 in front."""
+WEAK = re.compile(r"[A-Za-z]\d|[abhv][1-9]00|[alpt][1-9]\d?s?|g[bh][1-9]00|mi\d{3}x?", re.IGNORECASE)
+"""A letter with a digit or an accelerator's model: a file of this name alone is of no known host."""
+FAMILY = 2
+"""So many files named alike, with other numbers, are of nodes: `n1.log`, `n2.log`."""
+LETTERED = re.compile(r"(?:node|host)(?:-[A-Za-z]|[A-Z])")
+"""Nodes that are told apart by a letter."""
 PADDED = re.compile(r"gpu[-_]?(?:0\d+|\d{3,})", re.IGNORECASE)
 HOST = re.compile(
     r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*?-?\d+(?:-[A-Za-z0-9]+)*(?:\.[A-Za-z][A-Za-z0-9-]*)*"
@@ -72,17 +107,40 @@ def path_says(path: str) -> PathSays:
 def hosts_in(part: str) -> list[str]:
     """What may be host names in one file or folder name."""
     addresses = ADDRESS.findall(part)
-    name = STAMP.sub("_", NUMBERED.sub("_", part))
+    name = TOOLS.sub("_", STAMP.sub("_", NUMBERED.sub("_", part)))
     while ENDINGS.search(name):
         name = ENDINGS.sub("", name)
     hosts: list[str] = []
     for piece in re.split(r"[_,@+=:\s]+", name):
-        hosts += [host for host in names_in(without_log_words(piece)) if may_be_host(host)]
+        hosts += [host for host in names_in(without_log_words(piece.strip("-."))) if may_be_host(host)]
     return addresses + hosts
+
+
+def without_weak(files: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """The hosts of each file without names that may mean anything: `e6` of `e6.log` without an `e7.log`.
+
+    Args:
+        files: Path -> what may be its host.
+    """
+    bare = {path: hosts[0] for path, hosts in files.items() if hosts and stem(path) == hosts[0]}
+    families = Counter(name[0].lower() for name in set(bare.values()))
+    alone = {path for path, name in bare.items() if families[name[0].lower()] < FAMILY}
+    weak = {path for path in alone if WEAK.fullmatch(bare[path])}
+    return {path: tuple(hosts[1:] if path in weak else hosts) for path, hosts in files.items()}
+
+
+def stem(path: str) -> str:
+    """The name of a file without all its endings."""
+    name = PurePath(path).name
+    while ENDINGS.search(name):
+        name = ENDINGS.sub("", name)
+    return name
 
 
 def may_be_host(name: str) -> bool:
     """A word with a number that counts something else is none."""
+    if LETTERED.fullmatch(name):
+        return True
     return bool(HOST.fullmatch(name) and (PADDED.fullmatch(name) or not NOT_HOSTS.fullmatch(name)))
 
 
@@ -112,6 +170,6 @@ def without_log_words(piece: str) -> str:
 def is_log_word(word: str, following: str) -> bool:
     """A word in front of a bare number is part of the host's own name."""
     word = word.lower()
-    if following.isdecimal() and word not in KERNEL_WORDS:
+    if following.isdecimal() and word not in KERNEL_WORDS | TOOL_WORDS:
         return False
     return word in LOG_WORDS

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from gpuwatch.fleet.places import Places, RankPlace
 from gpuwatch.runs.clues import Clue
+from gpuwatch.runs.owners import without_weak
 
 ORDER = (
     "NCCL INFO line",
@@ -146,6 +147,7 @@ def nodes_of_files(
             if clue.how not in ("launcher's mapping", "torchrun's table"):
                 named[clue.file][host] += 1
     nodes: dict[str, str] = {}
+    likely = without_weak({owner.file: owner.hosts for owner in owners})
     for owner in owners:
         candidates = [addresses.get(host, host) for host in owner.hosts]
         sure = [host for host in candidates if host in hosts]
@@ -154,8 +156,8 @@ def nodes_of_files(
             nodes[owner.file] = sure[0]
         elif len(inside) == 1:
             nodes[owner.file] = inside[0]
-        elif candidates and not inside:
-            nodes[owner.file] = candidates[0]
+        elif likely[owner.file] and not inside:
+            nodes[owner.file] = addresses.get(likely[owner.file][0], likely[owner.file][0])
     return nodes
 
 

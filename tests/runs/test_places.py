@@ -35,10 +35,48 @@ from tests.runs import jobs
         ("node-cn12.log", "cn12"),
         ("worker-gpu-003.log", "gpu-003"),
         ("sys-c1-kern.log", "sys-c1"),
+        ("dmesg-node-a.log", "node-a"),
     ],
 )
 def test_the_host_in_a_path(path: str, host: str) -> None:
     assert path_says(path).hosts[:1] == (host,)
+
+
+NODE_NAMES = ("cn22", "gpu-002", "node7", "dgx-a100-3", "n1-c2", "h100-072", "ip-10-0-3-7")
+TOOLS = (
+    "dcgmi", "nvidia-smi", "nvsmi", "smi", "ibstat", "sacct", "dmesg", "journal", "syslog", "kern",
+    "rocm-smi", "bugreport", "nvidia-bug-report", "topo", "lspci", "py-spy",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("node", NODE_NAMES)
+def test_the_name_of_a_tool_is_no_part_of_a_host(node: str, tool: str) -> None:
+    for name in (f"{node}-{tool}", f"{tool}-{node}", f"{node}_{tool}", f"{tool}_{node}", f"{node}.{tool}"):
+        assert path_says(f"{name}.txt").hosts[:1] == (node,), name
+        assert path_says(f"{name}.log.gz").hosts[:1] == (node,), name
+    assert path_says(f"{tool}.txt").hosts == ()
+    assert path_says(f"{tool}-3.txt").hosts == ()
+
+
+@pytest.mark.parametrize(
+    ("names", "nodes"),
+    [
+        (["e6.log"], [None]),
+        (["a100.log"], [None]),
+        (["e6.log", "launcher.out"], [None, None]),
+        (["n1.log", "n2.log"], ["n1", "n2"]),
+        (["n1.log", "dmesg-n2.log"], [None, "n2"]),
+        (["cn6.log"], ["cn6"]),
+    ],
+)
+def test_a_letter_and_a_digit_name_a_node_only_among_their_like(
+    tmp_path: Path, names: list[str], nodes: list[str | None]
+) -> None:
+    for name in names:
+        (tmp_path / name).write_text("a line\n")
+    found = {file.path.name: file.node for file in scan(gather([tmp_path]), [], "agent").files}
+    assert [found[name] for name in names] == nodes
 
 
 @pytest.mark.parametrize(
