@@ -16,7 +16,13 @@ from gpuwatch.diagnose.found import Found, alerts_of
 from gpuwatch.diagnose.incident import Incident
 from gpuwatch.diagnose.incidents.consequence import followed_nothing, without_harm
 from gpuwatch.diagnose.incidents.job_end import JobEnd, job_end, stop_alerts
-from gpuwatch.diagnose.incidents.log_tracks import closings_of, is_growing, last_lines_of, tracks_of
+from gpuwatch.diagnose.incidents.log_tracks import (
+    closings_of,
+    is_growing,
+    is_settled,
+    last_lines_of,
+    tracks_of,
+)
 from gpuwatch.diagnose.incidents.outcome import FINISHED, with_outcomes
 from gpuwatch.diagnose.incidents.outlived import with_later_lines
 from gpuwatch.diagnose.judge import incidents
@@ -85,12 +91,19 @@ def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
     alerts = with_outcomes(alerts_of(found, packs, scan.places), tracks)
     own = [file.name for file in scan.files if file.rank is not None]
     alerts = with_later_lines(alerts, around_in(scan.files), own, tracks)
-    end = job_end(tracks, alerts, growing=is_growing(scan.files, time))
+    closings = closings_of(scan.files)
+    end = job_end(
+        tracks,
+        alerts,
+        closings,
+        growing=is_growing(scan.files, time),
+        settled=is_settled(scan.files, tracks, time),
+    )
     ends = tuple(line for file in scan.files for line in file.last_lines[-LAST_LINES:])
     alerts = without_harm(alerts, scan.saves, ends)
     alerts = [alert for alert in alerts if alert.code != FINISHED]
     alerts += of_progress(alerts, scan.files, end)
-    alerts += stop_alerts(end, tracks, alerts, closings_of(scan.files))
+    alerts += stop_alerts(end, tracks, alerts, closings)
     judgement = sorted(
         incidents(alerts, scan.places, packs, time, last_lines_of(scan.files)),
         key=lambda incident: incident.first,
@@ -187,6 +200,7 @@ def outcome_facts(end: JobEnd) -> Facts:
         "step": end.step,
         "total_steps": end.total_steps,
         "behind": list(end.behind),
+        "early": end.early,
         "ranks": [{"rank": each.rank, "step": each.step, "at": each.at} for each in end.ranks],
     }
 

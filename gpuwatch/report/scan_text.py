@@ -62,7 +62,8 @@ def verdict(report: ScanReport, *, verbose: bool) -> Line:
     what = f"{count} incident{'s' * (count != 1)}" if report.reported else NOTHING[report.end.state]
     files = len(scan.files)
     size = scaled_text(scan.bytes, 1024)
-    state = "" if report.end.state == "unknown" else f"{report.end.text}; "
+    unsaid = report.end.state == "unknown" and (report.end.step is None or report.incidents)
+    state = "" if unsaid else f"{report.end.text}; "
     parts = [f"{state}{what} in {files} file{'s' * (files != 1)} ({size}B, {report.seconds:.1f} s)"]
     ranks, nodes = len(scan.places.ranks), known_nodes(scan)
     if ranks or nodes:

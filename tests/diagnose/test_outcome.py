@@ -114,7 +114,7 @@ def report(folder: Path) -> ScanReport:
 
 def stepping(first: int, count: int, minute: int) -> str:
     return "".join(
-        f"2026-03-04 02:{minute:02d}:{n:02d} INFO step {first + n}/1000 loss 2.{n:02d} lr 1e-4\n"
+        f"2026-03-04 02:{minute:02d}:{n:02d} INFO step {first + n}/40 loss 2.{n:02d} lr 1e-4\n"
         for n in range(count)
     )
 

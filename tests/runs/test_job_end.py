@@ -117,11 +117,12 @@ def test_the_rank_behind_in_one_shared_file_is_named(tmp_path: Path) -> None:
         (steps(300, 1000) + "no improvement for 5 evaluations\n", "stopped", [], 1),
         (steps(300, 1000) + "wall time is nearly over, state kept in /ckpt/300\n", "stopped", [], 1),
         (steps(300, None), "unknown", [], 0),
-        (steps(12, 1000), "unknown", [], 0),
+        (steps(12, None), "unknown", [], 0),
+        (steps(9, 1000), "unknown", [], 0),
         ("just a line\n", "unknown", [], 0),
     ],
     ids=["last step", "end words", "max epochs", "stopped", "Ctrl-C", "early stop", "time limit", "no total",
-         "an excerpt", "no steps"],
+         "no total of a few", "an excerpt", "no steps"],
 )  # fmt: skip
 def test_the_outcome_of_a_folder_without_any_error(
     tmp_path: Path, text: str, state: str, codes: list[str], status: int
@@ -174,3 +175,66 @@ def test_a_log_that_is_written_now_is_no_stopped_job(tmp_path: Path) -> None:
     os.utime(tmp_path / "rank_0.log", (START + 300, START + 300))
     assert report(tmp_path, now=START + 310).end.state == "running"
     assert report(tmp_path, now=START + 3000).end.state == "stopped"
+
+
+@pytest.mark.parametrize(("count", "total"), [(19, 1000), (79, 100_000), (29, 30_000)])
+@pytest.mark.parametrize("pace_s", [2, 60])
+def test_a_short_log_that_ends_before_its_announced_end_stopped(
+    tmp_path: Path, count: int, total: int, pace_s: int
+) -> None:
+    lines = [step_line(step * pace_s, total).replace(f"step {step * pace_s}/", f"step {step}/")
+             for step in range(1, count + 1)]  # fmt: skip
+    log = tmp_path / "rank_0.log"
+    log.write_text("".join(lines))
+    last = START + count * pace_s
+    os.utime(log, (last, last))
+    assert report(tmp_path, now=last + 5 * pace_s).end.state in ("running", "unknown")
+    found = report(tmp_path, now=last + 3600)
+    assert (found.end.state, found.end.step, found.end.total_steps) == ("stopped", count, total)
+    assert [each.code for each in found.incidents] == ["unknown"]
+
+
+def test_a_short_log_without_times_that_changed_just_now_may_still_be_written(tmp_path: Path) -> None:
+    log = tmp_path / "rank_0.log"
+    log.write_text("".join(f"step {step}/1000 loss 2.5\n" for step in range(1, 30)))
+    os.utime(log, (START, START))
+    assert report(tmp_path, now=START + 20).end.state == "unknown"
+    assert report(tmp_path, now=START + 3600).end.state == "stopped"
+
+
+def test_the_last_line_counts_the_steps_of_a_log_that_does_not_say_how_it_ended(tmp_path: Path) -> None:
+    (tmp_path / "rank_0.log").write_text(steps(9, 1000))
+    done = gpuwatch("scan", str(tmp_path))
+    assert "step 9 of 1,000" in done.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "EarlyStopping: no improvement for 5 evaluations, stopping at step 399\nsaved best model",
+        "early stop: patience 5 exhausted",
+        "Early stopping triggered after 20 epochs",
+        "EarlyStopping counter: 5 out of 5",
+        "val_loss did not improve in the last 3 records. Patience exceeded",
+    ],
+)
+def test_a_rule_of_the_training_that_ends_it_early_is_no_failure(tmp_path: Path, line: str) -> None:
+    (tmp_path / "rank_0.log").write_text(steps(399, 1000) + line + "\n")
+    found = report(tmp_path)
+    assert (found.end.state, found.end.early, found.found) == ("finished", True, False)
+    assert scan_facts(found)["outcome"]["early"] is True
+
+
+@pytest.mark.parametrize("line", ["EarlyStopping counter: 3 out of 5", "early_stopping: true", "patience: 5"])
+def test_early_stopping_that_is_only_set_up_or_counts_ends_nothing(tmp_path: Path, line: str) -> None:
+    (tmp_path / "rank_0.log").write_text(steps(399, 1000) + line + "\n")
+    found = report(tmp_path)
+    assert (found.end.state, found.end.early) == ("stopped", False)
+
+
+def test_a_job_that_was_told_to_end_is_a_warning_at_most(tmp_path: Path) -> None:
+    (tmp_path / "slurm-3.out").write_text(steps(59, 1000) + "Terminated\n")
+    found = report(tmp_path)
+    assert found.end.state == "stopped"
+    assert found.incidents == ()
+    assert {each.severity for each in found.outside} == {"warning"}

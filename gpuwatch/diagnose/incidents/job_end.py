@@ -19,6 +19,8 @@ State: TypeAlias = Literal["finished", "running", "stopped", "unknown"]
 
 RUN_STEPS, RUN_BYTES = 100, 16 << 10
 """So many logged steps, or steps over so much of a file, are a run; less may be a pasted excerpt."""
+SHORT_STEPS = 10
+"""So many logged steps of an announced total are a run, where its log is not written any more."""
 RANK_STEPS = 20
 """The same of each of several ranks with files of their own."""
 PEERS, BEHIND_STEPS = 3, 2
@@ -30,9 +32,22 @@ ON_PURPOSE = re.compile(
     r"(?i)\b(?:early[ -]?stop\w*|(?:no|without) improvement|patience|KeyboardInterrupt|interrupt(?:ed)?"
     r"|ctrl[- ]?c|sig(?:int|term|usr1)|cancel\w*|time[ -]?limit|wall ?time|budget|deadline|preempt\w*"
     r"|requeu\w*|stopp(?:ed|ing)|finish(?:ed|ing)?|done|complet(?:e|ed)|converged|exit(?:ed|ing)?"
-    r"|shutting down|leaving|bye|goodbye|quit(?:ting)?|ended|target (?:reached|met)|by (?:the )?user)\b|\^C"
+    r"|shutting down|leaving|synced|bye|goodbye|quit(?:ting)?|ended|target (?:reached|met)"
+    r"|by (?:the )?user)\b|\^C"
 )
 """In the last lines of a log: the end was meant, or the program names its reason."""
+OWN_RULE = re.compile(
+    r"(?i)\bearly[ _-]?stop(?:ped|ping)?(?: (?:was|is|has been))? ?"
+    r"(?:triggered|now|reached|activated|condition met)\b"
+    r"|\bearly[ _-]?stop(?:s|ped|ping)?\b.{0,120}"
+    r"\b(?:stopp(?:ing|ed)|exhausted|exceeded|reached|end(?:ing|ed)|halt(?:ing|ed)?)\b"
+    r"|\bstopp(?:ing|ed) (?:the )?(?:training |run )?early\b|\btraining (?:was )?stopped early\b"
+    r"|\b(?:improve(?:d|ments?)?|patience)\b.{0,80}"
+    r"\b(?:stopp(?:ing|ed)|exhausted|exceeded|ran out|ending|terminating)\b"
+    r"|\bpatience (?:of )?\d{0,6} ?(?:was |is )?(?:reached|over)\b"
+    r"|\bearly[ _-]?stop\w* counter: (\d{1,6}) (?:out )?(?:of|/) \1\b"
+)
+"""In the last lines of a log: a rule of the training (early stopping, patience) ended it."""
 
 
 class Closing(NamedTuple):
@@ -65,16 +80,22 @@ class JobEnd:
     """Of all ranks that log steps of their own."""
     behind: tuple[int, ...] = ()
     """Ranks that ended before all others."""
+    early: bool = False
+    """A rule of its own (early stopping) finished it before the announced end."""
 
     @property
     def text(self) -> str:
         """`stopped at step 41,342 of 100,000: rank 5 first, the others at 41,344`."""
         total = "" if self.total_steps is None else f" of {self.total_steps:,}"
+        if self.early and self.step is not None:
+            return f"ended early by its own rule at step {self.step:,}{total}"
         if self.state == "finished":
             return "finished" if self.step is None else f"finished at step {self.step:,}{total}"
         if self.state == "running":
             return "still written" if self.step is None else f"still written, at step {self.step:,}{total}"
-        if self.state == "unknown" or self.step is None:
+        if self.state == "unknown" and self.step is not None:
+            return f"how it ended is not logged, step {self.step:,}{total}"
+        if self.step is None:
             return "how it ended is not logged"
         if not self.behind:
             return f"stopped at step {self.step:,}{total}"
@@ -84,13 +105,22 @@ class JobEnd:
         )
 
 
-def job_end(tracks: Sequence[StepTrack], alerts: Iterable[Alert], *, growing: bool) -> JobEnd:
+def job_end(
+    tracks: Sequence[StepTrack],
+    alerts: Sequence[Alert],
+    closings: Mapping[str, Closing],
+    *,
+    growing: bool,
+    settled: bool,
+) -> JobEnd:
     """How a job ended.
 
     Args:
         tracks: The steps of its ranks.
         alerts: Findings, `FINISHED` among them.
+        closings: File -> how its log ends.
         growing: Whether its files are written now.
+        settled: Whether its files are known not to be written any more.
     """
     main = main_tracks(tracks)
     furthest = max((track.marks[-1].step for track in main), default=None)
@@ -99,15 +129,24 @@ def job_end(tracks: Sequence[StepTrack], alerts: Iterable[Alert], *, growing: bo
     behind = ranks_behind(main, ranks)
     ends = [alert for alert in alerts if alert.code == FINISHED]
     complete = furthest is not None and reached(furthest, total)
-    stopped = furthest is not None and bool(behind or (total is not None and is_run(main)))
+    run = is_run(main) or (settled and is_short_run(main))
+    stopped = furthest is not None and bool(behind or (total is not None and run))
+    early = ended_by_rule(main, closings) and not any(_is_failure(alert) for alert in alerts)
     state: State = "unknown"
     if growing:
         state = "running"
-    elif complete or any(_is_last(end, main) for end in ends):
+    elif complete or early or any(_is_last(end, main) for end in ends):
         state = "finished"
     elif stopped:
         state = "stopped"
-    return JobEnd(state, furthest, total, ranks, behind if state == "stopped" else ())
+    return JobEnd(
+        state,
+        furthest,
+        total,
+        ranks,
+        behind if state == "stopped" else (),
+        early and state == "finished" and not complete,
+    )
 
 
 def main_tracks(tracks: Sequence[StepTrack]) -> list[StepTrack]:
@@ -160,6 +199,19 @@ def is_run(tracks: Sequence[StepTrack]) -> bool:
     )
 
 
+def is_short_run(tracks: Sequence[StepTrack]) -> bool:
+    """Whether these are the steps of a log from its start: a few tens of lines that announce a total."""
+    return any(track.total_steps is not None and len(track.marks) >= SHORT_STEPS for track in tracks)
+
+
+def ended_by_rule(tracks: Sequence[StepTrack], closings: Mapping[str, Closing]) -> bool:
+    """Whether the last lines of a log of these tracks say that a rule of the training ended it."""
+    files = {track.file for track in tracks}
+    return any(
+        OWN_RULE.search(line) for file, each in closings.items() if file in files for line in each.lines
+    )
+
+
 def stop_alerts(
     end: JobEnd, tracks: Sequence[StepTrack], alerts: Iterable[Alert], closings: Mapping[str, Closing]
 ) -> list[Alert]:
@@ -173,7 +225,9 @@ def stop_alerts(
         alerts: What its lines say.
         closings: File -> how its log ends.
     """
-    told = any(alert.code in SCHEDULER or _is_failure(alert) for alert in alerts)
+    told = any(
+        alert.code in SCHEDULER or alert.code == "proc.sigterm" or _is_failure(alert) for alert in alerts
+    )
     if end.state != "stopped" or told or len(end.behind) > 1:
         return []
     if end.behind:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from gpuwatch.diagnose.incidents.job_end import Closing
 from gpuwatch.diagnose.incidents.last_activity import Activity, last_line, shortened
@@ -13,6 +14,8 @@ from gpuwatch.runs.step_series import StepPoint, StepSeries
 
 FRESH_S = 120.0
 """A job whose newest line is no older than this still writes."""
+STEP_TIMES = 10
+"""A log without a line for so many of its last step times is not written any more."""
 
 
 def tracks_of(files: Iterable[LogScan]) -> list[StepTrack]:
@@ -54,6 +57,25 @@ def is_growing(files: Iterable[LogScan], now: float) -> bool:
         for file in files
         if not file.kernel
     )
+
+
+def is_settled(files: Sequence[LogScan], tracks: Iterable[StepTrack], now: float) -> bool:
+    """Whether no log is written any more: the last line, else the last change, is many step times old.
+
+    The modification time of a copy is younger than its last line.
+    """
+    quiet_s = max(FRESH_S, STEP_TIMES * max((step_s(track) for track in tracks), default=0.0))
+    logs = [file for file in files if not file.kernel]
+    return not any(
+        file.grew or now - (file.mtime if file.last_time is None else file.last_time) <= quiet_s
+        for file in logs
+    )
+
+
+def step_s(track: StepTrack) -> float:
+    """The longest time between two of the last logged steps (seconds); 0: they carry no time."""
+    times = [mark.at for mark in track.marks[-STEP_TIMES:] if mark.at is not None]
+    return max((later - before for before, later in pairwise(times)), default=0.0)
 
 
 def _track(file: LogScan, series: StepSeries) -> StepTrack:
