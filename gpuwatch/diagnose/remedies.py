@@ -43,6 +43,8 @@ REMEDIES: dict[str, str] = {
     "num.grad_nan": "Look at the loss scale and the batch of these steps; if it goes on, go back a "
     "checkpoint.",
     "num.loss_spike": "Watch 100 steps; if it stays, go back before it and skip those batches.",
+    "num.loss_rising": "Go back to the checkpoint before the rise; check the learning rate and the data "
+    "there.",
     "num.grad_explodes": "Check clipping and the learning rate; look at the batch of these steps.",
     "num.grad_vanishes": "Check that the loss reaches the parameters (detached graph, frozen weights, "
     "wrong mask).",

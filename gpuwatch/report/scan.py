@@ -127,12 +127,17 @@ def around_in(files: Iterable[LogScan]) -> Callable[[str, int, int], Around | No
 
 
 def of_progress(alerts: Iterable[Alert], files: Iterable[LogScan], end: JobEnd) -> list[Alert]:
-    """What the numbers say and no line does; a finished job's pace is a remark."""
+    """What the numbers say and no line does; a finished job's pace is a remark, a collapse is not."""
     told = {(alert.code, alert.rank) for alert in alerts} | {(alert.code, None) for alert in alerts}
     found = [each for each in progress_alerts(files) if (each.code, each.rank) not in told]
     if end.state != "finished":
         return found
-    return [structs.replace(each, severity="info") if each.code.startswith(PACE) else each for each in found]
+    return [
+        structs.replace(each, severity="info")
+        if each.code.startswith(PACE) and "step" not in each.fields
+        else each
+        for each in found
+    ]
 
 
 def lines_of(proofs: Iterable[Proof], scan: Scan) -> Lines:

@@ -290,3 +290,21 @@ def test_healthy_runs_say_nothing() -> None:
             took=lambda _step: dice.gauss(1.0, 0.02),
         )
         assert codes(run, (97.0, 99.0)) == set()
+
+
+@pytest.mark.parametrize("steps", [200, 600, 1200])
+def test_a_loss_that_rises_to_the_end_is_a_warning(steps: int) -> None:
+    dice = random.Random(steps)
+    rise = voice(steps, loss=lambda step: (2.0 + max(0, step - steps / 3) * 12 / steps) * dice.gauss(1, 0.02))
+    (sign,) = (each for each in numerics(rise) if each.code == "num.loss_rising")
+    assert sign.severity == "warning"
+    assert sign.step is not None
+    assert steps / 3 < sign.step < steps * 0.6
+
+
+@pytest.mark.parametrize("kind", MADE_SO)
+def test_losses_that_jump_by_their_nature_do_not_rise(kind: str) -> None:
+    dice = random.Random(8)
+    losses = [MADE_SO[kind](dice, step) for step in range(2001)]
+    for steps in range(100, 2000, 41):
+        assert "num.loss_rising" not in codes(voice(steps, loss=losses.__getitem__)), steps

@@ -238,3 +238,25 @@ def test_a_job_that_was_told_to_end_is_a_warning_at_most(tmp_path: Path) -> None
     assert found.end.state == "stopped"
     assert found.incidents == ()
     assert {each.severity for each in found.outside} == {"warning"}
+
+
+@pytest.mark.parametrize("slow_from", [100, 200, 500])
+def test_steps_that_take_ten_times_as_long_to_the_end_are_slow_training(
+    tmp_path: Path, slow_from: int
+) -> None:
+    at = [2 * step + 18 * max(0, step - slow_from) for step in range(1, 1001)]
+    lines = (step_line(each, 1000).replace(f"step {each}/", f"step {n}/") for n, each in enumerate(at, 1))
+    (tmp_path / "rank_0.log").write_text("".join(lines))
+    found = report(tmp_path)
+    assert found.end.state == "finished"
+    (alert,) = (each for each in found.outside if each.code == "train.slow")
+    assert (alert.severity, found.found) == ("warning", True)
+    assert abs(int(alert.fields["step"]) - slow_from) <= 20
+
+
+def test_a_loss_that_rises_in_an_ended_job_has_the_live_class(tmp_path: Path) -> None:
+    text = "".join(step_line(step, 600, f"{1 + step / 50:.3f}") for step in range(1, 601))
+    (tmp_path / "rank_0.log").write_text(text)
+    assert [(each.code, each.severity) for each in report(tmp_path).outside] == [
+        ("num.loss_rising", "warning")
+    ]

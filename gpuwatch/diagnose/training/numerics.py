@@ -31,6 +31,10 @@ PLATEAU_ERRORS = 2.0
 """Of the change, so many standard errors must stay under that, too."""
 SCALE_FLOOR = 1.0
 SKIPPED_SHARE = 0.25
+RISEN, RISEN_NOISES = 1.5, 3.0
+"""A loss has risen lastingly over so many times its best median, and so many of its noises above it."""
+RISEN_STEPS = 100
+"""For so many told steps, or for the last quarter of the run."""
 
 
 def numerics(voice: RankProgress) -> Iterator[Sign]:
@@ -44,6 +48,7 @@ def numerics(voice: RankProgress) -> Iterator[Sign]:
     norms = [step.grad_norm for step in steps if step.grad_norm is not None and math.isfinite(step.grad_norm)]
     yield from gradients(norms)
     yield from scale(voice)
+    yield from rising(every)
     yield from plateau(every)
     yield from skipped(voice)
 
@@ -126,6 +131,36 @@ def plateau(steps: Sequence[Step]) -> Iterator[Sign]:
     most = abs(last - first) + PLATEAU_ERRORS * math.hypot(before, after)
     if first and most / abs(first) * 100 < PLATEAU_PCT:
         yield Sign("num.plateau", "info", f"the loss stands at {last:.4g} since step {recent[0].step}")
+
+
+def rising(steps: Sequence[Step]) -> Iterator[Sign]:
+    """The loss stands lastingly above its best: medians of `LEAST` told steps each, of a loss above zero.
+
+    The best median is that of two windows in a row, so that an easy batch or two does not set it. A loss that
+    came back from such a height, or is often there (rewards, adversaries, tasks that take turns), is made so.
+    """
+    recent = [s for s in steps if s.loss is not None and math.isfinite(s.loss)]
+    count = len(recent) // LEAST
+    lasting = min(RISEN_STEPS // LEAST, max(2, count // 4))
+    if count < 2 * lasting + 2:
+        return
+    recent = recent[len(recent) - count * LEAST :]
+    windows = [[s.loss or 0.0 for s in recent[n : n + LEAST]] for n in range(0, count * LEAST, LEAST)]
+    levels = [median(window) for window in windows]
+    if min(min(window) for window in windows) <= 0:
+        return
+    before = levels[:-lasting]
+    at = min(range(len(before) - 1), key=lambda n: max(before[n], before[n + 1]))
+    best = max(before[at], before[at + 1])
+    noise = 1.4826 * max(median(abs(loss - levels[n]) for loss in windows[n]) for n in (at, at + 1))
+    limit = max(RISEN * best, best + RISEN_NOISES * noise)
+    came_back = any(level > limit for level in levels[:at]) and max(levels[:at]) >= min(levels[-lasting:])
+    rises = sum(earlier <= limit < later for earlier, later in pairwise(levels[at:]))
+    if came_back or rises > 1 or min(levels[-lasting:]) <= limit:
+        return
+    since = next(n for n in range(at, count) if levels[n] > limit)
+    text = f"the loss rose to {levels[-1]:.4g}, it was {best:.4g} about step {recent[at * LEAST].step}"
+    yield Sign("num.loss_rising", "warning", text, step=recent[since * LEAST].step)
 
 
 def _level(losses: Sequence[float]) -> tuple[float, float]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, median
 
 from gpuwatch.diagnose.training.sign import Sign
-from gpuwatch.fleet.progress import RankProgress
+from gpuwatch.fleet.progress import RankProgress, Step
 
 RECENT, PAST = 20, 200
 LEAST_PAST = 40
 LEAST_TIMINGS = 3
 SLOWER = 1.10
 """A step time that is 10 % longer and stays so (the change that FALCON tells, arXiv 2410.12588)."""
+COLLAPSED = 2.0
+"""A step that takes so many times the usual one, to the end of a run."""
 LASTS_S = 60.0
 PAUSE = 2.0
 """A step of more than so many medians holds a pause: an evaluation, a checkpoint."""
@@ -48,6 +51,20 @@ def slower(times: Sequence[float]) -> Iterator[Sign]:
     if usual > 0 and now >= SLOWER * usual:
         text = f"a step takes {now:.3g} s where {usual:.3g} s were usual (+{100 * (now / usual - 1):.0f} %)"
         yield Sign("train.slow", "warning", text, LASTS_S)
+
+
+def collapsed(steps: Sequence[Step]) -> Iterator[Sign]:
+    """Of a run that has ended: from some step on each took at least twice the time that was usual before."""
+    known = [(step, step.took_s) for step in steps if step.took_s and math.isfinite(step.took_s)]
+    count = len(known) // RECENT
+    levels = [median(took for _, took in known[n * RECENT : (n + 1) * RECENT]) for n in range(count)]
+    for at in range(LEAST_PAST // RECENT, count - 1):
+        usual = median(levels[:at])
+        if min(levels[at:]) >= COLLAPSED * usual:
+            now = median(levels[at:])
+            text = f"a step takes {now:.3g} s where {usual:.3g} s were usual (x{now / usual:.1f})"
+            yield Sign("train.slow", "warning", text, LASTS_S, step=known[at * RECENT][0].step)
+            return
 
 
 def step_s(times: Sequence[float]) -> float:

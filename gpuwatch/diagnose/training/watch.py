@@ -23,6 +23,7 @@ TITLES = {
     "num.nan_loss": "Loss is NaN or Inf",
     "num.grad_nan": "Gradient is NaN or Inf",
     "num.loss_spike": "Loss spike",
+    "num.loss_rising": "Loss rises",
     "num.grad_explodes": "Gradient norm explodes",
     "num.grad_vanishes": "Gradient norm vanishes",
     "num.scale_min": "Loss scale at its floor",
