@@ -43,6 +43,8 @@ def dmon(source: Source, groups: str, count: int | None, stamps: str) -> int:
 
     Unknown is a dash. A GPU that does not answer says `stale`, `stuck` or `lost` instead of its old
     values; what happens to a node comes as a comment (`# node: ...`). -d sets the seconds between samples.
+
+    Exit status: 0 every GPU has answered, 1 a node, a driver or a GPU never did, 2 wrong usage.
     """
     from gpuwatch.report.dmon import GroupError, Layout, columns
     from gpuwatch.report.stream import Stream
@@ -55,7 +57,9 @@ def dmon(source: Source, groups: str, count: int | None, stamps: str) -> int:
         raise click.BadParameter(f"{error}.", param_hint="-s") from error
     layout = Layout(chosen, max(len("node"), *(len(node.name) for node in source.plan.nodes)), stamps)
     with leaving_politely(), source.session() as session:
-        return copy_out(follow(session, Stream(layout, count)))
+        stream = Stream(layout, count)
+        ended = copy_out(follow(session, stream))
+        return exit_codes.UNHEALTHY if ended and stream.unanswered(session.fleet) else exit_codes.HEALTHY
 
 
 def follow(session: Session, stream: Stream) -> Iterator[list[str]]:
@@ -69,11 +73,12 @@ def follow(session: Session, stream: Stream) -> Iterator[list[str]]:
         time.sleep(POLL_S)
 
 
-def copy_out(batches: Iterator[list[str]]) -> int:
-    """Print as it comes, until the end or until nobody reads any more."""
+def copy_out(batches: Iterator[list[str]]) -> bool:
+    """Print as it comes, until the end or until nobody reads any more; True: to the end."""
     with writing():
         for lines in batches:
             if lines:
                 sys.stdout.write("\n".join(lines) + "\n")
                 sys.stdout.flush()
-    return exit_codes.HEALTHY
+        return True
+    return False

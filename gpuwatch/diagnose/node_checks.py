@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuwatch.diagnose.condition import Condition, Evidence, duration
-from gpuwatch.fleet.node import STALE_TICKS, Node
+from gpuwatch.fleet.node import STALE_TICKS, STARTING, Node
 from gpuwatch.fleet.readings import host_memory_pct
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.wire import IbPort, Severity
@@ -17,8 +17,6 @@ AGENT_STARTS_S = 20.0
 AGENT_CPU_PCT, AGENT_RSS_BYTES = 10.0, 200 << 20
 """Far over what the agent promises (1 % of a core, 40 MB): it does not just have a bad second."""
 HOST_FRESH_S = 15.0
-STARTING = "nvml_starting"
-"""The notice of a driver that has not answered yet: how many GPUs it lists is not known."""
 FRAMES_LOST_S = 300.0
 """A frame that was lost longer ago is history."""
 ALWAYS_FULL = frozenset(("squashfs", "iso9660", "erofs", "cramfs"))

@@ -20,6 +20,7 @@ from gpuwatch.wire import (
     Hello,
     HostSample,
     LogFile,
+    Notice,
     Process,
 )
 
@@ -30,6 +31,8 @@ STALE_TICKS = 3.0
 MEDIUM_FRESH_S, SLOW_FRESH_S = 15.0, 90.0
 """Three rounds of the 5 s and of the 30 s tier."""
 KEPT_EVENTS = 200
+STARTING = "nvml_starting"
+"""The notice of a driver that has not answered yet: how many GPUs it lists is not known."""
 
 
 class Tiers(NamedTuple):
@@ -151,6 +154,16 @@ class Node:
         if age is None:
             return "connecting"
         return "stale" if age > STALE_TICKS * self.interval_s else "live"
+
+    @property
+    def driver_starting(self) -> Notice | None:
+        """The notice of a driver whose init has not returned; None: it has, or no agent has spoken."""
+        notices = self.hello.notices if self.hello is not None else ()
+        return next((notice for notice in notices if notice.code == STARTING), None)
+
+    def agent_s(self, now: float) -> float:
+        """Seconds since the link to the agent became live."""
+        return max(0.0, now - self.agent_since)
 
     @property
     def offset_s(self) -> float:

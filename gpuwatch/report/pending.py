@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from gpuwatch.diagnose.node_checks import STARTING
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.fleet.readings import no_answer
 from gpuwatch.wire import NO_PYTHON, LogFile
@@ -62,10 +61,8 @@ def pending_of(node: Node, now: float) -> Iterator[Pending]:
 
 
 def _driver(node: Node, now: float) -> Iterator[Pending]:
-    notices = node.hello.notices if node.hello else ()
-    for notice in notices:
-        if notice.code == STARTING:
-            yield Pending(node.name, "driver", notice.text)
+    if notice := node.driver_starting:
+        yield Pending(node.name, "driver", notice.text, waited_s=node.agent_s(now))
     for gpu in node.gpu_list():
         if waited_for(gpu) and gpu.state != "stuck":  # stuck is a finding, with the same weight
             yield Pending(node.name, "gpu", no_answer(gpu, now), gpu, waited_s=gpu.stuck_s(now))

@@ -7,9 +7,12 @@ from datetime import datetime
 
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node
+from gpuwatch.fleet.readings import without_gpus
+from gpuwatch.plain import plain
 from gpuwatch.report.dmon import Layout
 from gpuwatch.report.facts import node_error
 from gpuwatch.report.text import notice_text
+from gpuwatch.report.waiting import COLD_S, starting
 
 HEADER_EVERY = 40
 """Rows between two headers."""
@@ -48,12 +51,25 @@ class Stream:
         return lines
 
     def done(self, fleet: Fleet, now: float) -> bool:
-        """Every known GPU has its count of rows, and no node is still on its way."""
+        """Every known GPU has its count of rows, and no node is still on its way.
+
+        A driver that has not answered is on its way for as long as a first report waits for it.
+        """
         if self._count is None:
             return False
         nodes = fleet.nodes.values()
-        arriving = any(node.state(now) == "connecting" for node in nodes)
+        arriving = any(
+            node.state(now) == "connecting" or (starting(node, now) and node.agent_s(now) < COLD_S)
+            for node in nodes
+        )
         return not arriving and all(self._full(gpu) for gpu in fleet.gpus())
+
+    def unanswered(self, fleet: Fleet) -> bool:
+        """Whether a driver or a GPU has told no values."""
+        nodes = fleet.nodes.values()
+        return any(node.hello is None or node.driver_starting is not None for node in nodes) or any(
+            gpu.fast_at is None for gpu in fleet.gpus()
+        )
 
     def _full(self, gpu: Gpu) -> bool:
         return self._count is not None and self._printed.get((gpu.node, gpu.info.uuid), 0) >= self._count
@@ -78,7 +94,8 @@ class Stream:
                 return None
             text = self._layout.words(node.name, gpu, self._stamp(time), trouble)
         elif gpu.fast_at is None:
-            if gpu.state != "unanswered" or now < self._due.get(key, now):
+            early = starting(node, now) and node.agent_s(now) < COLD_S
+            if early or gpu.state != "unanswered" or now < self._due.get(key, now):
                 return None
             text = self._layout.row(node.name, gpu, self._stamp(time))
         elif gpu.fast_at is not None and age is not None and self._sampled.get(key) != gpu.fast_at:
@@ -107,8 +124,25 @@ def node_texts(node: Node, now: float) -> list[str]:
     if node.hello is None:
         return [text]
     bare = state == "live" and not node.gpus
-    warnings = [notice_text(notice) for notice in node.hello.notices if notice.severity != "info"]
-    return [f"{text}, no GPU" if bare else text, *warnings]
+    warnings = [
+        notice_text(notice)
+        for notice in node.hello.notices
+        if notice.severity != "info" or notice == node.driver_starting
+    ]
+    return [f"{text}, {without_gpus(node)}" if bare else text, *warnings, *event_texts(node)]
+
+
+def event_texts(node: Node) -> list[str]:
+    """What the driver and the kernel report of a node, where it is more than a remark."""
+    texts = []
+    for event in node.events:
+        if event.severity != "info":
+            gpu = node.gpus.get(event.gpu or "")
+            place = "" if gpu is None else f"GPU {gpu.info.index}: "
+            code = f"Xid {event.code}: " if event.event == "xid" else ""
+            at = datetime.fromtimestamp(event.t - node.offset_s).astimezone()
+            texts.append(plain(f"{event.severity}: {place}{code}{event.title} at {at:%H:%M:%S}"))
+    return texts
 
 
 def trouble_text(gpu: Gpu, node: Node, now: float) -> str | None:

@@ -15,6 +15,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.metrics import NODE_METRICS
 from gpuwatch.fleet.node import Node
 from gpuwatch.fleet.quantities import seconds_text
+from gpuwatch.fleet.readings import without_gpus
 from gpuwatch.hosts.names import fold
 from gpuwatch.plain import plain
 from gpuwatch.report.facts import node_error
@@ -127,10 +128,10 @@ def node_line(node: Node, now: float) -> Line:
 
 
 def gpu_count(node: Node) -> str:
-    """`8 GPUs`, `7 of 8 GPUs`, `no GPU`."""
+    """`8 GPUs`, `7 of 8 GPUs`, `no GPU`, `GPUs not known yet`."""
     present, expected = node.gpus_present(), node.gpus_expected()
-    if expected == 0:
-        return "no GPU"
+    if expected == 0 or (node.driver_starting and not node.gpus):
+        return without_gpus(node)
     if present != expected:
         return f"{present} of {expected} GPUs"
     return f"{present} GPU{'s' if present > 1 else ''}"
@@ -262,7 +263,10 @@ def pending_lines(fleet: Fleet, now: float) -> list[Line]:
     places: dict[str, list[str]] = {}
     for each in pending(fleet.nodes.values(), now):
         if each.part not in ("node", "log", "unreadable_log"):
-            places.setdefault(each.text, []).append(each.place)
+            waited = (
+                f" ({each.waited_s:.0f} s)" if each.part == "driver" and each.waited_s is not None else ""
+            )
+            places.setdefault(each.text + waited, []).append(each.place)
     return [
         Line(plain(f"{'unknown':8}  {names(where)}: {text}"), "warning") for text, where in places.items()
     ]
@@ -307,7 +311,11 @@ def verdict(fleet: Fleet, found: list[Finding], now: float, stands: Standing) ->
     nodes, gpus = len(fleet.nodes), len(fleet.gpus())
     answering = sum(node.gpus_present() for node in fleet.nodes.values())
     of_all = f"{answering} of " * (answering != gpus)
-    what = f"{nodes} node{'s' * (nodes != 1)}, {of_all}{gpus} GPU{'s' * (gpus != 1)}"
+    counted = f"{of_all}{gpus} GPU{'s' * (gpus != 1)}"
+    unknown = [node.name for node in fleet.nodes.values() if node.driver_starting and not node.gpus]
+    if unknown:
+        counted = f"{counted} and those of {fold(unknown)} not known yet" if gpus else "GPUs not known yet"
+    what = f"{nodes} node{'s' * (nodes != 1)}, {counted}"
     if healthy(fleet, found, now, stands.incidents):
         silent = [f"{plural(len(stands.silent), 'silent job')}"] if stands.silent else []
         told = ", ".join([*filter(None, [told_kinds(stands.alerts)]), *silent])

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
-from gpuwatch.diagnose.node_checks import STARTING
 from gpuwatch.fleet.node import Node
 from gpuwatch.report.pending import pending_of, waited_for
 from gpuwatch.session import Session
@@ -60,15 +59,13 @@ def _waits(node: Node, now: float) -> bool:
 
 def cold(nodes: Iterable[Node], now: float) -> bool:
     """Whether a live node's driver is starting: it or none of its GPUs has answered yet."""
-    return any(
-        node.state(now) == "live"
-        and node.hello is not None
-        and (
-            any(notice.code == STARTING for notice in node.hello.notices)
-            or (bool(node.gpus) and all(waited_for(gpu) for gpu in node.gpus.values()))
-        )
-        for node in nodes
-    )
+    return any(starting(node, now) for node in nodes)
+
+
+def starting(node: Node, now: float) -> bool:
+    """Whether the driver of a live node or none of its GPUs has answered yet."""
+    silent = bool(node.gpus) and all(waited_for(gpu) for gpu in node.gpus.values())
+    return node.state(now) == "live" and (node.driver_starting is not None or silent)
 
 
 def listed(node: Node) -> bool:

@@ -9,7 +9,7 @@ from msgspec import structs
 from gpuwatch.diagnose.condition import Evidence
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.fleet.quantities import seconds_text
-from gpuwatch.fleet.readings import no_answer
+from gpuwatch.fleet.readings import no_answer, without_gpus
 from gpuwatch.tui.look import Severity
 
 
@@ -70,7 +70,8 @@ def absent_words(node: Node) -> str:
     """Why a node shows no GPU, in a few words."""
     if node.hello is None:
         return node.link.reason or "connecting"
-    return "no NVIDIA GPU, only the host is watched"
+    words = without_gpus(node)
+    return "no NVIDIA GPU, only the host is watched" if words == "no GPU" else words
 
 
 def models(node: Node) -> str:

@@ -98,6 +98,24 @@ def test_dmon_of_this_machine(driver: FakeNvml) -> None:
     assert [(row[1], row[2]) for row in rows] == [("0", "200"), ("1", "200")] * 2
 
 
+def test_dmon_waits_for_a_slow_driver(driver: FakeNvml) -> None:
+    driver.set("gpus 1", "latency_us 100000")
+    done = gpuwatch("dmon", "--local", "-s", "p", "-c", "1")
+    rows = [line.split() for line in done.stdout.splitlines() if not line.startswith("#")]
+    assert (done.returncode, [row[1] for row in rows]) == (0, ["0"]), done.stdout
+    assert rows[0][2] != "-"
+
+
+def test_a_hanging_init_is_no_success_of_dmon_and_check(driver: FakeNvml) -> None:
+    driver.set("hang - nvmlInitWithFlags")
+    done = gpuwatch("dmon", "--local", "-s", "p", "-c", "1")
+    assert (done.returncode, "no GPU" in done.stdout) == (1, False), done.stdout
+    assert "nvmlInitWithFlags" in done.stdout
+    done = gpuwatch("check", "--local", "--wait", "3", "--json")
+    checks = {each["id"]: each["status"] for each in json.loads(done.stdout)["checks"]}
+    assert (done.returncode, checks["gpu.driver"]) == (1, "FAIL")
+
+
 def test_a_machine_without_a_gpu_is_healthy_and_says_so_plainly(driver: FakeNvml) -> None:
     driver.set("gpus 0")
     done = gpuwatch("once", "--local", *WAIT)

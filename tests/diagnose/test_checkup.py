@@ -139,3 +139,19 @@ def test_a_probe_that_left_a_node_out_does_not_pass() -> None:
     _, check = links(results)
     assert (check.status, check.nodes) == ("WARN", ("gpu-002",))
     assert "gpu-002 (no Python with torch)" in check.detail
+
+
+def test_a_driver_or_gpu_that_has_not_answered_passes_no_check() -> None:
+    cluster = Cluster(2)
+    starting = wire.Notice("nvml_starting", "NVML has not answered yet (nvmlInitWithFlags)", "info")
+    silent = wire.Hello(
+        t=EPOCH, seq=0, host="gpu-002", agent="1", python="3", pid=1, interval_s=1.0, notices=[starting]
+    )
+    cluster.tell("gpu-002", silent)
+    driver = cluster.check({}, NOW + 1)["gpu.driver"]
+    assert (driver.status, driver.nodes) == ("FAIL", ("gpu-002",))
+    assert "nvmlInitWithFlags" in driver.detail
+    assert "1 s" in driver.detail or "1.0 s" in driver.detail
+    cluster.tell("gpu-001", wire.Sample(t=EPOCH, seq=2, gpus=[wire.GpuSample("GPU-0", state="unanswered")]))
+    present = cluster.check({}, NOW + 1)["gpu.present"]
+    assert (present.status, present.nodes[0]) == ("FAIL", "gpu-001")

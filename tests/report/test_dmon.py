@@ -6,7 +6,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.link.inbox import LinkStatus
 from gpuwatch.report.dmon import GroupError, Layout, columns
 from gpuwatch.report.stream import HEADER_EVERY, Stream
-from gpuwatch.wire import GpuSample, Notice
+from gpuwatch.wire import Event, GpuSample, Notice
 from tests.report.fleets import NODE_TIME, START, feed, healthy_fleet, hello, plan, reading, sample
 
 NVIDIA_SMI = [
@@ -152,3 +152,40 @@ def test_time_stamps_stand_under_their_headings() -> None:
     date, time, node, *_ = row.split()
     assert (len(date), len(time), node) == (8, 8, "gpu-001")
     assert header.index("node") == row.index("gpu-001")
+
+
+STARTING = Notice("nvml_starting", "NVML has not answered yet (nvmlInitWithFlags)", "info")
+
+
+def test_a_driver_that_has_not_answered_is_waited_for_and_named() -> None:
+    fleet, out = Fleet(plan("gpu-001")), stream("p", count=1)
+    feed(fleet, "gpu-001", LinkStatus("live"), hello(0, notices=[STARTING]), sample())
+    told = "\n".join(out.lines(fleet, START, NODE_TIME))
+    assert "no GPU" not in told
+    assert "nvmlInitWithFlags" in told
+    assert not out.done(fleet, START)
+    feed(fleet, "gpu-001", hello(1), sample(reading(0)))
+    assert len(rows(out.lines(fleet, START, NODE_TIME))) == 1
+    assert out.done(fleet, START)
+    assert not out.unanswered(fleet)
+
+
+def test_a_driver_that_never_answers_ends_the_wait_and_is_no_success() -> None:
+    fleet, out = Fleet(plan("gpu-001")), stream("p", count=1)
+    feed(fleet, "gpu-001", LinkStatus("live"), hello(0, notices=[STARTING]), sample())
+    feed(fleet, "gpu-001", sample(at=START + 60), at=START + 60)
+    assert out.done(fleet, START + 60)
+    assert out.unanswered(fleet)
+
+
+def test_an_xid_of_nvml_alone_is_a_comment_once() -> None:
+    fleet, out = healthy_fleet(gpus=2), stream("p")
+    xid = Event(
+        t=NODE_TIME, seq=5, event="xid", title="off the bus", severity="critical", gpu="GPU-0001", code=79
+    )
+    out.lines(fleet, START, NODE_TIME)
+    feed(fleet, "gpu-001", xid)
+    (comment,) = [line for line in out.lines(fleet, START, NODE_TIME) if line.startswith("# gpu-001:")]
+    assert "GPU 1" in comment
+    assert "79" in comment
+    assert not any("79" in line for line in out.lines(fleet, START, NODE_TIME) if line.startswith("#"))

@@ -96,6 +96,18 @@ def test_a_driver_and_a_kernel_log_that_have_not_answered() -> None:
     assert pending(fleet.nodes.values(), START) == []
 
 
+def test_how_many_gpus_a_driver_lists_is_not_known_before_it_answers() -> None:
+    fleet = healthy_fleet(gpus=0)
+    starting = Notice("nvml_starting", "NVML has not answered yet", "info")
+    feed(fleet, "gpu-001", hello(0, gpus_expected=8, notices=[starting]), sample())
+    told = report(fleet, [], START, NODE_TIME)
+    for line in (told.nodes[0].heading.text, told.verdict.text):
+        assert "GPUs not known yet" in line
+    mismatch = Notice("driver_mismatch", "different versions", "critical")
+    feed(fleet, "gpu-001", hello(0, notices=[mismatch]))
+    assert "no GPU can be read" in report(fleet, [], START, NODE_TIME).nodes[0].heading.text
+
+
 def test_an_all_clear_says_what_it_is_not_about() -> None:
     fleet = healthy_fleet()
     fleet.nodes["gpu-001"].processes = []

@@ -14,7 +14,7 @@ from gpuwatch.diagnose.health import gpu_conditions, node_conditions
 from gpuwatch.diagnose.incident import Incident
 from gpuwatch.diagnose.peers import peer_conditions
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.node import Node
+from gpuwatch.fleet.node import STARTING, Node
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.wire import Particulars
 
@@ -40,7 +40,10 @@ def checklist(
     live = [node for node in fleet.nodes.values() if node.state(now) == "live"]
     silent = {node.name: why(node, now) for node in fleet.nodes.values() if node.state(now) != "live"}
     conditions = [
-        (node.name, each) for node in live for each in conditions_of(node, fleet.plan.thresholds, now)
+        (node.name, each)
+        for node in live
+        for each in conditions_of(node, fleet.plan.thresholds, now)
+        if each.code != STARTING  # the checklist counts it at every age
     ]
     ranks = [rank for node in live for rank in ranks_of(node, told.get(node.name))]
     case = Case(live, silent, told, conditions, ranks, tuple(alerts), tuple(incidents), now, wall)

@@ -16,9 +16,10 @@ from gpuwatch.diagnose.checkup.check import (
     passed,
     skipped,
 )
+from gpuwatch.diagnose.condition import Condition, Evidence
 from gpuwatch.diagnose.remedies import REMEDIES
 from gpuwatch.diagnose.wording import ranges
-from gpuwatch.fleet.node import Gpu, Node
+from gpuwatch.fleet.node import STARTING, Gpu, Node
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ KINDS = (
     Kind(
         "gpu.driver",
         "NVML works",
-        ("driver_mismatch", "library_missing", "driver_not_loaded", "nvml_error", "nvml_starting"),
+        ("driver_mismatch", "library_missing", "driver_not_loaded", "nvml_error", STARTING),
     ),
     Kind(
         "gpu.ecc",
@@ -127,7 +128,11 @@ def hardware(case: Case) -> Iterator[Check]:
 
 def of_kind(kind: Kind, case: Case) -> Check:
     """PASS only where it is known that nothing is wrong."""
-    told = [(node, c) for node, c in case.conditions if c.code in kind.codes and c.severity != "info"]
+    told = [
+        (node, c)
+        for node, c in [*case.conditions, *unanswered_drivers(case)]
+        if c.code in kind.codes and (c.severity != "info" or c.code == "gpu_unanswered")
+    ]
     gpus = [gpu for node in case.nodes for gpu in node.gpus.values()]
     if told:
         status: Status = "WARN" if all(c.code in kind.warn for _, c in told) else "FAIL"
@@ -152,6 +157,14 @@ def of_kind(kind: Kind, case: Case) -> Check:
         return skipped(kind.id, "no node tells this")
     part = "" if len(nodes) == len(case.nodes) else f"; {len(case.nodes) - len(nodes)} do not tell"
     return passed(kind.id, f"{kind.well}: {count(len(nodes), 'node')}{part}")
+
+
+def unanswered_drivers(case: Case) -> Iterator[tuple[str, Condition]]:
+    """(node, condition) for drivers whose init has not returned: how their GPUs are is not known."""
+    for node in case.nodes:
+        if notice := node.driver_starting:
+            waited = Evidence("waited for", round(node.agent_s(case.now), 1), " s")
+            yield node.name, Condition(STARTING, "warning", notice.text, waited)
 
 
 def persistence(case: Case) -> Check:

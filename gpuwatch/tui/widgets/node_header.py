@@ -9,6 +9,7 @@ from rich.segment import Segment
 
 from gpuwatch.fleet.node import Node
 from gpuwatch.fleet.quantities import MEMORY, seconds_text
+from gpuwatch.fleet.readings import without_gpus
 from gpuwatch.tui.look import Look, clean, fit
 from gpuwatch.tui.overview import STATE_SEVERITY, NodeView
 from gpuwatch.tui.widgets.lines import Page, Row
@@ -65,7 +66,7 @@ def header(view: NodeView, width: int, look: Look, now: float) -> Row:
     if view.gpus and present < view.expected:
         left.append(Segment(f"{present} of {view.expected} GPUs  ", look.severity["critical"]))
     kinds = clean(models(node)) if node.hello else "not heard yet"
-    kinds = kinds or "no NVIDIA GPU"
+    kinds = kinds or without_gpus(node)
     left.append(Segment(fit(kinds, max(8, min(cell_len(kinds), width - 30))) + "  "))
     right: list[Segment] = []
     used = sum(s.cell_length for s in left)
