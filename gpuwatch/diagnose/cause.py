@@ -19,6 +19,7 @@ from gpuwatch.diagnose.classes import (
     PRECURSORS,
     SCHEDULER,
     TIMEOUTS,
+    UNEXPLAINED,
     UNSPECIFIC,
     explains,
 )
@@ -157,6 +158,7 @@ def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float
         if alert.role in ("root", "first")
         and alert.code not in TIMEOUTS
         and alert.code not in PRECURSORS
+        and alert.code != UNEXPLAINED
         and (alert.severity in ("error", "critical") or alert.code in EXPLICIT)
         and not (alert.code == "c10d.monitored_barrier" and alert.rank not in (0, None) and not listed(alert))
     ]

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from ClusterShell.RangeSet import RangeSet
 
 from gpuwatch.diagnose.alert import Alert, Proof
+from gpuwatch.diagnose.classes import UNEXPLAINED
 from gpuwatch.diagnose.incident import Heard, Incident, Moment
 from gpuwatch.plain import plain
 from gpuwatch.report.incident_facts import evidence, undated_incident
@@ -188,7 +189,8 @@ def kind_line(alerts: Sequence[Alert], place: Place) -> Line:
     whose = f", {ranks_text(ranks)}" if ranks else ""
     at = f"  {place(first.proof[0])}" if first.proof else ""
     after = f"  {went_on(first)}" if all(alert.recovered for alert in alerts) else ""
+    words = f": {first.text}" if first.code == UNEXPLAINED and first.text else ""
     return Line(
-        plain(f"{first.severity:8}  {first.code}  {first.title}{times}{where}{whose}{after}{at}"),
+        plain(f"{first.severity:8}  {first.code}  {first.title}{words}{times}{where}{whose}{after}{at}"),
         first.severity,
     )

@@ -64,6 +64,31 @@ def test_in_an_incident_of_waiting_ranks_it_is_the_last_resort(tmp_path: Path) -
     assert (incident["class"], incident["rank"]) == (UNEXPLAINED, 3)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2025-03-02 10:00:31,500 - trainer - CRITICAL - giving up, the manifest differs",
+        '{"time": "2025-03-02T10:00:31Z", "level": "fatal", "msg": "exiting"}',
+        "panic: runtime error: index out of range [5] with length 5",
+        'Exception in thread "main" java.lang.IllegalStateException: executor lost',
+        "F0302 10:00:31.500000 77 loop.cc:88] Check failed: peer != nullptr",
+    ],
+)
+@pytest.mark.parametrize("steps", [0, 30])
+def test_a_fatal_line_that_no_rule_knows_is_an_incident_of_its_rank(
+    tmp_path: Path, steps: int, line: str
+) -> None:
+    report = scan_of(tmp_path, rank_3="\n".join([*STEPS[:steps], line]))
+    (incident,) = report["incidents"]
+    assert (incident["class"], incident["rank"]) == (UNEXPLAINED, 3)
+
+
+def test_a_fatal_line_that_the_rank_outlives_is_no_incident(tmp_path: Path) -> None:
+    line = "2025-03-02 10:00:31,500 - trainer - CRITICAL - the manifest differs"
+    report = scan_of(tmp_path, rank_3="\n".join([*STEPS[:30], line, *STEPS[30:]]))
+    assert not [each for each in report["incidents"] if each["class"] == UNEXPLAINED]
+
+
 def test_a_known_cause_is_never_outranked(tmp_path: Path) -> None:
     first = "\n".join([*STEPS[:20], ERROR.format(20, 4)])
     report = scan_of(tmp_path, rank_0=first, rank_1="\n".join([*STEPS[:30], TRACEBACK]))
@@ -74,3 +99,13 @@ def test_a_flood_of_errors_is_counted_to_the_last_line(tmp_path: Path) -> None:
     log = "\n".join([*STEPS[:5], *(ERROR.format(5 + i // 200, i) for i in range(5000))])
     report = scan_of(tmp_path, rank_0=log)
     assert report["unexplained_errors"] == 5000
+
+
+@pytest.mark.parametrize("last", ["Verbindung verloren, Abbruch", "Connexion perdue", "Verloren", None])
+def test_a_job_that_stopped_is_told_with_the_words_that_end_its_log(tmp_path: Path, last: str | None) -> None:
+    steps = [f"2025-03-02 10:{s // 60:02}:{s % 60:02} INFO step {s}/1000 loss 2.1" for s in range(200)]
+    report = scan_of(tmp_path, rank_0="\n".join([*steps, *([f"2025-03-02 10:03:30 {last}"] if last else [])]))
+    (incident,) = report["incidents"]
+    assert incident["class"] == "unknown"
+    assert (last is not None) == ("no line says why" not in incident["sentence"])
+    assert last is None or last in incident["sentence"]

@@ -90,6 +90,9 @@ _FORMS = (
     ),
 )
 
+_LOCAL = re.compile(r"thread '(?!main')|fatal: |Exception in thread \"(?!main\")")
+"""Critical forms of one thread, or of a tool such as git or Ansible whose caller may go on."""
+
 
 def level(text, raw=None):
     # type: (str, str | None) -> str | None
@@ -110,6 +113,12 @@ def own_level(text, raw=None):
         return found
     text = text.lstrip()
     return next((name for name, form in _FORMS if form.match(text)), None)
+
+
+def is_fatal(text, raw):
+    # type: (str, str) -> bool
+    """Whether the line calls itself the end of its program; a panic of a mere thread need not end it."""
+    return own_level(text, raw) == "critical" and _LOCAL.match(text.lstrip()) is None
 
 
 def has_stamp(text):

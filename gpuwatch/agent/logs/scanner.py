@@ -4,6 +4,7 @@ from .chunk import Chunk
 from .event_form import is_quoted_above, says_it_goes_on
 from .finding import described, whose
 from .gather import Gatherer, tell
+from .levels import is_fatal
 from .line import Line
 from .lines.above import read_around
 from .lines.traceback_ends import TracebackEnds
@@ -250,6 +251,8 @@ class Scanner(object):
                 about = is_about(rule.programs, by.program)
                 if about and self._search.is_error(rule, text, chunk, line, raised is not None):
                     fields = {"goes_on": "yes"} if says_it_goes_on(text) else {}
+                    if not fields and is_fatal(text[:SEARCHED], line.raw(chunk)[:SEARCHED]):
+                        fields = {"level": "critical"}
                     finding = self._found(rule, chunk, line, (text, by), fields, arrived, out)
                     if finding is not None:
                         raw = chunk.clean[line.start : line.end]

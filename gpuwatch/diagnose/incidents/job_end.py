@@ -13,6 +13,7 @@ from gpuwatch.diagnose.classes import SCHEDULER
 from gpuwatch.diagnose.hang.watch import CODE as HANG
 from gpuwatch.diagnose.incident import UNKNOWN
 from gpuwatch.diagnose.incidents.outcome import FINISHED, StepTrack, reached
+from gpuwatch.diagnose.incidents.unexplained import quoted
 from gpuwatch.diagnose.wording import ranks_text
 
 State: TypeAlias = Literal["finished", "running", "stopped", "unknown"]
@@ -27,6 +28,8 @@ PEERS, BEHIND_STEPS = 3, 2
 """A rank that ended so many logged steps before at least so many others, all at the same step, is behind."""
 FEW = 0.125
 """More ranks than this share (or than one) do not count as behind: they log at other moments."""
+_NUMBER = re.compile(r"\d[\d,]*")
+_WORD = re.compile(r"[^\W\d_]{3}")
 
 ON_PURPOSE = re.compile(
     r"(?i)\b(?:early[ -]?stop\w*|(?:no|without) improvement|patience|KeyboardInterrupt|interrupt(?:ed)?"
@@ -255,7 +258,8 @@ def _stop(
 ) -> Alert:
     mark = track.marks[-1]
     at = closings[track.file].at if mark.at is None else mark.at
-    text = f"{end.text}; no line says why"
+    words = last_words(closings[track.file].lines, mark.step)
+    text = f"{end.text}; no line says why" if words is None else f"{end.text}; then {quoted(words)}"
     proof = Proof("line", text, at, mark.at is not None, track.node, track.file, mark.offset, (text,))
     return Alert(
         id=f"{code}@{track.file}:{rank}", code=code, severity="error", title=title, text=text,
@@ -263,6 +267,13 @@ def _stop(
         first=at, last=at, timed=mark.at is not None,
         fields={"confidence": "medium", "settle": settle},
     )  # fmt: skip
+
+
+def last_words(lines: Sequence[str], step: int) -> str | None:
+    """The last line of a log, where it has words and stands below the line of the last step; else None."""
+    line = next((each for each in reversed(lines) if each.strip()), "")
+    numbers = {number.replace(",", "") for number in _NUMBER.findall(line)}
+    return line if str(step) not in numbers and _WORD.search(line) else None
 
 
 def _is_failure(alert: Alert) -> bool:
