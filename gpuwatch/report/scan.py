@@ -16,6 +16,7 @@ from gpuwatch.diagnose.found import Found, alerts_of
 from gpuwatch.diagnose.incident import Incident
 from gpuwatch.diagnose.incidents.consequence import followed_nothing, without_harm
 from gpuwatch.diagnose.incidents.job_end import JobEnd, job_end, stop_alerts
+from gpuwatch.diagnose.incidents.jobs_apart import NamedEnd, ends_by_job
 from gpuwatch.diagnose.incidents.log_tracks import (
     closings_of,
     is_growing,
@@ -59,6 +60,8 @@ class ScanReport:
     time: float
     seconds: float
     end: JobEnd = UNKNOWN_END
+    jobs: tuple[NamedEnd, ...] = ()
+    """How each of several jobs ended; empty: there is one."""
 
     @property
     def found(self) -> bool:
@@ -92,18 +95,17 @@ def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
     own = [file.name for file in scan.files if file.rank is not None]
     alerts = with_later_lines(alerts, around_in(scan.files), own, tracks)
     closings = closings_of(scan.files)
-    end = job_end(
-        tracks,
-        alerts,
-        closings,
-        growing=is_growing(scan.files, time),
-        settled=is_settled(scan.files, tracks, time),
-    )
+    growing, settled = is_growing(scan.files, time), is_settled(scan.files, tracks, time)
+    jobs: tuple[NamedEnd, ...] = ()
+    if all(file.attempt is None for file in scan.files):
+        jobs = ends_by_job(tracks, alerts, closings, growing=growing, settled=settled)
+    end = jobs[0].end if jobs else job_end(tracks, alerts, closings, growing=growing, settled=settled)
+    judged_tracks = jobs[0].tracks if jobs else tracks
     ends = tuple(line for file in scan.files for line in file.last_lines[-LAST_LINES:])
     alerts = without_harm(alerts, scan.saves, ends)
     alerts = [alert for alert in alerts if alert.code != FINISHED]
     alerts += of_progress(alerts, scan.files, end)
-    alerts += stop_alerts(end, tracks, alerts, closings)
+    alerts += stop_alerts(end, judged_tracks, alerts, closings)
     judgement = sorted(
         incidents(alerts, scan.places, packs, time, last_lines_of(scan.files)),
         key=lambda incident: incident.first,
@@ -112,7 +114,7 @@ def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
     loose = [followed_nothing(alert) for alert in outside(alerts, numbered)]
     proofs = [proof for incident in numbered for _, proof in evidence(incident)]
     proofs += [alert.proof[0] for alert in loose if alert.proof]
-    return ScanReport(scan, tuple(numbered), tuple(loose), lines_of(proofs, scan), time, seconds, end)
+    return ScanReport(scan, tuple(numbered), tuple(loose), lines_of(proofs, scan), time, seconds, end, jobs)
 
 
 def around_in(files: Iterable[LogScan]) -> Callable[[str, int, int], Around | None]:
@@ -168,7 +170,7 @@ def scan_facts(report: ScanReport) -> Facts:
         "time": round(report.time, 3),
         "found": report.found,
         "unexplained_errors": report.unexplained,
-        "outcome": outcome_facts(report.end),
+        "outcome": outcome_facts(report.end, report.jobs),
         "stopped": scan.stopped,
         "engine": scan.engine,
         "bytes": scan.bytes,
@@ -197,8 +199,8 @@ def scan_facts(report: ScanReport) -> Facts:
     }
 
 
-def outcome_facts(end: JobEnd) -> Facts:
-    """How the job ended."""
+def outcome_facts(end: JobEnd, jobs: Iterable[NamedEnd] = ()) -> Facts:
+    """How the job ended; of several the one that ended worst."""
     return {
         "state": end.state,
         "text": end.text,
@@ -206,6 +208,7 @@ def outcome_facts(end: JobEnd) -> Facts:
         "total_steps": end.total_steps,
         "behind": list(end.behind),
         "early": end.early,
+        "jobs": [{"name": each.name, "state": each.end.state, "text": each.end.text} for each in jobs],
         "ranks": [{"rank": each.rank, "step": each.step, "at": each.at} for each in end.ranks],
     }
 

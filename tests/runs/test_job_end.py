@@ -260,3 +260,24 @@ def test_a_loss_that_rises_in_an_ended_job_has_the_live_class(tmp_path: Path) ->
     assert [(each.code, each.severity) for each in report(tmp_path).outside] == [
         ("num.loss_rising", "warning")
     ]
+
+
+def test_two_jobs_side_by_side_have_an_end_each(tmp_path: Path) -> None:
+    for name, text in (("jobA", steps(1000, 1000) + "Training finished\n"), ("jobB", steps(499, 1000))):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "rank0.log").write_text(text)
+    found = report(tmp_path)
+    states = {each.name: (each.end.state, each.end.step) for each in found.jobs}
+    assert states == {"jobA": ("finished", 1000), "jobB": ("stopped", 499)}
+    assert (found.end.state, found.end.step, found.found) == ("stopped", 499, True)
+    verdict = gpuwatch("scan", str(tmp_path)).stdout.splitlines()[-1]
+    assert "jobA: finished" in verdict
+    assert "jobB: stopped" in verdict
+
+
+def test_a_folder_that_goes_on_where_another_ended_is_no_second_job(tmp_path: Path) -> None:
+    for name, text in (("first", steps(499, 1000)), ("second", steps(1000, 1000, 400))):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "rank0.log").write_text(text)
+    found = report(tmp_path)
+    assert (found.jobs, found.end.state) == ((), "finished")
