@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Iterable  # noqa: F401 - used in type comments
 
-HOLD_S = 2.0
+HOLD_S = 0.5
 """So long NVML's word waits for the kernel's line, where the kernel log can be read."""
 SAME_S = 10.0
 """The two clocks and ways differ by less than this for one event."""

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @source_options
-@click.option("--json", "form", flag_value="json", help="As JSON; docs/json.md tells every key.")
-@click.option("--csv", "form", flag_value="csv", help="As CSV, one row per GPU.")
-@click.option("--text", "form", flag_value="text", default="text", help="As text (the default).")
+@click.option("--json", "as_json", is_flag=True, help="As JSON; docs/json.md tells every key.")
+@click.option("--csv", "as_csv", is_flag=True, help="As CSV, one row per GPU.")
+@click.option("--text", "as_text", is_flag=True, help="As text (the default).")
 @click.option(
     "--wait",
     "wait_s",
@@ -36,13 +36,16 @@ if TYPE_CHECKING:
     show_default="3 and two intervals",
     help="Seconds to wait at most until every node has answered and its logs have been searched.",
 )
-def once(source: Source, form: str, wait_s: float | None) -> int:
+def once(source: Source, as_json: bool, as_csv: bool, as_text: bool, wait_s: float | None) -> int:
     """Print what is known about every node, GPU and process, once, and what failed first where a job did.
 
     Exit status: 0 all that is due has answered and is healthy, 1 something is not healthy or has not answered
     (a node, a GPU, the log of a rank), 2 wrong usage.
     """
-    return report_once(source, form, wait_s)
+    named = [form for form, chosen in (("json", as_json), ("csv", as_csv), ("text", as_text)) if chosen]
+    if len(named) > 1:
+        raise click.UsageError(f"--{' and --'.join(named)} exclude each other: name one form.")
+    return report_once(source, named[0] if named else "text", wait_s)
 
 
 def report_once(source: Source, form: str = "text", wait_s: float | None = None) -> int:

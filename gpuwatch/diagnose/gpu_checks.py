@@ -74,6 +74,15 @@ def presence(case: GpuCase) -> Iterator[Condition]:
         )
 
 
+def unreadable(case: GpuCase) -> Iterator[Condition]:
+    """A driver that answers and fails to read the utilisation: whether the GPU works is not known."""
+    why = case.gpu.missing.get("utilization_pct", "")
+    if case.fast is not None and case.fast.utilization_pct is None and why.startswith("error"):
+        yield case.says(
+            "values_unreadable", "warning", f"its utilisation cannot be read: {why}", Evidence("NVML", why)
+        )
+
+
 def temperatures(case: GpuCase) -> Iterator[Condition]:
     """Near or over this GPU's own slowdown point, or the threshold of the hosts file where it states none."""
     if case.fast is None:
@@ -201,4 +210,4 @@ def nvlinks(case: GpuCase) -> Iterator[Condition]:
         yield case.says("nvlink_down", "critical", f"{most - active} of {most} NVLinks are down", evidence)
 
 
-CHECKS = (presence, temperatures, slowdowns, memory, health_counters, pcie_link, nvlinks)
+CHECKS = (presence, unreadable, temperatures, slowdowns, memory, health_counters, pcie_link, nvlinks)

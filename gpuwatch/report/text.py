@@ -23,9 +23,11 @@ from gpuwatch.report.gpu_columns import COLUMNS, OLD_TICKS, gpu_style, process_t
 from gpuwatch.report.lines import Line
 from gpuwatch.report.pending import pending, unreadable
 from gpuwatch.report.standing import Standing
-from gpuwatch.report.verdict import Finding, healthy
+from gpuwatch.report.verdict import Finding, healthy, without_log
 from gpuwatch.wire import Notice, Severity
 
+IDLE_PCT = 5.0
+"""A GPU that is used more than this works, whether its processes are visible or not."""
 NAMED_PLACES = 4
 """Places that a sentence names; the rest are counted."""
 NAMED_ALERTS = 12
@@ -243,7 +245,6 @@ def told_kinds(alerts: Sequence[Alert]) -> str:
 
 def unreadable_lines(fleet: Fleet) -> list[Line]:
     """Log files that may not be read, and that `--log` led to none: silence of those is no good news."""
-    logs = [file for node in fleet.nodes.values() for file in node.logs]
     reasons: dict[str, list[tuple[str, str]]] = {}
     for node in fleet.nodes.values():
         for file in unreadable(node):
@@ -253,8 +254,11 @@ def unreadable_lines(fleet: Fleet) -> list[Line]:
         nodes = fold({name for name, _ in places})
         files = names(sorted({path for _, path in places}))
         lines.append(Line(plain(f"{'unknown':8}  {nodes}: {files} not read: {reason}"), "warning"))
-    if fleet.plan.log_options and all(file.source == "kernel" for file in logs):
-        lines.append(labelled("info", f"no log file at {', '.join(fleet.plan.log_options)} (--log)"))
+    if without_log(fleet):
+        options = ", ".join(fleet.plan.log_options)
+        lines.append(
+            labelled("warning", f"no log file at {options} (--log): nothing there, or no regular file")
+        )
     return lines
 
 
@@ -303,7 +307,13 @@ def nothing_runs(fleet: Fleet) -> list[str]:
     nodes = fleet.nodes.values()
     jobs = any(process.rank is not None or process.gpus for node in nodes for process in node.processes)
     logs = any(file.source != "kernel" for node in nodes for file in node.logs)
-    return ["no job runs here"] * (not jobs) + ["no log is followed"] * (not logs)
+    busy = any(
+        gpu.fast is not None and (gpu.fast.utilization_pct or 0.0) > IDLE_PCT
+        for node in nodes
+        for gpu in node.gpus.values()
+    )
+    no_job = "GPUs are busy, but no process of a job is visible" if busy else "no job runs here"
+    return [no_job] * (not jobs) + ["no log is followed"] * (not logs)
 
 
 def verdict(fleet: Fleet, found: list[Finding], now: float, stands: Standing) -> Line:
@@ -331,4 +341,5 @@ def verdict(fleet: Fleet, found: list[Finding], now: float, stands: Standing) ->
     counts = [f"{stand} incident{'s' * (stand != 1)}"] * bool(stand) + counts
     if waiting := len([each for each in pending(fleet.nodes.values(), now) if each.part != "node"]):
         counts.append(f"{waiting} not known yet")
+    counts += ["--log leads to no log file"] * without_log(fleet)
     return Line(f"{what}: {', '.join(counts) or 'not all of them were heard'}", "critical")

@@ -50,9 +50,15 @@ def unanswered(node: Node, now: float) -> list[Condition]:
     return [Condition("node_unanswered", "warning", "no answer yet", evidence)]
 
 
+def without_log(fleet: Fleet) -> bool:
+    """Whether `--log` was given and led to no file on any node."""
+    logs = (file for node in fleet.nodes.values() for file in node.logs)
+    return bool(fleet.plan.log_options) and all(file.source == "kernel" for file in logs)
+
+
 def healthy(fleet: Fleet, found: list[Finding], now: float, incidents: Sequence[Incident] = ()) -> bool:
     """Everything that is due has answered, no incident stands, and nothing worse than a remark was found."""
-    if incidents or pending(fleet.nodes.values(), now):
+    if incidents or pending(fleet.nodes.values(), now) or without_log(fleet):
         return False
     all_heard = all(node.state(now) == "live" for node in fleet.nodes.values())
     return all_heard and all(finding.condition.severity == "info" for finding in found)

@@ -185,3 +185,8 @@ def alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_two_forms_at_once_are_wrong_usage() -> None:
+    done = gpuwatch("once", "--demo", "--json", "--csv")
+    assert (done.returncode, done.stdout) == (2, "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from msgspec import structs
@@ -13,8 +14,8 @@ from gpuwatch.report.pending import pending
 from gpuwatch.report.text import report
 from gpuwatch.report.verdict import findings, healthy
 from gpuwatch.tui.words import models
-from gpuwatch.wire import GpuInfo, LogFile, Logs, Notice
-from tests.report.fleets import NODE_TIME, START, feed, healthy_fleet, hello, sample
+from gpuwatch.wire import GpuInfo, GpuSample, LogFile, Logs, Notice
+from tests.report.fleets import NODE_TIME, START, fast, feed, healthy_fleet, hello, reading, sample
 
 
 def of(*files: LogFile, complete: bool = True) -> Logs:
@@ -111,6 +112,7 @@ def test_how_many_gpus_a_driver_lists_is_not_known_before_it_answers() -> None:
 def test_an_all_clear_says_what_it_is_not_about() -> None:
     fleet = healthy_fleet()
     fleet.nodes["gpu-001"].processes = []
+    feed(fleet, "gpu-001", sample(*(reading(index, utilization_pct=0.0) for index in range(2))))
     told = report(fleet, [], START, NODE_TIME).verdict.text
     assert "no job runs here" in told
     assert "no log is followed" in told
@@ -126,3 +128,27 @@ def test_a_gpu_without_a_name_does_not_count_as_another_model() -> None:
     assert (node.gpus_present(), node.gpus_expected()) == (1, 2)
     feed(fleet, "gpu-001", hello(2))
     assert [gpu.info.uuid for gpu in node.gpu_list()] == ["GPU-0000", "GPU-0001"]
+
+
+def test_a_busy_gpu_without_a_visible_process_is_not_idle() -> None:
+    fleet = healthy_fleet()
+    fleet.nodes["gpu-001"].processes = []
+    told = report(fleet, [], START, NODE_TIME).verdict.text
+    assert "no job runs here" not in told
+    assert "no process of a job is visible" in told
+
+
+def test_a_utilisation_that_cannot_be_read_is_not_healthy() -> None:
+    fleet = healthy_fleet(gpus=1)
+    broken = GpuSample("GPU-0000", fast=fast(utilization_pct=None), missing={"utilization_pct": "error 999"})
+    feed(fleet, "gpu-001", sample(broken))
+    found = findings(fleet, START)
+    assert [each.condition.code for each in found] == ["values_unreadable"]
+    assert not healthy(fleet, found, START)
+
+
+def test_a_log_option_that_leads_to_no_file_is_not_healthy() -> None:
+    fleet = healthy_fleet(gpus=1)
+    assert healthy(fleet, [], START)
+    fleet.plan = replace(fleet.plan, log_options=("/scratch/fifo",))
+    assert not healthy(fleet, [], START)

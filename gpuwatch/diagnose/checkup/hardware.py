@@ -39,7 +39,11 @@ class Kind:
 
 
 KINDS = (
-    Kind("gpu.present", "every GPU answers", ("gpu_lost", "gpu_stuck", "gpu_stale", "gpu_unanswered")),
+    Kind(
+        "gpu.present",
+        "every GPU answers",
+        ("gpu_lost", "gpu_stuck", "gpu_stale", "gpu_unanswered", "values_unreadable"),
+    ),
     Kind("gpu.count", "all GPUs on the bus are listed", ("gpu_missing",)),
     Kind(
         "gpu.driver",
