@@ -46,6 +46,16 @@ NO_EVENTS = [
     "AttributeError: 'Bar' object has no attribute 'disp'",
     "expecting failure: RuntimeError: NCCL error: unhandled system error",
     "2025-03-02 10:00:00 ERROR upload of the snapshot failed; will try again at the next one",
+    # samples at a prompt, subjects of commits, dry runs
+    f"sample> RuntimeError: {OOM}",
+    f"2025-03-02 10:00:00 INFO - assistant> you ran into RuntimeError: {OOM}",
+    f"model #3>> RuntimeError: {OOM}",
+    "a1b2c3d fix: CUDA out of memory crash in eval",
+    "| * d4e5f6a (origin/main) Handle NCCL error: unhandled system error",
+    "- fix(loader): CUDA out of memory at the end of an epoch",
+    "[dry-run] RuntimeError: NCCL error: unhandled system error",
+    "on failure it prints 'NCCL error: unhandled system error'",
+    "ignoring errors: ['CUDA out of memory', 'No space left on device']",
     # the line's own level
     f"2025-03-02 10:00:00 | INFO     | MainProcess  | caught {OOM} retrying with batch 4",
     f"DEBUG:autobatch:{OOM} next size 8",
@@ -59,6 +69,9 @@ EVENTS = [
     f"Generated: the cat sat on the mat\nTraceback (most recent call last):\n  ...\nRuntimeError: {OOM}",
     f"Possible causes:\n  - x\n2025-03-02 10:00:00 ERROR {OOM}",
     "Apr  9 21:05:38.106121 leaf-4 INFO kernel: [10601.214044] igb 0000:00:14.0 eth0: NIC Link is Down",
+    f"cn4.1> RuntimeError: {OOM}",
+    f"a1b2c3d4e5f6 RuntimeError: {OOM}",
+    f"step 4: raised RuntimeError: {OOM}",
     f"saved 12 samples to prompt.json. RuntimeError: {OOM}",
     "host1:77:99 [0] NCCL INFO NET/Socket : unused\nRuntimeError: NCCL error: unhandled system error",
 ]

@@ -38,6 +38,9 @@ _ADVICE = re.compile(
     r"|(?:avoids|prevents|avoiding|preventing|how to (?:fix|solve|avoid|debug))\b"
     r"|expect(?:ed|ing|s)? (?:failures?|errors?|exceptions?|to (?:fail|raise|throw))\b|(?:simulat"
     r"|inject)(?:ed|ing)\b"
+    r"|(?:ignor(?:e|es|ing)|catch(?:es|ing)?|watch(?:es|ing)? for|retry(?:ing)? on) (?:these |the )?"
+    r"(?:errors?|exceptions?|failures?|patterns?)\b"
+    r"|(?:prints|emits|matches|greps? for|searches for|looks for) [\"'`][^\"'`]{0,60}$"
     r"|(?:no|without|zero|instead of) (?:\w{1,20} )?$)"
     r"|\be\.g\.|\bi\.e\. if\b"
 )
@@ -65,6 +68,16 @@ _RUNNER = re.compile(
     r"|\.(?:pyi?|jsx?|tsx?):\d{1,6}(?::\d{1,5})?: (?:(?:error|warning|note)(?:\[[\w-]{1,40}\])?: "
     r"|[A-Z]{1,4}\d{2,5}\b)"
 )
+_NO_RUN = re.compile(
+    r"(?:^|[\]|:-] )[\[(<](?i:dry[-_ ]?run)[\])>]"
+    r"|^[*|/\\ ]{0,12}(?:[0-9a-f]{7,40} (?:\([^()]{1,80}\) )?|[-*] )(?:fix|feat|docs|chore|refactor|perf|test"
+    r"|build|ci|style|revert)(?:\([\w ,./-]{1,40}\))?!?: "
+    r"|^[*|/\\ ]{0,12}(?=[a-f]{0,39}\d)[0-9a-f]{7,40} (?:\([^()]{1,80}\) )?"
+    r"(?:[Aa]dd|[Hh]andle|[Ff]ix|[Rr]emove"
+    r"|[Uu]pdate|[Rr]evert|[Mm]erge|[Bb]ump|[Aa]void|[Cc]atch|[Rr]etry|[Mm]ake|[Uu]se|[Ss]upport|[Ii]gnore"
+    r"|[Rr]aise|[Rr]eport|[Ww]ork around|[Dd]etect|[Ii]mprove|[Rr]efactor|[Tt]est|[Dd]ocument)\b"
+)
+"""What a dry run would do, and the subject of a commit."""
 _GOES_ON = re.compile(
     r"(?i)\b(?:will (?:try again|retry|be retried|continue|reconnect)|retrying|trying again"
     r"|try again (?:in|at|later)"
@@ -82,7 +95,9 @@ _DISMISSED = re.compile(
     r"\((?:ignored|ignoring|harmless|non-?fatal|not fatal|expected|raised on purpose|on purpose)\b"
 )
 _TEXT_LABEL = re.compile(
-    r"(?i)<\|?(?:user|assistant|system|human)\|?>|(?:^|[\s{,\[(|\"'<])(?:prompt|completion"
+    r"(?i)<\|?(?:user|assistant|system|human)\|?>"
+    r"|(?:^|[\]|:-] )(?:sample|output|response|user|assistant|human|model|bot|text|story|input)s?"
+    r" ?#?\d{0,9}>{1,3}\s|(?:^|[\s{,\[(|\"'<])(?:prompt|completion"
     r"|generated(?:[ _](?:text|output|sample))?|generation"
     r"|question|answer"
     r"|instruction|prediction|hypothesis|(?:sample|model|target|input|output|reference)[ _](?:text|output"
@@ -120,7 +135,7 @@ _STRONG = re.compile(
 def is_event(text, start, advice=False):
     # type: (str, int, bool) -> bool
     """Whether the words from `start` on in a message tell of an event; `advice`: also where they advise."""
-    if _RUNNER.search(text) or _DISMISSED.search(text, start):
+    if _RUNNER.search(text) or _NO_RUN.search(text) or _DISMISSED.search(text, start):
         return False
     before = text[max(0, start - MAX_BEFORE) : start]
     if not before.strip():
