@@ -75,6 +75,18 @@ def first(folder: Path, text: str) -> Incident:
             "Mar  4 02:11:02 cn03 kernel: mlx5_core 0000:5e:00.0 ib0: Link down",
             ["cn03", "ib0", "PCI 0000:5e:00.0"],
         ),
+        (
+            "1m   Warning   OOMKilling  node/ip-10-0-3-7  Memory cgroup out of memory: Killed process 991 (python)",
+            ["ip-10-0-3-7", "process python"],
+        ),
+        (
+            "Warning  Evicted  pod/trainer-2  The node was low on resource: ephemeral-storage. Threshold: 10Gi.",
+            ["trainer-2", "Evicted", "ephemeral-storage"],
+        ),
+        (
+            "5m   Warning   BackOff   pod/web-1   Back-off restarting failed container",
+            ["pod web-1", "BackOff"],
+        ),
     ],
 )
 def test_the_sentence_holds_what_decides(tmp_path: Path, text: str, details: list[str]) -> None:

@@ -25,6 +25,7 @@ FORMS: tuple[tuple[str, ...], ...] = (
     ("module {found}, library {library}", "{variable}", "{assertion}"),
     ("{count} processes", "pod {pod}: {status}", "pod {pod}"),
     ("low on {resource}",),
+    ("node {k8s_node}",),
     ("{param}: {saved} saved, {wanted} in the model", "{param}"),
     ("exit code {exitcode}",),
     ("iteration {iteration}",),
@@ -58,7 +59,7 @@ CUDA = re.compile(r"(?:CUDA|HIP) (?:error|out of memory)\b")
 def with_detail(cause: Alert, gpu: int | None) -> str:
     """The text of the cause with its detail; `gpu` is known, and named by the sentence."""
     address = pci_address(cause) if gpu is None else ""
-    if cause.code in ALL_TOLD or "xid" in cause.fields or "(" in cause.title:
+    if (cause.code in ALL_TOLD and "pod" not in cause.fields) or "xid" in cause.fields or "(" in cause.title:
         return f"{cause.text} (PCI {address})" if address else cause.text
     base = cause.text.partition(" (")[0]
     forms = [form for form in known_forms(cause) if gpu is None or form != f"GPU {gpu}"][:MOST_FORMS]
