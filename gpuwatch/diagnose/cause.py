@@ -23,6 +23,7 @@ from gpuwatch.diagnose.classes import (
     UNSPECIFIC,
     explains,
 )
+from gpuwatch.diagnose.incident import UNKNOWN
 from gpuwatch.diagnose.incidents.absent_ranks import absent_ranks
 from gpuwatch.diagnose.incidents.unexplained import last_resort
 from gpuwatch.diagnose.moments import bounds, onset, sure
@@ -78,9 +79,9 @@ def verdict(alerts: Sequence[Alert]) -> Verdict:
     accuser = None if best is not None and _weight(best) < PEERS_WEIGHT else _accuser(alerts)
     if accuser is not None:
         return Verdict(accuser, listed(accuser))
-    if best is None:
-        found.cause = last_resort(alerts)
-        if found.cause is not None:
+    if best is None or best.code == UNKNOWN:
+        found.cause = last_resort(alerts) or best
+        if found.cause is not best:
             found.doubts.append("no rule knows this error")
         return found
     found.rivals = _rivals(best, timed)
