@@ -64,6 +64,9 @@ def scan(
     for skipped in found.skipped:
         if skipped.unreadable:
             click.echo(f"gpuwatch: {skipped.name}: {skipped.why}", err=True)
+    for log in found.files:
+        if log.packing is None and log.size and log.path.suffix == ".gz":
+            click.echo(f"gpuwatch: {log.name}: not gzip data; read as plain text", err=True)
     if not found.files:
         raise Refusal([nothing_read(paths, found)])
     return scan_and_print(found, rules, engine, as_json=as_json, verbose=verbose)
@@ -115,6 +118,8 @@ def scan_and_print(
         began = time.monotonic()
         result = scan_files(found, packs.all, engine, watch)
         seconds = time.monotonic() - began
+    if result.bytes == 0 and not result.stopped:
+        raise Refusal([f"{file.name}: {file.trouble or 'empty'}" for file in result.files])
     report = judged(result, packs, time.time(), seconds)
     with writing():
         if as_json:

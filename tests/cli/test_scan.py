@@ -237,3 +237,20 @@ def test_ctrl_c_prints_what_was_found_so_far(tmp_path: Path, rules: str) -> None
     assert facts["incidents"]
     assert "interrupted" in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "status", "why"),
+    [
+        ("empty.log", b"", 2, "empty"),
+        ("packed.log.gz", gzip.compress(b""), 2, "empty"),
+        ("broken.gz", b"\x1f\x8b\x08junk", 2, "gzip"),
+        ("junk.gz", b"hello\n", 0, "not gzip data"),
+    ],
+)
+def test_a_file_without_text_is_no_good_news(
+    tmp_path: Path, name: str, content: bytes, status: int, why: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    done = gpuwatch("scan", str(tmp_path / name))
+    assert (done.returncode, why in done.stderr, name in done.stderr) == (status, True, True)
