@@ -243,10 +243,11 @@ def test_ctrl_c_prints_what_was_found_so_far(tmp_path: Path, rules: str) -> None
     ("name", "content", "status", "why"),
     [
         ("empty.log", b"", 2, "empty"),
-        ("packed.log.gz", gzip.compress(b""), 2, "empty"),
+        ("packed.log.gz", gzip.compress(b"", mtime=0), 2, "empty"),
         ("broken.gz", b"\x1f\x8b\x08junk", 2, "gzip"),
         ("junk.gz", b"hello\n", 0, "not gzip data"),
     ],
+    ids=["empty", "packed", "broken", "plain"],
 )
 def test_a_file_without_text_is_no_good_news(
     tmp_path: Path, name: str, content: bytes, status: int, why: str

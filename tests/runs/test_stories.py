@@ -173,4 +173,4 @@ def test_a_rank_with_nothing_pending_never_entered_though_its_group_is_named_sho
 
 def test_a_loader_worker_that_was_killed_is_not_a_killed_rank(tmp_path: Path, packs: Packs) -> None:
     lines = ["[rank3]: RuntimeError: DataLoader worker (pid 15001) is killed by signal: Killed."]
-    assert only(report_of(tmp_path, packs, {"rank_3.log": lines})).code == "proc.sigkill"
+    assert only(report_of(tmp_path, packs, {"rank_3.log": lines})).code == "data.loader_crash"
