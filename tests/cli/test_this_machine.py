@@ -75,7 +75,7 @@ def test_dmon_gives_a_gpu_without_an_answer_a_row_of_dashes(driver: FakeNvml) ->
     driver.set("gpus 2", "hang 1 nvmlDeviceGetUUID")
     done = gpuwatch("dmon", "--local", "-s", "p", "-c", "2")
     rows = [line.split() for line in done.stdout.splitlines() if not line.startswith("#")]
-    assert [row[2:] for row in rows if row[1] == "1"] == [["-", "-", "-"]] * 2
+    assert [row[2:5] for row in rows if row[1] == "1"] == [["-", "-", "-"]] * 2
 
 
 def test_a_cold_driver_is_waited_for_and_no_alarm(driver: FakeNvml) -> None:

@@ -48,10 +48,9 @@ def whole(frames: Sequence[wire.AnyFrame]) -> list[wire.GpuSample] | None:
     found: dict[str, wire.GpuSample] = {}
     for frame in frames:
         for one in frame.gpus if isinstance(frame, wire.Sample) else ():
-            tiers = {
-                name: tier for name in ("fast", "medium", "slow") if (tier := getattr(one, name)) is not None
-            }
-            found[one.uuid] = structs.replace(found.get(one.uuid, one), **tiers)
+            before = found.get(one.uuid, one)  # the state is that of the newest sample
+            tiers = {name: getattr(one, name) or getattr(before, name) for name in ("fast", "medium", "slow")}
+            found[one.uuid] = structs.replace(one, **tiers)
     told = [found.get(uuid_of(index)) for index in range(64)]
     ready = [one for one in told if one is not None and complete(one)]
     return ready if len(ready) == 64 else None
