@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 import zstandard
 
@@ -32,83 +32,56 @@ MAGIC: tuple[tuple[bytes, str], ...] = (
 """What a file begins with says how it is packed; names lie (`dmesg.gz` that a copy has unpacked)."""
 
 
-class Decoder(Protocol):
+@dataclass(frozen=True)
+class Decoder:
     """What the decoders of all four have in common."""
+
+    inner: Any
+    """A decoder of zlib, zstandard, lzma or bz2."""
+    drain: Callable[[Any, bytes], Iterator[bytes]]
 
     @property
     def eof(self) -> bool:
         """One archive member is complete."""
+        return bool(self.inner.eof)
 
     @property
     def unused_data(self) -> bytes:
         """What came after it."""
+        return bytes(self.inner.unused_data)
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         """Take some in and yield all that is ready, in bounded pieces."""
+        return self.drain(self.inner, data)
 
 
-class _Gzip:
-    def __init__(self) -> None:
-        self._decoder = zlib.decompressobj(wbits=31)
-
-    @property
-    def eof(self) -> bool:
-        return self._decoder.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._decoder.unused_data
-
-    def pieces(self, data: bytes) -> Iterator[bytes]:
-        while True:
-            piece = self._decoder.decompress(data, PIECE_BYTES)
-            yield piece
-            data = self._decoder.unconsumed_tail
-            if self.eof or (not data and len(piece) < PIECE_BYTES):
-                return
+def _returning(decoder: Any, data: bytes) -> Iterator[bytes]:  # noqa: ANN401 - zlib's has no public type
+    """Zlib returns what it has not taken in."""
+    while True:
+        piece = decoder.decompress(data, PIECE_BYTES)
+        yield piece
+        data = decoder.unconsumed_tail
+        if decoder.eof or (not data and len(piece) < PIECE_BYTES):
+            return
 
 
-class _Zstd:
-    def __init__(self) -> None:
-        self._decoder = zstandard.ZstdDecompressor().decompressobj()
-
-    @property
-    def eof(self) -> bool:
-        return bool(self._decoder.eof)
-
-    @property
-    def unused_data(self) -> bytes:
-        return bytes(self._decoder.unused_data)
-
-    def pieces(self, data: bytes) -> Iterator[bytes]:
-        yield self._decoder.decompress(data)
+def _unbounded(decoder: Any, data: bytes) -> Iterator[bytes]:  # noqa: ANN401 - zstandard's neither
+    """Zstd takes no bound; little is fed to it."""
+    yield decoder.decompress(data)
 
 
-class _Buffering:
-    """xz and bzip2: their decoders keep what they were given until it is asked for."""
-
-    def __init__(self, decoder: lzma.LZMADecompressor | bz2.BZ2Decompressor) -> None:
-        self._decoder = decoder
-
-    @property
-    def eof(self) -> bool:
-        return self._decoder.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._decoder.unused_data
-
-    def pieces(self, data: bytes) -> Iterator[bytes]:
-        yield self._decoder.decompress(data, PIECE_BYTES)
-        while not self._decoder.eof and not self._decoder.needs_input:
-            yield self._decoder.decompress(b"", PIECE_BYTES)
+def _buffering(decoder: Any, data: bytes) -> Iterator[bytes]:  # noqa: ANN401 - of lzma or bz2
+    """Xz and bzip2 keep what they were given until it is asked for."""
+    yield decoder.decompress(data, PIECE_BYTES)
+    while not decoder.eof and not decoder.needs_input:
+        yield decoder.decompress(b"", PIECE_BYTES)
 
 
 DECODERS: dict[str, Callable[[], Decoder]] = {
-    "gzip": _Gzip,
-    "zstd": _Zstd,
-    "xz": lambda: _Buffering(lzma.LZMADecompressor()),
-    "bzip2": lambda: _Buffering(bz2.BZ2Decompressor()),
+    "gzip": lambda: Decoder(zlib.decompressobj(wbits=31), _returning),
+    "zstd": lambda: Decoder(zstandard.ZstdDecompressor().decompressobj(), _unbounded),
+    "xz": lambda: Decoder(lzma.LZMADecompressor(), _buffering),
+    "bzip2": lambda: Decoder(bz2.BZ2Decompressor(), _buffering),
 }
 BROKEN = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, EOFError, ValueError)
 
