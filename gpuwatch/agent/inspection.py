@@ -31,13 +31,15 @@ _GPU_DEVICES = ("/dev/nvidia", "/dev/dxg")
 class Details(object):
     """What one process said; what could not be read is None or empty.
 
-    `holds_gpu`: it has an NVIDIA device open; None where its descriptors cannot be listed.
+    `holds_gpu`: it has an NVIDIA device open; None where its descriptors cannot be listed. `pipes`: those
+    of its descriptors 0, 1 and 2 that are pipes, as `pipe:[INODE]`.
     """
 
-    __slots__ = ("command", "container", "holds_gpu", "job", "logs", "step", "user")
+    __slots__ = ("command", "container", "holds_gpu", "job", "logs", "pipes", "step", "user")
 
-    def __init__(self, proc, pid, users):
-        # type: (str, int, dict[int, str]) -> None
+    def __init__(self, proc, pid, users, all_files=False):
+        # type: (str, int, dict[int, str], bool) -> None
+        """`all_files`: every regular file that it writes is a log, whatever its name."""
         folder = os.path.join(proc, str(pid))
         self.command = command_line(read_bytes(os.path.join(folder, "cmdline"), 16384) or b"")
         self.user = _user(read_text(os.path.join(folder, "status"), 4096) or "", users)
@@ -45,7 +47,8 @@ class Details(object):
         self.container = container(cgroup)
         self.job, self.step = slurm_step(cgroup)
         targets = _descriptors(folder)
-        self.logs = log_files(folder, targets)
+        self.logs = log_files(folder, targets, all_files)
+        self.pipes = _pipes(folder)
         self.holds_gpu = any(path.startswith(_GPU_DEVICES) for path in targets.values()) if targets else None
 
 
@@ -73,8 +76,8 @@ def slurm_step(cgroup):
     return (match.group(1), match.group(2)) if match else (None, None)
 
 
-def log_files(folder, targets):
-    # type: (str, dict[int, str]) -> list[str]
+def log_files(folder, targets, all_files=False):
+    # type: (str, dict[int, str], bool) -> list[str]
     """Regular files that the process writes: behind descriptors 1 and 2, and logs by their name.
 
     Of a process in a container, whose path means nothing here, the way through /proc/PID/root is told.
@@ -83,7 +86,7 @@ def log_files(folder, targets):
     for descriptor in sorted(targets):
         target = targets[descriptor]
         standard = descriptor in (1, 2)
-        if not standard and not _LOG_NAME.search(target):
+        if not standard and not all_files and not _LOG_NAME.search(target):
             continue
         if clean(target, 4096) != target or not _written(folder, descriptor, standard):
             continue
@@ -105,6 +108,12 @@ def _descriptors(folder):
         if target is not None and target.startswith("/"):
             targets[number] = target
     return targets
+
+
+def _pipes(folder):
+    # type: (str) -> dict[int, str]
+    targets = {number: read_link(os.path.join(folder, "fd", str(number))) for number in (0, 1, 2)}
+    return {number: target for number, target in targets.items() if target and target.startswith("pipe:[")}
 
 
 def _written(folder, descriptor, standard):

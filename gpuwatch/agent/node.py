@@ -38,7 +38,8 @@ class Node(Reader):
         """(used, total) bytes of the last reading, for GPUs that share it."""
         self._settings = settings
         self._host = host.HostReader(proc=settings.proc, sys=settings.sys)
-        self._processes = processes.ProcessReader(proc=settings.proc)
+        scan_s = min(processes.SCAN_EVERY_S, 0.9 * settings.medium_s)
+        self._processes = processes.ProcessReader(proc=settings.proc, scan_every_s=scan_s)
         self._log = None  # type: kernel_log.KernelLog | None
         self._processes_due = 0.0
         self._addresses_due = 0.0

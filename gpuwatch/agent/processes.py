@@ -5,6 +5,7 @@ import time
 
 from .background import Rounds
 from .inspection import Details
+from .launchers import LAUNCHERS, PIPE_READERS, is_launcher, outlets, written
 from .process_table import MAX_DEPTH, boot_time, pids, read_stat
 from .procfs import read_bytes
 from .rank_owners import carries_rank, owners, place_of
@@ -12,7 +13,7 @@ from .ranks import identity, variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Iterator  # noqa: F401 - used in type comments
+    from typing import Callable, Iterable, Iterator  # noqa: F401 - used in type comments
 
     from .process_table import Stat  # noqa: F401 - used in type comments
 
@@ -62,17 +63,20 @@ class _Known(object):
 class ProcessReader(object):
     """Joins NVML's process ids to /proc and finds the ranks among all processes."""
 
-    def __init__(self, clock=time.time, proc="/proc", monotonic=time.monotonic):
-        # type: (Callable[[], float], str, Callable[[], float]) -> None
+    def __init__(self, clock=time.time, proc="/proc", monotonic=time.monotonic, scan_every_s=SCAN_EVERY_S):
+        # type: (Callable[[], float], str, Callable[[], float], float) -> None
         self._clock = clock
         self._proc = proc
         self._monotonic = monotonic
         self._known = {}  # type: dict[int, _Known]
-        self.launchers = {}  # type: dict[int, list[str]]
-        """What started the ranks that were listed last -> the log files that it writes."""
+        self.launchers = {}  # type: dict[int, dict[str, object]]
+        """What started the ranks that were listed last, and other launchers -> `paths` of the log files that
+        it writes, and its `job` where its own variables name one."""
+        self._ends = {}  # type: dict[str, list[str]]
         self._me = os.getpid()  # in a pod of a job the agent itself carries the rank's variables
         self._users = {}  # type: dict[int, str]
         self._rounds = Rounds()
+        self._scan_every_s = scan_every_s
         self._scan_due = monotonic()
         self._ticks_per_s = float(os.sysconf("SC_CLK_TCK"))
         self._page_bytes = os.sysconf("SC_PAGE_SIZE")
@@ -95,7 +99,7 @@ class ProcessReader(object):
         """
         now = self._monotonic()
         if now >= self._scan_due:
-            self._scan_due = now + SCAN_EVERY_S
+            self._scan_due = now + self._scan_every_s
             self._scan(now)
         found = {pid: read_stat(self._proc, pid) for pid in gpu_processes}
         self._meet([pid for pid, line in found.items() if self._is_stranger(pid, line)], now)
@@ -114,11 +118,35 @@ class ProcessReader(object):
         found.update((pid, read_stat(self._proc, pid)) for pid in listed if pid not in found)
         above = {pid: self._launcher(pid) for pid in listed}
         started = sorted({pid for pid in above.values() if pid is not None})
-        self._learn_details([pid for pid, line in found.items() if line is not None] + started, now)
-        details = {pid: self._known[pid].details for pid in started if pid in self._known}
-        self.launchers = {pid: one.logs for pid, one in details.items() if one is not None and one.logs}
+        others = [
+            pid for pid, one in self._known.items() if one.name in LAUNCHERS or one.name in PIPE_READERS
+        ]
+        present = [pid for pid, line in found.items() if line is not None]
+        self._learn_details(present + sorted(set(started + others)), now)
+        self._ends = outlets(self._details(pid for pid in others if self._known[pid].name in PIPE_READERS))
+        self.launchers = dict(self._outputs(set(started).union(others), above))
         rows = [self._row(pid, found[pid], gpu_processes.get(pid), above[pid], now) for pid in listed]
         return [row for row in rows if row is not None], truncated
+
+    def _details(self, wanted):
+        # type: (Iterable[int]) -> list[Details]
+        found = (self._known[pid].details for pid in wanted if pid in self._known)
+        return [one for one in found if one is not None]
+
+    def _outputs(self, wanted, above):
+        # type: (Iterable[int], dict[int, int | None]) -> Iterator[tuple[int, dict[str, object]]]
+        """What launchers write; who started ranks that write into pipes is one, whatever its name.
+
+        `above`: rank -> what started it.
+        """
+        piped = {above[pid] for pid in above if any(one.pipes for one in self._details([pid]))}
+        for pid in wanted:
+            one = self._known.get(pid)
+            if one is None or one.details is None or not (is_launcher(one.name) or pid in piped):
+                continue
+            paths = written(one.details, self._ends)
+            if paths:
+                yield pid, dict(identity(one.variables or {}), paths=paths)
 
     def _scan(self, now):
         # type: (float) -> None
@@ -169,7 +197,8 @@ class ProcessReader(object):
 
     def _details_of(self, pid):
         # type: (int) -> Callable[[], Details]
-        return lambda: Details(self._proc, pid, self._users)
+        all_files = self._known[pid].name in PIPE_READERS
+        return lambda: Details(self._proc, pid, self._users, all_files)
 
     def _learn_details(self, present, now):
         # type: (list[int], float) -> None
@@ -199,7 +228,8 @@ class ProcessReader(object):
         }  # type: dict[str, object]
         row.update(identity(inherited))
         if details is not None:
-            row.update((key, getattr(details, key)) for key in ("user", "command", "container", "logs"))
+            row.update((key, getattr(details, key)) for key in ("user", "command", "container"))
+            row["logs"] = written(details, self._ends)
             row.setdefault("job", details.job)
             if details.step is not None:
                 row["variables"] = dict({"SLURM_STEP_ID": details.step}, **inherited)

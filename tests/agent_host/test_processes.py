@@ -130,8 +130,46 @@ sys.exit(subprocess.Popen([sys.executable, "-c", {SAY_READY!r}], env=rank).wait(
     found = rows(reader)
     assert launcher not in found
     assert [row.launcher for row in found.values() if row.rank == 78] == [launcher]
-    assert reader.launchers[launcher] == [str(job.folder / "launcher.log")]
+    assert reader.launchers[launcher]["paths"] == [str(job.folder / "launcher.log")]
     assert [row.variables["SLURM_PROCID"] for row in found.values() if row.rank == 78] == ["9"]
+
+
+def test_ranks_write_what_the_reader_of_their_pipe_writes(tmp_path: Path) -> None:
+    """`torchrun ... 2>&1 | grep -v x | tee FILE`: FILE is the log of the launcher and of its ranks."""
+    spawn = f"""
+import os, subprocess, sys
+rank = dict(os.environ, RANK="78", LOCAL_RANK="0", WORLD_SIZE="80")
+sys.exit(subprocess.Popen([sys.executable, "-c", {SAY_READY!r}], env=rank).wait())
+"""
+    out, program = tmp_path / "captured", tmp_path / "spawn.py"
+    program.write_text(spawn)
+    pipeline = f"{sys.executable} {program} 2>&1 | grep --line-buffered -v nothing | tee {out} >/dev/null"
+    shell = subprocess.Popen(["sh", "-c", pipeline], env={"PATH": os.environ["PATH"]}, start_new_session=True)
+    try:
+        assert wait_until(lambda: out.exists() and b"ready" in out.read_bytes(), time.sleep)
+        reader = ProcessReader()
+        (rank,) = (row for row in rows(reader).values() if row.rank == 78)
+        assert rank.logs == [str(out)]
+        assert rank.launcher is not None
+        assert reader.launchers[rank.launcher]["paths"] == [str(out)]
+    finally:
+        os.killpg(shell.pid, 9)
+        shell.wait()
+
+
+def test_a_launcher_without_ranks_here_is_followed_with_its_job(tmp_path: Path) -> None:
+    """`srun` and `mpirun` write the words of ranks of other nodes, which do not descend from them."""
+    out = tmp_path / "srun.out"
+    program = tmp_path / "srun"
+    program.symlink_to(shutil.which("sleep") or "/bin/sleep")
+    environ = {"SLURM_JOB_ID": "4711"}
+    with out.open("wb") as words, subprocess.Popen([program, "60"], stdout=words, env=environ) as launcher:
+        try:
+            reader = ProcessReader(scan_every_s=0.0)
+            assert wait_until(lambda: bool(reader.read({}) and launcher.pid in reader.launchers), time.sleep)
+            assert reader.launchers[launcher.pid] == {"job": "4711", "paths": [str(out)]}
+        finally:
+            launcher.kill()
 
 
 def test_what_started_a_rank_is_no_rank_above_it(tmp_path: Path) -> None:

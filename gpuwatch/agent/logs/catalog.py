@@ -91,17 +91,18 @@ class Catalog(object):
         # type: (Iterable[dict[str, Any]], Iterable[dict[str, Any]], dict[int, int]) -> None
         """The processes that write log files: pid, paths, rank, local_rank, job; and local -> global rank.
 
-        What launchers write (pid, paths) is not looked for: it is known as theirs where something finds it.
+        Launchers (pid, paths, job) write what ranks print into their pipes, and how ranks ended.
         """
         self._writers, self._launchers, self._local_ranks = {}, {}, local_ranks
         for row in rows:
             for path in row["paths"]:
                 self._writers.setdefault(path, []).append(row)
+        for path in self._writers:
+            self.add(path, "process")
         for row in launchers:
             for path in row["paths"]:
                 self._launchers.setdefault(path, []).append(row["pid"])
-        for path in self._writers:
-            self.add(path, "process")
+                self.add(path, "process", job=row.get("job"))
         for entry in self.entries.values():
             self._introduce(entry)
 

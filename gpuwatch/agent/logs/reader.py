@@ -106,7 +106,7 @@ class LogReader(object):
         self._nudge()
 
     def processes(self, rows, launchers):
-        # type: (list[dict[str, Any]], dict[int, list[str]]) -> None
+        # type: (list[dict[str, Any]], dict[int, dict[str, Any]]) -> None
         """All processes of interest (keys as in `wire.Process`), and what their launchers write."""
         self._stand("processes", told.of_processes(rows, launchers))
 

@@ -13,10 +13,10 @@ ENDLESS = "scanning it does not come to an end"
 
 
 def of_processes(rows, launchers):
-    # type: (list[dict[str, Any]], dict[int, list[str]]) -> dict[str, Any]
+    # type: (list[dict[str, Any]], dict[int, dict[str, Any]]) -> dict[str, Any]
     """Who writes which files, which global rank each local rank of this node is, and the jobs.
 
-    `launchers`: their pids and what they write.
+    `launchers`: by pid the `paths` that they write and, where known, their `job`.
     """
     return {
         "do": "processes",
@@ -25,7 +25,10 @@ def of_processes(rows, launchers):
             for row in rows
             if row.get("logs")
         ],
-        "launchers": [{"pid": pid, "paths": launchers[pid]} for pid in sorted(launchers)],
+        "launchers": [
+            dict({key: launchers[pid][key] for key in ("paths", "job") if key in launchers[pid]}, pid=pid)
+            for pid in sorted(launchers)
+        ],
         "local_ranks": _local_ranks(rows),
         "jobs": sorted({row["job"] for row in rows if row.get("job")}),
     }

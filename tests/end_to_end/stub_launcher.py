@@ -1,0 +1,119 @@
+"""A launcher that does and writes what torchrun does, without torch: a rank is up within 0.1 s.
+
+    stub_launcher.py FOLDER --nproc 2 --max-restarts 1 [--total 1000] [--inherit] [--stay]
+
+Each attempt starts `--nproc` ranks, each with `FOLDER/attempt_N/RANK/stdout.log`; `--inherit`: with
+the launcher's output. When one ends badly the others are ended, and the next attempt begins; `--stay`
+leaves them alone, as srun does without --kill-on-bad-exit. A rank does what `FOLDER/ctl/rankN` says:
+`exit`, `raise`, `nan`, `hang`, `eval`, `save`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+RANK = """
+import os, sys, time
+control, total = sys.argv[1], int(sys.argv[2])
+step = 0
+while step < total:
+    word = open(control).read().strip() if os.path.exists(control) else ""
+    if word == "exit":
+        sys.exit(3)
+    if word == "raise":
+        raise ValueError("sample 4711 has no label")
+    if word == "hang":
+        time.sleep(3600)
+    if word in ("eval", "save"):
+        words = {"eval": "Running evaluation", "save": "Saving model checkpoint to /ckpt/step"}
+        print(words[word], flush=True)
+        os.remove(control)
+        time.sleep(3600)
+    step += 1
+    loss = "nan" if word == "nan" else "%.4f" % (1 / step + 1)
+    print(f"step {step}/{total} loss {loss}", flush=True)
+    time.sleep(0.2)
+"""
+ELASTIC = "{} {} torch/distributed/elastic/"
+FAILED = f"E{ELASTIC}multiprocessing/api.py:869] failed (exitcode: {{}}) local_rank: {{}} (pid: {{}}) "
+RESTART = f"I{ELASTIC}agent/server/api.py:916] [default] Worker group FAILED. {{}}/{{}} attempts left; "
+
+
+def head() -> str:
+    """Date and time as glog writes them."""
+    return time.strftime("%m%d %H:%M:%S", time.localtime()) + f".{int(time.time() % 1 * 1e6):06}"
+
+
+def start(args: argparse.Namespace, attempt: int) -> list[subprocess.Popen[bytes]]:
+    """The ranks of one attempt."""
+    found = []
+    for rank in range(args.nproc):
+        log = Path(args.folder) / f"attempt_{attempt}" / str(rank) / "stdout.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        env = {
+            **os.environ,
+            "RANK": str(rank),
+            "LOCAL_RANK": str(rank),
+            "WORLD_SIZE": str(args.nproc),
+            "TORCHELASTIC_RUN_ID": args.run_id,
+            "TORCHELASTIC_RESTART_COUNT": str(attempt),
+        }
+        argv = [sys.executable, "-c", RANK, f"{args.folder}/ctl/rank{rank}", str(args.total)]
+        if args.inherit:
+            found.append(subprocess.Popen(argv, env=env))
+        else:
+            with log.open("ab") as out:
+                found.append(subprocess.Popen(argv, env=env, stdout=out, stderr=out))
+    return found
+
+
+def failed(ranks: list[subprocess.Popen[bytes]], *, stay: bool) -> tuple[int, int, int] | None:
+    """Wait for all, or for the first that fails: (rank, exit code, pid); None: all ended well."""
+    while True:
+        codes = [rank.poll() for rank in ranks]
+        for number, code in enumerate(codes):
+            if code and not stay:
+                return number, code, ranks[number].pid
+        if None not in codes:
+            return None
+        time.sleep(0.1)
+
+
+def main() -> int:
+    """Run all attempts."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("--run-id", default="none")
+    parser.add_argument("--nproc", type=int, default=2)
+    parser.add_argument("--max-restarts", type=int, default=0)
+    parser.add_argument("--total", type=int, default=100_000)
+    parser.add_argument("--inherit", action="store_true")
+    parser.add_argument("--stay", action="store_true")
+    args = parser.parse_args()
+    for attempt in range(args.max_restarts + 1):
+        ranks = start(args, attempt)
+        end = failed(ranks, stay=args.stay)
+        if end is None:
+            return 0
+        for rank in ranks:
+            rank.send_signal(signal.SIGTERM)
+            rank.wait()
+        left = args.max_restarts - attempt
+        print(
+            FAILED.format(head(), os.getpid(), end[1], end[0], end[2]) + f"of binary: {sys.executable}",
+            flush=True,
+        )
+        if left:
+            words = "will restart worker group"
+            print(RESTART.format(head(), os.getpid(), left, args.max_restarts) + words, flush=True)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
