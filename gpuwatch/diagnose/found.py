@@ -150,18 +150,18 @@ def _place(
         place = where.of(rank, finding.job, at)
         if place is None and (by_pid := where.by(node, "pid", finding.fields.get("pid"), finding.job)):
             place = by_pid if by_pid.rank == rank else None
-        node = node if host is None else where.named(host) or host
+        node = node if host is None else where.node_named(host)
         return (
             (node, RankPlace(rank, node or "", finding.job), "field")
             if place is None
             else (place.node, place, "field")
         )
     if finding.host is not None:
-        node = where.named(finding.host) or finding.host
+        node = where.node_named(finding.host)
     blamed = finding.fields.get("node") if finding.rule in NODE_NAMING and finding.rank is None else None
     if blamed is not None:
-        node = where.named(blamed) or str(blamed)
-        return node, _task(finding, node, where, at), "field"
+        node = where.node_named(blamed)
+        return node, None if node is None else _task(finding, node, where, at), "field"
     if finding.rule.startswith("slurm.") and finding.rank is None:
         return None, None, None  # the scheduler's words stand wherever its output goes
     place, known = _rank_place(found, node, where, at, kernel=kernel)

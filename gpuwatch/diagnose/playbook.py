@@ -14,6 +14,8 @@ from gpuwatch.diagnose.whereabouts import Whereabouts
 
 SLURM_JOB = re.compile(r"(\d+(?:_\d+)?)(?:@.*)?")
 """A job with an id of Slurm's, or one of several that run under it."""
+SACCT_FORMAT = "--format=JobID,State,ExitCode,MaxRSS,NodeList"
+COLLECT_DUMPS = "run again with TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and collect the dumps of all ranks"
 UNKNOWN_EXPLAIN = (
     "Every line is about the consequences; what came first was not logged, or its log is not read. "
     "Where ranks waited for one that never came it is mostly slow storage or a starved data loader, rank 0 "
@@ -60,26 +62,30 @@ def settle(
     if level == "high":
         return ()
     place = None if rank is None else where.of(rank, job)
-    values: dict[str, object] = {"node": node, "gpu": gpu, "rank": rank, "job": job}
-    values["pid"] = None if place is None else place.pid
     slurm = None if job is None else SLURM_JOB.fullmatch(job)
-    steps: list[str] = []
+    values: dict[str, object] = {"node": node, "gpu": gpu, "rank": rank, "job": slurm and slurm[1]}
+    values["pid"] = None if place is None else place.pid
     vanished = unexplained and stuck is None and rank is not None and node is not None
+
+    def on_the_node(*argv: str) -> str:
+        return command(argv, values, remote=True)
+
     if (code in EXITS and not unexplained) or vanished:
-        steps.append("ssh {node} \"dmesg -T | grep -iE 'out of memory|oom|xid|segfault'\"")
+        steps = [on_the_node('dmesg -T | grep -iE "out of memory|oom|xid|segfault"')]
         if slurm is not None:
-            values["job"] = slurm[1]
-            steps.append("sacct -j {job} --format=JobID,State,ExitCode,MaxRSS,NodeList")
+            steps.append(command(("sacct", "-j", "{job}", SACCT_FORMAT), values))
     elif code in PEER_TROUBLE and not unexplained:
-        steps.append('ssh {node} "uptime; ibstat; dmesg -T | tail -50"')
+        steps = [on_the_node("uptime; ibstat; dmesg -T | tail -50")]
     elif unexplained and stuck is not None and stuck.suspects and ended:
-        steps.append('ssh {node} "nvidia-smi -i {gpu} -q -d ECC,PAGE_RETIREMENT; dmesg -T | tail -50"')
-        steps.append("run again with TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and collect the dumps of all ranks")
+        steps = [
+            on_the_node("nvidia-smi -i {gpu} -q -d ECC,PAGE_RETIREMENT; dmesg -T | tail -50"),
+            COLLECT_DUMPS,
+        ]
     elif unexplained and stuck is not None and stuck.suspects:
-        steps.append("ssh {node} py-spy dump --pid {pid}")
-        steps.append('ssh {node} "nvidia-smi -i {gpu} -q -d UTILIZATION,POWER,ECC; dmesg -T | tail -50"')
-    elif unexplained:
-        steps.append("run again with TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and collect the dumps of all ranks")
-    if not steps:
-        steps.append("the log lines of all ranks around that second")
-    return tuple(dict.fromkeys(command(step, values) for step in steps))
+        steps = [
+            on_the_node("py-spy", "dump", "--pid", "{pid}"),
+            on_the_node("nvidia-smi -i {gpu} -q -d UTILIZATION,POWER,ECC; dmesg -T | tail -50"),
+        ]
+    else:
+        steps = [COLLECT_DUMPS if unexplained else "the log lines of all ranks around that second"]
+    return tuple(dict.fromkeys(steps))

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from functools import lru_cache
 
+from gpuwatch import shell_command
 from gpuwatch.fleet.places import Places, RankPlace, Reach
 
 STARTED_S = 5.0
@@ -132,6 +133,11 @@ class Whereabouts:
             if name in self._node:
                 return name
         return None
+
+    def node_named(self, host: object) -> str | None:
+        """The node that a log names: a known one; in the logs of an ended job any with a host name's form."""
+        known = self.named(host)
+        return known if known is not None or self.places.live else shell_command.value("node", host)
 
     def ranks(self, job: str | None) -> list[RankPlace]:
         """The ranks of one job, or all where none is named."""

@@ -43,5 +43,7 @@ class Places:
     """(node, GPU's UUID or PCI address) -> the GPU's index, whether a rank uses it or not."""
     loose: dict[tuple[str, str], Reach] = field(default_factory=dict)
     """(node, log file) that is of no known job -> whose it may be."""
+    live: bool = False
+    """Of a live fleet, whose nodes are all known: a log cannot bring in another one."""
     counted: frozenset[str] = frozenset()
     """Words whose numbers are the ranks, as the lines of an ended job agree: `task`, `worker`."""

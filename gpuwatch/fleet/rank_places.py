@@ -38,7 +38,7 @@ def places_of(nodes: Collection[Node], before: Places | None = None, wall: float
                 ranks.setdefault((place.job, place.rank), replace(place, since=since))
     _masters(ranks, nodes, addresses)
     if before is None:
-        return Places(tuple(ranks.values()), addresses, gpus, _loose(nodes))
+        return Places(tuple(ranks.values()), addresses, gpus, _loose(nodes), live=True)
     taken = {(place.node, place.gpu) for place in ranks.values() if place.gpu is not None}
     jobs = {place.job for place in ranks.values()}
     for place in known.values():
@@ -51,6 +51,7 @@ def places_of(nodes: Collection[Node], before: Places | None = None, wall: float
         {**before.addresses, **addresses},
         {**before.gpus, **gpus},
         _loose(nodes, before.loose),
+        live=True,
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import os
 import re
-import shlex
 import socket
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from gpuwatch.link.carrier import CarrierError
 from gpuwatch.plain import plain
+from gpuwatch.shell_command import command_line
 
 Values = Mapping[str, Sequence[str]]
 """Keyword in lower case -> its values, one a line of `ssh -G`."""
@@ -81,7 +81,7 @@ class ResolvedHost:
         """The ssh command line that reaches this host as we do, for a person to type."""
         config = ["-F", config_file] if config_file is not None else []
         jump = ["-J", self.jump_override] if self.jump_override is not None else []
-        return shlex.join(["ssh", *config, *jump, *options, *self.query.arguments()])
+        return command_line(["ssh", *config, *jump, *options, *self.query.arguments()])
 
     @property
     def where(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +21,7 @@ from gpuwatch.link.ssh.facts import LoginFacts
 from gpuwatch.report.console import console_on
 from gpuwatch.report.text import notice_text
 from gpuwatch.session import Session
+from gpuwatch.shell_command import command_line
 from gpuwatch.wire import Hello
 
 POLL_S = 0.05
@@ -163,7 +163,7 @@ def _failure(node: Node, waited_s: float) -> str:
 
 def _target(spec: NodeSpec, login: LoginFacts | None) -> str:
     if spec.link == "command":
-        return shlex.join(spec.command)
+        return command_line(spec.command)
     if spec.link != "ssh":
         return {"local": "this machine, without ssh", "demo": "simulated"}[spec.link]
     if login is not None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpuwatch.fleet.places import Places, RankPlace
 from gpuwatch.runs.clues import Clue
 from gpuwatch.runs.owners import without_weak
+from gpuwatch.shell_command import value
 
 ORDER = (
     "NCCL INFO line",
@@ -67,7 +68,7 @@ class RankMap:
 
 def rank_map(owners: Sequence[FileOwner], clues: Sequence[Clue]) -> RankMap:
     """Join what the lines say with what the paths say; lines win."""
-    clues = of_the_whole_job(clues)
+    clues = of_the_whole_job([replace(clue, host=value("node", clue.host)) for clue in clues])
     addresses = addresses_of(clues)
     nodes = nodes_of_files(owners, clues, addresses)
     ranks: dict[int, _Rank] = defaultdict(_Rank)

@@ -70,12 +70,16 @@ def test_no_query_of_one_gpu_becomes_a_reset_of_all() -> None:
 
 
 def test_a_remote_command_without_its_node_says_where_to_run_it() -> None:
-    step = 'ssh {node} "nvidia-smi -i {gpu} -q; dmesg -T"'
-    assert command(step, {"node": "gpu-b03", "gpu": 5}) == 'ssh gpu-b03 "nvidia-smi -i 5 -q; dmesg -T"'
-    assert command(step, {"node": "gpu-b03"}) == 'ssh gpu-b03 "nvidia-smi -q; dmesg -T"'
-    assert command(step, {"rank": 3}) == "on the node of rank 3: `nvidia-smi -q; dmesg -T`"
-    assert not LEFT.search(command("ssh {node} py-spy dump --pid {pid}", {"node": "gpu-b03"}))
-    assert command(step, {"node": None, "rank": 3}) == command(step, {"rank": 3})
+    step = ["nvidia-smi -i {gpu} -q; dmesg -T"]
+
+    def remote(**values: object) -> str:
+        return command(step, values, remote=True)
+
+    assert remote(node="gpu-b03", gpu=5) == "ssh gpu-b03 'nvidia-smi -i 5 -q; dmesg -T'"
+    assert remote(node="gpu-b03") == "ssh gpu-b03 'nvidia-smi -q; dmesg -T'"
+    assert remote(rank=3) == "on the node of rank 3: `nvidia-smi -q; dmesg -T`"
+    assert not LEFT.search(command(["py-spy", "dump", "--pid", "{pid}"], {"node": "gpu-b03"}, remote=True))
+    assert remote(node=None, rank=3) == remote(rank=3)
 
 
 @pytest.mark.parametrize("code", [UNKNOWN, "rank.killed", "nccl.remote_error", "oom.cuda"])

@@ -28,7 +28,7 @@ from tests.report.fleets import NODE_TIME, feed, plan
     ],
 )
 def test_a_command_goes_the_nodes_own_way(spec: NodeSpec, line: str) -> None:
-    assert on_node(spec, "kill 7") == line
+    assert on_node(spec, ["kill", "7"]) == line
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gpuwatch.diagnose.incidents.placeholders import slurm_job
 from gpuwatch.diagnose.stacks import RankStack, held_children, kernel_thread
 from gpuwatch.diagnose.waiting import Hearing
 from gpuwatch.diagnose.waits import STOPPED
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.command import command_argv
+from gpuwatch.shell_command import command_line, over_ssh, value
 from gpuwatch.wire import Process
 
 
@@ -43,7 +42,7 @@ def commands(
         (node.spec, process)
         for node in fleet.nodes.values()
         for process in sorted(node.processes, key=lambda process: process.pid)
-        if process.rank in ranks and job in (None, process.job)
+        if process.rank in ranks and job in (None, process.job) and value("pid", process.pid)
     ]
     if not places:
         return []
@@ -56,17 +55,29 @@ def commands(
         for spec, process in first.values()
         for step in _look(spec, process, stacks.get((spec.name, process.pid)))
     ]
-    slurm = next(filter(None, (slurm_job(p.variables.get("SLURM_JOB_ID")) for _, p in places)), None)
+    slurm = _slurm_job(fleet, job)
     if slurm is not None:
         listed = ",".join(nodes)
         reason = f"rank {','.join(map(str, sorted(ranks)))} hangs"
         drain = ["scontrol", "update", f"NodeName={listed}", "State=DRAIN", f"Reason={reason}"]
-        told.append(("keep new jobs away", shlex.join(drain)))
-        told.append(("end the job", shlex.join(["scancel", slurm])))
-        told.append(("start it again elsewhere", shlex.join(["sbatch", f"--exclude={listed}", "JOB.sh"])))
+        told.append(("keep new jobs away", command_line(drain)))
+        told.append(("end the job", command_line(["scancel", slurm])))
+        told.append(("start it again elsewhere", command_line(["sbatch", f"--exclude={listed}", "JOB.sh"])))
     else:
-        told += [("end that rank", on_node(spec, f"kill {process.pid}")) for spec, process in first.values()]
+        for spec, process in first.values():
+            told.append(("end that rank", on_node(spec, ["kill", str(process.pid)])))
     return told[:8]
+
+
+def _slurm_job(fleet: Fleet, job: str | None) -> str | None:
+    """The id that all ranks of the job carry; a rank with another one may name somebody else's job."""
+    carried = {
+        process.variables.get("SLURM_JOB_ID")
+        for node in fleet.nodes.values()
+        for process in node.processes
+        if process.rank is not None and job in (None, process.job)
+    }
+    return value("job", carried.pop()) if len(carried) == 1 else None
 
 
 def _look(spec: NodeSpec, process: Process, heard: RankStack | None) -> list[tuple[str, str]]:
@@ -74,22 +85,22 @@ def _look(spec: NodeSpec, process: Process, heard: RankStack | None) -> list[tup
     main = None if heard is None else kernel_thread(heard)
     stopped = [] if main is None or main.state not in STOPPED else [process.pid]
     below = [] if heard is None else held_children(heard)
-    stopped += [child.tid for child in below if child.state in STOPPED]
+    stopped += [child.tid for child in below if child.state in STOPPED and value("pid", child.tid)]
     if stopped:
-        return [("let it go on", on_node(spec, f"kill -CONT {' '.join(map(str, stopped))}"))]
-    with_children = (
-        "--subprocesses " if heard is not None and heard.stack is not None and heard.stack.children else ""
-    )
-    return [("see what it does", on_node(spec, f"py-spy dump {with_children}--pid {process.pid}"))]
+        return [("let it go on", on_node(spec, ["kill", "-CONT", *map(str, stopped)]))]
+    children = heard is not None and heard.stack is not None and heard.stack.children
+    with_children = ["--subprocesses"] if children else []
+    dump = ["py-spy", "dump", *with_children, "--pid", str(process.pid)]
+    return [("see what it does", on_node(spec, dump))]
 
 
-def on_node(spec: NodeSpec, command: str) -> str:
+def on_node(spec: NodeSpec, argv: Sequence[str]) -> str:
     """The command as it is typed here: over the node's own way, and as it is on this machine."""
     if spec.link == "local":
-        return command
+        return command_line(argv)
     if spec.link == "command":
-        return shlex.join(command_argv(spec, command))
+        return command_line(command_argv(spec, command_line(argv)))
     port = ["-p", str(spec.port)] if spec.port is not None else []
     jump = ["-J", spec.jump] if spec.jump is not None else []
     host = spec.address or spec.name
-    return shlex.join(["ssh", *port, *jump, f"{spec.user}@{host}" if spec.user else host]) + f" {command}"
+    return over_ssh([*port, *jump], f"{spec.user}@{host}" if spec.user else host, argv)

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+from gpuwatch.shell_command import command_line, value
 
 Values = Mapping[str, object]
 """Placeholder's name -> value; None or not there: not known."""
-
-NUMBER = re.compile(r"\d{1,18}")
-FORMS = {
-    "node": re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,252}"),
-    "job": re.compile(r"\d{1,18}(?:_\d{1,18})?"),
-    "gpu": NUMBER,
-    "rank": NUMBER,
-    "pid": NUMBER,
-}
-"""A value of another form is taken for not known: it comes from a log or an environment, and could bring a
-command of its own to a shell."""
 
 PLACEHOLDER = re.compile(r"\{(node|gpu|rank|job|pid)\}")
 WORDS = {"node": "the node", "gpu": "the GPU", "rank": "the rank", "job": "the job", "pid": "the process"}
@@ -33,8 +24,6 @@ FINDERS = {
 NAMED = re.compile(r"(?:\b(?:GPU|rank|job|process|pid|node) )?\{(node|gpu|rank|job|pid)\}")
 COMMAND = re.compile(r"(?P<lead>[,:] )?`(?P<command>[^`]+)`")
 ONE_GPU = re.compile(r" (?:-i|--id)[ =]\{gpu\}")
-SSH = re.compile(r'ssh \{node\} (?:"(?P<quoted>[^"]*(?:\\"[^"]*)*)"|(?P<bare>.+))')
-"""A command on the node."""
 CHANGES = re.compile(r" (?:-r\b|--gpu-reset\b|-pm\b|-pl\b|-c\b|-mig\b|-e \d)")
 """Options of nvidia-smi that change something: without an index they would do it to all GPUs."""
 
@@ -55,36 +44,35 @@ def filled(text: str, values: Values) -> str:
     return sentence[:1].upper() + sentence[1:] if unnamed else sentence
 
 
-def command(text: str, values: Values) -> str:
-    """A step that is one command without backticks, as it can be run.
+def command(argv: Sequence[str], values: Values, *, remote: bool = False) -> str:
+    """A command as it can be run.
 
-    Without the node it says where to run it, without another value how to find that.
+    Without a value that it needs it says how to find that.
+
+    Args:
+        argv: The program and its arguments, with placeholders; of a remote command text of ours for the
+            node's shell.
+        values: Those whose form is not right count as unknown.
+        remote: It runs on {node}, over ssh. Without the node the line says where to run it.
     """
-    if values.get("gpu") is None and not CHANGES.search(text):
-        text = ONE_GPU.sub("", text)
-    remote = SSH.fullmatch(text)
     known = _known(values)
-    if remote is None or "node" in known:
-        text = _with_values(text, known)
-    else:
-        rank = known.get("rank")
-        where = "on each node" if rank is None else f"on the node of rank {rank}"
-        text = f"{where}: `{_with_values(remote['quoted'] or remote['bare'], known)}`"
-    missing = PLACEHOLDER.search(text)
-    return text if missing is None else FINDERS[missing[1]]
-
-
-def slurm_job(text: str | None) -> str | None:
-    """The id of a Slurm job or array task; None where the text is no such id."""
-    return text if text is not None and FORMS["job"].fullmatch(text) else None
+    gpu = any(CHANGES.search(word) for word in argv) or "gpu" in known
+    words = [_with_values(word if gpu else ONE_GPU.sub("", word), known) for word in argv]
+    missing = PLACEHOLDER.search(" ".join(words))
+    if missing is not None:
+        return FINDERS[missing[1]]
+    if not remote:
+        return command_line(words)
+    if "node" in known:
+        return command_line(["ssh", str(known["node"]), *words])
+    rank = known.get("rank")
+    where = "on each node" if rank is None else f"on the node of rank {rank}"
+    return f"{where}: `{' '.join(words)}`"
 
 
 def _known(values: Values) -> Values:
-    return {
-        name: value
-        for name, value in values.items()
-        if value is not None and FORMS[name].fullmatch(str(value))
-    }
+    known = {name: value(name, given) for name, given in values.items()}
+    return {name: text for name, text in known.items() if text is not None}
 
 
 def _with_values(text: str, known: Values) -> str:

@@ -14,6 +14,7 @@ from gpuwatch.link.known_hosts import HostName, KnownHosts, RevocationListError,
 from gpuwatch.link.ssh.streams import Stream
 from gpuwatch.link.ssh_config import ResolvedHost
 from gpuwatch.plain import plain
+from gpuwatch.shell_command import command_line
 
 # GCM costs half of CTR with a MAC in a log flood; CBC, SHA-1 and MD5 are out
 _CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "aes192-ctr", "aes256-ctr")
@@ -135,7 +136,7 @@ def _distrust(
         return (
             f"the host key of {lookup} CHANGED: it shows {shown}, but {entry.place} has "
             f"{describe_key(entry.blob)}. Someone may be listening in. If you know that it was replaced, "
-            f"remove the old one: ssh-keygen -f {entry.file} -R '{lookup}'"
+            f"remove the old one: {command_line(['ssh-keygen', '-f', str(entry.file), '-R', lookup])}"
         )
     command = host.ssh_command(policy.config_file, "-o", "StrictHostKeyChecking=ask")
     note = f" ({plain(verdict.note)})" if verdict.note else ""

@@ -1,0 +1,38 @@
+"""Commands that a person copies into a shell: the one place that makes them, and the forms of values."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from typing import Final
+
+_NUMBER = re.compile(r"\d{1,18}")
+FORMS: Final = {
+    "node": re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,252}"),
+    "job": re.compile(r"\d{1,18}(?:_\d{1,18})?"),
+    "gpu": _NUMBER,
+    "rank": _NUMBER,
+    "pid": re.compile(r"(?!1$)[1-9]\d{0,9}"),
+}
+"""Kind of value -> its form: a host name or address, Slurm's id of a job or array task, an index, a process.
+1, 0 and negative numbers are no process to act on: `kill -- -1` ends everything of its user."""
+
+
+def value(kind: str, given: object) -> str | None:
+    """The value as a command may hold it; None where it has not the form of its kind.
+
+    Values come from logs, environments and nodes: one of another form could bring a command of its own.
+    """
+    text = "" if given is None else str(given)
+    return text if FORMS[kind].fullmatch(text) else None
+
+
+def command_line(argv: Sequence[str]) -> str:
+    """The line that a POSIX shell splits into exactly `argv`."""
+    return shlex.join(argv)
+
+
+def over_ssh(options: Sequence[str], host: str, argv: Sequence[str]) -> str:
+    """The line that runs `argv` on a host: ssh hands one string to the shell there, which splits it again."""
+    return command_line(["ssh", *options, host, *map(shlex.quote, argv)])
