@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
+from gpuwatch.link.log_wishes import VARIABLE as DISCOVER
 from tests.kernel_log import VARIABLE, empty_kernel_log
 from tests.parts import the_only_job
 
@@ -31,6 +32,7 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     machine = tmp_path_factory.mktemp("machine")
     with pytest.MonkeyPatch.context() as patch, empty_kernel_log(machine) as kernel_log:
         patch.setenv(VARIABLE, kernel_log)
+        patch.setenv(DISCOVER, "off")  # what other tests leave behind are logs of ended jobs
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("settings")))
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield

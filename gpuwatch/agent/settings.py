@@ -46,6 +46,8 @@ class Settings(object):
             "poll_s": seconds("log_poll_s", 0.25),
             "tick_s": self.interval_s,
             "proc": self.proc,
+            "discover": bool(config.get("discover")),
+            "earlier_folders": list(config.get("earlier_folders", ())),
         }  # type: dict[str, Any]
         """What the log reader is started with."""
 

@@ -10,6 +10,8 @@ from msgspec import structs
 
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.classes import Packs
+from gpuwatch.diagnose.ended_jobs.jobs import ENDED_S, EndedJob
+from gpuwatch.diagnose.ended_jobs.watch import EndedJobsWatch
 from gpuwatch.diagnose.events import alert_of_event
 from gpuwatch.diagnose.found import Found, alert_of, retold
 from gpuwatch.diagnose.grouping import groups
@@ -67,6 +69,7 @@ class AlertBook:
         self._where = Whereabouts(self.places)
         self._rounds = Rounds(thresholds)
         self._watches = (HangWatch(thresholds), StragglerWatch(thresholds), TrainingWatch(thresholds))
+        self._ended = EndedJobsWatch()
         self._told: dict[str, Alert] = {}
         self._joiner = Joiner()
         self._lasting_ids = LastingIds()
@@ -88,6 +91,15 @@ class AlertBook:
         self._outcomes_at = float("-inf")
 
     @property
+    def ended_jobs(self) -> tuple[EndedJob, ...]:
+        """Jobs that ended before their nodes were connected, the last one first."""
+        return self._ended.jobs
+
+    def lasts_s(self, job: str | None) -> float:
+        """How long (seconds) a line or event of a job counts after it was told."""
+        return ENDED_S if job in self._ended.names else SETTLED_S
+
+    @property
     def silences(self) -> tuple[Silence, ...]:
         """Plain data, for the session to store."""
         return tuple(self._silences)
@@ -104,7 +116,8 @@ class AlertBook:
     @property
     def behind(self) -> bool:
         """Whether something was taken in, or is to be, that `alerts` and `incidents` do not show yet."""
-        return self._dirty or bool(self._untaken) or self._joiner.behind or self._judging is not None
+        taking = bool(self._untaken) or self._joiner.behind or self._ended.behind(self.version)
+        return self._dirty or taking or self._judging is not None
 
     def update(self, fleet: Fleet, now: float, wall: float) -> bool:
         """Take in what is new in the fleet.
@@ -129,6 +142,7 @@ class AlertBook:
         if now >= self._outcomes_at + OUTCOMES_EVERY_S:
             self._outcomes_at = now
             self._dirty |= self._look_for_outcomes(fleet, now, wall)
+        self._dirty |= self._ended.go(fleet, self.alerts.values(), self.version, now, wall)
         if now >= self._settle_at:
             self._settle_at = now + SETTLE_EVERY_S
             self._dirty |= self._settle(wall)
@@ -267,7 +281,7 @@ class AlertBook:
 
     def _settle(self, wall: float) -> bool:
         """End alerts of lines and events that are long past, and silences whose time is over."""
-        old = [a for a in self._told.values() if a.state == "firing" and wall - a.last > SETTLED_S]
+        old = [a for a in self._told.values() if a.state == "firing" and wall - a.last > self.lasts_s(a.job)]
         for alert in old:
             self._keep(structs.replace(alert, state="resolved"))
         kept = [each for each in self._silences if each.until is None or wall < each.until]
@@ -296,7 +310,8 @@ class AlertBook:
             for name, alert in watch.alerts.items():
                 if alert.state == "firing" or name not in self._rounds.holding.alerts:
                     self._joiner.put(alert)
-        alerts = self._lasting_ids.name_alerts(with_outcomes(self._joiner.joined(), self._tracks))
+        alerts = with_outcomes([*self._joiner.joined(), *self._ended.alerts.values()], self._tracks)
+        alerts = self._lasting_ids.name_alerts(alerts)
         yield
         alerts = [self._flagged(alert, wall) for alert in alerts]
         where = self._where
@@ -304,7 +319,10 @@ class AlertBook:
         grouped = groups([alert for alert in alerts if not alert.silenced], where)
         for group in grouped:
             yield
-            found.append(incident_of(group, where, self._packs, wall))
+            incident = incident_of(group, where, self._packs, wall)
+            if incident.job in self._ended.superseded:
+                incident = structs.replace(incident, over=True)
+            found.append(incident)
         yield
         self.alerts = {alert.id: alert for alert in alerts}
         self.incidents = sorted(

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from msgspec import structs
 
+from gpuwatch.fleet.ended_files import ended_job_names
 from gpuwatch.wire import LogFile
 
 KEPT_FILES = 50_000
@@ -55,16 +56,20 @@ class JobFiles:
             silent_here: Jobs on the node of which no file is known at all.
             silent: All such jobs.
         """
-        found: dict[str, str] = {}
+        ended = ended_job_names(files, home)
+        found = dict(ended)
         unclear = []
         for file in files:
+            if file.path in found:
+                continue
             known, job = self._by_writer(node, file, owners)
             if job is not None:
                 found[file.path] = job
             elif not known and file.source != "kernel":
                 unclear.append(file)
-        told = set(found.values())
-        homes = {(home(path), job) for path, job in found.items()}
+        living = {path: job for path, job in found.items() if path not in ended}
+        told = set(living.values())
+        homes = {(home(path), job) for path, job in living.items()}
         for file in unclear:
             near = _near(home(file.path), homes)
             # a job that is not known to write anything may be the one that writes this

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
+from gpuwatch.fleet.ended_files import is_ended
 from gpuwatch.fleet.node import Node
 from gpuwatch.fleet.places import Places, RankPlace, Reach
-from gpuwatch.wire import Process
+from gpuwatch.wire import LogFile, Process
 
 Loose: TypeAlias = dict[tuple[str, str], Reach]
 
@@ -36,6 +37,9 @@ def places_of(nodes: Collection[Node], before: Places | None = None, wall: float
                 earlier = known.get((place.job, place.rank))
                 since = place.since if earlier is None else earlier.since
                 ranks.setdefault((place.job, place.rank), replace(place, since=since))
+        for file in node.logs:
+            for place in _ended_places(file, node):
+                ranks.setdefault((place.job, place.rank), place)
     _masters(ranks, nodes, addresses)
     if before is None:
         return Places(tuple(ranks.values()), addresses, gpus, _loose(nodes), live=True)
@@ -91,6 +95,14 @@ def _place(process: Process, node: Node) -> RankPlace | None:
         since=None if process.start is None else process.start - node.offset_s,
         how=f"environment of pid {process.pid}",
     )
+
+
+def _ended_places(file: LogFile, node: Node) -> Iterable[RankPlace]:
+    """The ranks whose logs were found after the end of their job."""
+    if is_ended(file) and len(file.ranks) == 1:
+        until = None if file.last_at is None else file.last_at - node.offset_s
+        how = f"path of {file.path}"
+        yield RankPlace(file.ranks[0], node.name, file.job, logs=(file.path,), until=until, how=how)
 
 
 def _addresses(node: Node, addresses: dict[str, str]) -> None:

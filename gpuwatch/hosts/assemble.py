@@ -59,6 +59,7 @@ class Assembly:
             interval_s=self._values.get("interval", Plan.interval_s),
             groups=self._groups,
             logs=tuple(self._values.get("logs", ())),
+            discover=self._values.get("discover", Plan.discover),
             rules=tuple(_beside(self._problems.source, path) for path in self._values.get("rules", ())),
             thresholds=Thresholds(**thresholds.values) if thresholds else Thresholds(),
             model=Model(**model.values) if model and "params" in model.values else None,

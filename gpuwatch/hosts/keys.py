@@ -10,7 +10,7 @@ from gpuwatch.hosts.document import place
 from gpuwatch.hosts.errors import Place, Problems, shown
 from gpuwatch.hosts.names import MAX_NODES, USER, RangeError, expand, expand_login
 from gpuwatch.hosts.plan import Thresholds
-from gpuwatch.hosts.shapes import Choice, Number, Schema, Shape, Text, Whole, quoted, scalar
+from gpuwatch.hosts.shapes import Choice, Number, Schema, Shape, Switch, Text, Whole, quoted, scalar
 from gpuwatch.hosts.structures import Key, ListOf, MapOf, OneOf, Record
 
 _HOP = r"(?:[^\s@,-][^\s@,]*@)?(?:[^\s@,:\[\]-][^\s@,:\[\]]*|\[[0-9A-Fa-f:.%]+\])(?::[0-9]{1,5})?"
@@ -245,6 +245,11 @@ DOCUMENT = Record(
             "logs",
             ListOf(LOG, "a path or a list of paths", or_single=True),
             "Log files on the nodes, as globs.",
+        ),
+        Key(
+            "discover",
+            Switch(),
+            "Whether the logs of jobs that ended of late are searched for on the nodes (on); off: never.",
         ),
         Key(
             "rules",

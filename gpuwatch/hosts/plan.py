@@ -104,6 +104,8 @@ class Plan:
     """Globs of log files on the nodes, with {rank}, {host} and {date} where a name holds those."""
     log_options: tuple[str, ...] = ()
     """The same, from the command line (`--log`)."""
+    discover: bool = True
+    """Whether agents look for the logs of jobs that ended before they came."""
     rules: tuple[str, ...] = ()
     """Rule packs of the person's own, as paths on this machine, beside the ones that gpuwatch brings."""
     thresholds: Thresholds = field(default_factory=Thresholds)

@@ -116,6 +116,28 @@ class Choice(Shape):
         return {"enum": list(self.words)}
 
 
+class Switch(Shape):
+    """on or off, with or without quotes: YAML 1.1 takes both words for booleans."""
+
+    what = "on or off"
+    _ON, _OFF = (
+        ("on", "On", "ON", "true", "True", "TRUE", "yes"),
+        ("off", "Off", "OFF", "false", "False", "FALSE", "no"),
+    )
+
+    def read(self, node: yaml.Node, problems: Problems) -> bool | None:
+        """Whether it is on."""
+        text = scalar(node)
+        if text in self._ON or text in self._OFF:
+            return text in self._ON
+        self.refuse(node, problems)
+        return None
+
+    def schema(self) -> Schema:
+        """A boolean, or a word."""
+        return {"enum": [True, False, *self._ON, *self._OFF]}
+
+
 class Whole(Shape):
     """A whole number from `least` to `most`."""
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import threading
 import zlib
 from pathlib import Path
 from typing import Any
 
 from gpuwatch.hosts.plan import Plan
+
+VARIABLE = "GPUWATCH_DISCOVER"
+"""`off` in the environment: the logs of ended jobs are not searched for in this call."""
 
 
 class LogWishes:
@@ -24,7 +28,10 @@ class LogWishes:
         self._config: dict[str, Any] | None = None
 
     def config(self) -> dict[str, Any]:
-        """`logs` and `log_options` (globs) and `rules` (base64 of zlib of the compiled rules as JSON).
+        """What concerns logs in the config of an agent.
+
+        `logs` and `log_options` (globs), `discover` (whether ended jobs are searched for) and `rules`
+        (base64 of zlib of the compiled rules as JSON).
 
         Raises:
             RulesError: a pack cannot be used.
@@ -34,6 +41,7 @@ class LogWishes:
                 self._config = {
                     "logs": self._plan.logs,
                     "log_options": self._plan.log_options,
+                    "discover": self._plan.discover and os.environ.get(VARIABLE, "on") != "off",
                     "rules": packed_rules(self._plan.rules),
                 }
             return self._config

@@ -14,6 +14,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node
 from gpuwatch.plain import plain
 from gpuwatch.report.incident_facts import Facts, alert_facts, incident_facts
+from gpuwatch.report.once.ended_jobs import ended_facts
 from gpuwatch.report.pending import Pending, pending
 from gpuwatch.report.standing import Standing
 from gpuwatch.report.verdict import Finding, healthy
@@ -66,6 +67,7 @@ def fleet_facts(
         {"job": each.job, "ranks": each.ranks, "nodes": list(each.nodes), "silent_s": round(each.seconds, 1)}
         for each in stands.silent
     ]
+    facts["ended_jobs"] = ended_facts(stands.ended, stands.incidents)
     facts["unread_logs"] = [
         {"node": node.name, "file": plain(file.path), "read_pct": rounded(file.backlog_pct)}
         for node, file in stands.unread

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuwatch.diagnose.alert import Alert
-from gpuwatch.diagnose.book import SETTLED_S, AlertBook
+from gpuwatch.diagnose.book import AlertBook
 from gpuwatch.diagnose.condition import ORDER
+from gpuwatch.diagnose.ended_jobs.jobs import EndedJob
 from gpuwatch.diagnose.holding import key
 from gpuwatch.diagnose.incident import Incident
 from gpuwatch.diagnose.silent_jobs import SilentJob, silent_jobs
@@ -30,6 +31,8 @@ class Standing:
     """Files of which their agents have not said that they are searched."""
     silent: tuple[SilentJob, ...] = ()
     """Jobs that may hang: a report does not look for long enough to tell."""
+    ended: tuple[EndedJob, ...] = ()
+    """Jobs that ended before we connected, the last one first."""
 
     def says(self, finding: Finding) -> bool:
         """Whether an incident or alert here tells of this condition already."""
@@ -48,7 +51,7 @@ class Standing:
 
 def standing(book: AlertBook, fleet: Fleet, wall: float) -> Standing:
     """What the book holds at this moment (`wall`: unix seconds)."""
-    kept = [each for each in book.incidents if not each.over and wall - each.last <= SETTLED_S]
+    kept = [each for each in book.incidents if not each.over and wall - each.last <= book.lasts_s(each.job)]
     loose = [
         alert
         for alert in outside(book.alerts.values(), book.incidents)
@@ -57,11 +60,12 @@ def standing(book: AlertBook, fleet: Fleet, wall: float) -> Standing:
         and not alert.acknowledged
         and alert.proof[0].kind != "value"
         and alert.severity != "info"
-        and wall - alert.last <= SETTLED_S
+        and wall - alert.last <= book.lasts_s(alert.job)
     ]
     return Standing(
         tuple(sorted(kept, key=lambda incident: (incident.first, incident.number))),
         tuple(sorted(loose, key=lambda alert: (ORDER.index(alert.severity), alert.first))),
         tuple((node, file) for node in fleet.nodes.values() for file in unsearched(node)),
         tuple(silent_jobs(fleet.nodes.values(), wall)),
+        book.ended_jobs,
     )

@@ -21,6 +21,7 @@ from gpuwatch.plain import plain
 from gpuwatch.report.facts import node_error
 from gpuwatch.report.gpu_columns import COLUMNS, OLD_TICKS, gpu_style, process_text
 from gpuwatch.report.lines import Line
+from gpuwatch.report.once.ended_jobs import ended_sentence
 from gpuwatch.report.pending import pending, unreadable
 from gpuwatch.report.standing import Standing
 from gpuwatch.report.verdict import Finding, healthy, without_log
@@ -79,6 +80,7 @@ def report(
             *pending_lines(fleet, now),
             *unread_lines(stands),
             *silent_lines(stands),
+            *ended_lines(fleet, stands, time),
         ],
         findings=[*alert_lines(stands.alerts), *finding_lines(left)],
         verdict=verdict(fleet, found, now, stands),
@@ -297,15 +299,29 @@ def silent_lines(stands: Standing) -> list[Line]:
     ]
 
 
+def ended_lines(fleet: Fleet, stands: Standing, time: float) -> list[Line]:
+    """Jobs that ended before we connected; that none runs is said first."""
+    text = ended_sentence(stands.ended, stands.incidents, time)
+    if text is None:
+        return []
+    bad = {incident.job for incident in stands.incidents} & {job.name for job in stands.ended}
+    return [labelled("warning" if bad else "info", f"No job runs. {text}" if not job_runs(fleet) else text)]
+
+
 def labelled(severity: Severity, text: str) -> Line:
     """The severity as a word in front, so that it never is a colour alone."""
     return Line(f"{severity:8}  {text}", severity)
 
 
+def job_runs(fleet: Fleet) -> bool:
+    """Whether a rank, or a process on a GPU, is known."""
+    nodes = fleet.nodes.values()
+    return any(process.rank is not None or process.gpus for node in nodes for process in node.processes)
+
+
 def nothing_runs(fleet: Fleet) -> list[str]:
     """`no job runs here`, `no log is followed`: what an all-clear is not about."""
-    nodes = fleet.nodes.values()
-    jobs = any(process.rank is not None or process.gpus for node in nodes for process in node.processes)
+    nodes, jobs = fleet.nodes.values(), job_runs(fleet)
     logs = any(file.source != "kernel" for node in nodes for file in node.logs)
     busy = any(
         gpu.fast is not None and (gpu.fast.utilization_pct or 0.0) > IDLE_PCT

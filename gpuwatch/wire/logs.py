@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta
 
 from gpuwatch.wire.limits import Count, Many, Moment, Name, Rank, Real, Table, Text, Whole
 from gpuwatch.wire.part import Frame, Part, Severity
@@ -17,6 +19,7 @@ RankSource: TypeAlias = Literal["process", "path", "line", "field", "index"]
 """How a rank is known: the writing process's environment, the file's path, the line's prefix or its text, or
 the number of a worker or task, which the job's other lines show to be the rank."""
 
+MOST_LAST_LINES = 8
 KERNEL_LOG = "kernel log"
 """What `file` is for lines of the kernel log; their offsets count records."""
 
@@ -29,8 +32,8 @@ class LogFile(Part, frozen=True):
     """elsewhere: another node's agent follows it; gone: deleted, and waited for."""
     reason: Text | None = None
     """Why it is not followed."""
-    source: Literal["process", "glob", "option", "slurm", "kernel"] = "process"
-    """How it was found."""
+    source: Literal["process", "glob", "option", "slurm", "kernel", "found"] = "process"
+    """How it was found; found: by a search for the logs of ended jobs."""
     size: Count | None = None
     lines: Count = 0
     """Read since the agent came, the scan of what was there before not counted."""
@@ -52,6 +55,11 @@ class LogFile(Part, frozen=True):
     """Processes of this node that have it open for writing; what started ranks only where no other does."""
     identity: Name | None = None
     """The same on every node that sees this file of a shared file system; None on a local one."""
+    last_at: Moment | None = None
+    """Of a file that a search found: when its last line was written (node's clock), by its own time, else the
+    file's; None as soon as it grows."""
+    last_lines: Annotated[list[Text], Meta(max_length=MOST_LAST_LINES)] = []
+    """The last ones of such a file, as to be shown."""
 
 
 class Logs(Frame, tag="logs", frozen=True):

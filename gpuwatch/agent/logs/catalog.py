@@ -25,7 +25,7 @@ SMALL_BACKLOG = 2 << 20
 """So little is scanned at once when live lines come, so that one scanner sees all of the file."""
 HOLD_S = 4.0
 """A file that other nodes see too is left alone for so long at first: the cockpit says who follows it."""
-_TRUST = {"process": 0, "slurm": 1, "option": 2, "glob": 3}
+_TRUST = {"process": 0, "slurm": 1, "option": 2, "glob": 3, "found": 4}
 
 
 class Catalog(object):

@@ -56,6 +56,9 @@ class Entry(object):
         self.pids = []  # type: list[int]
         self.found_job = None  # type: str | None
         """The job that it is of by the way it was found."""
+        self.last_at = None  # type: float | None
+        self.last_lines = []  # type: list[str]
+        """Of the log of an ended job: when its last line was written, and the last ones."""
         self._glob_rank = rank
         self._path_rank, self._path_local = ranks_of_path(path)
         self._spoken = {}  # type: dict[str, Any]
@@ -140,6 +143,8 @@ class Entry(object):
             "job": spoken.get("job"),
             "pids": self.pids,
             "identity": self.identity,
+            "last_at": self.last_at if not self.lines else None,
+            "last_lines": self.last_lines if not self.lines else [],
         }
         return {
             key: value

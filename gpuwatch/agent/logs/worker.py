@@ -11,6 +11,7 @@ import time
 from ..requests import Requests
 from .catalog import SMALL_BACKLOG, Catalog
 from .crumbs import Crumbs
+from .discovery.discovery import Discovery
 from .finder import Finder
 from .kernel_lines import KernelLines
 from .lifeline import die_with
@@ -71,6 +72,7 @@ class Worker(object):
         self._catalog.blocked = dict(config.get("blocked", {}))
         self._catalog.places = dict(config.get("places", {}))
         self._finder = Finder(config, self._catalog, self._crumbs)
+        self._discovery = Discovery(config, self._catalog, self._crumbs, self._ruleset, self._sieve)
         self._kernel = KernelLines(
             self._ruleset, self._numbers, config.get("began", 0.0), config.get("records", 0)
         )
@@ -90,15 +92,26 @@ class Worker(object):
         while not self._requests.ended:
             self._wait(0.0 if busy else self._poll_due - time.monotonic())
             self._answer()
-            self._server.step(self._finder.settled and time.monotonic() >= self._introduced)
+            self._server.step(self._settled and time.monotonic() >= self._introduced)
             busy = False
             if not self._outbox.full:
                 busy = self._follow()
                 if not busy:
-                    busy = self._finder.step() or self._backlog_step()
+                    busy = self._finder.step() or self._discover() or self._backlog_step()
             self._tell_progress()
-            self._teller.report(complete=self._finder.settled and not self._introduced)
+            self._teller.report(complete=self._settled and not self._introduced)
             self._outbox.flush()
+
+    @property
+    def _settled(self):
+        # type: () -> bool
+        """Whether all ways to log files have been gone once."""
+        return self._finder.settled and self._discovery.settled
+
+    def _discover(self):
+        # type: () -> bool
+        """Look for the logs of ended jobs, once it is known what the running ones write."""
+        return time.monotonic() >= self._introduced and self._discovery.step()
 
     def _wait(self, seconds):
         # type: (float) -> None

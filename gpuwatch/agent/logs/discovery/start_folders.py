@@ -1,0 +1,124 @@
+"""Where jobs that have ended were probably started: the folders of shells, of the home, of torchrun."""
+
+import os
+import stat
+import tempfile
+
+from ...procfs import names, read_bytes, read_link
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Iterable  # noqa: F401 - used in type comments
+
+SHELLS = frozenset(
+    ("bash", "sh", "dash", "zsh", "fish", "tcsh", "ksh", "csh", "tmux", "screen", "sshd", "srun", "salloc")
+)
+"""Programs in whose working directory a person starts a job (comm of proc(5), up to 15 characters)."""
+MAX_FOLDERS = 64
+_SYSTEM = (
+    "/proc",
+    "/sys",
+    "/dev",
+    "/run",
+    "/usr",
+    "/etc",
+    "/var",
+    "/boot",
+    "/lib",
+    "/lib64",
+    "/bin",
+    "/sbin",
+)
+_TOO_WIDE = ("/", "/tmp", "/home", "/mnt", "/opt", "/srv", "/var/tmp")  # noqa: S108 - not written to
+_TORCHELASTIC = "torchelastic_"
+
+
+def start_folders(proc, earlier=()):
+    # type: (str, Iterable[str]) -> list[str]
+    """Real paths of folders to look through, the likeliest first.
+
+    `earlier`: the folders of logs that were followed in earlier sessions. /proc/PID/cwd can be read of the
+    processes of the agent's own user only, by root of all.
+    """
+    found = []  # type: list[str]
+    for folder in _torchelastic() + list(earlier) + _of_shells(proc) + [_own(), _home()]:
+        real = os.path.realpath(folder) if folder.startswith("/") else ""
+        if real and real not in found and not is_system(real) and os.path.isdir(real):
+            found.append(real)
+    return found[:MAX_FOLDERS]
+
+
+def is_system(folder):
+    # type: (str) -> bool
+    """Whether a folder holds the system's own files, or those of everybody."""
+    return folder in _TOO_WIDE or any(folder == one or folder.startswith(one + "/") for one in _SYSTEM)
+
+
+def written_by_others(proc, paths):
+    # type: (str, frozenset[str]) -> set[str]
+    """Those of these paths that a process has open for writing, as far as descriptors can be seen."""
+    found = set()  # type: set[str]
+    for pid in names(proc):
+        folder = os.path.join(proc, pid, "fd")
+        for number in names(folder) if pid.isdigit() and paths else ():
+            target = read_link(os.path.join(folder, number))
+            if target in paths and target not in found and _writes(os.path.join(proc, pid, "fdinfo", number)):
+                found.add(target)
+    return found
+
+
+def _writes(fdinfo):
+    # type: (str) -> bool
+    for line in (read_bytes(fdinfo, 4096) or b"").splitlines():
+        if line.startswith(b"flags:"):
+            return int(line.split()[1], 8) & os.O_ACCMODE != os.O_RDONLY
+    return False
+
+
+def _torchelastic():
+    # type: () -> list[str]
+    """The default log folders of torchrun, the newest first."""
+    base = tempfile.gettempdir()
+    found = []
+    for name in names(base):
+        if name.startswith(_TORCHELASTIC):
+            path = os.path.join(base, name)
+            try:
+                status = os.lstat(path)
+            except OSError:
+                continue
+            if stat.S_ISDIR(status.st_mode):
+                found.append((-status.st_mtime, path))
+    return [path for _, path in sorted(found)]
+
+
+def _of_shells(proc):
+    # type: (str) -> list[str]
+    found = []
+    for pid in names(proc):
+        if pid.isdigit() and _name(proc, pid) in SHELLS:
+            folder = read_link(os.path.join(proc, pid, "cwd"))
+            if folder is not None and folder not in found:
+                found.append(folder)
+    return found
+
+
+def _name(proc, pid):
+    # type: (str, str) -> str
+    """Of `tmux: server` the first word."""
+    comm = read_bytes(os.path.join(proc, pid, "comm"), 64) or b""
+    return comm.decode("utf-8", "replace").partition(":")[0].strip()
+
+
+def _own():
+    # type: () -> str
+    """Where the agent was started: by ssh the home of its user."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
+def _home():
+    # type: () -> str
+    return os.path.expanduser("~")

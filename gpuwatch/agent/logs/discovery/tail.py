@@ -1,0 +1,73 @@
+"""Whether a file reads as the log of a training, by its last lines, and when the last one was written."""
+
+import itertools
+import os
+import re
+import stat
+import time
+
+from ..scanner import Scanner
+from ..split import shown
+from ..stamps import time_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..ruleset import RuleSet  # noqa: F401 - used in type comments
+    from ..sieve import Sieve  # noqa: F401 - used in type comments
+
+TAIL_BYTES = 32 * 1024
+LAST_LINES = 5
+LAST_CHARACTERS = 300
+_STAMPED_LINES = 40
+"""So many lines at the end are looked at for one with a time."""
+_TRAINING = re.compile(
+    rb"(?i)\b(?:torch|nccl|cuda|rank|epoch|step|loss|deepspeed|megatron|jax|tensorflow|accelerate|gpu)"
+    rb"|train|wandb|checkpoint"
+)
+"""A word that programs without a training do not write beside an exception."""
+_TRACEBACK = b"Traceback (most recent call last)"
+_GRAVE = ("error", "critical")
+
+
+class Tail(object):
+    """The end of a file. `lines`: the last ones as to be shown; `at`: the newest time that a line carries."""
+
+    def __init__(self, path):
+        # type: (str) -> None
+        """Read it.
+
+        Raises:
+            OSError: it may not be read, is no regular file, or a link.
+        """
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK | os.O_NOFOLLOW
+        descriptor = os.open(path, flags)
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError("no regular file")
+            self.begin = max(0, status.st_size - TAIL_BYTES)
+            self.data = os.pread(descriptor, TAIL_BYTES, self.begin)
+            self.modified = status.st_mtime
+        finally:
+            os.close(descriptor)
+        texts = [shown(line) for line in re.split(b"[\r\n]", self.data) if line.strip()]
+        self.lines = [text[:LAST_CHARACTERS] for text in texts[-LAST_LINES:]]
+        self.at = _newest_time(texts[-_STAMPED_LINES:], self.modified)
+
+    def is_training(self, ruleset, sieve):
+        # type: (RuleSet, Sieve) -> bool
+        """Whether it tells steps, or an exception of a program that trains."""
+        scanner = Scanner(ruleset, "", itertools.count(1).__next__, None, sieve)
+        found = scanner.feed(self.data + b"\n", self.begin, self.modified, backlog=True)
+        frames = scanner.progress()
+        if any("step" in frame["fields"] for frame in frames):
+            return True
+        found += scanner.end()
+        failed = _TRACEBACK in self.data or any(one["severity"] in _GRAVE for one in found)
+        return failed and _TRAINING.search(self.data) is not None
+
+
+def _newest_time(texts, modified):
+    # type: (list[str], float) -> float | None
+    times = [at for at in (time_of(text, modified) for text in texts) if at is not None]
+    return max(times) if times and max(times) <= time.time() + 300.0 else None

@@ -1,0 +1,110 @@
+"""Log files that were written of late under a few folders: a walk with bounds, in short steps."""
+
+import os
+import re
+import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Iterator, Sequence  # noqa: F401 - used in type comments
+
+MAX_DEPTH = 3
+"""Folders below a start folder; a folder that a launcher or logger made does not count."""
+MAX_ENTRIES = 5000
+WINDOW_S = 6 * 3600.0
+"""A log that was not written for longer is not looked at."""
+AHEAD_S = 300.0
+"""A file may carry a time of the future: the clocks of a file server and a node differ."""
+
+LOG_NAME = re.compile(
+    r"\.(?:log|txt|out|err|stdout|stderr|[oe]\d{1,10})(?:[.-]\d{1,6})?$|^(?:std(?:out|err)|error\.json)$"
+)
+_DULL = frozenset(("node_modules", "site-packages", "dist-packages", "__pycache__"))
+_MADE_BY_TOOLS = re.compile(
+    r"(?:wandb|run-\d{8}_\d{6}-\w{1,64}|files|lightning_logs|version_\d{1,6}|outputs|multirun"
+    r"|\d{4}-\d{2}-\d{2}|\d{2}-\d{2}-\d{2}|torchelastic_\w{1,64}|attempt_\d{1,6}|none_\w{1,64})"
+)
+
+
+class Candidate(object):
+    """A log file that was written of late."""
+
+    __slots__ = ("modified", "path", "size")
+
+    def __init__(self, path, status):
+        # type: (str, os.stat_result) -> None
+        self.path = path
+        self.modified = status.st_mtime
+        self.size = status.st_size
+
+
+class Walk(object):
+    """Goes through folders level by level, the newest first; not over links or into other file systems."""
+
+    def __init__(self, folders, now, enter, blocked):
+        # type: (Sequence[str], float, Callable[[str], object], Callable[[str], bool]) -> None
+        """`now`: unix seconds; `enter` is called with each folder; `blocked`: what must not be touched."""
+        self.found = []  # type: list[Candidate]
+        self.entries = 0
+        self.cut = False
+        """Whether a bound ended it before it was through."""
+        self._now = now
+        self._enter = enter
+        self._blocked = blocked
+        self._level = [(folder, None, 0) for folder in folders]  # type: list[tuple[str, int | None, int]]
+        self._seen = set()  # type: set[tuple[int, int]]
+
+    def steps(self):
+        # type: () -> Iterator[None]
+        """One folder at each step."""
+        while self._level:
+            below = []  # type: list[tuple[float, str, int, int]]
+            for folder, device, depth in self._level:
+                if self.entries >= MAX_ENTRIES:
+                    self.cut = True
+                    return
+                below += self._list(folder, device, depth)
+                yield
+            self._level = [(path, device, depth) for _, path, device, depth in sorted(below)]
+
+    def _list(self, folder, device, depth):
+        # type: (str, int | None, int) -> list[tuple[float, str, int, int]]
+        """Take the log files of a folder; (-mtime, path, device, depth) of the folders in it."""
+        if self._blocked(folder):
+            return []
+        self._enter(folder)
+        below = []  # type: list[tuple[float, str, int, int]]
+        try:
+            here = os.stat(folder)
+            if (here.st_dev, here.st_ino) in self._seen or device not in (None, here.st_dev):
+                return []
+            self._seen.add((here.st_dev, here.st_ino))
+            for entry in os.scandir(folder):
+                self.entries += 1
+                if self.entries > MAX_ENTRIES:
+                    self.cut = True
+                    break
+                self._take(entry, here.st_dev, depth, below)
+        except OSError:
+            pass  # what may not be listed is not looked at
+        return below
+
+    def _take(self, entry, device, depth, below):
+        # type: (os.DirEntry[str], int, int, list[tuple[float, str, int, int]]) -> None
+        name = entry.name
+        if name.startswith(".") or name in _DULL:
+            return
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if not is_folder and not LOG_NAME.search(name):
+            return
+        status = entry.stat(follow_symlinks=False)
+        if is_folder:
+            deeper = depth + (not _MADE_BY_TOOLS.fullmatch(name))
+            if deeper <= MAX_DEPTH:
+                below.append((-status.st_mtime, entry.path, device, deeper))
+        elif stat.S_ISREG(status.st_mode) and status.st_size and self._is_fresh(status.st_mtime):
+            self.found.append(Candidate(entry.path, status))
+
+    def _is_fresh(self, modified):
+        # type: (float) -> bool
+        return self._now - WINDOW_S <= modified <= self._now + AHEAD_S

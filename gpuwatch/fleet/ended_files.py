@@ -1,0 +1,92 @@
+"""Which ended job a log file is of, by its path: of the files that a search found, nobody writes any more."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+
+from gpuwatch.wire import LogFile
+
+_SLURM = re.compile(r"slurm-(\d{1,12}(?:_\d{1,8})?)(?:[._-][^/]{0,40})?\.(?:out|err|log)")
+_WANDB = re.compile(r"(.{1,4000})/wandb/(?:offline-)?run-[^/]{1,100}/(?:files|logs)")
+_LIGHTNING = re.compile(r"(.{1,4000})/lightning_logs(?:/version_\d{1,6})?")
+_TORCHELASTIC = re.compile(r"/torchelastic_[^/]{1,100}/([^/]{1,200})_[^/_]{1,20}")
+_RANK = re.compile(
+    r"(?:[-_.]?(?:global|local)?[-_.]?(?:rank|task|worker|node|r))?[-_.=]?\d{1,6}$", re.IGNORECASE
+)
+_STREAM = re.compile(r"[-_.](?:stdout|stderr|out|err|log|txt|console)$|^(?:stdout|stderr|output|error)$")
+_GENERAL = re.compile(
+    r"(?:logs?|outputs?|out|runs?|results?|jobs?|work|tmp|exp(?:eriments?)?|default|version_\d{1,6}"
+    r"|\d{2}-\d{2}-\d{2}|\d{4}-\d{2}-\d{2})"
+)
+"""Folders whose name alone says nothing about the job."""
+
+
+def is_ended(file: LogFile) -> bool:
+    """Whether it is the log of a job that ended before the agent came, and nobody has written to it since."""
+    return file.source == "found" and file.last_at is not None and not file.pids
+
+
+def ended_job_names(files: Iterable[LogFile], home: Callable[[str], str]) -> dict[str, str]:
+    """Path -> the name of its job, of the ended files among these.
+
+    A folder with files of ranks is one job. Elsewhere files are of one job if they differ only in what names
+    a rank or stream (`a.out` and `a.err`).
+
+    Args:
+        files: Of one node.
+        home: Path -> the folder of its job's logs.
+    """
+    found: dict[str, str] = {}
+    folders: dict[str, list[LogFile]] = defaultdict(list)
+    for file in files:
+        if is_ended(file):
+            slurm = _SLURM.fullmatch(file.path.rpartition("/")[2])
+            if slurm is not None:
+                found[file.path] = slurm.group(1)
+            else:
+                folders[_folder(home(file.path))].append(file)
+    shown = _shown_apart(folders)
+    for folder, members in folders.items():
+        stems = {file.path: _stem(file.path) for file in members}
+        ranked = any(file.ranks or file.local_rank is not None for file in members)
+        one = ranked or len(set(stems.values())) == 1
+        for file in members:
+            found[file.path] = shown[folder] if one else f"{shown[folder]}/{stems[file.path]}"
+    return found
+
+
+def _shown_apart(folders: Iterable[str]) -> dict[str, str]:
+    """Folder -> its short name; the whole path where another one has the same."""
+    shown = {folder: _shown(folder) for folder in folders}
+    counts = Counter(shown.values())
+    return {folder: folder if counts[name] > 1 else name for folder, name in shown.items()}
+
+
+def _folder(folder: str) -> str:
+    """The folder of the job: above what wandb and Lightning make in it."""
+    for form in (_WANDB, _LIGHTNING):
+        found = form.fullmatch(folder)
+        if found is not None:
+            return found.group(1)
+    return folder
+
+
+def _stem(path: str) -> str:
+    """`train` of `train_rank3.log` and of `train.err`."""
+    stem = path.rpartition("/")[2].rpartition(".")[0] or path.rpartition("/")[2]
+    stem = _STREAM.sub("", _RANK.sub("", stem))
+    return stem or "log"
+
+
+def _shown(folder: str) -> str:
+    """`run7`, or `run7/logs` where the last part says nothing."""
+    elastic = _TORCHELASTIC.search(folder)
+    if elastic is not None:
+        return elastic.group(1)
+    parts = [part for part in folder.split("/") if part]
+    kept = 1
+    while kept < min(4, len(parts)) and _GENERAL.fullmatch(parts[-kept]):
+        kept += 1
+    return "/".join(parts[-kept:]) or "/"

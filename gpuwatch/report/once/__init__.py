@@ -1,0 +1,1 @@
+"""Parts of what `gpuwatch once` says."""

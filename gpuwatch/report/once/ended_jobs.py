@@ -1,0 +1,60 @@
+"""Jobs that ended before we connected, as lines and as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gpuwatch.diagnose.ended_jobs.jobs import ENDED_S, EndedJob
+from gpuwatch.diagnose.incident import Incident
+from gpuwatch.diagnose.wording import clock, plural
+from gpuwatch.hosts.names import fold
+from gpuwatch.plain import plain
+from gpuwatch.report.incident_facts import Facts
+
+NAMED = 4
+"""Jobs that are written out."""
+
+
+def ended_sentence(jobs: Sequence[EndedJob], incidents: Iterable[Incident], now: float) -> str | None:
+    """`1 job ended in the last 6 h: run7 (2 ranks on gpu-001, last line 02:58:11): stopped ...`, or None."""
+    if not jobs:
+        return None
+    of_job = {incident.job: incident for incident in incidents}
+    named = "; ".join(_described(job, of_job.get(job.name), now) for job in jobs[:NAMED])
+    more = f"; and {len(jobs) - NAMED} more" if len(jobs) > NAMED else ""
+    return plain(f"{plural(len(jobs), 'job')} ended in the last {ENDED_S / 3600:.0f} h: {named}{more}")
+
+
+def ended_facts(jobs: Iterable[EndedJob], incidents: Iterable[Incident]) -> list[Facts]:
+    """Every ended job with its outcome; `docs/json.md` tells the keys."""
+    of_job = {incident.job: incident for incident in incidents}
+    found: list[Facts] = []
+    for job in jobs:
+        incident = of_job.get(job.name)
+        found.append(
+            {
+                "job": plain(job.name),
+                "nodes": list(job.nodes),
+                "ranks": list(job.ranks),
+                "last": round(job.last, 3),
+                "state": "failed" if incident is not None else job.end.state,
+                "text": plain(job.end.text),
+                "step": job.end.step,
+                "total_steps": job.end.total_steps,
+                "searched": job.searched,
+                "superseded": job.superseded,
+                "class": None if incident is None else incident.code,
+                "rank": None if incident is None else incident.rank,
+                "files": [{"node": node, "file": plain(path)} for node, path in job.files],
+            }
+        )
+    return found
+
+
+def _described(job: EndedJob, incident: Incident | None, now: float) -> str:
+    ranks = f"{plural(len(job.ranks), 'rank')} on " if job.ranks else ""
+    place = f"{ranks}{fold(job.nodes)}, last line {clock(job.last, now)}"
+    outcome = job.end.text if incident is None else incident.sentence
+    outcome = outcome if job.searched else "its logs are not searched yet"
+    later = "; another job was started there since" if job.superseded else ""
+    return f"{job.name} ({place}): {outcome}{later}"
