@@ -48,19 +48,21 @@ def stacks(request, proc="/proc", lent=None):
     """As `wire.Stacks`, for the pids that are asked for; `lent` is a py-spy for those that have none."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
     tool = request.get("py_spy", "")
+    all_s = min(ALL_S, request.get("seconds") or ALL_S)
     before = {pid: threads(proc, pid) for pid in pids}
     began = time.monotonic()
     programs = find_py_spy(proc, pids, str(tool), lent) if tool is not None else {}
     python = {}  # type: dict[int, tuple[list[dict[str, Any]], str | None]]
     for pid in pids:
-        left = began + ALL_S - time.monotonic()
+        left = began + all_s - time.monotonic()
         if pid not in programs:
             python[pid] = ([], None if tool is None else ABSENT)
         elif left <= 0:
             python[pid] = ([], "no time was left for it")
         else:
-            python[pid] = _seen(programs[pid], pid, began + ALL_S)
-    python.update(_own_words(proc, python))
+            python[pid] = _seen(programs[pid], pid, began + all_s)
+    if request.get("sockets", True):
+        python.update(_own_words(proc, python))
     time.sleep(max(0.0, BETWEEN_S - (time.monotonic() - began)))
     seconds = time.monotonic() - began
     rows = []

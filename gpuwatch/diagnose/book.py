@@ -15,6 +15,7 @@ from gpuwatch.diagnose.ended_jobs.watch import EndedJobsWatch
 from gpuwatch.diagnose.events import alert_of_event
 from gpuwatch.diagnose.found import Found, alert_of, retold
 from gpuwatch.diagnose.grouping import groups
+from gpuwatch.diagnose.hang.answer import HangAnswer
 from gpuwatch.diagnose.hang.watch import HangWatch
 from gpuwatch.diagnose.incident import Heard, Incident
 from gpuwatch.diagnose.incidents.fleet_tracks import tracks_for
@@ -68,7 +69,8 @@ class AlertBook:
         self._packs = packs
         self._where = Whereabouts(self.places)
         self._rounds = Rounds(thresholds)
-        self._watches = (HangWatch(thresholds), StragglerWatch(thresholds), TrainingWatch(thresholds))
+        self._hangs = HangWatch(thresholds)
+        self._watches = (self._hangs, StragglerWatch(thresholds), TrainingWatch(thresholds))
         self._ended = EndedJobsWatch()
         self._told: dict[str, Alert] = {}
         self._joiner = Joiner()
@@ -171,6 +173,15 @@ class AlertBook:
         """Keep with an incident whom its ranks wait for; it replaces what was heard before."""
         self._lasting_ids.hear(id, heard)
         self._mark_now()
+
+    @property
+    def suspected_hangs(self) -> frozenset[str]:
+        """Jobs whose ranks may be asked whom they wait for: silent for a window, with signs of a hang."""
+        return frozenset(self._hangs.suspected)
+
+    def answer_hang(self, job: str, answer: HangAnswer) -> None:
+        """Refine the verdict on a silent job with what its ranks answered."""
+        self._hangs.answer(job, answer)
 
     def _meant(self, id: str) -> list[str]:  # noqa: A002 - the word that alerts and incidents use
         """The alerts that an alert's or an incident's id stands for."""

@@ -62,6 +62,7 @@ class Assembly:
             discover=self._values.get("discover", Plan.discover),
             rules=tuple(_beside(self._problems.source, path) for path in self._values.get("rules", ())),
             thresholds=Thresholds(**thresholds.values) if thresholds else Thresholds(),
+            hang_query=self._values.get("hang_query", Plan.hang_query),
             model=Model(**model.values) if model and "params" in model.values else None,
             source=self._problems.source,
         )

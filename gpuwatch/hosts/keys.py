@@ -257,6 +257,11 @@ DOCUMENT = Record(
             "Rule packs of your own, on this machine; a relative path is seen from the hosts file.",
         ),
         Key("interval", Number(0.2, 60, "seconds"), "How often every node is sampled."),
+        Key(
+            "hang_query",
+            Choice(("auto", "manual")),
+            "Whether the ranks of a job that hangs are asked once without a key (auto, the default).",
+        ),
         Key("thresholds", _THRESHOLDS, "When a value counts as unhealthy."),
         Key(
             "model", _MODEL, "The model that is trained, to work out its MFU where the log does not tell it."

@@ -109,6 +109,8 @@ class Plan:
     rules: tuple[str, ...] = ()
     """Rule packs of the person's own, as paths on this machine, beside the ones that gpuwatch brings."""
     thresholds: Thresholds = field(default_factory=Thresholds)
+    hang_query: Literal["auto", "manual"] = "auto"
+    """Whether the ranks of a job that hangs are asked by themselves, once a hang, or only on a key."""
     model: Model | None = None
     source: str = ""
     """What the person named: a path, "--local", "--demo"."""

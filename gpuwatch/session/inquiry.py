@@ -27,6 +27,8 @@ from gpuwatch.wire import RasAnswer, RasAnswers, Stacks
 
 LONGEST_S = 20.0
 """A node has 12 s for its py-spy runs; more is a node that is sick."""
+PY_SPY_SHARE = 0.6
+"""Of the time that a node has: the rest is for its kernel's words and the way back."""
 MOST_PROCESSES = 64
 """Of a node; its agent looks at no more."""
 TOO_MANY = f"only {MOST_PROCESSES} processes of a node are looked at"
@@ -45,6 +47,7 @@ class Inquiry:
         py_spy: str | None = "",
         ras: bool = True,
         dumps: bool = True,
+        silent_job: str | None = None,
         longest_s: float = LONGEST_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -56,6 +59,8 @@ class Inquiry:
             py_spy: Its path on the nodes; empty: where it is found; None: without it.
             ras: Also ask NCCL's RAS.
             dumps: Also fetch the dumps that flight recorders have left; none is written for it.
+            silent_job: Only the ranks of this job, for nobody pressed a key: no dumps, no py-spy is lent, and
+                no debug socket of a rank is used. None: of all jobs.
             longest_s: A node that has not answered by then is given up.
             clock: Monotonic seconds.
         """
@@ -71,6 +76,7 @@ class Inquiry:
         self._stacks: list[Asked] = []
         self._ras: list[Asked] = []
         self._py_spy = py_spy
+        self._silent_job = silent_job
         self._session = session
         self._loans: dict[str, Loan] = {}
         """Node -> the py-spy on its way there."""
@@ -83,7 +89,7 @@ class Inquiry:
         known = self._whole and all(node.processes_at is not None for node in chosen)
         self.dumps = (
             DumpHunt(session, self._seats(chosen), whole=known, longest_s=longest_s, clock=clock)
-            if dumps
+            if dumps and silent_job is None
             else None
         )
 
@@ -173,7 +179,7 @@ class Inquiry:
     def _begin(self, node: Node) -> None:
         gpus = {gpu.info.uuid: gpu.info.index for gpu in node.gpus.values()}
         for process in node.processes:
-            if process.rank is not None:
+            if process.rank is not None and self._silent_job in (None, process.job):
                 self.stacks[node.name, process.pid] = RankStack(
                     rank=process.rank,
                     node=node.name,
@@ -190,7 +196,11 @@ class Inquiry:
     def _ask_stacks(self, node: str) -> list[int]:
         pids = [pid for name, pid in self.stacks if name == node]
         if pids:
-            self._stacks.append(self._session.ask_stacks(node, pids[:MOST_PROCESSES], self._py_spy))
+            seconds = PY_SPY_SHARE * self._longest_s
+            asked = self._session.ask_stacks(
+                node, pids[:MOST_PROCESSES], self._py_spy, seconds, sockets=self._silent_job is None
+            )
+            self._stacks.append(asked)
         return pids
 
     def _stepped(self, fleet: Fleet) -> dict[str | None, float]:
@@ -233,7 +243,7 @@ class Inquiry:
 
     def _take_stacks(self, asked: Asked) -> None:
         told, why = asked.read(Stacks)
-        program = self._session.py_spy
+        program = self._session.py_spy if self._silent_job is None else None
         if told is not None and told.lacks_py_spy and program is not None and asked.node not in self._loans:
             self._loans[asked.node] = Loan(self._session, asked.node, program, self._clock)
         by_pid = {stack.pid: stack for stack in told.processes} if told is not None else {}

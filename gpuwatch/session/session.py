@@ -19,6 +19,7 @@ from gpuwatch.link.opening import open_links
 from gpuwatch.link.options import Ask, LinkOptions
 from gpuwatch.plain import plain
 from gpuwatch.rules.load import load_packs
+from gpuwatch.session.hang_queries import HangQueries
 from gpuwatch.session.settings_folder import own_packs, settings_folder
 from gpuwatch.session.sharing import Sharing
 from gpuwatch.session.silence_file import SilenceFile
@@ -86,6 +87,7 @@ class Session:
         self.faults: deque[Exception] = deque(maxlen=100)
         """Exceptions that frames have caused; each has closed the link of the node that sent the frame."""
         self._asked = 0
+        self._hang_queries = HangQueries(self) if plan.hang_query == "auto" else None
         self._sharing = Sharing()
         self._options = options or LinkOptions()
         self._links = open_links(plan, self.inbox, self._options, ask)
@@ -108,6 +110,8 @@ class Session:
                 self._resume(stream)
         self._sharing.update(self.fleet, self._tell)
         self.book.update(self.fleet, monotonic(), wall())
+        if self._hang_queries is not None:
+            self._hang_queries.update()
         return bool(arrivals)
 
     def _apply(self, arrival: Arrival) -> None:
@@ -200,9 +204,20 @@ class Session:
         request = AskParticulars(id=self._number(), reach=list(reach), ports=list(ports), pids=list(pids))
         return self._ask(node, request)
 
-    def ask_stacks(self, node: str, pids: Sequence[int], py_spy: str | None = "") -> Asked:
+    def ask_stacks(
+        self,
+        node: str,
+        pids: Sequence[int],
+        py_spy: str | None = "",
+        seconds: float | None = None,
+        *,
+        sockets: bool = True,
+    ) -> Asked:
         """What these processes of a node do now (`wire.Stacks`); `session.inquiry` asks all nodes."""
-        return self._ask(node, AskStacks(id=self._number(), pids=list(pids), py_spy=py_spy))
+        request = AskStacks(
+            id=self._number(), pids=list(pids), py_spy=py_spy, seconds=seconds, sockets=sockets
+        )
+        return self._ask(node, request)
 
     def lend_py_spy(self, node: str, piece: str, offset: int, size: int, digest: str) -> Asked:
         """Hand a piece of a py-spy to a node's agent (`wire.Lent`); `session.loan` hands over all."""

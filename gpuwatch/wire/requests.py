@@ -87,6 +87,10 @@ class AskStacks(Request, tag="stacks", frozen=True):
     """64 at most are looked at."""
     py_spy: str | None = ""
     """Its path on the node; empty: where it is found; None: do without."""
+    seconds: float | None = None
+    """For all runs of py-spy together; None, or more than the agent's own limit: that limit."""
+    sockets: bool = True
+    """Also ask the ranks on their own debug sockets, where their job has them."""
 
 
 class LendPySpy(Request, tag="lend", frozen=True):

@@ -10,9 +10,13 @@ from functools import cache
 
 import pytest
 
+from gpuwatch.diagnose.confidence import Confidence
+from gpuwatch.diagnose.hang.answer import HangAnswer
+from gpuwatch.diagnose.hang.patience import PAUSES
 from gpuwatch.diagnose.hang.signs import RankSigns
 from gpuwatch.diagnose.hang.verdict import verdict
-from gpuwatch.diagnose.hang.watch import EVERY_S, LAST_S, HangWatch
+from gpuwatch.diagnose.hang.watch import EVERY_S, LAST_S, HangWatch, Usual
+from gpuwatch.diagnose.incident import Heard
 from gpuwatch.hosts.plan import Thresholds
 
 USUAL_W = 600.0
@@ -144,13 +148,14 @@ def test_a_rank_whose_process_has_ended_is_named_and_a_job_that_has_ended_is_no_
 class Story:
     """A watch that is fed tick by tick."""
 
-    def __init__(self) -> None:
+    def __init__(self, usual: Usual = usual) -> None:
         self.watch = HangWatch(Thresholds())
         self.now = 1000.0
+        self._usual = usual
 
     def tick(self, ranks: list[RankSigns]) -> None:
         self.now += EVERY_S
-        self.watch.see({"job-1": ranks}, usual, self.now, WALL + self.now)
+        self.watch.see({"job-1": ranks}, self._usual, self.now, WALL + self.now)
 
     def train(self, count: int, seconds: float, **signs: float | None) -> None:
         for _ in range(int(seconds / EVERY_S)):
@@ -197,6 +202,85 @@ def test_busy_gpus_that_tell_nothing_more_are_told_by_a_long_silence_alone() -> 
     found = verdict("job-1", ranks, 2400.0, None, {})
     assert found is not None
     assert [rank.rank for rank in found.suspects] == [17]
+
+
+@pytest.mark.parametrize(
+    ("power_w", "idle", "silent_s"),
+    [(95.0, None, 150.0), (95.0, 17, 100.0), (400.0, 17, 100.0)],
+    ids=["far under the limit", "one idle", "one idle, the rest at any power"],
+)
+def test_a_job_that_hangs_soon_after_we_came_is_told_by_its_peers_and_limits(
+    power_w: float, idle: int | None, silent_s: float
+) -> None:
+    """Its usual gap is known after 20 s, what its GPUs draw in training is not, nor their tensor work."""
+    blind = {"tensor_pct": None, "power_limit_w": 700.0}
+    story = Story(usual=lambda _ranks, _quiet_s: {})
+    story.train(64, 20, **blind)
+    ranks = ranks_of(64, **{**SPIN, **blind, "power_w": power_w})
+    if idle is not None:
+        ranks[idle] = replace(ranks[idle], busy_pct=0.0, power_w=90.0)
+    story.silent(ranks, 55)
+    assert not story.told
+    story.silent(ranks, silent_s)
+    (alert,) = story.watch.alerts.values()
+    assert (alert.state, alert.rank) == ("firing", idle)
+
+
+def test_the_one_gpu_that_draws_twice_what_the_others_do_works_while_they_wait() -> None:
+    ranks = ranks_of(8, **{**SPIN, "tensor_pct": None, "power_limit_w": 400.0, "power_w": 160.0})
+    ranks[5] = replace(ranks[5], power_w=380.0)
+    found = verdict("job-1", ranks, 95.0, 1.0, {})
+    assert found is not None
+    assert [rank.rank for rank in found.suspects] == [5]
+
+
+def asked(culprits: tuple[int, ...], *, settles: bool, confidence: Confidence = "high") -> HangAnswer:
+    sentence = (
+        f"rank {culprits[0]} (gpu-000 GPU 3) is in next_batch (data.py:9), while the rest is in barrier"
+    )
+    return HangAnswer(Heard(WALL, sentence, wrong=True, culprits=culprits, confidence=confidence), settles)
+
+
+def test_an_answer_tells_before_silence_alone_would_and_names_the_rank() -> None:
+    story = Story()
+    story.train(8, 60, busy_pct=0.0)
+    still = ranks_of(8, **{**SPIN, "busy_pct": 0.0})
+    story.silent(still, 80)
+    assert story.watch.suspected == {"job-1"}
+    assert not story.told, "a checkpoint of all ranks may take so long"
+    story.watch.answer("job-1", asked((3,), settles=True))
+    story.tick(aged(tuple(still), 82, steps=True))
+    (alert,) = story.watch.alerts.values()
+    assert (alert.state, alert.rank, alert.text) == (
+        "firing",
+        3,
+        "in next_batch (data.py:9), while the rest is in barrier",
+    )
+    story.train(8, 10)
+    assert story.watch.suspected == set()
+
+
+def test_an_answer_that_may_be_a_pause_only_refines_what_is_told_in_its_time() -> None:
+    story = Story()
+    story.train(8, 60, busy_pct=0.0)
+    still = ranks_of(8, **{**SPIN, "busy_pct": 0.0})
+    story.silent(still, 80)
+    story.watch.answer("job-1", asked((3,), settles=False))
+    for tick in range(41, 160):
+        assert not story.told or tick * EVERY_S > PAUSES * 60
+        story.tick(aged(tuple(still), tick * EVERY_S, steps=True))
+    assert [alert.rank for alert in story.watch.alerts.values()] == [3]
+
+
+def test_signs_from_outside_that_are_surer_than_the_answer_are_kept() -> None:
+    story = Story()
+    story.train(64, 60)
+    ranks = ranks_of(64, **SPIN)
+    ranks[17] = replace(ranks[17], busy_pct=0.0)
+    story.silent(ranks, 90)
+    story.watch.answer("job-1", asked((3,), settles=False, confidence="low"))
+    story.tick(aged(tuple(ranks), 92, steps=True))
+    assert [alert.rank for alert in story.watch.alerts.values()] == [17]
 
 
 def test_a_rank_that_vanished_is_whom_the_others_wait_for() -> None:

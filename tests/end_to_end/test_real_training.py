@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from gpuwatch.diagnose.hang.patience import PAUSES
 from tests.end_to_end.trainings import (
+    LIMITS,
     NODE,
     RANKS,
     STEP_OF_GRIEF,
@@ -70,6 +72,16 @@ def test_the_slow_rank_is_named_by_what_it_computes(scene: Scene) -> None:
 def test_the_rank_in_its_data_loader_is_named(scene: Scene) -> None:
     need_py_spy()
     assert scene.hang("stall").job == name_of("stall")
+    scene.until("stall", lambda: scene.incident("stall").heard is not None)
+    incident = scene.incident("stall")  # nobody pressed a key
+    assert incident.heard is not None
+    assert incident.heard.culprits == (WHOM,)
+    assert (incident.rank, incident.confidence) == (WHOM, "high")
+    assert "in data_loader_next (training_job.py:" in incident.sentence
+    # asked, and told, before silence alone would tell
+    assert incident.heard.at - incident.first < PAUSES * LIMITS.hang_s, (
+        "asked, and told, before silence alone would tell"
+    )
     told = scene.asked("stall")
     assert (told.testimony.culprits, told.testimony.confidence) == ((WHOM,), "high")
     assert "is in data_loader_next (training_job.py:" in told.testimony.sentence

@@ -31,6 +31,7 @@ class RankSigns:
     """Of its process, as /proc says it; D: it waits in the kernel, Z: it has ended."""
     busy_pct: float | None = None
     power_w: float | None = None
+    power_limit_w: float | None = None
     tensor_pct: float | None = None
     cpu_pct: float | None = None
     """Of one core; its process."""
@@ -110,6 +111,7 @@ def _signs(node: Node, process: Process, job: str, wrote: dict[int, float], now:
         state=process.state,
         busy_pct=None if fast is None else fast.utilization_pct,
         power_w=None if fast is None else fast.power_w,
+        power_limit_w=None if gpu is None or gpu.medium is None else gpu.medium.power_limit_w,
         tensor_pct=None if fast is None else fast.tensor_activity_pct,
         cpu_pct=process.cpu_pct,
         heard=node.state(now) == "live",

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from gpuwatch.diagnose.condition import duration
 from gpuwatch.diagnose.confidence import Confidence
+from gpuwatch.diagnose.hang.power import BUSY_PCT, assumed_power, busy_with_what, spins
 from gpuwatch.diagnose.hang.signs import RankSigns
 from gpuwatch.diagnose.waits import STOPPED
 
 Reading: TypeAlias = Literal["spin", "waiting_for_one", "host", "busy"]
 """spin: the GPUs wait in a collective; waiting_for_one: all but a few do; host: no GPU works at all;
-busy: with what is not known, for we came into the silence and the GPUs do not tell their tensor work."""
+busy: with what is not known, for neither tensor work nor the power of these GPUs in training is."""
 
-BUSY_PCT = 95.0
 IDLE_PCT = 5.0
-POWER_SHARE = 0.5
-"""A GPU that waits in a collective draws under half of what it draws in training (DESIGN section 6)."""
-TENSOR_PCT = 1.0
 FEW = 0.1
 """More idle ranks than this share are a part of the job, no culprit."""
 WORKING_CPU_PCT = 50.0
 ENDED = "Z"
 """A process that has ended, and that nobody has collected yet."""
 SHOWN = 4
+UNSEEN_POWER = "what these GPUs draw while they train is not known: gpuwatch came later"
 STACKS = "D, or gpuwatch stacks SOURCE: which rank is elsewhere in the program"
 
 
@@ -42,6 +40,8 @@ class SilentHang:
     evidence: tuple[str, ...]
     confidence: Confidence
     settle: tuple[str, ...]
+    guessed: bool = False
+    """That the GPUs wait follows from their power limit alone, not from what they drew in training."""
 
     @property
     def sentence(self) -> str:
@@ -86,35 +86,23 @@ def verdict(
     if len(heard) < 2:
         without = [rank for rank in ranks if rank.heard and rank.uuid is None]
         return _without_gpus(job, without, _silence(quiet_s, usual_s)) if len(without) > 1 else None
-    spinning = [rank for rank in heard if spins(rank, usual_w)]
+    assumed_w = assumed_power(heard, usual_w)
+    spinning = [rank for rank in heard if spins(rank, {**assumed_w, **usual_w})]
     idle = [rank for rank in heard if rank.busy_pct is not None and rank.busy_pct <= IDLE_PCT]
+    few_idle = len(idle) <= max(1, FEW * len(heard))
     silent = _silence(quiet_s, usual_s)
     if 2 * len(spinning) > len(heard):
         evidence = (silent, *_why_spinning(spinning, heard, usual_w))
-        if idle and len(idle) <= max(1, FEW * len(heard)):
+        if idle and few_idle:
             return _for_one(job, idle, spinning, evidence)
-        return _spin(job, spinning, heard, evidence)
+        guessed = not any(spins(rank, usual_w) for rank in spinning)
+        return replace(_spin(job, spinning, heard, evidence), guessed=guessed)
     if len(idle) == len(heard):
         return _host(job, heard, silent)
-    blind = [rank for rank in heard if _busy_with_what(rank, usual_w)]
-    if usual_s is None and len(blind) + len(idle) == len(heard) and len(idle) <= max(1, FEW * len(heard)):
-        return _busy(job, blind, idle, silent)
+    blind = [rank for rank in heard if busy_with_what(rank, usual_w)]
+    if few_idle and len(blind) + len(idle) == len(heard):
+        return _for_one_unseen(job, idle, blind, silent) if idle else _busy(job, blind, silent)
     return None
-
-
-def spins(rank: RankSigns, usual_w: Mapping[str, float]) -> bool:
-    """At least two of: busy, under half of its usual power, no tensor work; busy is always one of them."""
-    if rank.busy_pct is None or rank.busy_pct < BUSY_PCT:
-        return False
-    usual = usual_w.get(rank.uuid or "")
-    starved = rank.power_w is not None and usual is not None and rank.power_w < POWER_SHARE * usual
-    return starved or (rank.tensor_pct is not None and rank.tensor_pct <= TENSOR_PCT)
-
-
-def _busy_with_what(rank: RankSigns, usual_w: Mapping[str, float]) -> bool:
-    """Fully busy, and nothing tells whether it waits."""
-    busy = rank.busy_pct is not None and rank.busy_pct >= BUSY_PCT
-    return busy and rank.tensor_pct is None and (rank.uuid or "") not in usual_w
 
 
 def computes(rank: RankSigns) -> bool:
@@ -139,10 +127,20 @@ def _why_spinning(
     if watts:
         now, before = (sum(each) / len(watts) for each in zip(*watts, strict=True))
         told.append(f"they draw {now:.0f} W on average, {before:.0f} W while they trained")
+    told += _of_limit([rank for rank in spinning if rank.uuid not in usual_w])
     tensor = [rank.tensor_pct for rank in spinning if rank.tensor_pct is not None]
     if tensor:
         told.append(f"tensor cores work {max(tensor):.1f} % of the time at most")
     return told
+
+
+def _of_limit(spinning: Sequence[RankSigns]) -> list[str]:
+    """What GPUs draw whose power in training is not known."""
+    known = [(r.power_w, r.power_limit_w) for r in spinning if r.power_w is not None and r.power_limit_w]
+    if not known:
+        return []
+    now, limit = (sum(each) / len(known) for each in zip(*known, strict=True))
+    return [f"they draw {now:.0f} W on average, of a limit of {limit:.0f} W"]
 
 
 def _for_one(
@@ -189,16 +187,23 @@ def _spin(
     return SilentHang(job, "spin", tuple(few), sentence, evidence, "medium" if few else "low", settle)
 
 
-def _busy(job: str, busy: Sequence[RankSigns], idle: Sequence[RankSigns], silent: str) -> SilentHang:
-    if idle:
-        sentence = f"idle while {len(busy)} GPUs are fully busy and nothing is written"
-    else:
-        sentence = (
-            f"job {job}: {len(busy)} GPUs are fully busy and nothing is written; "
-            "whether they train or wait cannot be seen from outside"
-        )
-    evidence = (silent, "what these GPUs draw while they train is not known: gpuwatch came later")
-    return SilentHang(job, "busy", tuple(idle), sentence, evidence, "medium" if idle else "low", (STACKS,))
+def _for_one_unseen(
+    job: str, idle: Sequence[RankSigns], busy: Sequence[RankSigns], silent: str
+) -> SilentHang:
+    """The others are busy with what nothing tells, but the idle ones are unlike them."""
+    sentence = f"idle while {len(busy)} GPUs are fully busy and nothing is written"
+    told = tuple(f"{rank.place} is at {rank.busy_pct:.0f} %{_in_kernel(rank)}" for rank in idle[:SHOWN])
+    settle = (f"py-spy dump --pid {idle[0].pid} on {idle[0].node}: what it does instead", STACKS)
+    evidence = (silent, UNSEEN_POWER, *told)
+    return SilentHang(job, "waiting_for_one", tuple(idle), sentence, evidence, "medium", settle)
+
+
+def _busy(job: str, busy: Sequence[RankSigns], silent: str) -> SilentHang:
+    sentence = (
+        f"job {job}: {len(busy)} GPUs are fully busy and nothing is written; "
+        "whether they train or wait cannot be seen from outside"
+    )
+    return SilentHang(job, "busy", (), sentence, (silent, UNSEEN_POWER), "low", (STACKS,))
 
 
 def _host(job: str, heard: Sequence[RankSigns], silent: str) -> SilentHang | None:

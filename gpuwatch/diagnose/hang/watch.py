@@ -13,15 +13,22 @@ from typing import TypeAlias
 from msgspec import structs
 
 from gpuwatch.diagnose.alert import Alert, Proof
+from gpuwatch.diagnose.hang.answer import HangAnswer, refined
+from gpuwatch.diagnose.hang.patience import (
+    LONGEST_KNOWN_S,
+    Look,
+    known_pause,
+    look_of,
+    patience,
+    trained,
+)
 from gpuwatch.diagnose.hang.signs import RankSigns, jobs_of
-from gpuwatch.diagnose.hang.verdict import SilentHang, computes, verdict
+from gpuwatch.diagnose.hang.verdict import SilentHang, verdict
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Thresholds
 
 Usual: TypeAlias = Callable[[Sequence[RankSigns], float], dict[str, float]]
 """(ranks, seconds of silence) -> UUID -> watts while the GPU trained."""
-Look: TypeAlias = tuple[str, tuple[int, ...]]
-"""The reading of a silence, and the ranks that stand out."""
 
 CODE = "job.hang"
 EVERY_S = 2.0
@@ -32,18 +39,6 @@ LEAST_GAPS = 4
 GAPS_KEPT = 64
 GONE_S = 60.0
 """A job whose ranks have all ended is forgotten after so long."""
-TRAINED_S = 600.0
-POINTS = 60
-WORKED_PCT = 50.0
-PAUSES = 5.0
-"""GPUs that stand still may wait for a checkpoint, and one that works alone may evaluate: that many windows.
-Where all stand still, also twice the longest pause so far."""
-BLIND = 10.0
-"""Where nobody knows what the busy GPUs do, silence alone must speak: that many windows."""
-COMPUTING = 4.0
-"""Where the ranks of GPUs that stand still compute (a compiler, a tokeniser), so many times that long."""
-KNOWN_PAUSE, LONGEST_KNOWN_S = 1.5, 600.0
-"""A pause that looked the same and ended by itself may last half as long again: saving, evaluating."""
 LAST_S = 6.0
 """The verdict must stand for so long: one look may fall between two states."""
 LATE_S = 20.0
@@ -62,8 +57,9 @@ class Job:
     trains: bool = False
     """Whether it has told a step: a server that nobody asks anything is silent, too."""
     since: float | None = None
-    """When the verdict that stands now was first given."""
-
+    """Since when the signs say that it hangs, without a break; None: they do not."""
+    answer: HangAnswer | None = None
+    """What its ranks answered in the present silence."""
     longest_s: float = 0.0
     """The longest gap that it came out of by itself."""
     looks: Look | None = None
@@ -88,6 +84,7 @@ class Job:
         if self.looks is not None:
             known_s = max(gap_s, self.pauses.get(self.looks, 0.0))
             self.pauses[self.looks], self.looks = min(known_s, LONGEST_KNOWN_S), None
+        self.answer = None
         self.moved = at
         self.members.clear()
         self.usual_w.clear()  # it works: what it draws is asked anew when it falls silent
@@ -101,6 +98,14 @@ class HangWatch:
         self._jobs: dict[str, Job] = {}
         self._at = float("-inf")
         self.alerts: dict[str, Alert] = {}
+        self.suspected: set[str] = set()
+        """Jobs that may hang: silent for a window, with signs of it. Their ranks may be asked."""
+
+    def answer(self, job: str, answer: HangAnswer) -> None:
+        """Take in what the ranks of a suspected job answered; the next look refines its verdict."""
+        if job in self.suspected:
+            self._jobs[job].answer = answer
+            self._at = float("-inf")
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
         """Look, if it is time; True when an alert fired, changed or ended."""
@@ -116,6 +121,7 @@ class HangWatch:
             moved |= self._look(name, ranks, usual, now, wall)
         for name in [name for name, job in self._jobs.items() if now - job.seen > GONE_S]:
             del self._jobs[name]
+            self.suspected.discard(name)
             moved |= self._end(name)
         return moved
 
@@ -147,15 +153,36 @@ class HangWatch:
         if job.trains and quiet_s > limit:
             job.usual_w = job.usual_w or usual(ranks, quiet_s)
             found = verdict(name, ranks, quiet_s, usual_s, job.usual_w, gone)
-        if found is not None:
-            job.looks = found.reading, tuple(rank.rank for rank in found.suspects)
-            found = found if quiet_s > patience(found, ranks, job, limit) else None
+        return self._judge(name, job, ranks, found, limit, now, wall)
+
+    def _judge(
+        self,
+        name: str,
+        job: Job,
+        ranks: Sequence[RankSigns],
+        found: SilentHang | None,
+        limit: float,
+        now: float,
+        wall: float,
+    ) -> bool:
+        """Tell what the signs say when they have said it for long enough; `limit`: one window, in seconds."""
         if found is None:
             job.since = None
+            self.suspected.discard(name)
             return self._end(name)
+        job.looks = look_of(found)
         job.since = now if job.since is None else job.since
-        lasts_s = LAST_S if usual_s is not None else LATE_S
-        return now - job.since >= lasts_s and self._tell(found, wall - quiet_s, wall)
+        quiet_s, known_s = now - job.moved, known_pause(found, job.pauses)
+        stood_s = now - job.since
+        if stood_s >= LAST_S and quiet_s > max(limit, known_s):
+            self.suspected.add(name)
+        settled = job.answer is not None and job.answer.settles
+        if stood_s < (LAST_S if settled or job.usual_s is not None else LATE_S):
+            return False
+        if quiet_s <= (limit if settled else patience(found, ranks, limit, job.longest_s, known_s)):
+            return self._end(name)
+        told = found if job.answer is None else refined(found, job.answer, ranks)
+        return self._tell(told, wall - quiet_s, wall)
 
     def _firing(self, job: str) -> Alert | None:
         alert = self.alerts.get(f"{CODE}@{job}")
@@ -165,7 +192,11 @@ class HangWatch:
         name = f"{CODE}@{hang.job}"
         before = self.alerts.get(name)
         text = hang.what if len(hang.suspects) == 1 else hang.sentence
-        if before is not None and before.state == "firing" and before.text == text:
+        fields: dict[str, str | int | float] = {
+            "confidence": hang.confidence,
+            "settle": "; ".join(hang.settle),
+        }
+        if before is not None and before.state == "firing" and (before.text, before.fields) == (text, fields):
             return False
         suspect = hang.suspects[0] if len(hang.suspects) == 1 else None
         proof = tuple(Proof("value", text, began) for text in hang.evidence)
@@ -185,7 +216,7 @@ class HangWatch:
             first=began,
             last=wall,
             count=1 if before is None else before.count + (before.state == "resolved"),
-            fields={"confidence": hang.confidence, "settle": "; ".join(hang.settle)},
+            fields=fields,
         )
         self.alerts[name] = alert
         return True
@@ -196,34 +227,3 @@ class HangWatch:
             return False
         self.alerts[alert.id] = structs.replace(alert, state="resolved")
         return True
-
-
-def patience(hang: SilentHang, ranks: Sequence[RankSigns], job: Job, limit: float) -> float:
-    """Seconds of silence up to which a job that shows these signs may be well."""
-    known_s = KNOWN_PAUSE * job.pauses.get((hang.reading, tuple(rank.rank for rank in hang.suspects)), 0.0)
-    if hang.reading == "host":
-        computing = 2 * sum(map(computes, ranks)) > len(ranks)
-        return max((COMPUTING if computing else 1.0) * PAUSES * limit, 2 * job.longest_s, known_s)
-    if hang.reading == "busy":
-        return max(BLIND * limit, known_s)
-    works_alone = hang.reading == "spin" and hang.suspects
-    if works_alone or (hang.reading == "waiting_for_one" and any(map(computes, hang.suspects))):
-        return max(PAUSES * limit, known_s)  # such as the rank that evaluates, or saves the model, for all
-    return max(limit, known_s)
-
-
-def trained(fleet: Fleet, now: float, ranks: Sequence[RankSigns], quiet_s: float) -> dict[str, float]:
-    """The median power of every GPU in the ten minutes before the silence, while it was busy."""
-    found: dict[str, float] = {}
-    until = now - quiet_s
-    for rank in ranks:
-        node = fleet.nodes.get(rank.node)
-        gpu = None if node is None or rank.uuid is None else node.gpus.get(rank.uuid)
-        if gpu is None:
-            continue
-        power = gpu.history.series("power", TRAINED_S, POINTS, until)
-        busy = gpu.history.series("util", TRAINED_S, POINTS, until)
-        known = power[(busy >= WORKED_PCT) & (power > 0)]
-        if len(known) >= POINTS // 10:
-            found[gpu.info.uuid] = median(known.tolist())
-    return found

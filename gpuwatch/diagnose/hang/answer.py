@@ -1,0 +1,91 @@
+"""What the nodes answer about a silent job, and what that changes in the verdict from outside."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gpuwatch.diagnose.confidence import LEVELS
+from gpuwatch.diagnose.hang.signs import RankSigns
+from gpuwatch.diagnose.hang.verdict import SilentHang
+from gpuwatch.diagnose.incident import Heard
+from gpuwatch.diagnose.stacks import main_thread
+from gpuwatch.diagnose.waiting import Hearing, kept
+
+PAUSING = re.compile(
+    r"sav(?:e|ing)|checkpoint|ckpt|eval|validat|compil|tokeni[sz]|preprocess|warm_?up", re.IGNORECASE
+)
+"""In the name of a function: work that one rank may do for all, and come back from."""
+
+
+@dataclass(frozen=True)
+class HangAnswer:
+    """Of the ranks of one silent job, asked once."""
+
+    heard: Heard
+    """As the incident keeps it."""
+    settles: bool
+    """It names ranks by their frames or by NCCL's own count, and these do nothing that ends by itself."""
+
+
+def answer_of(hearing: Hearing, job: str, at: float) -> HangAnswer | None:
+    """What the incident of this job takes from the answers; None: no rank was asked.
+
+    Args:
+        hearing: What came.
+        job: The silent job.
+        at: When its ranks were asked (unix seconds).
+    """
+    heard = kept(hearing, at)
+    if heard is None or hearing.verdict is None:
+        return None
+    known = hearing.verdict.witness == "ras" or any(each.by == "python" for each in hearing.jobs)
+    sure = known and heard.wrong and bool(heard.culprits) and heard.confidence != "low"
+    return HangAnswer(heard, sure and not _pausing(hearing, job, heard.culprits))
+
+
+def _pausing(hearing: Hearing, job: str, culprits: Sequence[int]) -> bool:
+    """Whether any frame of the accused ranks is of a function that saves, evaluates or prepares."""
+    stacks = (
+        each
+        for one in hearing.jobs
+        if one.job == job
+        for spot in one.spots
+        for each in spot.ranks
+        if each.rank in culprits
+    )
+    threads = filter(None, map(main_thread, stacks))
+    return any(PAUSING.search(frame.function) for thread in threads for frame in thread.frames)
+
+
+def refined(hang: SilentHang, answer: HangAnswer, ranks: Sequence[RankSigns]) -> SilentHang:
+    """The verdict with the answer: whom it names, unless the signs from outside are surer of another rank."""
+    heard = answer.heard
+    asked = f"the ranks were asked: {heard.sentence}"
+    named = tuple(rank for rank in ranks if rank.rank in heard.culprits)
+    outside = {rank.rank for rank in hang.suspects}
+    agree = bool(outside & set(heard.culprits))
+    surer = LEVELS.index(hang.confidence) > LEVELS.index(heard.confidence)
+    if not heard.wrong or not named or (outside and not agree and surer):
+        return replace(hang, evidence=(*hang.evidence, asked))
+    confidence = heard.confidence
+    if outside and not agree:
+        confidence = LEVELS[max(0, LEVELS.index(confidence) - 1)]
+        asked = f"from outside {', '.join(rank.place for rank in hang.suspects[:4])} stood out instead"
+    elif agree and surer:
+        confidence = hang.confidence
+    return replace(
+        hang,
+        suspects=named,
+        what=_without_name(heard.sentence, named),
+        evidence=(*hang.evidence, *([] if asked.endswith(heard.sentence) else [asked]), *heard.evidence),
+        confidence=confidence,
+        settle=heard.settle or hang.settle,
+    )
+
+
+def _without_name(sentence: str, named: Sequence[RankSigns]) -> str:
+    """`in data_loader_next (train.py:9), while 3 of 4 ranks are in all_reduce`: the name stands before it."""
+    start = re.match(r"(?:job \S+: )?ranks? [0-9, -]+(?: \([^)]{1,200}\))? (?:is |are )?", sentence)
+    return sentence[start.end() :] if start and named else sentence

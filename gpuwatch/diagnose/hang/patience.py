@@ -1,0 +1,79 @@
+"""How long a silent job may be well, by what its ranks show, and what its GPUs drew before it fell silent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import TypeAlias
+
+from gpuwatch.diagnose.hang.signs import RankSigns
+from gpuwatch.diagnose.hang.verdict import SilentHang, computes
+from gpuwatch.fleet.fleet import Fleet
+
+Look: TypeAlias = tuple[str, tuple[int, ...]]
+"""The reading of a silence, and the ranks that stand out."""
+
+TRAINED_S = 600.0
+POINTS = 60
+WORKED_PCT = 50.0
+PAUSES = 5.0
+"""GPUs that stand still may wait for a checkpoint, and one that works alone may evaluate: that many windows.
+Where all stand still, also twice the longest pause so far."""
+GUESSED = 2.0
+"""Where that the GPUs wait follows from their power limit alone: that many windows."""
+BLIND = 10.0
+"""Where nobody knows what the busy GPUs do, silence alone must speak: that many windows."""
+COMPUTING = 4.0
+"""Where the ranks of GPUs that stand still compute (a compiler, a tokeniser), so many times that long."""
+KNOWN_PAUSE, LONGEST_KNOWN_S = 1.5, 600.0
+"""A pause that looked the same and ended by itself may last half as long again: saving, evaluating."""
+
+
+def look_of(hang: SilentHang) -> Look:
+    """What a silence looks like."""
+    return hang.reading, tuple(rank.rank for rank in hang.suspects)
+
+
+def known_pause(hang: SilentHang, pauses: Mapping[Look, float]) -> float:
+    """Seconds that a silence of this look may last, by those that ended by themselves (0: none did)."""
+    return KNOWN_PAUSE * pauses.get(look_of(hang), 0.0)
+
+
+def patience(
+    hang: SilentHang, ranks: Sequence[RankSigns], limit: float, longest_s: float, known_s: float
+) -> float:
+    """Seconds of silence up to which a job that shows these signs may be well.
+
+    Args:
+        hang: What the signs come to.
+        ranks: The ranks of the job.
+        limit: One window, in seconds.
+        longest_s: The longest silence that the job came out of by itself.
+        known_s: As `known_pause`.
+    """
+    if hang.reading == "host":
+        computing = 2 * sum(map(computes, ranks)) > len(ranks)
+        return max((COMPUTING if computing else 1.0) * PAUSES * limit, 2 * longest_s, known_s)
+    if hang.reading == "busy":
+        return max(BLIND * limit, known_s)
+    works_alone = hang.reading == "spin" and hang.suspects
+    if works_alone or (hang.reading == "waiting_for_one" and any(map(computes, hang.suspects))):
+        return max(PAUSES * limit, known_s)  # such as the rank that evaluates, or saves the model, for all
+    return max((GUESSED if hang.guessed else 1.0) * limit, known_s)
+
+
+def trained(fleet: Fleet, now: float, ranks: Sequence[RankSigns], quiet_s: float) -> dict[str, float]:
+    """The median power of every GPU in the ten minutes before the silence, while it was busy."""
+    found: dict[str, float] = {}
+    until = now - quiet_s
+    for rank in ranks:
+        node = fleet.nodes.get(rank.node)
+        gpu = None if node is None or rank.uuid is None else node.gpus.get(rank.uuid)
+        if gpu is None:
+            continue
+        power = gpu.history.series("power", TRAINED_S, POINTS, until)
+        busy = gpu.history.series("util", TRAINED_S, POINTS, until)
+        known = power[(busy >= WORKED_PCT) & (power > 0)]
+        if len(known) >= POINTS // 10:
+            found[gpu.info.uuid] = median(known.tolist())
+    return found

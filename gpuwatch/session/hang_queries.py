@@ -1,0 +1,82 @@
+"""The ranks of a job that hangs are asked without a key, once a hang: RAS, /proc, py-spy --nonblocking."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import time as wall
+from typing import TYPE_CHECKING
+
+from gpuwatch.diagnose.hang.answer import HangAnswer, answer_of
+from gpuwatch.diagnose.hang.watch import CODE
+
+if TYPE_CHECKING:
+    from gpuwatch.session.inquiry import Inquiry
+    from gpuwatch.session.session import Session
+
+LONGEST_S = 10.0
+"""A node that has not answered by then is given up."""
+
+
+@dataclass
+class Query:
+    """One, of one silence of a job."""
+
+    inquiry: Inquiry
+    at: float
+    """When the ranks were asked (unix seconds)."""
+    answer: HangAnswer | None = None
+    over: bool = False
+    kept: bool = False
+    """Whether an incident holds the answer."""
+
+
+class HangQueries:
+    """Call `update` after every poll of the session; it never blocks."""
+
+    def __init__(self, session: Session, clock: Callable[[], float] = time.monotonic) -> None:
+        """Ask nobody yet; `clock`: monotonic seconds."""
+        self._session = session
+        self._clock = clock
+        self._queries: dict[str, Query] = {}
+        """Job -> the query of its present silence."""
+
+    def update(self) -> None:
+        """Ask the ranks of jobs that newly seem to hang, and take in what came of earlier questions."""
+        suspected = self._session.book.suspected_hangs
+        if not suspected and not self._queries:
+            return
+        for job in [job for job in self._queries if job not in suspected]:
+            del self._queries[job]  # it moved on: its next silence is another hang
+        for job in suspected - self._queries.keys():
+            self._queries[job] = self._ask(job)
+        for job, query in self._queries.items():
+            if not query.over:
+                self._take(job, query)
+            if query.answer is not None and not query.kept:
+                query.kept = self._keep(job, query.answer)
+
+    def _ask(self, job: str) -> Query:
+        from gpuwatch.session.inquiry import Inquiry  # noqa: PLC0415 - it needs a session itself
+
+        inquiry = Inquiry(self._session, silent_job=job, longest_s=LONGEST_S, clock=self._clock)
+        return Query(inquiry, wall())
+
+    def _take(self, job: str, query: Query) -> None:
+        query.inquiry.update()
+        query.over = query.inquiry.over
+        if query.over:
+            query.answer = answer_of(query.inquiry.hearing(self._session.fleet), job, query.at)
+            if query.answer is not None:
+                self._session.book.answer_hang(job, query.answer)
+
+    def _keep(self, job: str, answer: HangAnswer) -> bool:
+        """Keep it with the incident of this hang; False: there is none yet."""
+        book, name = self._session.book, f"{CODE}@{job}"
+        for incident in book.incidents:
+            if any(alert.id == name and alert.state == "firing" for alert in incident.alerts):
+                if incident.heard is None or incident.heard.at < answer.heard.at:
+                    book.hear(incident.id, answer.heard)
+                return True
+        return False
