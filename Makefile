@@ -10,6 +10,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip
 INSTALLED := $(VENV)/.installed
+# Hundreds of tests start a Python process: without kept bytecode each of them compiles the whole program again.
+unexport PYTHONDONTWRITEBYTECODE
 INSTALLED_TOOLS := $(VENV)/.installed-tools
 INSTALLED_DEV := $(VENV)/.installed-dev
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder

@@ -11,15 +11,14 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.agent.logs.normalise import messages
-from gpuwatch.agent.logs.ruleset import RuleSet
 from gpuwatch.agent.logs.sieve import Sieve
 from gpuwatch.agent.logs.split import scrubbed
-from gpuwatch.rules.compile import compiled
 from gpuwatch.rules.load import load_packs
 from tests.bench.log_lines import numeric_lines, source_lines, text_lines
+from tests.packs import built_in_rules
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
-RULES = RuleSet(compiled(load_packs().rules))
+RULES = built_in_rules()
 
 
 def lost(lines: Iterable[str]) -> tuple[int, list[tuple[str, str]]]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import random
 
-from gpuwatch.agent.logs.ruleset import RuleSet
 from gpuwatch.agent.logs.sieve import Sieve
-from gpuwatch.rules.compile import compiled
 from gpuwatch.rules.load import load_packs
 from tests.agent_logs.scanning import NOW, found, rule, ruleset, scanner
+from tests.packs import built_in_rules
 
 WORDS = [
     "loss",
@@ -58,7 +57,7 @@ def test_words_that_are_common_in_a_log_are_given_up_and_nothing_is_missed() -> 
 
 def test_every_example_is_led_to_after_its_words_became_common() -> None:
     packs = load_packs()
-    rules = RuleSet(compiled(packs.rules))
+    rules = built_in_rules()
     sieve = Sieve(rules)
     noise = sorted({phrase.lead for phrase in rules.phrases})
     block = b"\n".join(noise[at] + b" " + noise[-at] for at in range(len(noise))) + b"\n"

@@ -15,7 +15,6 @@ from pathlib import Path
 import msgspec
 
 from gpuwatch import wire
-from gpuwatch.agent.logs.ruleset import RuleSet
 from gpuwatch.agent.logs.scanner import Scanner
 from gpuwatch.agent.logs.sieve import Sieve
 from gpuwatch.diagnose.alert import Alert
@@ -24,10 +23,10 @@ from gpuwatch.diagnose.incident import Incident
 from gpuwatch.diagnose.judge import incidents
 from gpuwatch.fleet.places import Places, RankPlace
 from gpuwatch.report.scan import judged
-from gpuwatch.rules.compile import compiled
 from gpuwatch.rules.load import Packs, load_packs
 from gpuwatch.runs.files import gather
 from gpuwatch.runs.scan import scan
+from tests.packs import built_in_rules
 
 EPOCH = datetime(2026, 11, 3, 2, 0, 0).astimezone().timestamp()
 """True time 0 of every story."""
@@ -41,13 +40,8 @@ def packs() -> Packs:
 
 
 @cache
-def ruleset() -> RuleSet:
-    return RuleSet(compiled(packs().rules))
-
-
-@cache
 def sieve() -> Sieve:
-    return Sieve(ruleset())
+    return Sieve(built_in_rules())
 
 
 @dataclass
@@ -221,7 +215,7 @@ class Cluster:
         pieces: list[tuple[float, str, Scanner, bytes, int]] = []
         scanners: list[tuple[str, Scanner]] = []
         for (node, path), lines in self.lines.items():
-            scanner = Scanner(ruleset(), path, ids, self._speaker(path), sieve())
+            scanner = Scanner(built_in_rules(), path, ids, self._speaker(path), sieve())
             scanners.append((node, scanner))
             offset = 0
             for t, text in sorted(lines, key=lambda line: line[0]):

@@ -47,7 +47,7 @@ def test_eight_gpus_of_this_machine(driver: FakeNvml) -> None:
 
 def test_a_hung_gpu_is_named_with_its_call_while_the_others_have_values(driver: FakeNvml) -> None:
     driver.set("hang 3 nvmlDeviceGetUtilizationRates")
-    done = gpuwatch("once", "--local", "--json", *WAIT)
+    done = gpuwatch("once", "--local", "--json", "--wait", "15")
     facts = json.loads(done.stdout)
     gpus = facts["nodes"][0]["gpus"]
     assert done.returncode == 1

@@ -14,14 +14,12 @@ from typing import Any
 
 from gpuwatch.agent.logs.levels import level
 from gpuwatch.agent.logs.normalise import messages
-from gpuwatch.agent.logs.ruleset import RuleSet
 from gpuwatch.agent.logs.scanner import Scanner
 from gpuwatch.agent.logs.sieve import Sieve
-from gpuwatch.rules.compile import compiled
-from gpuwatch.rules.load import load_packs
 from gpuwatch.rules.score import ALARMING, ARRIVED
 from gpuwatch.runs.packing import as_utf8
 from tests.corpus.excerpts import Excerpt, read
+from tests.packs import built_in_rules
 
 BAR = " 41%|####1     | 410/1000 [06:50<09:50,  1.00s/it]"
 EXCEPTION = re.compile(r"(?:\[rank\d+\]: )?(?:\w+\.)*[A-Z]\w*(?:Error|Exception)\b")
@@ -244,7 +242,7 @@ class Judge:
     """Scans excerpts with the built-in packs; rules and prefilter are made once."""
 
     def __init__(self) -> None:
-        self._ruleset = RuleSet(compiled(load_packs().rules))
+        self._ruleset = built_in_rules()
         self._sieve = Sieve(self._ruleset)
 
     def findings(self, data: bytes) -> list[dict[str, Any]]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from gpuwatch.agent.logs.ruleset import RuleSet
 from gpuwatch.agent.logs.scanner import Scanner
-from gpuwatch.rules.compile import compiled
-from gpuwatch.rules.load import load_packs
+from tests.packs import built_in_rules
 
 LAUNCHER = """\
 E1121 03:15:15.511000 900 elastic/multiprocessing/api.py:1002] failed (exitcode: -9) local_rank: 2 (pid: 954)
@@ -29,7 +27,7 @@ Root Cause (first observed failure):
 
 def found(text: str) -> list[dict[str, Any]]:
     numbers = itertools.count()
-    scanner = Scanner(RuleSet(compiled(load_packs().rules)), "launcher.log", lambda: next(numbers))
+    scanner = Scanner(built_in_rules(), "launcher.log", lambda: next(numbers))
     return [*scanner.feed(text.encode(), 0, 1.0), *scanner.end()]
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gpuwatch.agent.logs.ruleset import RuleSet
-from gpuwatch.rules.compile import compiled
-from gpuwatch.rules.load import load_packs
 from gpuwatch.rules.score import ALARMING, scan_excerpt
+from tests.packs import built_in_rules
 
-RULES = RuleSet(compiled(load_packs().rules))
+RULES = built_in_rules()
 
 OOM = "CUDA out of memory. Tried to allocate 2.00 GiB."
 NO_EVENTS = [

@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from gpuwatch.agent.logs.ruleset import RuleSet
 from gpuwatch.agent.logs.scanner import Scanner
-from gpuwatch.rules.compile import compiled
-from gpuwatch.rules.load import load_packs
+from tests.packs import built_in_rules
 
-RULES = RuleSet(compiled(load_packs().rules))
+RULES = built_in_rules()
 
 
 def found(text: str) -> list[dict[str, Any]]:

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.agent.logs.ruleset import RuleSet
-from gpuwatch.rules.compile import compiled
 from gpuwatch.rules.load import load_packs
 from gpuwatch.rules.score import Score, read_excerpts, scan_excerpt, score
+from tests.packs import built_in_rules
 
 PACKS = load_packs()
-RULES = RuleSet(compiled(PACKS.rules))
+RULES = built_in_rules()
 CORPUS = Path(__file__).parents[3] / "shared/corpus"
 
 BAR = " 66%|######    | 2/3 [00:02<00:01,  1.00s/it]"

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gpuwatch.agent.logs.ruleset import RuleSet
-from gpuwatch.rules.compile import compiled
-from gpuwatch.rules.load import load_packs
 from gpuwatch.rules.score import scan_excerpt
+from tests.packs import built_in_rules
 
-RULES = RuleSet(compiled(load_packs().rules))
+RULES = built_in_rules()
 
 STAMP = "2025-03-02 10:00:00"
 SIGNS = [
