@@ -77,6 +77,10 @@ class Alert(msgspec.Struct, frozen=True):
     """With which step."""
     kernel: bool = False
     """From the kernel log or the driver: about the node or GPU, whoever runs there."""
+    doubt: str = ""
+    """What the node that this is about says to the contrary, or why it cannot be asked; empty: nothing."""
+    refuted: bool = False
+    """The doubt is a contradiction: this leads no incident while anything else does."""
 
     @property
     def position(self) -> tuple[str, int, str]:

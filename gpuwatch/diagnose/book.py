@@ -18,6 +18,12 @@ from gpuwatch.diagnose.grouping import groups
 from gpuwatch.diagnose.hang.answer import HangAnswer
 from gpuwatch.diagnose.hang.watch import HangWatch
 from gpuwatch.diagnose.incident import Heard, Incident
+from gpuwatch.diagnose.incidents.contradictions import (
+    NodeReport,
+    changed,
+    node_reports,
+    with_contradictions,
+)
 from gpuwatch.diagnose.incidents.fleet_tracks import tracks_for
 from gpuwatch.diagnose.incidents.outcome import StepTrack, may_recover, with_outcomes
 from gpuwatch.diagnose.judge import in_order, incident_of
@@ -91,6 +97,8 @@ class AlertBook:
         self._silences: list[Silence] = []
         self._tracks: list[StepTrack] = []
         self._outcomes_at = float("-inf")
+        self._heard: dict[str, NodeReport] = {}
+        """Node -> what it tells of its own processes and files, as of the judgement that is made."""
 
     @property
     def ended_jobs(self) -> tuple[EndedJob, ...]:
@@ -144,6 +152,7 @@ class AlertBook:
         if now >= self._outcomes_at + OUTCOMES_EVERY_S:
             self._outcomes_at = now
             self._dirty |= self._look_for_outcomes(fleet, now, wall)
+            self._dirty |= changed(self.alerts.values(), self._where, node_reports(fleet, now, wall))
         self._dirty |= self._ended.go(fleet, self.alerts.values(), self.version, now, wall)
         if now >= self._settle_at:
             self._settle_at = now + SETTLE_EVERY_S
@@ -303,6 +312,7 @@ class AlertBook:
         """Go on judging for a slice of time, or begin; True when it came to its end."""
         if self._judging is None:
             self._dirty = False
+            self._heard = node_reports(fleet, now, wall)
             self._judging = self._judge(len(fleet.nodes), wall)
         until = perf_counter() + SLICE_S
         for _ in self._judging:
@@ -321,7 +331,8 @@ class AlertBook:
             for name, alert in watch.alerts.items():
                 if alert.state == "firing" or name not in self._rounds.holding.alerts:
                     self._joiner.put(alert)
-        alerts = with_outcomes([*self._joiner.joined(), *self._ended.alerts.values()], self._tracks)
+        known = with_contradictions(self._joiner.joined(), self._where, self._heard)
+        alerts = with_outcomes([*known, *self._ended.alerts.values()], self._tracks)
         alerts = self._lasting_ids.name_alerts(alerts)
         yield
         alerts = [self._flagged(alert, wall) for alert in alerts]

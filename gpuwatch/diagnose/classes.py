@@ -66,6 +66,8 @@ EXITS: Mapping[str, int] = {
 UNSPECIFIC = frozenset(("python.exception",))
 """Says that something failed on this rank; anything else that it says there tells more."""
 
+KERNEL_RULES = ("gpu.xid.", "gpu.nvswitch.", "pcie.", "kernel.", "amd.", "net.nic.", "oom.host.kernel")
+"""Rules of lines that the kernel or the driver writes."""
 UNEXPLAINED = "rank.error_unexplained"
 """A line that calls itself an error and that no rule knows: a cause only where there is no other."""
 

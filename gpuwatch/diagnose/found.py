@@ -11,16 +11,14 @@ from msgspec import structs
 
 from gpuwatch.agent.kernel.xid import FOLLOW_UPS
 from gpuwatch.diagnose.alert import Alert, Proof
-from gpuwatch.diagnose.classes import NODE_NAMING, UNEXPLAINED, Packs
+from gpuwatch.diagnose.classes import KERNEL_RULES, NODE_NAMING, UNEXPLAINED, Packs
+from gpuwatch.diagnose.incidents.kernel_claims import kernel_claim
 from gpuwatch.diagnose.incidents.unexplained import quoted
 from gpuwatch.diagnose.whereabouts import Whereabouts, bus_key
 from gpuwatch.diagnose.witnesses import joined
 from gpuwatch.diagnose.wording import what
 from gpuwatch.fleet.places import Places, RankPlace
-from gpuwatch.wire import KERNEL_LOG, Finding, RankSource
-
-KERNEL_RULES = ("gpu.xid.", "gpu.nvswitch.", "pcie.", "kernel.", "amd.", "net.nic.", "oom.host.kernel")
-"""Told by the kernel or the driver, whatever file their line stands in."""
+from gpuwatch.wire import KERNEL_LOG, Finding, RankSource, Role
 
 _TABLE_RANK = re.compile(r"^\W*rank\s*: (\d+) \(local_rank: \d+\)", re.MULTILINE)
 _TABLE_HOST = re.compile(r"^\W*host\s*: (\S+)", re.MULTILINE)
@@ -66,6 +64,7 @@ def alert_of(found: Found, packs: Packs, where: Whereabouts) -> Alert:
     by_driver = finding.file == KERNEL_LOG or "tool" in finding.fields
     kernel = by_driver or finding.rule.startswith(KERNEL_RULES)
     node, place, rank_from = _place(found, where, at, kernel=kernel)
+    claim = None if by_driver or not kernel else kernel_claim(finding, node or found.node, where.places)
     gpu = None if place is None else place.gpu
     if place is None:
         gpu = _gpu_index(finding, node, where, kernel=kernel)
@@ -86,14 +85,14 @@ def alert_of(found: Found, packs: Packs, where: Whereabouts) -> Alert:
     return Alert(
         id=f"{finding.rule}@{found.node or ''}:{finding.file}:{finding.offset}:{_mark(key_line + subject)}",
         code=finding.rule,
-        severity=finding.severity,
+        severity=finding.severity if claim is None else claim.severity,
         title=title,
-        text=quoted(key_line) if finding.rule == UNEXPLAINED else what(finding.rule, title, finding.fields),
+        text=_text(finding, title, key_line, "" if claim is None else claim.doubt),
         proof=(proof,),
-        role="echo" if finding.fields.get("xid") in FOLLOW_UPS else finding.role,
+        role=_role(finding, refuted=claim is not None and claim.refuted),
         node=node,
         gpu=gpu,
-        rank=finding.rank if place is None else place.rank,
+        rank=place.rank if place is not None else None if kernel and where.places.live else finding.rank,
         rank_from=rank_from,
         job=finding.job or (None if place is None else place.job) or _slurm_job(finding, where),
         first=at,
@@ -106,8 +105,21 @@ def alert_of(found: Found, packs: Packs, where: Whereabouts) -> Alert:
         state="resolved" if finding.closed else "firing",
         error_s=found.error_s,
         last_offset=finding.last_offset,
-        kernel=kernel,
+        kernel=kernel and (claim is None or not claim.refuted),
+        doubt="" if claim is None else claim.doubt,
+        refuted=claim is not None and claim.refuted,
     )
+
+
+def _text(finding: Finding, title: str, key_line: str, doubt: str) -> str:
+    known = quoted(key_line) if finding.rule == UNEXPLAINED else what(finding.rule, title, finding.fields)
+    return f"{known}; {doubt}" if doubt else known
+
+
+def _role(finding: Finding, *, refuted: bool) -> Role:
+    if refuted:
+        return "hint"
+    return "echo" if finding.fields.get("xid") in FOLLOW_UPS else finding.role
 
 
 def _slurm_job(finding: Finding, where: Whereabouts) -> str | None:
@@ -144,6 +156,8 @@ def _place(
     """Node, rank's place and how the rank is known."""
     finding = found.finding
     node = found.node
+    if finding.file == KERNEL_LOG and node is not None:  # whatever host the finding names
+        return _kernel_place(finding, node, where)
     named = _table_entry(finding)
     if named is not None:
         rank, host = named
@@ -158,6 +172,8 @@ def _place(
         )
     if finding.host is not None:
         node = where.node_named(finding.host)
+    if kernel and where.places.live and node is not None:
+        return _kernel_place(finding, node, where)
     blamed = finding.fields.get("node") if finding.rule in NODE_NAMING and finding.rank is None else None
     if blamed is not None:
         node = where.node_named(blamed)
@@ -168,6 +184,26 @@ def _place(
     if place is not None:
         return place.node or node, place, known
     return node, None, finding.rank_from
+
+
+def _kernel_place(
+    finding: Finding, node: str, where: Whereabouts
+) -> tuple[str, RankPlace | None, RankSource | None]:
+    """A kernel's line is about its own node and the device that it names, whoever prints it."""
+    job, fields = finding.job, finding.fields
+    bus = fields.get("pci") or fields.get("bus_id")
+    named = (
+        ("uuid", finding.gpu),
+        ("bus", None if bus is None else bus_key(str(bus))),
+        ("gpu", fields.get("gpu")),
+        ("pid", finding.pid),
+        ("pid", fields.get("pid")),
+    )
+    for kind, value in named:
+        place = None if value is None else where.by(node, kind, value, job)
+        if place is not None or (kind == "uuid" and value is not None):
+            return node, place, None if place is None else "process"
+    return node, None, None
 
 
 def _table_entry(finding: Finding) -> tuple[int, str | None] | None:

@@ -87,11 +87,12 @@ def incident_of(
     """What a group of alerts tells together. `last_lines`: as of `incidents`."""
     alerts = sorted(group.alerts, key=lambda alert: (alert.first, alert.position))
     job = group.job or next((alert.job for alert in alerts if alert.job), None)
-    found, stuck = verdict(alerts), hang(alerts, where, job)
+    believed = [alert for alert in alerts if not alert.refuted] or alerts
+    found, stuck = verdict(believed), hang(believed, where, job)
     if found.cause is not None and found.cause.code == HANG and found.cause.rank is None:
         # seen from outside nobody stood out; time-outs that came since may tell who did not take part
         found = found if stuck is None or not stuck.suspects else Verdict()
-    blame = _blame(found, stuck, alerts, where, job)
+    blame = _blame(found, stuck, believed, where, job)
     cause = found.cause
     if cause is not None:
         alerts = [cause, *(alert for alert in alerts if alert.id != cause.id)]
@@ -192,6 +193,10 @@ def _blame(
         joined = rank_of_cause(cause, stuck, alerts, where, job) if blame.rank is None else None
         if joined is not None and not found.named:
             blame = _joined(blame, joined, where, job)
+    if cause.doubt:
+        most: Confidence = "low" if cause.refuted else "medium"
+        level = LEVELS[min(LEVELS.index(blame.level), LEVELS.index(most))]
+        blame = replace(blame, level=level, because=f"{blame.because}; but {cause.doubt}")
     for doubt in found.doubts:
         lower = LEVELS[max(0, LEVELS.index(blame.level) - 1)]
         blame = replace(blame, level=lower, because=f"{blame.because}; but {doubt}")
@@ -212,7 +217,7 @@ def _certainty(cause: Alert, named: Sequence[int], alerts: Sequence[Alert]) -> t
         return "high", "the job itself names the ranks"
     if cause.code == HANG:
         return _told_with(cause), "by what GPUs and processes show from outside; no line tells it"
-    if cause.kernel:
+    if cause.kernel and not cause.doubt:
         return "high", "the kernel or the driver says so"
     if cause.code in EXITS or cause.code in UNSPECIFIC:
         return _certainty_of_end(cause, alerts)

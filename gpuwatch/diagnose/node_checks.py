@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuwatch.diagnose.condition import Condition, Evidence, duration
+from gpuwatch.diagnose.wording import plural
 from gpuwatch.fleet.node import STALE_TICKS, STARTING, Node
 from gpuwatch.fleet.readings import host_memory_pct
 from gpuwatch.hosts.plan import Thresholds
@@ -42,6 +43,18 @@ def notices(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condit
         if notice.severity != "info":
             evidence = Evidence(notice.remedy or "said by the agent")
             yield Condition(notice.code, notice.severity, notice.text, evidence)
+
+
+def identity(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condition]:
+    """What it says of itself and another node says too: its name, its ranks."""
+    if node.taken_host is not None and node.hello is not None:
+        evidence = Evidence("host name it reports", node.hello.host)
+        text = f"its agent says that it is {node.taken_host}, which is another node"
+        yield Condition("host_name_taken", "warning", text, evidence)
+    if node.rivals:
+        rank, host = min(node.rivals.items())
+        text = f"{plural(len(node.rivals), 'rank')} run on another host too: rank {rank} on {host}"
+        yield Condition("ranks_claimed_twice", "warning", text, Evidence("ranks", len(node.rivals), "", 0))
 
 
 def missing_gpus(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition]:
@@ -143,4 +156,4 @@ def since(at: float | None, now: float) -> float | None:
     return None if at is None else max(0.0, now - at)
 
 
-CHECKS = (link, notices, missing_gpus, clock, host, agent)
+CHECKS = (link, notices, identity, missing_gpus, clock, host, agent)

@@ -19,6 +19,7 @@ from gpuwatch.diagnose.classes import (
     EXITS,
     EXPLICIT,
     FALLEN,
+    KERNEL_RULES,
     LOST,
     NEW_ATTEMPT,
     UNEXPLAINED,
@@ -163,6 +164,7 @@ class Thing:
         told = self.told
         if len(told) == 1:
             return told[0]
+        told = [alert for alert in self.told if not alert.doubt] or self.told
         lead = max(told, key=_tells)  # the earliest of equals
         if lead.code in UNSPECIFIC:
             lead = _chained(told)
@@ -175,10 +177,10 @@ class Thing:
         line = lead.proof[0].kind == "line"
         return structs.replace(
             lead,
-            id=told[0].id,
+            id=self.told[0].id,
             severity=min((alert.severity for alert in told), key=ORDER.index),
             text=what(lead.code, lead.title, fields) if line and fields != lead.fields else lead.text,
-            proof=_proofs([lead, *told]),
+            proof=_proofs([lead, *self.told]),
             node=_first_of(lead.node, (alert.node for alert in told)),
             gpu=_first_of(lead.gpu, (alert.gpu for alert in told)),
             rank=_first_of(lead.rank, (alert.rank for alert in told)),
@@ -192,7 +194,7 @@ class Thing:
             fields=fields,
             state="firing" if any(alert.state == "firing" for alert in told) else "resolved",
             kernel=any(alert.kernel for alert in told),
-            parts=tuple(alert.id for alert in told),
+            parts=tuple(alert.id for alert in self.told),
         )
 
 
@@ -202,14 +204,15 @@ def thing(alert: Alert) -> Key:
         return "fallen", alert.node
     if alert.proof[0].kind == "value":
         return "value", alert.id
-    if alert.code in KILLS and (alert.kernel or "victim" in alert.fields):
+    kernel = alert.kernel or (alert.refuted and alert.code.startswith(KERNEL_RULES))
+    if alert.code in KILLS and (kernel or "victim" in alert.fields):
         return "killed", alert.node
     xid, pid = alert.fields.get("xid"), alert.fields.get("pid")
     if xid is not None:
         return "xid", alert.node, xid
     if alert.code in EXITS and pid is not None:
         return "end", alert.code, pid
-    if alert.kernel:
+    if kernel:
         return "kernel", alert.code, alert.node
     if alert.rank is not None:
         return "rank", alert.code, alert.rank, alert.job

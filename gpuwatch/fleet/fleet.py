@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from gpuwatch.fleet.asked import Asked
+from gpuwatch.fleet.host_names import own_hosts, taken_host
 from gpuwatch.fleet.jobs import Jobs
 from gpuwatch.fleet.log_stream import LogStream
 from gpuwatch.fleet.node import Gpu, Node
@@ -79,6 +80,8 @@ class Fleet:
         """Names the job of every process, log file, finding and step; `job` in any of them is such a name."""
         self._jobless: dict[str, set[FindingKey]] = {}
         """Findings by node whose job is not known yet."""
+        self._contested: set[str] = set()
+        """Nodes with ranks that another one claims as well."""
         self._listed: dict[str, list[LogFile]] = {}
         """Node -> its log files as its agent told them."""
         self.version = 0
@@ -162,17 +165,27 @@ class Fleet:
             del self.streams[node, what.id]
 
     def _take_processes(self, node: Node, processes: list[Process]) -> None:
-        host = node.name if node.hello is None else node.hello.host
+        host = node.own_host or node.name
         changed, renamed = self.jobs.take(node.name, host, processes)
         node.processes = self.jobs.named(node.name, processes)
         if changed:
             self._name_files(node)
+            self._look_for_rivals(node)
         for name in renamed:
             other = self.nodes[name]
             other.processes = self.jobs.named(name, other.processes)
             other.version += 1
             self._jobless.setdefault(name, set()).update(key for key in self.findings if key[0] == name)
             self._name_files(other)
+
+    def _look_for_rivals(self, node: Node) -> None:
+        """Note which ranks several nodes claim, on all of these nodes."""
+        rivals = self.jobs.rivals(node.name)
+        if rivals or node.rivals:
+            for name in {node.name, *self.jobs.beside(node.name), *self._contested}:
+                other = self.nodes[name]
+                other.rivals = self.jobs.rivals(name)
+                (self._contested.add if other.rivals else self._contested.discard)(name)
 
     def _name_files(self, node: Node) -> None:
         """Say of which jobs a node's log files are, and what was found in them before that was known."""
@@ -210,9 +223,11 @@ class Fleet:
         while len(self.findings) > KEPT_FINDINGS:
             del self.findings[next(iter(self.findings))]
 
-    @staticmethod
-    def _take_hello(node: Node, hello: Hello) -> None:
+    def _take_hello(self, node: Node, hello: Hello) -> None:
         node.hello, node.interval_s, node.bye = hello, hello.interval_s, None
+        for name, host in own_hosts(self.nodes.values()).items():
+            self.nodes[name].own_host = host
+        node.taken_host = taken_host(node, self.nodes.values())
         for info in hello.gpus:
             known = node.gpus.get(info.uuid)
             if known is None:

@@ -106,6 +106,19 @@ class Jobs:
             self._write(each)
         return True, renamed
 
+    def rivals(self, node: str) -> dict[int, str]:
+        """Ranks of a node that another host claims for the same job, with that host."""
+        return {
+            member.rank: other.host
+            for member in self._members.get(node, ())
+            for other in self._seats[member.base, member.rank].values()
+            if other.host != member.host and self._name(other) == self._name(member)
+        }
+
+    def beside(self, node: str) -> set[str]:
+        """The nodes that have ranks of the jobs of this one."""
+        return {each for member in self._members.get(node, ()) for each in self._nodes[member.base]}
+
     def named(self, node: str, told: Sequence[Process]) -> list[Process]:
         """The processes of a node, which `take` has seen, with the names of their jobs."""
         names = {member.pid: self._name(member) for member in self._members.get(node, ())}

@@ -130,6 +130,12 @@ class Node:
     """When the agent last said that it had dropped more frames."""
     bye: str | None = None
     version: int = 0
+    own_host: str | None = None
+    """The host name that its agent reports, where no other node has it; None: not known."""
+    taken_host: str | None = None
+    """Another node of the plan, whose name this one's agent reports as its own."""
+    rivals: dict[int, str] = field(default_factory=dict)
+    """Ranks of its processes that another host claims for the same job -> that host."""
 
     agent_since: float = 0.0
     """When the link to the agent that speaks now became live (our monotonic clock)."""

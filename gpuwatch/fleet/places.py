@@ -30,6 +30,8 @@ class RankPlace:
     """When it was seen to have ended."""
     how: str = ""
     """How this is known, in a few words: "environment of pid 4711", "NCCL INFO line", "file name"."""
+    started: float | None = None
+    """When the process that it is now was started, after restarts of the job."""
 
 
 @dataclass(frozen=True)
@@ -45,5 +47,7 @@ class Places:
     """(node, log file) that is of no known job -> whose it may be."""
     live: bool = False
     """Of a live fleet, whose nodes are all known: a log cannot bring in another one."""
+    kernel_logs: frozenset[str] = frozenset()
+    """Nodes whose kernel log their agents read."""
     counted: frozenset[str] = frozenset()
     """Words whose numbers are the ranks, as the lines of an ended job agree: `task`, `worker`."""

@@ -12,51 +12,70 @@ from gpuwatch.fleet.places import Places, RankPlace, Reach
 from gpuwatch.wire import LogFile, Process
 
 Loose: TypeAlias = dict[tuple[str, str], Reach]
+Ranks: TypeAlias = dict[tuple[str | None, int], RankPlace]
+"""By job and rank."""
 
 
 def places_of(nodes: Collection[Node], before: Places | None = None, wall: float | None = None) -> Places:
     """All that the nodes tell now, and what `before` knew of ranks that have ended meanwhile.
 
+    A rank that two nodes claim has two places: `Whereabouts` then names neither.
     A rank that is gone keeps its place until another job's rank is seen on its GPU. `wall`: unix seconds now.
     """
-    known = {} if before is None else {(place.job, place.rank): place for place in before.ranks}
-    ranks: dict[tuple[str | None, int], RankPlace] = {}
-    addresses: dict[str, str] = {}
-    gpus: dict[tuple[str, str], int] = {}
-    owners = _owners(nodes)
+    earlier = () if before is None else before.ranks
+    known = {(place.job, place.rank): place for place in reversed(earlier)}
+    ranks, rivals = _claims(nodes, known)
+    addresses = _addresses(nodes, ranks)
+    gpus = {
+        (node.name, name): gpu.info.index
+        for node in nodes
+        for gpu in node.gpus.values()
+        for name in (gpu.info.uuid, gpu.info.bus_id)
+        if name is not None
+    }
+    if before is not None:
+        _keep_ended(ranks, known, wall)
+        addresses, gpus = {**before.addresses, **addresses}, {**before.gpus, **gpus}
+    return Places(
+        (*ranks.values(), *rivals),
+        addresses,
+        gpus,
+        _loose(nodes, None if before is None else before.loose),
+        live=True,
+        kernel_logs=frozenset(
+            node.name for node in nodes if node.hello is not None and node.hello.kernel_log
+        ),
+    )
+
+
+def _claims(nodes: Collection[Node], known: Ranks) -> tuple[Ranks, list[RankPlace]]:
+    """Every rank's place by the first node that lists it, and the places that other nodes claim for it."""
+    ranks: Ranks = {}
+    rivals: list[RankPlace] = []
     for node in nodes:
-        _addresses(node, addresses)
-        addresses.update((address, node.name) for address in owners.get(node.name, ()))
-        for gpu in node.gpus.values():
-            gpus[node.name, gpu.info.uuid] = gpu.info.index
-            if gpu.info.bus_id is not None:
-                gpus[node.name, gpu.info.bus_id] = gpu.info.index
         for process in node.processes:
             place = _place(process, node)
-            if place is not None:
-                earlier = known.get((place.job, place.rank))
-                since = place.since if earlier is None else earlier.since
-                ranks.setdefault((place.job, place.rank), replace(place, since=since))
+            if place is None:
+                continue
+            earlier = known.get((place.job, place.rank))
+            since = place.since if earlier is None else earlier.since
+            first = ranks.setdefault((place.job, place.rank), replace(place, since=since))
+            if first.node != place.node:
+                rivals.append(place)
+    for node in nodes:
         for file in node.logs:
-            for place in _ended_places(file, node):
-                ranks.setdefault((place.job, place.rank), place)
-    _masters(ranks, nodes, addresses)
-    if before is None:
-        return Places(tuple(ranks.values()), addresses, gpus, _loose(nodes), live=True)
+            for ended in _ended_places(file, node):
+                ranks.setdefault((ended.job, ended.rank), ended)
+    return ranks, rivals
+
+
+def _keep_ended(ranks: Ranks, known: Ranks, wall: float | None) -> None:
+    """Add the ranks that are gone, unless another job's rank is on their GPU."""
     taken = {(place.node, place.gpu) for place in ranks.values() if place.gpu is not None}
     jobs = {place.job for place in ranks.values()}
-    for place in known.values():
-        if (place.job, place.rank) not in ranks and (
-            place.job in jobs or (place.node, place.gpu) not in taken
-        ):
-            ranks[place.job, place.rank] = place if place.until is not None else replace(place, until=wall)
-    return Places(
-        tuple(ranks.values()),
-        {**before.addresses, **addresses},
-        {**before.gpus, **gpus},
-        _loose(nodes, before.loose),
-        live=True,
-    )
+    for key, place in known.items():
+        if key not in ranks and (place.job in jobs or (place.node, place.gpu) not in taken):
+            ranks[key] = place if place.until is not None else replace(place, until=wall)
 
 
 def _loose(nodes: Collection[Node], before: Mapping[tuple[str, str], Reach] | None = None) -> Loose:
@@ -81,6 +100,7 @@ def _place(process: Process, node: Node) -> RankPlace | None:
     uuid = process.gpus[0].uuid if process.gpus else None
     gpu = node.gpus.get(uuid) if uuid is not None else None
     info = None if gpu is None else gpu.info
+    started = None if process.start is None else process.start - node.offset_s
     return RankPlace(
         rank=process.rank,
         node=node.name,
@@ -92,7 +112,8 @@ def _place(process: Process, node: Node) -> RankPlace | None:
         local_rank=process.local_rank,
         world_size=process.world_size,
         logs=tuple(process.logs),
-        since=None if process.start is None else process.start - node.offset_s,
+        since=started,
+        started=started,
         how=f"environment of pid {process.pid}",
     )
 
@@ -105,9 +126,22 @@ def _ended_places(file: LogFile, node: Node) -> Iterable[RankPlace]:
         yield RankPlace(file.ranks[0], node.name, file.job, logs=(file.path,), until=until, how=how)
 
 
-def _addresses(node: Node, addresses: dict[str, str]) -> None:
-    """The names that a node goes by."""
-    names = [node.name, node.spec.address, None if node.hello is None else node.hello.host]
+def _addresses(nodes: Collection[Node], ranks: Ranks) -> dict[str, str]:
+    """The names and addresses that nodes go by: those of the plan first, then those that agents report."""
+    addresses: dict[str, str] = {}
+    for node in nodes:
+        _name(addresses, node, node.name, node.spec.address)
+    for node in nodes:
+        _name(addresses, node, node.own_host)
+    for name, owned in _owners(nodes).items():
+        for address in owned:
+            addresses.setdefault(address, name)
+    _masters(ranks, nodes, addresses)
+    return addresses
+
+
+def _name(addresses: dict[str, str], node: Node, *names: str | None) -> None:
+    """Note names of a node, with and without domain; one that another node has stays that node's."""
     for name in names:
         if name:
             addresses.setdefault(name, node.name)
@@ -128,9 +162,7 @@ def _owners(nodes: Collection[Node]) -> dict[str, list[str]]:
     return owners
 
 
-def _masters(
-    ranks: dict[tuple[str | None, int], RankPlace], nodes: Collection[Node], addresses: dict[str, str]
-) -> None:
+def _masters(ranks: Ranks, nodes: Collection[Node], addresses: dict[str, str]) -> None:
     """The rendezvous address of a job is that of the node where its rank 0 runs."""
     for node in nodes:
         for process in node.processes:

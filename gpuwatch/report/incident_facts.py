@@ -164,6 +164,7 @@ def alert_facts(alert: Alert) -> Facts:
         "first_seen": None if undated(alert) else alert.first or None,
         "last_seen": None if undated(alert) else alert.last or None,
         "timed": alert.timed,
+        "doubt": plain(alert.doubt) or None,
         "recovered": alert.recovered,
         "recovered_at": alert.recovered_at,
         "recovered_step": alert.recovered_step,
