@@ -141,6 +141,7 @@ class Fleet:
             case Logs():
                 self._listed[node.name] = what.files
                 node.logs_truncated, node.logs_at, node.logs_complete = what.truncated, at, what.complete
+                node.logs_listed_at = what.t
                 self._name_files(node)
                 self.logs_version += 1
             case Progress():

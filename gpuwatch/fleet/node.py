@@ -120,6 +120,8 @@ class Node:
     logs_complete: bool = False
     """The agent that speaks now has found every log file that is due."""
     logs_at: float | None = None
+    logs_listed_at: float = 0.0
+    """When the agent made the newest list of log files (unix seconds of the node's clock)."""
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=KEPT_EVENTS))
     clock: ClockReading | None = None
     refused: int = 0

@@ -15,6 +15,8 @@ Part: TypeAlias = Literal[
 ]
 BEHIND_BYTES = 1 << 20
 """A file that grows is read in pieces: so much may be unread at any moment."""
+GROWS_S = 3.0
+"""A file that has grown so lately may have a line that is not finished, which waits to be searched."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +96,13 @@ def unsearched(node: Node) -> list[LogFile]:
         and (
             file.backlog_pct is not None
             or file.searched_to is None
-            or (file.size or 0) - file.searched_to > BEHIND_BYTES
+            or (file.size or 0) - file.searched_to > (BEHIND_BYTES if _grows(node, file) else 0)
         )
     ]
+
+
+def _grows(node: Node, file: LogFile) -> bool:
+    return file.grown_at is not None and node.logs_listed_at - file.grown_at < GROWS_S
 
 
 def unreadable(node: Node) -> list[LogFile]:

@@ -313,3 +313,31 @@ def test_any_chunking_finds_the_same(cuts: list[int], end: str) -> None:
         at = min(len(text), at + size)
     findings += one.end()
     assert [(f["offset"], f.get("rank"), f["fields"]) for f in findings if f["count"] == 1] == whole
+
+
+@pytest.mark.parametrize("before", [0, 3_000, 17_000, 90_000, 300_000])
+@pytest.mark.parametrize("piece", [1 << 18, 65_537, 30_000])
+def test_a_phrase_far_inside_a_long_line_is_found_once(before: int, piece: int) -> None:
+    data = ("x " * (before // 2) + LINE + " y" * 40_000 + "\n").encode()
+    one, findings = scanner(LOST), []
+    for at in range(0, len(data), piece):
+        findings += one.feed(data[at : at + piece], at, NOW)
+    findings += one.end()
+    assert [(each["count"], each["fields"]["peer"]) for each in findings] == [(1, "gpu-7")]
+    assert 0 <= before - findings[0]["offset"] < 16_384
+
+
+def test_a_phrase_on_the_border_of_two_parts_of_a_long_line_is_found_once() -> None:
+    for before in range(65_537 - len(LINE) - 4, 65_537 + 4, 2):
+        data = ("x " * (before // 2) + LINE + " y" * 70_000 + "\n").encode()
+        one = scanner(LOST)
+        findings = [*one.feed(data[:65_537], 0, NOW), *one.feed(data[65_537:], 65_537, NOW), *one.end()]
+        assert [each["count"] for each in findings] == [1], before
+
+
+def test_bytes_count_as_searched_when_their_line_is_and_its_block_is_told() -> None:
+    one, data = scanner(ruleset(rule("boom", extra="block: 3"))), b"boom\nfirst\nhalf"
+    one.feed(data, 0, NOW)
+    assert one.searched_to(len(data)) == 0
+    one.quiet(NOW + 1)
+    assert one.searched_to(len(data)) == len(data)

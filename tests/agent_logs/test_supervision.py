@@ -10,10 +10,12 @@ from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gpuwatch.wire import AnyFrame, Logs, Ping, ReadLines, Sample, Tail
 from tests.agent.pythons import VERSIONS, all_at_work, interpreter
 from tests.agent.running import newest
+from tests.agent_host.trees import Kmsg
 from tests.agent_logs.conftest import BOOM, ENDLESS, LogAgent, alive, append, children, texts, wait_for
 
 Start = Callable[..., LogAgent]
@@ -45,6 +47,43 @@ def test_a_rule_that_never_ends_is_suspended_and_the_others_go_on(folder: Path, 
     gaps = [b - a for a, b in zip(samples(agent)[before - 1 :], samples(agent)[before:], strict=False)]
     assert gaps, "sampling went on"
     assert max(gaps) < 3.0, "sampling never waited for the reader"
+
+
+@pytest.mark.long
+def test_a_line_that_a_second_rule_hangs_on_is_skipped_and_no_second_rule_suspended(
+    folder: Path, agent_of: Start
+) -> None:
+    log, other = folder / "a.log", folder / "b.log"
+    log.write_text("BOOM code=1\n")
+    second = replace(ENDLESS, id="test.endless_too")
+    agent = agent_of(rules=(BOOM, ENDLESS, second))
+    agent.file(log, lambda one: one.searched_to == 12)
+    append(log, "BOOM code=2\n" + BAIT + "BOOM code=3\n")
+    notices = agent.hello(lambda h: any(n.code == "log_part_skipped" for n in h.notices)).notices
+    assert [n.code for n in notices if n.code.startswith("rule_")] == ["rule_suspended"]
+    begin = log.read_bytes().index(b"ENDLESS")
+    assert f"from byte {begin} to {begin + len(BAIT)}" in next(n.text for n in notices if "part" in n.code)
+    agent.found(lambda one: one.fields == {"code": 3})
+    assert sorted(one.fields["code"] for one in agent.findings()) == [1, 2, 3]
+    assert agent.file(log, lambda one: one.size == log.stat().st_size).searched_to is None
+    other.write_text("ENDLESS aab\n")
+    rules = {agent.found(lambda one, rule=rule: one.rule == rule).file for rule in (ENDLESS.id, second.id)}  # type: ignore[misc]
+    assert rules == {str(other)}, "a rule that is suspended in one file is tried in the next one"
+
+
+@pytest.mark.long
+def test_kernel_records_that_a_reader_hung_on_are_skipped_and_the_others_searched(
+    folder: Path, agent_of: Start
+) -> None:
+    kernel = Kmsg(folder / "kmsg")
+    agent = agent_of(rules=(BOOM, ENDLESS, replace(ENDLESS, id="test.endless_too")), kmsg=kernel.path)
+    agent.file("kernel log")
+    for line in ("BOOM code=1", BAIT.strip(), "BOOM code=2"):
+        kernel.say(line, ago=10)
+    agent.found(lambda one: one.fields == {"code": 2})
+    os.close(kernel.writer)
+    assert sorted(one.fields["code"] for one in agent.findings()) == [1, 2]
+    assert agent.file("kernel log").searched_to is None
 
 
 def test_who_waits_for_a_reader_that_hangs_is_told(folder: Path, agent_of: Start) -> None:

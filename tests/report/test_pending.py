@@ -56,7 +56,9 @@ def test_a_part_that_has_not_answered_is_not_healthy(part: str, lose: Callable[[
         (of(LogFile("/a.log", size=10, searched_to=10, backlog_pct=40.0)), ["log"]),
         (of(LogFile("/a.log", size=5 << 20, searched_to=10)), ["log"]),
         (of(LogFile("/a.log", size=10, searched_to=10)), []),
-        (of(LogFile("/a.log", size=1000, searched_to=990)), []),  # it grows
+        (of(LogFile("/a.log", size=1000, searched_to=990)), ["log"]),
+        (of(LogFile("/a.log", size=1000, searched_to=990, grown_at=NODE_TIME - 60)), ["log"]),
+        (of(LogFile("/a.log", size=1000, searched_to=990, grown_at=NODE_TIME - 1)), []),  # it grows
         (of(LogFile("/a.log", state="elsewhere", size=10)), []),
         (of(LogFile("/a.log", state="unreadable", reason="Permission denied")), ["unreadable_log"]),
         (of(LogFile("kernel log", state="unreadable", source="kernel")), []),

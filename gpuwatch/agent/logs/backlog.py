@@ -2,12 +2,6 @@
 
 import os
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
-
-    from .scanner import Scanner  # noqa: F401 - used in type comments
-
 BACKLOG_BYTES = 64 << 20
 """Of each file, its newest."""
 STEP_BYTES = 256 * 1024
@@ -22,7 +16,9 @@ class Backlog(object):
         # type: (str, int, int | None) -> None
         """Scan from `begin` (a line's first byte), else as far back as `BACKLOG_BYTES`, to `end`."""
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
-        self.written_at = os.fstat(self._descriptor).st_mtime
+        found = os.fstat(self._descriptor)
+        self.inode = found.st_ino
+        self.written_at = found.st_mtime
         """What stands in it was written no later (unix seconds)."""
         self._begin = max(0, end - BACKLOG_BYTES) if begin is None else begin
         self._end = end
@@ -48,9 +44,15 @@ class Backlog(object):
         """How far it is."""
         return round(100.0 * (self._at - self._begin) / max(1, self._end - self._begin), 1)
 
-    def step(self, scanner, arrived):
-        # type: (Scanner, float) -> list[dict[str, Any]]
-        """Scan the next piece: the findings. A file that ends early, being truncated, is finished.
+    @property
+    def whole(self):
+        # type: () -> tuple[int, int]
+        """Where it begins and ends."""
+        return self._begin, self._end
+
+    def read(self):
+        # type: () -> tuple[bytes, int]
+        """The next piece and its offset; a file that ends early, being truncated, is finished.
 
         Raises:
             OSError: it cannot be read any more.
@@ -58,10 +60,12 @@ class Backlog(object):
         data = os.pread(self._descriptor, min(STEP_BYTES, self._end - self._at), self._at)
         if not data:
             self._end = self._at
-            return []
-        found = scanner.feed(data, self._at, arrived, backlog=True)
-        self._at += len(data)
-        return found
+        return data, self._at
+
+    def scanned(self, count):
+        # type: (int) -> None
+        """So many bytes more are scanned."""
+        self._at += count
 
     def give_up(self):
         # type: () -> None

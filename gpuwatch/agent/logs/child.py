@@ -14,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
+    from .crumbs import Crumb  # noqa: F401 - used in type comments
+
 _LOADER = "import sys,zlib;r=sys.stdin.buffer;n=int(r.readline());exec(zlib.decompress(r.read(n)))"
 STALL_CPU_S = 3.0
 """Silence over so much work is a pattern that does not come to an end: a step takes 0.1 s."""
@@ -110,8 +112,8 @@ class Child(object):
         return None
 
     def last_crumb(self):
-        # type: () -> tuple[str, str]
-        """What it was about to do: (`file` or `rule`, name)."""
+        # type: () -> Crumb
+        """What it was about to do."""
         return last_crumb(self._crumbs)
 
     def kill(self):

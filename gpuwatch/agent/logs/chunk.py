@@ -39,11 +39,16 @@ class Chunk(object):
 
     def line_around(self, at):
         # type: (int) -> tuple[int, int]
-        """Where the line begins and ends (without its line end) that holds the byte at `at`."""
+        """Where the line begins and ends (without its line end) that holds the byte at `at`.
+
+        Of a line that is too long to be searched as one, what is near that byte.
+        """
         clean = self.clean
         low = max(0, at - MAX_LINE)
         start = clean.rfind(b"\n", low, at) + 1
-        start = clean.rfind(b"\r", max(low, start), at) + 1 or start or low
+        start = clean.rfind(b"\r", max(low, start), at) + 1 or start
+        if not start and low:
+            start = clean.find(b" ", at - MAX_LINE // 4, at) + 1 or at
         end = clean.find(b"\n", at, at + MAX_LINE)
         end = end if end >= 0 else min(len(clean), at + MAX_LINE)
         other = clean.find(b"\r", at, end)

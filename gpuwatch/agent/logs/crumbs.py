@@ -5,11 +5,18 @@ system call and wakes nobody; when it is full the reader empties it.
 """
 
 import os
+from collections import namedtuple
 
 _ALL = 1 << 20
-_SHORTENED = 1000
 _WHOLE = 4096
 """A pipe takes so many bytes whole or not at all."""
+_LONGEST = 3600
+"""Bytes of a path."""
+
+Crumb = namedtuple("Crumb", ("what", "path", "stretch", "rule"))
+"""`what`: file (it is touched), scan (a stretch of it is scanned: inode, begin, end; `rule`: for this rule),
+else nothing that can be left out."""
+NOTHING = Crumb("", "", (0, 0, 0), "")
 
 
 class Crumbs(object):
@@ -19,14 +26,40 @@ class Crumbs(object):
         # type: (int, int) -> None
         self._read_end = read_end
         self._write_end = write_end
+        self._scan = self._tail = b"\n"
         for end in (read_end, write_end):
             os.set_blocking(end, False)
 
-    def drop(self, what, name):
-        # type: (str, str) -> None
-        """About to do something (`what`: file, rule, folder) with the thing of this name."""
-        text = "{} {}".format(what, name[:_SHORTENED]).replace("\n", "\0")  # no path holds a NUL
-        crumb = (text + "\n").encode("utf-8", "surrogateescape")[-_WHOLE:]
+    def file(self, path):
+        # type: (str) -> None
+        """About to touch a file or folder."""
+        self._write(b"file " + _path(path) + b"\n")
+
+    def scan(self, path, inode, begin, end):
+        # type: (str, int, int, int) -> None
+        """About to scan the bytes from `begin` to `end` of a file."""
+        self._tail = " {} {} {} ".format(inode, begin, end).encode("ascii") + _path(path) + b"\n"
+        self._scan = b"scan -" + self._tail
+        self._write(self._scan)
+
+    def rule(self, rule):
+        # type: (str) -> None
+        """About to search for a rule, in the stretch that is scanned."""
+        self._write(b"scan " + rule.encode("ascii", "replace")[:200] + self._tail)
+
+    def after_rule(self):
+        # type: () -> None
+        """The search for the rule is over, the scan goes on."""
+        self._write(self._scan)
+
+    def idle(self):
+        # type: () -> None
+        """About to do what comes to an end."""
+        self._scan = self._tail = b"\n"
+        self._write(self._scan)
+
+    def _write(self, crumb):
+        # type: (bytes) -> None
         try:
             os.write(self._write_end, crumb)
         except BlockingIOError:
@@ -34,9 +67,14 @@ class Crumbs(object):
             os.write(self._write_end, crumb)
 
 
+def _path(path):
+    # type: (str) -> bytes
+    return path.replace("\n", "\0").encode("utf-8", "surrogateescape")[:_LONGEST]  # no path holds a NUL
+
+
 def last_crumb(read_end):
-    # type: (int) -> tuple[str, str]
-    """What the reader was last about to do, once it does nothing any more; two empty texts if unknown."""
+    # type: (int) -> Crumb
+    """What the reader was last about to do, once it does nothing any more; `NOTHING` if unknown."""
     os.set_blocking(read_end, False)
     data = b""
     try:
@@ -48,5 +86,11 @@ def last_crumb(read_end):
     except OSError:
         pass
     crumb = data[:-1].rpartition(b"\n")[2].decode("utf-8", "surrogateescape").replace("\0", "\n")
-    what, _, name = crumb.partition(" ")
-    return what, name
+    what, _, rest = crumb.partition(" ")
+    if what == "file":
+        return Crumb(what, rest, NOTHING.stretch, "")
+    fields = rest.split(" ", 4)
+    if what != "scan" or len(fields) < 5:
+        return NOTHING
+    rule, inode, begin, end, path = fields
+    return Crumb(what, path, (int(inode), int(begin), int(end)), "" if rule == "-" else rule)

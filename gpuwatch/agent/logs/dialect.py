@@ -69,8 +69,6 @@ class Dialect(object):
         """Fewer fields tell nothing."""
         self.steady = bool(plain.get("steady"))
         """Whether its patterns treat all digits alike."""
-        self.slow = 0
-        """How many lines it was slow on."""
 
     def read(self, text):
         # type: (str) -> Reading | None

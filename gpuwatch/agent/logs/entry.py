@@ -47,7 +47,9 @@ class Entry(object):
         self.visited = False
         """Whether the follower has read what there was since it was opened."""
         self.skipped = False
-        """Whether a part was left out of the search because reading or scanning it failed."""
+        """Whether a part was left out of the search because reading or scanning it failed or had no end."""
+        self.unscanned = 0
+        """Bytes that the follower has read and the scanner has not been given."""
         self.hold_until = 0.0
         """Monotonic; until then it is listed only."""
         self.identity = None  # type: str | None
@@ -110,15 +112,24 @@ class Entry(object):
         follower = self.follower
         if follower is None:
             return []
-        here = [follower.device, follower.inode, follower.offset]
-        return here if self.backlog is None else here + self.backlog.span
+        here = [follower.device, follower.inode, follower.offset - self.unscanned]
+        if self.backlog is None:
+            return here
+        begin, end = self.backlog.span
+        return here + [begin if self.scanner is None else self.scanner.unread_from(begin), end]
+
+    def scanned(self, count):
+        # type: (int) -> None
+        """The scanner is given so many bytes more."""
+        self.unscanned -= count
 
     def searched_to(self):
         # type: () -> int | None
         """All before this byte has been searched; None while that cannot be said."""
         if self.follower is None or self.backlog is not None or self.skipped or not self.visited:
             return None
-        return self.follower.offset
+        offset = self.follower.offset
+        return offset if self.scanner is None else self.scanner.searched_to(offset)
 
     def row(self):
         # type: () -> dict[str, Any]

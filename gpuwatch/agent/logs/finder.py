@@ -85,7 +85,7 @@ class Finder(object):
 
     def _enter(self, path):
         # type: (str) -> None
-        self._crumbs.drop("file", path)
+        self._crumbs.file(path)
 
     def _ask_slurm(self):
         # type: () -> None

@@ -21,14 +21,20 @@ KEPT_RECORDS = 4000
 class KernelLines(object):
     """Takes (unix seconds, text) records. `source` is where they come from; None: they cannot be read."""
 
-    def __init__(self, ruleset, ids, began, count=0):
-        # type: (RuleSet, Callable[[], int], float, int) -> None
-        """`began`: what is older was there before the agent; `count`: records that earlier readers had."""
+    def __init__(self, ruleset, ids, began, count, skipped, enter):
+        # type: (RuleSet, Callable[[], int], float, int, Iterable[list[int]], Callable[[int], object]) -> None
+        """`began`: what is older was there before the agent; `count`: records that earlier readers had.
+
+        `skipped`: stretches of records that earlier readers hung on; `enter` is told a record's number before
+        the record is searched.
+        """
         self.source = None  # type: str | None
         self.tails = []  # type: list[Tail]
         self._scanner = Scanner(ruleset, NAME, ids)
         self._began = began
         self._count = count
+        self._skipped = list(skipped)
+        self._enter = enter
         self._lines = 0
         self._taken = False
         """Whether the first records were searched, be there none."""
@@ -43,9 +49,7 @@ class KernelLines(object):
         for t, text in records:
             line = " ".join(text.splitlines())
             old = t < self._began
-            for one in self._scanner.feed(
-                line.encode("utf-8", "replace") + b"\n", self._count, t, backlog=old
-            ):
+            for one in self._search(line, t, old):
                 one["timed"] = True  # a record's stamp is the kernel's own
                 found.append(one)
             self._kept.append((self._count, t, line))
@@ -55,6 +59,14 @@ class KernelLines(object):
             for tail in self.tails:
                 tail.send([self._row(self._kept[-1], now)])
         return found
+
+    def _search(self, line, t, old):
+        # type: (str, float, bool) -> list[dict[str, Any]]
+        if any(begin <= self._count < end for _, begin, end in self._skipped):
+            self._scanner.seam()
+            return []
+        self._enter(self._count)
+        return self._scanner.feed(line.encode("utf-8", "replace") + b"\n", self._count, t, backlog=old)
 
     def quiet(self, now):
         # type: (float) -> list[dict[str, Any]]
@@ -89,7 +101,7 @@ class KernelLines(object):
         if self.source is None:
             return None
         row = {"path": NAME, "source": "kernel", "size": self._count, "lines": self._lines}  # type: dict[str, Any]
-        if self._taken:
+        if self._taken and not self._skipped:
             row["searched_to"] = self._count
         if self._grown_at is not None:
             row["grown_at"] = self._grown_at

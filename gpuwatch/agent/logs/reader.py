@@ -17,6 +17,7 @@ import time
 from . import told
 from .child import Child
 from .vitals import cpu_s, own_bytes
+from .watchdog.hangs import Hangs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +29,11 @@ FULL_BYTES = 2 << 20
 """With so much untaken nothing more is read of the reader."""
 MAX_HANGING = 3
 RESTART_S, LONGEST_RESTART_S = 0.5, 60.0
+LONGEST_AFTER_SCAN_S = 4.0
+"""Between readers that hang on lines: what each one hung on is left out by the next one."""
+KEPT_RECORDS = 4000
+"""Of the kernel log, for a reader that comes after one that has hung."""
+_KERNEL = b'{"do": "kernel"'
 _ANSWERED_BY_LINES = ("tail", "read", "search")
 
 
@@ -37,9 +43,9 @@ class LogReader(object):
     def __init__(self, wake, config):
         # type: (Callable[[], None], dict[str, Any]) -> None
         self._wake = wake
-        self._config = dict(
-            config, next_id=1, places={}, suspended={}, blocked={}, records=0, began=time.time()
-        )
+        self._hangs = Hangs()
+        left_out = vars(self._hangs)
+        self._config = dict(config, next_id=1, places={}, records=0, began=time.time(), **left_out)
         """What a reader is started with, kept up to date for the next one."""
         self._lock = threading.Lock()
         self._frames = collections.deque()  # type: collections.deque[str]
@@ -60,6 +66,8 @@ class LogReader(object):
         self._source = None  # type: str | None
         self._kernel_began = False
         """Whether this reader was given the first records of the kernel log, be there none."""
+        self._records = []  # type: list[tuple[float, str]]
+        """Records of the kernel log that no reader has said to have searched."""
         self._listed = ""
         """Its newest list of files, as a frame."""
 
@@ -117,9 +125,13 @@ class LogReader(object):
             self._source = source
             self._stand("source", {"do": "source", "source": source})
         if records or not self._kernel_began:
-            self._kernel_began = True
-            self._config["records"] += len(records)
             with self._lock:
+                if not self._kernel_began:
+                    records = self._records + records
+                    self._records = []
+                self._kernel_began = True
+                self._records += records
+                self._searched_records(max(0, len(self._records) - KEPT_RECORDS))
                 self._requests.append(_line({"do": "kernel", "records": records}))
             self._nudge()
 
@@ -139,15 +151,15 @@ class LogReader(object):
             try:
                 child = self._child = Child(self._config)
             except (OSError, RuntimeError) as error:
-                self._note("failed", told.no_reader(str(error)))
+                self._note({"failed": told.no_reader(str(error))})
                 return
             why = self._converse(child)
             self._child = None
-            self._bury(child, why)
-            wait_s = RESTART_S if time.monotonic() - began > LONGEST_RESTART_S else wait_s
+            longest = LONGEST_RESTART_S if self._bury(child, why) else LONGEST_AFTER_SCAN_S
+            wait_s = RESTART_S if time.monotonic() - began > LONGEST_RESTART_S else min(wait_s, longest)
             time.sleep(wait_s)
-            wait_s = min(LONGEST_RESTART_S, 2 * wait_s)
-        self._note("failed", told.given_up(MAX_HANGING))
+            wait_s = min(longest, 2 * wait_s)
+        self._note({"failed": told.given_up(MAX_HANGING)})
 
     def _converse(self, child):
         # type: (Child) -> str
@@ -189,7 +201,7 @@ class LogReader(object):
         for line in lines:
             letter, text = line[:1], line[1:]
             if letter == "B":
-                self._config["next_id"] = json.loads(text)["next_id"]
+                self._take_beat(json.loads(text))
             elif letter == "P":
                 self._config["places"].update(json.loads(text))
             elif letter == "N":
@@ -207,31 +219,47 @@ class LogReader(object):
                 self._frames_bytes += sum(map(len, frames))
             self._wake()
 
+    def _take_beat(self, beat):
+        # type: (dict[str, int]) -> None
+        self._config["next_id"] = beat["next_id"]
+        with self._lock:
+            self._searched_records(beat["records"] - self._config["records"])
+
+    def _searched_records(self, count):
+        # type: (int) -> None
+        """So many more records need not be handed to the next reader; called with the lock held."""
+        del self._records[:count]
+        self._config["records"] += count
+
     # ----------------------------------------------------------------- its end
 
     def _bury(self, child, why):
-        # type: (Child, str) -> None
-        """Kill and reap the reader, learn what it hung on, and answer those who wait for it."""
+        # type: (Child, str) -> bool
+        """Kill and reap the reader, learn what it hung on, and answer those who wait for it.
+
+        False where it hung on lines that the next one leaves out.
+        """
         gone = child.kill()
-        what, name = child.last_crumb()
+        crumb = child.last_crumb()
         child.close()
         self._its = []
-        if why in ("ended", "stopped"):
-            self._note("ended", told.ended(None if why == "stopped" else child.process.returncode))
-        elif what == "rule" and why == "work":
-            self._config["suspended"][name] = told.ENDLESS_RULE
-            self._note("rule " + name, told.slow(name, told.ENDLESS_RULE))
-        elif what:
-            self._config["blocked"][name] = told.STUCK if why == "wait" else told.ENDLESS
-            self._note("file " + name, told.stuck(name, self._config["blocked"][name]))
+        if why == "work" and crumb.what == "scan":
+            self._note(self._hangs.scanning(crumb))
+        elif why in ("ended", "stopped") or not crumb.what:
+            status = child.process.returncode if why == "ended" else None
+            self._note({"ended": told.ended(why, status)})
+        else:
+            self._note(self._hangs.touching(crumb.path, told.STUCK if why == "wait" else told.ENDLESS))
         if not gone:
-            self._hanging.append((child.process, name))
+            self._hanging.append((child.process, crumb.path))
+        name = crumb.rule or crumb.path
         self._config["next_id"] += 1000  # what it had not told comes again: not under a number that was used
         error = "the log reader of this node {} and was started anew".format(
             why if why in ("ended", "stopped") else "hung ({})".format(name or why)
         )
         with self._lock:
             self._kernel_began = False
+            self._requests = collections.deque(one for one in self._requests if not one.startswith(_KERNEL))
             if self._listed:
                 self._frames.append(told.unsearched(self._listed))
             for number in sorted(self._asked):
@@ -246,6 +274,7 @@ class LogReader(object):
                 self._frames.append(json.dumps(frame))
             self._asked.clear()
         self._wake()
+        return why != "work" or crumb.what != "scan"
 
     def _release(self):
         # type: () -> None
@@ -253,9 +282,9 @@ class LogReader(object):
         for process, path in list(self._hanging):
             if process.poll() is not None:
                 self._hanging.remove((process, path))
-                self._config["blocked"].pop(path, None)
+                self._hangs.blocked.pop(path, None)
                 self._own.pop("file " + path, None)
-                self._stand("blocked", {"do": "blocked", "files": self._config["blocked"]})
+                self._stand("blocked", {"do": "blocked", "files": self._hangs.blocked})
 
     # ----------------------------------------------------------------- small things
 
@@ -268,9 +297,9 @@ class LogReader(object):
             self._standing[name] = line
         self._nudge()
 
-    def _note(self, key, notice):
-        # type: (str, dict[str, Any]) -> None
-        self._own = dict(self._own, **{key: notice})
+    def _note(self, notices):
+        # type: (dict[str, Any]) -> None
+        self._own = dict(self._own, **notices)
         self._wake()
 
     def _nudge(self):

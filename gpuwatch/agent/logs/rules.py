@@ -5,6 +5,7 @@ import json
 import re
 import zlib
 
+from .entry import shown
 from .ruleset import RuleSet
 
 TYPE_CHECKING = False
@@ -13,10 +14,11 @@ if TYPE_CHECKING:
 
 
 def load(sent, suspended):
-    # type: (Any, dict[str, str]) -> tuple[RuleSet, list[dict[str, Any]]]
+    # type: (Any, dict[str, dict[str, str]]) -> tuple[RuleSet, list[dict[str, Any]]]
     """The set of rules, and notices about those that this Python cannot compile.
 
-    `sent` is a list of compiled rules, or base64 of zlib of its JSON; `suspended` maps ids to reasons.
+    `sent` is a list of compiled rules, or base64 of zlib of its JSON; `suspended` maps files to rules and
+    their reasons.
     """
     compiled = (
         json.loads(zlib.decompress(base64.b64decode(sent)).decode("utf-8")) if isinstance(sent, str) else sent
@@ -28,8 +30,9 @@ def load(sent, suspended):
     except (re.error, RecursionError, OverflowError):
         notices = [_unusable(str(one["id"]), _fault(one)) for one in compiled if _fault(one)]
         ruleset = RuleSet([one for one in compiled if not _fault(one)])
-    for rule, why in suspended.items():
-        ruleset.suspend(rule, why)
+    for path, rules in suspended.items():
+        for rule, why in rules.items():
+            ruleset.suspend(rule, why, shown(path))
     return ruleset, notices
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 PROGRESS = "progress"
 """The `kind` of a dialect among the compiled rules."""
 
+MAX_FILES = 3
+"""A rule that was suspended in so many files is tried in no further one."""
 MAX_LIKE = 4
 """Dialects that are like each other in turn."""
 
@@ -44,7 +46,7 @@ class Rule(object):
 
     __slots__ = (
         "above", "above_lines", "after", "after_lines", "block", "exact", "fallback", "flood", "id", "match",
-        "programs", "raised", "recovery", "role", "same", "severity", "severity_by", "slow", "steady",
+        "programs", "raised", "recovery", "role", "same", "severity", "severity_by", "steady",
         "unless", "until",
     )  # fmt: skip
 
@@ -78,8 +80,6 @@ class Rule(object):
         self.same = list(recovery["same"]) if recovery else []
         self.steady = bool(plain.get("steady"))
         """Whether its patterns treat all digits alike."""
-        self.slow = 0
-        """How many lines it was slow on."""
         self.programs = tuple(plain.get("programs") or DEFAULT)
         """Whose lines it is about, where a line names its program."""
         self.severity_by = plain.get("severity_by") or {}  # type: dict[str, dict[str, str]]
@@ -124,7 +124,7 @@ class Phrase(object):
 
 
 class RuleSet(object):
-    """All rules of a node. Searching is counted: a rule that takes too long is suspended, with the reason."""
+    """All rules of a node. A rule that takes too long in a file is suspended there, with the reason."""
 
     def __init__(self, compiled):
         # type: (list[dict[str, Any]]) -> None
@@ -134,10 +134,14 @@ class RuleSet(object):
         self.dialects = [Dialect(each) for each in dialects]
         """In the order in which a line is tried."""
         self.suspended = {}  # type: dict[str, str]
-        self.now = ""
-        """The id of the rule that is being searched for, for whoever watches over this process."""
+        """Rule -> why it was suspended last, with the file."""
+        self.off_everywhere = set()  # type: set[str]
+        """Rules that are searched for in no file any more."""
+        self._off = {}  # type: dict[str, set[str]]
         self.entered = None  # type: Any
         """Called with a rule's id before each of its searches, where set."""
+        self.left = None  # type: Any
+        """Called behind each search, where set."""
         found = {}  # type: dict[tuple[str, bool, str], Phrase]
         for rule, plain in zip(self.rules, rules):  # noqa: B905 - strict needs Python 3.10
             for literal in plain["literals"]:
@@ -156,10 +160,19 @@ class RuleSet(object):
         self.dialects.sort(key=_comes_last)
         self.phrases = list(found.values())
 
-    def suspend(self, rule, why):
-        # type: (str, str) -> None
-        """Search for this rule no more."""
+    def off_in(self, file):
+        # type: (str) -> set[str]
+        """The rules that are suspended in a file; the set changes when one more is."""
+        return self._off.setdefault(file, set())
+
+    def suspend(self, rule, why, file=None):
+        # type: (str, str, str | None) -> None
+        """Search for this rule no more in this file; in none where none is named, or after `MAX_FILES`."""
         self.suspended[rule] = why
+        if file is not None:
+            self.off_in(file).add(rule)
+        if file is None or sum(rule in off for off in self._off.values()) >= MAX_FILES:
+            self.off_everywhere.add(rule)
 
     def _phrases(self, found, literal):
         # type: (dict[tuple[str, bool, str], Phrase], dict[str, Any]) -> list[Phrase]

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 MAX_BLOCK = 60
 MAX_TAIL = 64 * 1024
+OVERLAP = 1024
+"""Bytes at the end of an unfinished part of a longer line that are searched with the next part."""
 MAX_DULL = 4000
 """Shapes of lines without a match that are remembered: a training log says the same with other numbers."""
 _ONE_DIGIT = bytes(48 if 48 <= c <= 57 else c for c in range(256))
@@ -50,6 +52,9 @@ class Scanner(object):
         self._tail_at = 0
         self._fed = float("-inf")
         self._looked = 0
+        self._fed_to = 0
+        self._unread_steps = None  # type: int | None
+        """Where the first line stands that `progress` has not looked at."""
         self._reported = set()  # type: set[tuple[int, str]]
         self._local_ranks = False
         self._waiting = []  # type: list[tuple[Open, Rule]]
@@ -75,15 +80,18 @@ class Scanner(object):
         self._fed, self._backlog = arrived, backlog
         whole = self._tail + data
         base = offset - len(self._tail)
+        self._fed_to = offset + len(data)
+        self._unread_steps = base if self._unread_steps is None else min(base, self._unread_steps)
         cut = max(whole.rfind(b"\n"), whole.rfind(b"\r")) + 1
+        again = 0
         if len(whole) - cut > MAX_TAIL:
-            cut = len(whole)
+            cut, again = len(whole), OVERLAP
         elif cut:
             cut -= broken_end(whole[:cut])
-        self._tail, self._tail_at = whole[cut:], base + cut
+        self._tail, self._tail_at = whole[cut - again :], base + cut - again
         out = []  # type: list[dict[str, Any]]
         if cut:
-            self._scan(whole[:cut], base, arrived, out)
+            self._scan(whole[:cut], base, arrived, out, cut - again)
             self._looked = 0
         return out
 
@@ -117,7 +125,9 @@ class Scanner(object):
     def progress(self):
         # type: () -> list[dict[str, Any]]
         """What the lines since the last call tell of the training: keys of `wire.Progress`."""
-        return [] if self._progress is None else self._progress.frames(self._local_ranks)
+        frames = [] if self._progress is None else self._progress.frames(self._local_ranks)
+        self._unread_steps = None
+        return frames
 
     def past(self, now):
         # type: (float) -> list[dict[str, Any]]
@@ -129,6 +139,28 @@ class Scanner(object):
         # type: () -> int
         """Matches for which there was no room among the findings that are kept apart."""
         return self.gather.left_out
+
+    def unread_from(self, offset):
+        # type: (int) -> int
+        """The first byte that is not searched, where the next one to be fed is at `offset`."""
+        return self._tail_at if len(self._tail) > self._looked else offset
+
+    def searched_to(self, offset):
+        # type: (int) -> int
+        """All before this byte is searched and told, where the next one to be fed is at `offset`."""
+        begin = self.unread_from(offset)
+        for known, _ in self._waiting:
+            begin = min(begin, known.finding["offset"])
+        return begin
+
+    @property
+    def pending(self):
+        # type: () -> tuple[int, int] | None
+        """From where to where bytes were fed that `quiet` or `progress` may still look at; None: nowhere."""
+        begin = self.searched_to(self._fed_to)
+        if self._unread_steps is not None:
+            begin = min(begin, self._unread_steps)
+        return (begin, self._fed_to) if begin < self._fed_to else None
 
     def _look_at_tail(self, arrived, out):
         # type: (float, list[dict[str, Any]]) -> None
@@ -145,8 +177,9 @@ class Scanner(object):
             out.append(tell(known, now))
         self._waiting = []
 
-    def _scan(self, raw, base, arrived, out):
-        # type: (bytes, int, float, list[dict[str, Any]]) -> None
+    def _scan(self, raw, base, arrived, out, until=None):
+        # type: (bytes, int, float, list[dict[str, Any]], int | None) -> None
+        """Search lines. What stands from the byte `until` on comes once more, and waits for that."""
         chunk = Chunk(raw, base, self._past)
         if self._waiting:
             self._waiting = self._filled(self._waiting, chunk, 0, arrived, out)
@@ -156,6 +189,8 @@ class Scanner(object):
             self._progress.take_from(self._backlog)
             hits = self._sieve.hits(chunk.clean, self._progress.newest)
             self._progress.newest.place(chunk.offset_of, arrived, self._backlog)
+        if until is not None and until < len(raw):
+            hits = [hit for hit in hits if hit[0] < until]
         raised = self._tracebacks.find(chunk)
         hits = sorted(hits + [(start, self._raised) for start in raised], key=_place) if raised else hits
         index = 0
@@ -300,7 +335,7 @@ class Scanner(object):
             for text in chunk.texts_below(end, left, by):
                 known.finding["lines"].append(text)
                 left -= 1
-                if rule.until is not None and rule.until.search(text[:SEARCHED]):
+                if self._search.ends_block(rule, text):
                     done = True
                     break
             if done or not left:

@@ -22,7 +22,7 @@ SEARCHED = 4096
 SLOW_S = 0.05
 """CPU seconds that one rule may take for one line."""
 MAX_SLOW = 3
-"""A rule that was slow this often is suspended; at once when one line took it ten times as long."""
+"""A rule that was slow so often in a file is suspended there, at once after one line of ten times that."""
 
 
 class Search(object):
@@ -32,39 +32,36 @@ class Search(object):
         # type: (RuleSet, str) -> None
         self._ruleset = ruleset
         self._file = file
+        self._off = ruleset.off_in(file)
+        self._slow = {}  # type: dict[str, int]
+        """How many lines of this file each rule was slow on."""
         self.matched = False
         """Set when a pattern matched, whatever came of it."""
 
     def fields(self, rule, text, hit):
         # type: (Rule, str, int) -> dict[str, Any] | None
         """The fields of a match, around the place `hit` of a long line; None: the rule does not match."""
-        if rule.id in self._ruleset.suspended:
+        if self._is_off(rule):
             return None
         text = _window(text, hit)
-        began = self._enter(rule)
-        fields = None  # type: dict[str, Any] | None
-        for pattern in rule.match:
-            found = pattern.search(text)
-            if found is not None:
-                self.matched = True
-                if is_event(text, found.start(), advice=rule.exact) and not any(
-                    each.search(text) for each in rule.unless
-                ):
-                    fields = fields_of(found.groupdict())
-                break
-        self._leave(rule, began)
-        return fields
+        found = self._first(rule, rule.match, text)
+        if found is None:
+            return None
+        self.matched = True
+        if not is_event(text, found.start(), advice=rule.exact) or self._first(rule, rule.unless, text):
+            return None
+        return fields_of(found.groupdict())
 
     def raised(self, rule, text):
         # type: (Rule, str) -> dict[str, Any] | None
         """The fields of an exception that ends a traceback; None: the rule does not know it."""
-        if rule.raised is None or rule.id in self._ruleset.suspended:
+        if rule.raised is None or self._is_off(rule):
             return None
-        began = self._enter(rule)
-        found = rule.raised.search(text[:SEARCHED])
-        refused = found is None or any(each.search(text[:SEARCHED]) for each in rule.unless)
-        self._leave(rule, began)
-        return None if found is None or refused or not is_event(text, 0) else fields_of(found.groupdict())
+        text = text[:SEARCHED]
+        found = self._first(rule, [rule.raised], text)
+        if found is None or self._first(rule, rule.unless, text) or not is_event(text, 0):
+            return None
+        return fields_of(found.groupdict())
 
     def is_error(self, rule, text, chunk, line, raised=False):
         # type: (Rule, str, Chunk, Line, bool) -> bool
@@ -73,14 +70,14 @@ class Search(object):
         `raised`: it ends a traceback, and is an error whatever it calls itself.
         """
         raw = line.raw(chunk)
-        if rule.id in self._ruleset.suspended:
+        if self._is_off(rule):
             return False
         if not raised and own_level(text[:SEARCHED], raw[:SEARCHED]) not in GRAVE:
             return False
         self.matched = True
         return (
             is_event(text, 0)
-            and not any(each.search(text[:SEARCHED]) for each in rule.unless)
+            and not self._first(rule, rule.unless, text[:SEARCHED])
             and not is_quoted_above(chunk, line.start, text, raw)
         )
 
@@ -100,9 +97,7 @@ class Search(object):
         # type: (Rule, re.Pattern[str], list[bytes], dict[str, Any], Any) -> bool
         for line in [None] + lines[::-1]:
             for text, _ in messages(line)[0] if line is not None else record[::-1]:
-                began = self._enter(rule)
-                found = pattern.search(text[:SEARCHED])
-                self._leave(rule, began)
+                found = self._first(rule, [pattern], text[:SEARCHED])
                 if found is not None:
                     for name, value in fields_of(found.groupdict()).items():
                         fields.setdefault(name, value)
@@ -112,18 +107,21 @@ class Search(object):
     def recovery(self, rule, text):
         # type: (Rule, str) -> dict[str, Any] | None
         """The fields of a line that ends what the rule found."""
-        if rule.recovery is None or rule.id in self._ruleset.suspended:
+        if rule.recovery is None or self._is_off(rule):
             return None
-        began = self._enter(rule)
-        found = rule.recovery.search(text[:SEARCHED])
-        self._leave(rule, began)
+        found = self._first(rule, [rule.recovery], text[:SEARCHED])
         return None if found is None else fields_of(found.groupdict())
+
+    def ends_block(self, rule, text):
+        # type: (Rule, str) -> bool
+        """Whether a line is the last one of the rule's block."""
+        return rule.until is not None and self._first(rule, [rule.until], text[:SEARCHED]) is not None
 
     def reading(self, dialects, text):
         # type: (list[Dialect], str) -> Reading | None
         """What a line tells in the first dialect that it is of."""
         for dialect in dialects:
-            if dialect.id in self._ruleset.suspended:
+            if self._is_off(dialect):
                 continue
             began = self._enter(dialect)
             try:
@@ -136,23 +134,41 @@ class Search(object):
                 return found
         return None
 
+    def _is_off(self, rule):
+        # type: (Rule | Dialect) -> bool
+        return rule.id in self._off or rule.id in self._ruleset.off_everywhere
+
+    def _first(self, rule, patterns, text):
+        # type: (Rule, list[re.Pattern[str]], str) -> re.Match[str] | None
+        """The first match of one of a rule's patterns; nothing of ours runs while the rule is marked."""
+        if not patterns or rule.id in self._off:
+            return None
+        began = self._enter(rule)
+        try:
+            for pattern in patterns:
+                found = pattern.search(text)
+                if found is not None:
+                    return found
+        finally:
+            self._leave(rule, began)
+        return None
+
     def _enter(self, rule):
         # type: (Rule | Dialect) -> float
-        ruleset = self._ruleset
-        ruleset.now = rule.id
-        if ruleset.entered is not None:
-            ruleset.entered(rule.id)
+        if self._ruleset.entered is not None:
+            self._ruleset.entered(rule.id)
         return time.process_time()  # not the clock on the wall: a busy node is not the rule's fault
 
     def _leave(self, rule, began):
         # type: (Rule | Dialect, float) -> None
         took = time.process_time() - began
-        self._ruleset.now = ""
+        if self._ruleset.left is not None:
+            self._ruleset.left()
         if took > SLOW_S:
-            rule.slow += 1
-            if rule.slow >= MAX_SLOW or took > 10 * SLOW_S:
+            count = self._slow[rule.id] = self._slow.get(rule.id, 0) + 1
+            if count >= MAX_SLOW or took > 10 * SLOW_S:
                 why = "took {:.0f} ms of CPU for one line of {}".format(took * 1e3, self._file)
-                self._ruleset.suspend(rule.id, why)
+                self._ruleset.suspend(rule.id, why, self._file)
 
 
 def fields_of(groups):

@@ -64,6 +64,11 @@ class Teller(object):
         """Somebody waits for the list of files."""
         self._list_due = 0.0
 
+    def beat_soon(self):
+        # type: () -> None
+        """Something was searched that must not be searched again."""
+        self._beat_due = 0.0
+
     def tell(self, findings):
         # type: (list[dict[str, Any]]) -> None
         """Send findings (dicts with the keys of `wire.Finding`)."""
@@ -113,7 +118,7 @@ class Teller(object):
             self._beat_due = now + BEAT_S
             for entry in self._catalog.entries.values():
                 self.place(entry)
-            self._outbox.put("B", {"next_id": self._numbers.next})
+            self._outbox.put("B", {"next_id": self._numbers.next, "records": self._kernel.size})
             notices = self._notices()
             if notices != self._noticed:
                 self._noticed = notices
@@ -144,7 +149,7 @@ class Teller(object):
         # type: () -> list[dict[str, Any]]
         slow = self._ruleset.suspended.items()
         found = self._bad_rules + [
-            told.slow(rule, why) for rule, why in sorted(slow) if why != told.ENDLESS_RULE
+            told.slow(rule, why) for rule, why in sorted(slow) if not why.startswith(told.ENDLESS_RULE)
         ]
         late = [(e.follower.behind, e.name) for e in self._catalog.entries.values() if e.follower is not None]
         if late and max(late)[0] > BEHIND_BYTES:
@@ -161,7 +166,7 @@ _COUNTS = frozenset(("size", "lines", "grown_at", "backlog_pct", "searched_to"))
 def _lasting(row):
     # type: (dict[str, Any]) -> list[tuple[str, Any]]
     """What of a row does not change with every line."""
-    searched = "searched_to" in row
+    searched = row.get("searched_to", -1) >= (row.get("size") or 0)
     return sorted(
         [(key, value) for key, value in row.items() if key not in _COUNTS] + [("searched", searched)]
     )

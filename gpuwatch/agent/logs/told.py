@@ -106,8 +106,27 @@ def slow(rule, why):
     return {
         "code": "rule_suspended",
         "severity": "warning",
-        "text": "The rule {} is not looked for here any more: {}.".format(rule, why),
-        "remedy": "Make its pattern simpler (no nested repetition); it is tried with the next connection.",
+        "text": "The rule {} is not looked for in that file any more: {}.".format(rule, why),
+        "remedy": "Make its pattern simpler (no nested repetition); it is still tried in other files.",
+    }
+
+
+def stretches_skipped(path, stretches):
+    # type: (str, list[list[int]]) -> dict[str, Any]
+    """Parts of a file that are not searched."""
+    _, begin, end = stretches[-1]
+    return {
+        "code": "log_part_skipped",
+        "severity": "warning",
+        "text": "{} of {} not searched, {} bytes in all, the last from byte {} to {}: {}.".format(
+            "1 part" if len(stretches) == 1 else "{} parts".format(len(stretches)),
+            path + (" is" if len(stretches) == 1 else " are"),
+            sum(end - begin for _, begin, end in stretches),
+            begin,
+            end,
+            ENDLESS,
+        ),
+        "remedy": "Look at these lines of the file yourself.",
     }
 
 
@@ -132,14 +151,15 @@ def crowded(path, most):
     }
 
 
-def ended(status):
-    # type: (int | None) -> dict[str, Any]
-    """The reader ended by itself, with this status; None: it stood still, stopped by somebody."""
+def ended(why, status):
+    # type: (str, int | None) -> dict[str, Any]
+    """The reader ended by itself with this status, hung (`work`, `wait`), or was `stopped` by somebody."""
+    what = "was stopped by a signal" if why == "stopped" else "did not come to an end with a request"
     return {
         "code": "log_reader_ended",
         "severity": "warning",
         "text": "The log reader {} and was started again.".format(
-            "was stopped by a signal" if status is None else "ended unexpectedly (status {})".format(status)
+            what if why != "ended" else "ended unexpectedly (status {})".format(status)
         ),
         "remedy": "Please report it with what `gpuwatch hosts check` prints.",
     }

@@ -13,6 +13,7 @@ from .catalog import SMALL_BACKLOG, Catalog
 from .crumbs import Crumbs
 from .discovery.discovery import Discovery
 from .finder import Finder
+from .kernel_lines import NAME as KERNEL
 from .kernel_lines import KernelLines
 from .lifeline import die_with
 from .mounts import Mounts
@@ -22,11 +23,13 @@ from .scanner import Scanner
 from .serving import Server
 from .sieve import Sieve
 from .telling import Numbers, Teller
+from .watchdog.stretches import CAREFUL, SKIPPED, Stretches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, BinaryIO, Callable  # noqa: F401 - used in type comments
 
+    from .backlog import Backlog  # noqa: F401 - used in type comments
     from .entry import Entry  # noqa: F401 - used in type comments
 
 READ_BYTES = 256 * 1024
@@ -65,17 +68,19 @@ class Worker(object):
         self._crumbs = Crumbs(*config["crumbs"])
         self._numbers = Numbers(int(config.get("next_id", 1)))
         self._ruleset, bad_rules = load(config.get("rules"), config.get("suspended", {}))
-        self._ruleset.entered = self._enter_rule
+        self._ruleset.entered, self._ruleset.left = self._crumbs.rule, self._crumbs.after_rule
+        self._stretches = Stretches(config.get("careful", {}), config.get("skipped", {}))
         self._sieve = Sieve(self._ruleset)
         mounts = Mounts(str(config.get("proc", "/proc")))
-        self._catalog = Catalog(mounts, self._scanner_of, time.monotonic, self._enter_file)
+        self._catalog = Catalog(mounts, self._scanner_of, time.monotonic, self._crumbs.file)
         self._catalog.blocked = dict(config.get("blocked", {}))
         self._catalog.places = dict(config.get("places", {}))
         self._finder = Finder(config, self._catalog, self._crumbs)
         self._discovery = Discovery(config, self._catalog, self._crumbs, self._ruleset, self._sieve)
         self._kernel = KernelLines(
-            self._ruleset, self._numbers, config.get("began", 0.0), config.get("records", 0)
-        )
+            self._ruleset, self._numbers, config.get("began", 0.0), config.get("records", 0),
+            config.get("skipped", {}).get(KERNEL, ()), self._enter_record,
+        )  # fmt: skip
         self._teller = Teller(outbox, self._catalog, self._kernel, self._numbers, self._ruleset, bad_rules)
         self._server = Server(self._catalog, self._kernel, outbox)
         self._introduced = time.monotonic() + PATIENCE_S
@@ -134,6 +139,8 @@ class Worker(object):
                 self._finder.jobs(request["jobs"])
             elif wish == "kernel":
                 self._teller.tell(self._kernel.take(request["records"], time.time()))
+                self._teller.beat_soon()
+                self._crumbs.idle()
             elif wish == "source":
                 self._kernel.source = request["source"]
             elif wish == "blocked":
@@ -177,7 +184,7 @@ class Worker(object):
         follower = entry.follower
         if follower is None:
             return False
-        self._enter_file(entry.path)
+        self._crumbs.file(entry.path)
         try:
             piece = follower.read(READ_BYTES)
         except OSError as error:
@@ -223,11 +230,34 @@ class Worker(object):
             scanner = entry.ahead
         if scanner is None:
             return
-        self._enter_file(entry.path)
         if seam:
             scanner.seam()
             entry.arrivals.clear()
-        self._safely(entry, scanner.feed, data, offset, arrived, offset < entry.old_until)
+        inode = 0 if entry.follower is None else entry.follower.inode
+        entry.unscanned = len(data)
+        old = offset < entry.old_until
+        self._feed(entry, scanner, inode, (data, offset, arrived, old), entry.scanned)
+        entry.unscanned = 0
+
+    def _feed(self, entry, scanner, inode, piece, scanned):
+        # type: (Entry, Scanner, int, tuple[bytes, int, float, bool], Callable[[int], None]) -> None
+        """Scan a piece (bytes, offset, arrival, backlog); what earlier readers hung on is left out.
+
+        `scanned` is told how many bytes are done, before what is found in them is sent with the place.
+        """
+        data, offset, arrived, backlog = piece
+        for begin, portion, how in self._stretches.cut(entry.path, inode, data, offset):
+            scanned(len(portion))
+            if how == SKIPPED:
+                scanner.seam()
+                entry.skipped = True
+                continue
+            self._crumbs.scan(entry.path, inode, scanner.unread_from(begin), begin + len(portion))
+            self._safely(entry, scanner.feed, portion, begin, arrived, backlog)
+            if how == CAREFUL:
+                self._safely(entry, scanner.progress, tell=self._teller.progress)
+                self._outbox.flush()  # so that lines which are slow together do not look like one that hangs
+        self._crumbs.idle()
 
     def _end_of_round(self, now):
         # type: (float) -> None
@@ -238,7 +268,9 @@ class Worker(object):
                 entry.quiet_due = now + _ACTIVE_S / 4
                 for scanner in (entry.scanner, entry.ahead):
                     if scanner is not None:
+                        self._enter_scan(entry, scanner)
                         self._safely(entry, scanner.quiet, time.time())
+                self._crumbs.idle()
             for tail in entry.tails:
                 tail.quiet(now, time.time())
 
@@ -263,23 +295,28 @@ class Worker(object):
         backlog, scanner = entry.backlog, entry.scanner
         if backlog is None or scanner is None:
             return
-        self._enter_file(entry.path)
+        self._crumbs.file(entry.path)
         try:
-            self._safely(entry, backlog.step, scanner, min(time.time(), backlog.written_at))
+            data, offset = backlog.read()
         except OSError as error:
             self._teller.trouble("the older part of {} cannot be read".format(entry.name), str(error))
             backlog.give_up()
             entry.skipped = True
+        else:
+            piece = data, offset, min(time.time(), backlog.written_at), True
+            self._feed(entry, scanner, backlog.inode, piece, backlog.scanned)
         if not backlog.left:
             backlog.close()
             entry.backlog = None
             self._teller.place(entry)
             entry.active_at = time.monotonic()
+            self._enter_scan(entry, scanner, backlog)
             self._safely(entry, scanner.progress, tell=self._teller.progress)
             self._safely(entry, scanner.past, time.time(), tell=self._teller.progress)
             if entry.ahead is not None:
                 self._safely(entry, scanner.end)
                 entry.scanner, entry.ahead = entry.ahead, None
+            self._crumbs.idle()
             if not any(one.backlog for one in self._catalog.entries.values()):
                 self._teller.list_soon()
 
@@ -295,7 +332,9 @@ class Worker(object):
         for entry in self._catalog.entries.values():
             for scanner in (entry.scanner, entry.ahead):
                 if scanner is not None:
+                    self._enter_scan(entry, scanner)
                     self._safely(entry, scanner.progress, tell=self._teller.progress)
+        self._crumbs.idle()
 
     # ----------------------------------------------------------------- small things
 
@@ -318,13 +357,17 @@ class Worker(object):
         # type: (Entry) -> Scanner
         return Scanner(self._ruleset, entry.name, self._numbers, entry.speaker, self._sieve)
 
-    def _enter_file(self, path):
-        # type: (str) -> None
-        self._crumbs.drop("file", path)
+    def _enter_record(self, number):
+        # type: (int) -> None
+        self._crumbs.scan(KERNEL, 0, number, number + 1)
 
-    def _enter_rule(self, rule):
-        # type: (str) -> None
-        self._crumbs.drop("rule", rule)
+    def _enter_scan(self, entry, scanner, backlog=None):
+        # type: (Entry, Scanner, Backlog | None) -> None
+        """About to look at what a scanner holds of a file, or of all of its backlog."""
+        if backlog is not None:
+            self._crumbs.scan(entry.path, backlog.inode, *backlog.whole)
+        elif entry.follower is not None and scanner.pending is not None:
+            self._crumbs.scan(entry.path, entry.follower.inode, *scanner.pending)
 
 
 def _progress(entry):

@@ -104,7 +104,7 @@ class Discovery(object):
 
     def _enter(self, path):
         # type: (str) -> None
-        self._crumbs.drop("file", path)
+        self._crumbs.file(path)
 
     def _is_blocked(self, path):
         # type: (str) -> bool

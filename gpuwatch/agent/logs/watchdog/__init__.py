@@ -1,0 +1,1 @@
+"""What the next log reader leaves out after one has hung."""

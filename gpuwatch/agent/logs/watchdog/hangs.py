@@ -1,0 +1,62 @@
+"""What log readers hung on, and what the next one leaves out: a rule in one file, or a stretch of it.
+
+A stretch is [inode, begin, end] of a file. The first hang in it suspends the rule that was being searched
+for, in this file alone; the next reader goes through the stretch line by line, and a line that it hangs on is
+skipped. No second rule is suspended for one stretch.
+"""
+
+from .. import told
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from ..crumbs import Crumb  # noqa: F401 - used in type comments
+
+MAX_SKIPPED = 16
+"""A file with more lines that scanning does not end on is left alone."""
+
+
+class Hangs(object):
+    """Kept by the agent from one reader to the next."""
+
+    def __init__(self):
+        # type: () -> None
+        self.suspended = {}  # type: dict[str, dict[str, str]]
+        """Path -> rule -> why."""
+        self.careful = {}  # type: dict[str, list[int]]
+        """Path -> the stretch that is scanned line by line."""
+        self.skipped = {}  # type: dict[str, list[list[int]]]
+        """Path -> stretches that are not scanned."""
+        self.blocked = {}  # type: dict[str, str]
+        """Path -> why it must not be touched."""
+
+    def scanning(self, crumb):
+        # type: (Crumb) -> dict[str, Any]
+        """A reader hung while it scanned: what is told, by the key under which it replaces what was told."""
+        path, stretch = crumb.path, list(crumb.stretch)
+        known = self.careful.get(path)
+        if known is None or not overlap(known, stretch):
+            self.careful[path] = stretch
+            if not crumb.rule:
+                return {}
+            self.suspended.setdefault(path, {})[crumb.rule] = told.ENDLESS_RULE
+            why = "{} of {}".format(told.ENDLESS_RULE, path)
+            return {"rule {} {}".format(crumb.rule, path): told.slow(crumb.rule, why)}
+        skipped = self.skipped.setdefault(path, [])
+        skipped.append(stretch)
+        if len(skipped) > MAX_SKIPPED:
+            return self.touching(path, told.ENDLESS)
+        return {"stretch " + path: told.stretches_skipped(path, skipped)}
+
+    def touching(self, path, why):
+        # type: (str, str) -> dict[str, Any]
+        """A reader hung on a file itself, or there is no end of stretches to skip; the same."""
+        self.blocked[path] = why
+        return {"file " + path: told.stuck(path, why)}
+
+
+def overlap(one, other):
+    # type: (list[int], list[int]) -> bool
+    """Whether two stretches of a file have a byte in common."""
+    return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]

@@ -1,0 +1,51 @@
+"""A piece of a file cut at the stretches that earlier readers hung on."""
+
+import re
+
+from .hangs import overlap
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Iterator  # noqa: F401 - used in type comments
+
+WHOLE, CAREFUL, SKIPPED = "whole", "careful", "skipped"
+
+_LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
+
+
+class Stretches(object):
+    """Of all files: `careful` and `skipped` are path -> stretches ([inode, begin, end])."""
+
+    def __init__(self, careful, skipped):
+        # type: (dict[str, list[int]], dict[str, list[list[int]]]) -> None
+        self._careful = careful
+        self._skipped = skipped
+
+    def cut(self, path, inode, data, offset):
+        # type: (str, int, bytes, int) -> Iterator[tuple[int, bytes, str]]
+        """Portions of `data`, which begins at `offset`, in order, and how each is to be scanned.
+
+        One that is to be scanned with care is a line, or the part of a line that stands in `data`.
+        """
+        here = [inode, offset, offset + len(data)]
+        skipped = [each for each in self._skipped.get(path, ()) if overlap(each, here)]
+        careful = [each for each in [self._careful.get(path)] if each is not None and overlap(each, here)]
+        if not skipped and not careful:
+            yield offset, data, WHOLE
+            return
+        edges = {at for each in skipped + careful for at in each[1:] if offset < at < here[2]}
+        borders = sorted(edges | {offset, here[2]})
+        for begin, end in zip(borders, borders[1:]):  # noqa: B905 - strict needs Python 3.10
+            portion = data[begin - offset : end - offset]
+            if _inside(begin, skipped):
+                yield begin, portion, SKIPPED
+            elif _inside(begin, careful):
+                for line in _LINE.finditer(portion):
+                    yield begin + line.start(), line.group(), CAREFUL
+            else:
+                yield begin, portion, WHOLE
+
+
+def _inside(at, stretches):
+    # type: (int, list[list[int]]) -> bool
+    return any(begin <= at < end for _, begin, end in stretches)
