@@ -139,7 +139,7 @@ class ProcessReader(object):
 
         `above`: rank -> what started it.
         """
-        piped = {above[pid] for pid in above if any(one.pipes for one in self._details([pid]))}
+        piped = {above[pid] for pid in above if any(set(one.pipes) - {0} for one in self._details([pid]))}
         for pid in wanted:
             one = self._known.get(pid)
             if one is None or one.details is None or not (is_launcher(one.name) or pid in piped):
@@ -230,6 +230,8 @@ class ProcessReader(object):
         if details is not None:
             row.update((key, getattr(details, key)) for key in ("user", "command", "container"))
             row["logs"] = written(details, self._ends)
+            if set(details.pipes) - {0}:
+                row["piped"] = True
             row.setdefault("job", details.job)
             if details.step is not None:
                 row["variables"] = dict({"SLURM_STEP_ID": details.step}, **inherited)

@@ -9,6 +9,7 @@ from time import perf_counter
 from msgspec import structs
 
 from gpuwatch.diagnose.alert import Alert
+from gpuwatch.diagnose.attempts.vanished import VanishedWatch
 from gpuwatch.diagnose.classes import Packs
 from gpuwatch.diagnose.ended_jobs.jobs import ENDED_S, EndedJob
 from gpuwatch.diagnose.ended_jobs.watch import EndedJobsWatch
@@ -76,7 +77,8 @@ class AlertBook:
         self._where = Whereabouts(self.places)
         self._rounds = Rounds(thresholds)
         self._hangs = HangWatch(thresholds)
-        self._watches = (self._hangs, StragglerWatch(thresholds), TrainingWatch(thresholds))
+        others = (StragglerWatch(thresholds), TrainingWatch(thresholds), VanishedWatch())
+        self._watches = (self._hangs, *others)
         self._ended = EndedJobsWatch()
         self._told: dict[str, Alert] = {}
         self._joiner = Joiner()

@@ -133,8 +133,8 @@ PRECURSORS = frozenset(
 )
 """Signs before a fault; they stand in the timeline, the fault itself is the headline."""
 
-_DEATH = ("rank.killed", "proc.sigkill", "slurm.tasks_terminated", "ray.worker_died", "data.loader_crash",
-          "k8s.pod_error", "rank.exit_error", "mpi.abort")  # fmt: skip
+_DEATH = ("rank.killed", "rank.vanished", "proc.sigkill", "slurm.tasks_terminated", "ray.worker_died",
+          "data.loader_crash", "k8s.pod_error", "rank.exit_error", "mpi.abort")  # fmt: skip
 _XID_ENDS = ("cuda.*", "nccl.cuda_error", "nccl.watchdog_cuda_fault", "nccl.heartbeat_stuck", "gpu.lost",
              "gpu_lost", "gpu_stuck", "gpu.xid.recovery", "ecc_uncorrected", "recovery_action", "gpu_missing",
              "launch.invalid_device", "oom.cuda_driver", "oom.cublas")  # fmt: skip
@@ -162,12 +162,13 @@ EXPLAINS: Mapping[str, tuple[str, ...]] = {
     "storage.nfs": _SLOW_STORAGE,
     "storage.lustre": _SLOW_STORAGE,
     "storage.device": ("storage.io_error", "storage.readonly", "kernel.hung_task", "ckpt.write_fail"),
-    "rank.killed": ("proc.sigkill",),
-    "rank.exit_error": ("python.exception",),
-    "rank.segfault": ("proc.segfault",),
-    "rank.bus_error": ("proc.bus_error",),
-    "rank.abort": ("proc.abort",),
-    "rank.terminated": ("proc.sigterm",),
+    "rank.killed": ("proc.sigkill", "rank.vanished"),
+    "rank.exit_error": ("python.exception", "rank.vanished"),
+    "rank.segfault": ("proc.segfault", "rank.vanished"),
+    "rank.bus_error": ("proc.bus_error", "rank.vanished"),
+    "rank.abort": ("proc.abort", "rank.vanished"),
+    "rank.terminated": ("proc.sigterm", "rank.vanished"),
+    "rank.vanished": ("job.hang",),
     "gpu.driver_mismatch": ("cuda.no_device",),
     "launch.invalid_device": ("cuda.no_device", "mpi.abort"),
     "gloo.loopback_fallback": ("gloo.connect_failed", "c10d.store_unreachable"),

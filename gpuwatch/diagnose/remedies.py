@@ -8,6 +8,8 @@ from gpuwatch.fleet.node import Node
 REMEDIES: dict[str, str] = {
     "gpu_lost": "Drain the node and read its kernel log for the Xid. Only a reboot brings it back; if it "
     "falls off the bus again, replace it.",
+    "rank.vanished": "Read the end of its log, the kernel log (OOM killer, segfault) and the launcher's "
+    "output; the others wait for it.",
     "gpu_stuck": "Look for Xids in the kernel log and for processes in state D; usually only a reboot helps.",
     "gpu_stale": "Its numbers are old: do not trust them. If it goes on, the driver is about to hang.",
     "values_unreadable": "Run `nvidia-smi -q` there and read the kernel log for Xids; if it stays "

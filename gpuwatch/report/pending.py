@@ -6,12 +6,24 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from gpuwatch.diagnose.wording import job_text, ranks_text
+from gpuwatch.fleet.log_coverage import unlogged
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.fleet.readings import no_answer
+from gpuwatch.hosts.names import fold
 from gpuwatch.wire import NO_PYTHON, LogFile
 
 Part: TypeAlias = Literal[
-    "node", "driver", "gpu", "host", "processes", "kernel_log", "log_reader", "log", "unreadable_log"
+    "node",
+    "driver",
+    "gpu",
+    "host",
+    "processes",
+    "kernel_log",
+    "log_reader",
+    "log",
+    "unreadable_log",
+    "rank_log",
 ]
 BEHIND_BYTES = 1 << 20
 """A file that grows is read in pieces: so much may be unread at any moment."""
@@ -34,7 +46,7 @@ class Pending:
     @property
     def may_answer(self) -> bool:
         """Whether waiting may help."""
-        return self.part != "unreadable_log"
+        return self.part not in ("unreadable_log", "rank_log")
 
     @property
     def place(self) -> str:
@@ -44,7 +56,16 @@ class Pending:
 
 def pending(nodes: Iterable[Node], now: float) -> list[Pending]:
     """Everything that is due and not known yet, node by node."""
-    return [each for node in nodes for each in pending_of(node, now)]
+    nodes = list(nodes)
+    found = [each for node in nodes for each in pending_of(node, now)]
+    return found + list(_without_log([node for node in nodes if node.state(now) == "live"]))
+
+
+def _without_log(nodes: Iterable[Node]) -> Iterator[Pending]:
+    """Ranks whose output nobody reads: a terminal, /dev/null, a file that is not followed."""
+    for each in unlogged(nodes):
+        text = f"no log of {ranks_text(each.ranks)} is followed ({job_text(each.job)})"
+        yield Pending(fold(each.nodes), "rank_log", text)
 
 
 def pending_of(node: Node, now: float) -> Iterator[Pending]:

@@ -6,8 +6,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from gpuwatch.diagnose.classes import Packs
-from gpuwatch.diagnose.wording import plural
+from gpuwatch.diagnose.wording import job_text, plural, ranks_text
 from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.log_coverage import unlogged
 from gpuwatch.fleet.node import Node
 from gpuwatch.wire import KERNEL_LOG
 
@@ -30,6 +31,8 @@ class Watching:
     """Files of which what was there before is still being read."""
     silent: tuple[str, ...]
     """Nodes that are heard but know no log file."""
+    unlogged: tuple[str, ...]
+    """Ranks of which no log is followed, job by job."""
     unreadable: tuple[tuple[str, tuple[str, ...]], ...]
     """(why, which files or nodes)."""
 
@@ -56,7 +59,12 @@ def watching(fleet: Fleet, packs: Packs) -> Watching:
             if each.state == "unreadable":
                 unreadable[each.reason or "cannot be read"].append(f"{node.name} {each.path}")
     found = tuple((why, tuple(names)) for why, names in sorted(unreadable.items()))
-    return Watching(files, nodes, len(fleet.nodes), kernels, len(packs.by_id), backlog, tuple(silent), found)
+    without = tuple(
+        f"{ranks_text(each.ranks)} ({job_text(each.job)})" for each in unlogged(fleet.nodes.values())
+    )
+    return Watching(
+        files, nodes, len(fleet.nodes), kernels, len(packs.by_id), backlog, tuple(silent), without, found
+    )
 
 
 def _kernel_is_read(node: Node) -> bool:

@@ -40,5 +40,7 @@ class Process(Part, frozen=True):
     container: Name | None = None
     variables: Table[Text] = {}
     """Only whitelisted environment variables."""
+    piped: bool = False
+    """Its output goes into a pipe: what reads that, such as its launcher, has it."""
     logs: Few[Name] = []
     """Regular files behind its write-only descriptors."""

@@ -3,9 +3,9 @@
     stub_launcher.py FOLDER --nproc 2 --max-restarts 1 [--total 1000] [--inherit] [--stay]
 
 Each attempt starts `--nproc` ranks, each with `FOLDER/attempt_N/RANK/stdout.log`; `--inherit`: with
-the launcher's output. When one ends badly the others are ended, and the next attempt begins; `--stay`
-leaves them alone, as srun does without --kill-on-bad-exit. A rank does what `FOLDER/ctl/rankN` says:
-`exit`, `raise`, `nan`, `hang`, `eval`, `save`.
+the launcher's output, `--nowhere`: with /dev/null. When one ends badly the others are ended, and the next
+attempt begins; `--stay` leaves them alone, as srun does without --kill-on-bad-exit. A rank does what
+`FOLDER/ctl/rankN` says: `exit`, `raise`, `nan`, `hang`, `eval`, `save`.
 """
 
 from __future__ import annotations
@@ -67,6 +67,9 @@ def start(args: argparse.Namespace, attempt: int) -> list[subprocess.Popen[bytes
         argv = [sys.executable, "-c", RANK, f"{args.folder}/ctl/rank{rank}", str(args.total)]
         if args.inherit:
             found.append(subprocess.Popen(argv, env=env))
+        elif args.nowhere:
+            nowhere = subprocess.DEVNULL
+            found.append(subprocess.Popen(argv, env=env, stdout=nowhere, stderr=nowhere))
         else:
             with log.open("ab") as out:
                 found.append(subprocess.Popen(argv, env=env, stdout=out, stderr=out))
@@ -94,6 +97,7 @@ def main() -> int:
     parser.add_argument("--max-restarts", type=int, default=0)
     parser.add_argument("--total", type=int, default=100_000)
     parser.add_argument("--inherit", action="store_true")
+    parser.add_argument("--nowhere", action="store_true")
     parser.add_argument("--stay", action="store_true")
     args = parser.parse_args()
     for attempt in range(args.max_restarts + 1):

@@ -1,12 +1,15 @@
-"""A rank that is killed under a launcher: only the launcher's own output tells how it ended."""
+"""A rank that is killed: only the launcher's own output tells how it ended, or nothing does."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.launched import launched, quick_session
+from gpuwatch.diagnose.attempts import vanished
+from gpuwatch.report.pending import pending
+from tests.end_to_end.launched import launched, pause, quick_session
 from tests.parts import SEEN_BY_EVERY_AGENT
 
 pytestmark = SEEN_BY_EVERY_AGENT
@@ -20,3 +23,49 @@ def test_a_killed_rank_is_named_by_the_output_of_its_launcher(
         assert job.files()["launcher.out"].pids == [job.launcher.pid]
         job.kill(1)
         job.until(lambda: [(one.code, one.rank) for one in job.incidents()] == [("rank.killed", 1)])
+
+
+def test_a_rank_that_vanishes_beside_its_siblings_is_reported_without_a_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vanished, "SIBLINGS_S", 3.0)
+    with (
+        quick_session(monkeypatch) as session,
+        launched(session, tmp_path / "job", "stays", "--stay", "--nproc", "3", wait=3) as job,
+    ):
+        job.kill(1)
+        job.until(lambda: [(one.code, one.rank) for one in job.incidents()] == [(vanished.CODE, 1)])
+        (incident,) = job.incidents()
+        assert "vanished, exit status unknown" in incident.sentence
+        assert "killed" not in incident.sentence
+
+
+def test_ranks_that_end_at_the_announced_last_step_or_all_together_are_no_incident(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vanished, "SIBLINGS_S", 2.0)
+    with (
+        quick_session(monkeypatch) as session,
+        launched(session, tmp_path / "a", "ends", "--total", "25", "--stay", wait=2) as ends,
+        launched(session, tmp_path / "b", "stopped", wait=2) as stopped,
+    ):
+        ends.order(0, "hang")
+        ends.until(lambda: list(ends.ranks()) == [0])
+        stopped.launcher.kill()
+        for rank in (0, 1):
+            stopped.kill(rank)
+        pause(session, 5.0)
+        assert [one.code for one in ends.incidents() + stopped.incidents() if one.code == vanished.CODE] == []
+
+
+def test_ranks_whose_output_goes_nowhere_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        quick_session(monkeypatch) as session,
+        launched(session, tmp_path / "job", "mute", "--nowhere", "--nproc", "3", wait=3) as job,
+    ):
+
+        def told() -> bool:
+            parts = pending(session.fleet.nodes.values(), time.monotonic())
+            return any(job.name in one.text and "no log of ranks 0-2" in one.text for one in parts)
+
+        job.until(told)

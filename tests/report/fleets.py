@@ -12,6 +12,7 @@ from gpuwatch.wire import (
     GpuSample,
     Hello,
     HostSample,
+    LogFile,
     Logs,
     Process,
     ProcessGpu,
@@ -117,12 +118,17 @@ def feed(fleet: Fleet, node: str, *what: Content, at: float = START) -> None:
         fleet.apply(Arrival(node, at, content))
 
 
+def rank_logs(count: int) -> list[LogFile]:
+    """A searched log of each rank."""
+    return [LogFile(f"/r{n}.log", size=10, searched_to=10, ranks=[n]) for n in range(count)]
+
+
 def healthy_fleet(*names: str, gpus: int = 2, demo: bool = False) -> Fleet:
     """Nodes whose GPUs all train."""
     fleet = Fleet(plan(*(names or ("gpu-001",)), demo=demo))
     for name in fleet.nodes:
         ranks = Ranks(t=NODE_TIME, seq=2, processes=[process(100 + n, n, rank=n) for n in range(gpus)])
         ticks = sample(*(reading(n) for n in range(gpus)))
-        logs = Logs(t=NODE_TIME, seq=3, complete=True)
+        logs = Logs(t=NODE_TIME, seq=3, files=rank_logs(gpus), complete=True)
         feed(fleet, name, LinkStatus("live"), hello(gpus), ticks, ranks, logs)
     return fleet

@@ -14,12 +14,24 @@ from gpuwatch.report.pending import pending
 from gpuwatch.report.text import report
 from gpuwatch.report.verdict import findings, healthy
 from gpuwatch.tui.words import models
-from gpuwatch.wire import GpuInfo, GpuSample, LogFile, Logs, Notice
-from tests.report.fleets import NODE_TIME, START, fast, feed, healthy_fleet, hello, reading, sample
+from gpuwatch.wire import GpuInfo, GpuSample, LogFile, Logs, Notice, Ranks
+from tests.report.fleets import (
+    NODE_TIME,
+    START,
+    fast,
+    feed,
+    healthy_fleet,
+    hello,
+    process,
+    rank_logs,
+    reading,
+    sample,
+)
 
 
 def of(*files: LogFile, complete: bool = True) -> Logs:
-    return Logs(t=NODE_TIME, seq=9, files=list(files), complete=complete)
+    """A list with the logs of all ranks besides."""
+    return Logs(t=NODE_TIME, seq=9, files=[*rank_logs(2), *files], complete=complete)
 
 
 def forget_processes(node: Node) -> None:
@@ -72,6 +84,27 @@ def test_a_log_counts_as_searched_only_by_the_agents_own_word(logs: Logs, parts:
     assert healthy(fleet, [], START) is (not parts)
 
 
+@pytest.mark.parametrize(
+    ("files", "ranks"),
+    [
+        ([], "ranks 0-1"),
+        ([LogFile("/r0.log", size=9, searched_to=9, ranks=[0])], "rank 1"),
+        ([LogFile("/0", size=9, searched_to=9, pids=[100])], "rank 1"),
+        ([LogFile("/launcher", size=9, searched_to=9, pids=[90])], "rank 1"),
+        ([LogFile("/train.log", size=9, searched_to=9)], None),
+        ([LogFile("kernel log", source="kernel", size=9, searched_to=9, ranks=[0, 1])], "ranks 0-1"),
+    ],
+)
+def test_ranks_without_a_log_are_named_and_not_healthy(files: list[LogFile], ranks: str | None) -> None:
+    fleet = healthy_fleet()
+    listed = [process(100 + n, n, rank=n, launcher=90, piped=n == 0, logs=[f"/{n}"]) for n in range(2)]
+    logs = Logs(t=NODE_TIME, seq=9, files=files, complete=True)
+    feed(fleet, "gpu-001", Ranks(t=NODE_TIME, seq=8, processes=listed), logs)
+    waited = [each for each in pending(fleet.nodes.values(), START) if each.part == "rank_log"]
+    assert [each.text.split(" is followed")[0] for each in waited] == [f"no log of {ranks}"] * bool(ranks)
+    assert healthy(fleet, [], START) is (ranks is None)
+
+
 def test_nobody_waits_for_a_log_that_may_not_be_read() -> None:
     fleet = healthy_fleet()
     feed(fleet, "gpu-001", of(LogFile("/r3.log", state="unreadable", reason="Permission denied")))
@@ -114,6 +147,7 @@ def test_how_many_gpus_a_driver_lists_is_not_known_before_it_answers() -> None:
 def test_an_all_clear_says_what_it_is_not_about() -> None:
     fleet = healthy_fleet()
     fleet.nodes["gpu-001"].processes = []
+    feed(fleet, "gpu-001", Logs(t=NODE_TIME, seq=9, complete=True))
     feed(fleet, "gpu-001", sample(*(reading(index, utilization_pct=0.0) for index in range(2))))
     told = report(fleet, [], START, NODE_TIME).verdict.text
     assert "no job runs here" in told
@@ -135,6 +169,7 @@ def test_a_gpu_without_a_name_does_not_count_as_another_model() -> None:
 def test_a_busy_gpu_without_a_visible_process_is_not_idle() -> None:
     fleet = healthy_fleet()
     fleet.nodes["gpu-001"].processes = []
+    feed(fleet, "gpu-001", Logs(t=NODE_TIME, seq=9, complete=True))
     told = report(fleet, [], START, NODE_TIME).verdict.text
     assert "no job runs here" not in told
     assert "no process of a job is visible" in told
@@ -153,4 +188,5 @@ def test_a_log_option_that_leads_to_no_file_is_not_healthy() -> None:
     fleet = healthy_fleet(gpus=1)
     assert healthy(fleet, [], START)
     fleet.plan = replace(fleet.plan, log_options=("/scratch/fifo",))
+    feed(fleet, "gpu-001", Ranks(t=NODE_TIME, seq=8), Logs(t=NODE_TIME, seq=9, complete=True))
     assert not healthy(fleet, [], START)

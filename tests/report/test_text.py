@@ -131,6 +131,8 @@ def test_a_notice_of_many_nodes_is_said_once() -> None:
 def test_logs_that_may_not_be_read_or_are_not_there_are_told() -> None:
     fleet = healthy_fleet("gpu-001", "gpu-002")
     fleet.plan = replace(fleet.plan, log_options=("/scratch/*.log",))
+    for name in fleet.nodes:
+        feed(fleet, name, Logs(t=NODE_TIME, seq=8, complete=True))
     assert "no log file at /scratch/*.log (--log)" in printed(fleet)
     file = LogFile(path="/scratch/a.log", state="unreadable", reason="permission denied")
     for name in fleet.nodes:

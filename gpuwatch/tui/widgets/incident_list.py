@@ -99,6 +99,8 @@ def nothing_wrong(seen: Watching, width: int, look: Look) -> Iterator[Row]:
         yield from wrapped(text, width, look.dim, indent=3)
     if seen.silent:
         yield from _unseen("no log file is known on", seen.silent, width, look)
+    if seen.unlogged:
+        yield from _unseen("no log is followed of", seen.unlogged, width, look)
     for reason, names in seen.unreadable:
         yield from _unseen(f"{reason}:", names, width, look)
     yield ()

@@ -1,0 +1,1 @@
+"""How ranks and attempts of a job end while it is watched."""
