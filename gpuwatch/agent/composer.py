@@ -56,6 +56,8 @@ class Composer(object):
             sample["gpus"] = samples
         if host is not None:
             sample["host"] = host
+        if self._xids.held:
+            sample["events_held"] = self._xids.held
         calls = sum(gpu.asker.slot.calls for gpu in gpus)
         sample["agent"] = self._cost.read(time.monotonic(), calls, len(gpus), dropped, self._logs.cost())
         return [sample] + frames

@@ -20,6 +20,12 @@ class XidJoin(object):
         self._held = deque(maxlen=500)  # type: deque[tuple[float, dict[str, Any]]]
         self._told = deque(maxlen=500)  # type: deque[dict[str, Any]]
 
+    @property
+    def held(self):
+        # type: () -> int
+        """How many of NVML's words wait for the kernel's line."""
+        return len(self._held)
+
     def take(self, from_nvml, from_kernel, kernel_readable, now):
         # type: (Iterable[dict[str, Any]], Iterable[dict[str, Any]], bool, float) -> list[dict[str, Any]]
         """What is to be told now, of events with `code`, `t` and maybe `gpu`; `now` is a monotonic clock."""

@@ -44,7 +44,8 @@ def dmon(source: Source, groups: str, count: int | None, stamps: str) -> int:
     Unknown is a dash. A GPU that does not answer says `stale`, `stuck` or `lost` instead of its old
     values; what happens to a node comes as a comment (`# node: ...`). -d sets the seconds between samples.
 
-    Exit status: 0 every GPU has answered, 1 a node, a driver or a GPU never did, 2 wrong usage.
+    Exit status: 0 every GPU has answered, 1 a node, a driver or a GPU did not, or an Xid or another event was
+    printed, 2 wrong usage.
     """
     from gpuwatch.report.dmon import GroupError, Layout, columns
     from gpuwatch.report.stream import Stream
@@ -59,7 +60,8 @@ def dmon(source: Source, groups: str, count: int | None, stamps: str) -> int:
     with leaving_politely(), source.session() as session:
         stream = Stream(layout, count)
         ended = copy_out(follow(session, stream))
-        return exit_codes.UNHEALTHY if ended and stream.unanswered(session.fleet) else exit_codes.HEALTHY
+        bad = stream.unanswered(session.fleet) or stream.trouble(session.fleet, time.monotonic())
+        return exit_codes.UNHEALTHY if ended and bad else exit_codes.HEALTHY
 
 
 def follow(session: Session, stream: Stream) -> Iterator[list[str]]:

@@ -142,6 +142,7 @@ class Fleet:
                 self._listed[node.name] = what.files
                 node.logs_truncated, node.logs_at, node.logs_complete = what.truncated, at, what.complete
                 node.logs_listed_at = what.t
+                node.log_misses = what.misses
                 self._name_files(node)
                 self.logs_version += 1
             case Progress():
@@ -245,6 +246,7 @@ class Fleet:
                 gpu.version += 1
 
     def _take_sample(self, node: Node, sample: Sample, at: float) -> None:
+        node.events_held = sample.events_held
         if sample.agent is not None:
             before = None if node.cost is None else node.cost.dropped
             if sample.agent.dropped and sample.agent.dropped != before:

@@ -107,6 +107,8 @@ class Node:
     """By UUID; a GPU that was seen once stays, as lost."""
     host: HostSample | None = None
     host_at: float | None = None
+    events_held: int = 0
+    """Xids that its agent knows and has not told yet: they wait for the kernel's line."""
     disks_at: float | None = None
     """When `host.disks` was read: less often than the rest of `host`."""
     host_history: HostHistory = field(default_factory=HostHistory)
@@ -118,6 +120,8 @@ class Node:
     logs_truncated: int = 0
     """Log files that the agent does not follow because there are too many."""
     logs_complete: bool = False
+    log_misses: dict[str, str] = field(default_factory=dict)
+    """Option (`--log`) -> why it leads to no file here."""
     """The agent that speaks now has found every log file that is due."""
     logs_at: float | None = None
     logs_listed_at: float = 0.0

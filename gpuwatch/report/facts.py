@@ -15,9 +15,10 @@ from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node
 from gpuwatch.plain import plain
 from gpuwatch.report.incident_facts import Facts, alert_facts, incident_facts
 from gpuwatch.report.once.ended_jobs import ended_facts
+from gpuwatch.report.once.unseen import busy_unseen
 from gpuwatch.report.pending import Pending, pending
 from gpuwatch.report.standing import Standing
-from gpuwatch.report.verdict import Finding, healthy
+from gpuwatch.report.verdict import Finding, healthy, without_log
 from gpuwatch.wire import (
     AgentCost,
     Event,
@@ -78,6 +79,10 @@ def fleet_facts(
         for file in node.logs
         if file.state == "unreadable"
     ]
+    facts["log_misses"] = [
+        {"option": plain(option), "why": plain(why)} for option, why in without_log(fleet).items()
+    ]
+    facts["busy_unseen"] = [{"node": node, "gpus": gpus} for node, gpus in busy_unseen(fleet).items()]
     facts["pending"] = [pending_facts(each) for each in pending(fleet.nodes.values(), now)]
     facts["nodes"] = [node_facts(node, now) for node in fleet.nodes.values()]
     facts["conditions"] = [condition_facts(finding) for finding in found]

@@ -71,6 +71,13 @@ class Stream:
             gpu.fast_at is None for gpu in fleet.gpus()
         )
 
+    def trouble(self, fleet: Fleet, now: float) -> bool:
+        """Whether a node or GPU does not answer now, or an event graver than a remark was printed."""
+        nodes = fleet.nodes.values()
+        return any(node.state(now) != "live" or event_texts(node) for node in nodes) or any(
+            trouble_text(gpu, fleet.nodes[gpu.node], now) is not None for gpu in fleet.gpus()
+        )
+
     def _full(self, gpu: Gpu) -> bool:
         return self._count is not None and self._printed.get((gpu.node, gpu.info.uuid), 0) >= self._count
 

@@ -22,13 +22,12 @@ from gpuwatch.report.facts import node_error
 from gpuwatch.report.gpu_columns import COLUMNS, OLD_TICKS, gpu_style, process_text
 from gpuwatch.report.lines import Line
 from gpuwatch.report.once.ended_jobs import ended_sentence
+from gpuwatch.report.once.unseen import busy_unseen
 from gpuwatch.report.pending import pending, unreadable
 from gpuwatch.report.standing import Standing
 from gpuwatch.report.verdict import Finding, healthy, without_log
 from gpuwatch.wire import Notice, Severity
 
-IDLE_PCT = 5.0
-"""A GPU that is used more than this works, whether its processes are visible or not."""
 NAMED_PLACES = 4
 """Places that a sentence names; the rest are counted."""
 NAMED_ALERTS = 12
@@ -256,12 +255,10 @@ def unreadable_lines(fleet: Fleet) -> list[Line]:
         nodes = fold({name for name, _ in places})
         files = names(sorted({path for _, path in places}))
         lines.append(Line(plain(f"{'unknown':8}  {nodes}: {files} not read: {reason}"), "warning"))
-    if without_log(fleet):
-        options = ", ".join(fleet.plan.log_options)
-        lines.append(
-            labelled("warning", f"no log file at {options} (--log): nothing there, or no regular file")
-        )
-    return lines
+    return lines + [
+        labelled("warning", plain(f"no log file at {option} (--log): {why}"))
+        for option, why in without_log(fleet).items()
+    ]
 
 
 def pending_lines(fleet: Fleet, now: float) -> list[Line]:
@@ -323,12 +320,7 @@ def nothing_runs(fleet: Fleet) -> list[str]:
     """`no job runs here`, `no log is followed`: what an all-clear is not about."""
     nodes, jobs = fleet.nodes.values(), job_runs(fleet)
     logs = any(file.source != "kernel" for node in nodes for file in node.logs)
-    busy = any(
-        gpu.fast is not None and (gpu.fast.utilization_pct or 0.0) > IDLE_PCT
-        for node in nodes
-        for gpu in node.gpus.values()
-    )
-    no_job = "GPUs are busy, but no process of a job is visible" if busy else "no job runs here"
+    no_job = "what keeps the GPUs busy is not visible" if busy_unseen(fleet) else "no job runs here"
     return [no_job] * (not jobs) + ["no log is followed"] * (not logs)
 
 
@@ -347,7 +339,11 @@ def verdict(fleet: Fleet, found: list[Finding], now: float, stands: Standing) ->
         told = ", ".join([*filter(None, [told_kinds(stands.alerts)]), *silent])
         idle = "; ".join(nothing_runs(fleet))
         end = (f"; {idle}" if idle else "") + (f", but see what is told above: {told}" if told else "")
-        return Line(f"{what}: all healthy{end}", "ok")
+        unseen = busy_unseen(fleet)
+        seen = (
+            f"healthy but for the jobs on {fold(unseen)}, which are not visible" if unseen else "all healthy"
+        )
+        return Line(f"{what}: {seen}{end}", "warning" if unseen else "ok")
     counts = [
         f"{count} {severity}"
         for severity in ("critical", "error", "warning")
@@ -357,5 +353,5 @@ def verdict(fleet: Fleet, found: list[Finding], now: float, stands: Standing) ->
     counts = [f"{stand} incident{'s' * (stand != 1)}"] * bool(stand) + counts
     if waiting := len([each for each in pending(fleet.nodes.values(), now) if each.part != "node"]):
         counts.append(f"{waiting} not known yet")
-    counts += ["--log leads to no log file"] * without_log(fleet)
+    counts += ["--log leads to no log file"] * bool(without_log(fleet))
     return Line(f"{what}: {', '.join(counts) or 'not all of them were heard'}", "critical")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gpuwatch.agent.logs.finder import NOTHING
 from gpuwatch.diagnose.condition import ORDER, Condition, Evidence
 from gpuwatch.diagnose.health import gpu_conditions, node_conditions
 from gpuwatch.diagnose.incident import Incident
@@ -50,10 +51,15 @@ def unanswered(node: Node, now: float) -> list[Condition]:
     return [Condition("node_unanswered", "warning", "no answer yet", evidence)]
 
 
-def without_log(fleet: Fleet) -> bool:
-    """Whether `--log` was given and led to no file on any node."""
-    logs = (file for node in fleet.nodes.values() for file in node.logs)
-    return bool(fleet.plan.log_options) and all(file.source == "kernel" for file in logs)
+def without_log(fleet: Fleet) -> dict[str, str]:
+    """Each `--log` that led to no file on any node, and why: the most telling reason of a node."""
+    nodes = [node for node in fleet.nodes.values() if node.logs_complete]
+    found = {}
+    for option in fleet.plan.log_options:
+        reasons = [node.log_misses[option] for node in nodes if option in node.log_misses]
+        if len(reasons) == len(nodes):
+            found[option] = max(reasons, key=lambda why: why != NOTHING, default="no node has looked")
+    return found
 
 
 def healthy(fleet: Fleet, found: list[Finding], now: float, incidents: Sequence[Incident] = ()) -> bool:

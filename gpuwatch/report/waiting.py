@@ -42,6 +42,7 @@ class FirstReport:
         if node.state(now) in {"lost", "stale"}:
             return True
         parts = [self._twice(node, "", node.host_at), listed(node), not _waits(node, now)]
+        parts.append(not node.events_held)
         parts += [
             not waited_for(gpu) and self._twice(node, uuid, gpu.fast_at) and gpu.medium is not None
             for uuid, gpu in node.gpus.items()

@@ -50,6 +50,8 @@ class Sample(Frame, tag="sample", frozen=True):
     gpus: Few[GpuSample] = []
     host: HostSample | None = None
     agent: AgentCost | None = None
+    events_held: Count = 0
+    """Xids that are known and wait for a moment for the kernel's line; they come with the next ticks."""
 
 
 class Ranks(Frame, tag="ranks", frozen=True):

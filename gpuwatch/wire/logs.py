@@ -70,6 +70,8 @@ class Logs(Frame, tag="logs", frozen=True):
     """How many more there were than are followed."""
     complete: bool = False
     """The processes and patterns that lead to files have been gone through, so that none is due besides."""
+    misses: Table[Text] = {}
+    """Option (`--log`) -> why it leads to no file on this node; meant once `complete`."""
 
 
 class Finding(Frame, tag="finding", frozen=True, kw_only=True):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -122,6 +124,49 @@ def test_a_machine_without_a_gpu_is_healthy_and_says_so_plainly(driver: FakeNvml
     assert done.returncode == 0 or "no log of rank" in done.stdout, done.stdout  # another test's job
     assert "no GPU" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_an_xid_of_the_last_tick_is_waited_for(driver: FakeNvml) -> None:
+    driver.set("gpus 1")
+    seen = threading.Thread(target=add_xid_when_registered, args=(driver,))
+    seen.start()
+    done = gpuwatch("once", "--local", "--json", *WAIT)
+    seen.join()
+    facts = json.loads(done.stdout)
+    assert [each["class"] for each in facts["incidents"]] == ["gpu.xid.fell_off"], done.stdout
+
+
+def add_xid_when_registered(driver: FakeNvml) -> None:
+    """As soon as the agent would take it: the second sample, for which `once` waits, comes a second later."""
+    while 0 not in driver.calls().get("nvmlDeviceRegisterEvents", {}):
+        time.sleep(0.01)
+    driver.add("xid 0 79 1")
+
+
+def test_dmon_leaves_with_1_after_an_xid(driver: FakeNvml) -> None:
+    driver.set("gpus 1")
+    seen = threading.Thread(target=add_xid_when_registered, args=(driver,))
+    seen.start()
+    done = gpuwatch("dmon", "--local", "-s", "p", "-c", "4")
+    seen.join()
+    assert (done.returncode, "Xid 79" in done.stdout) == (1, True), done.stdout
+
+
+def test_each_log_option_that_leads_to_no_file_is_named_with_the_reason(
+    driver: FakeNvml, tmp_path: Path
+) -> None:
+    driver.set("gpus 0")
+    (tmp_path / "good.log").write_text("step 1 loss 2.0\n")
+    os.mkfifo(tmp_path / "pipe.log")
+    (tmp_path / "runs").mkdir()
+    named = ["good.log", "gone*.log", "pipe.log", "runs"]
+    options = [word for name in named for word in ("--log", str(tmp_path / name))]
+    done = gpuwatch("once", "--local", "--json", *options, *WAIT)
+    facts = json.loads(done.stdout)
+    misses = {Path(each["option"]).name: each["why"] for each in facts["log_misses"]}
+    assert (done.returncode, list(misses)) == (1, named[1:])
+    assert "FIFO" in misses["pipe.log"]
+    assert "folder" in misses["runs"]
 
 
 def test_an_incident_comes_first_and_the_status_is_1(driver: FakeNvml, tmp_path: Path) -> None:

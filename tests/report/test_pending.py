@@ -10,6 +10,7 @@ from msgspec import structs
 
 from gpuwatch.fleet.node import Node
 from gpuwatch.link.inbox import LinkStatus
+from gpuwatch.report.facts import fleet_facts
 from gpuwatch.report.pending import pending
 from gpuwatch.report.text import report
 from gpuwatch.report.verdict import findings, healthy
@@ -172,7 +173,8 @@ def test_a_busy_gpu_without_a_visible_process_is_not_idle() -> None:
     feed(fleet, "gpu-001", Logs(t=NODE_TIME, seq=9, complete=True))
     told = report(fleet, [], START, NODE_TIME).verdict.text
     assert "no job runs here" not in told
-    assert "no process of a job is visible" in told
+    assert "all healthy" not in told
+    assert fleet_facts(fleet, [], START, NODE_TIME)["busy_unseen"][0]["node"] == "gpu-001"
 
 
 def test_a_utilisation_that_cannot_be_read_is_not_healthy() -> None:
@@ -187,6 +189,10 @@ def test_a_utilisation_that_cannot_be_read_is_not_healthy() -> None:
 def test_a_log_option_that_leads_to_no_file_is_not_healthy() -> None:
     fleet = healthy_fleet(gpus=1)
     assert healthy(fleet, [], START)
-    fleet.plan = replace(fleet.plan, log_options=("/scratch/fifo",))
-    feed(fleet, "gpu-001", Ranks(t=NODE_TIME, seq=8), Logs(t=NODE_TIME, seq=9, complete=True))
+    fleet.plan = replace(fleet.plan, log_options=("/scratch/fifo", "/scratch/good"))
+    misses = {"/scratch/fifo": "a FIFO"}
+    told = Logs(t=NODE_TIME, seq=9, complete=True, misses=misses)
+    feed(fleet, "gpu-001", Ranks(t=NODE_TIME, seq=8), told)
     assert not healthy(fleet, [], START)
+    listed = fleet_facts(fleet, [], START, NODE_TIME)["log_misses"]
+    assert listed == [{"option": "/scratch/fifo", "why": "a FIFO"}]

@@ -132,11 +132,12 @@ def test_logs_that_may_not_be_read_or_are_not_there_are_told() -> None:
     fleet = healthy_fleet("gpu-001", "gpu-002")
     fleet.plan = replace(fleet.plan, log_options=("/scratch/*.log",))
     for name in fleet.nodes:
-        feed(fleet, name, Logs(t=NODE_TIME, seq=8, complete=True))
+        misses = {"/scratch/*.log": "nothing is there"}
+        feed(fleet, name, Logs(t=NODE_TIME, seq=8, complete=True, misses=misses))
     assert "no log file at /scratch/*.log (--log)" in printed(fleet)
     file = LogFile(path="/scratch/a.log", state="unreadable", reason="permission denied")
     for name in fleet.nodes:
-        feed(fleet, name, Logs(t=0, seq=9, files=[file]))
+        feed(fleet, name, Logs(t=0, seq=9, files=[file], complete=True))
     assert "gpu-[001-002]: /scratch/a.log not read: permission denied" in printed(fleet)
     assert "(--log)" not in printed(fleet)
     named = {"file": "/scratch/a.log", "why": "permission denied"}

@@ -1,6 +1,8 @@
 """Looks for log files, a little at a time: globs again and again, and what Slurm says of its jobs."""
 
+import os
 import re
+import stat
 import time
 
 from .globs import Glob, with_hosts
@@ -8,7 +10,7 @@ from .globs import Glob, with_hosts
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess  # noqa: F401 - used in type comments
-    from typing import Any, Iterator  # noqa: F401 - used in type comments
+    from typing import Any, Callable, Iterator  # noqa: F401 - used in type comments
 
     from .catalog import Catalog  # noqa: F401 - used in type comments
     from .crumbs import Crumbs  # noqa: F401 - used in type comments
@@ -22,6 +24,26 @@ _JOB = re.compile(r"\d{1,12}(?:_\d{1,8})?")
 _STREAMS = re.compile(r"^\s*Std(?:Out|Err)=(/.*)$", re.MULTILINE)
 
 
+NOTHING = "nothing is there"
+_KINDS = (
+    (stat.S_ISREG, None),
+    (stat.S_ISFIFO, "a named pipe (FIFO), which is not read: its writer would notice"),
+    (stat.S_ISDIR, "a folder; name the files in it"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)  # type: tuple[tuple[Callable[[int], bool], str | None], ...]
+
+
+def no_log(path):
+    # type: (str) -> str | None
+    """Why a path is no log file; None: it may be one."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError as error:
+        return NOTHING if isinstance(error, FileNotFoundError) else None  # the catalog says why
+    return next((words for fits, words in _KINDS if fits(mode)), "no regular file")
+
+
 class Finder(object):
     """Puts what it finds into the catalog."""
 
@@ -30,9 +52,11 @@ class Finder(object):
         hosts = config.get("hosts", [])
         self._catalog = catalog
         self._crumbs = crumbs
-        self._globs = [Glob(one, "option") for one in with_hosts(config.get("options", []), hosts)]
+        options = config.get("options", [])
+        self._globs = [Glob(one, "option", wish) for wish in options for one in with_hosts([wish], hosts)]
         self._globs += [Glob(one, "glob") for one in with_hosts(config.get("logs", []), hosts)]
-        self._walk = None  # type: Iterator[tuple[str, int | None, str] | None] | None
+        self._misses = dict.fromkeys(options, NOTHING)  # type: dict[str, str | None]
+        self._walk = None  # type: Iterator[tuple[str, int | None, Glob] | None] | None
         self._due = 0.0
         self._began = 0.0
         self._first = True
@@ -45,6 +69,12 @@ class Finder(object):
         # type: () -> bool
         """Whether all globs have been walked once, and Slurm has answered what it was asked."""
         return not (self._globs and self._first) and self._asking is None and not self._waiting
+
+    @property
+    def misses(self):
+        # type: () -> dict[str, str]
+        """Option -> why it has led to no log file so far."""
+        return {wish: why for wish, why in self._misses.items() if why is not None}
 
     def jobs(self, names):
         # type: (list[str]) -> None
@@ -73,15 +103,17 @@ class Finder(object):
                 self._due = ended + max(AGAIN_S, 10 * (ended - self._began))
                 return False
             if found is not None:
-                path, rank, source = found
-                self._catalog.add(path, source, rank, fresh=not self._first)
+                path, rank, each = found
+                if each.source == "option" and self._misses[each.wish] is not None:
+                    self._misses[each.wish] = no_log(path)
+                self._catalog.add(path, each.source, rank, fresh=not self._first)
         return True
 
     def _all(self):
-        # type: () -> Iterator[tuple[str, int | None, str] | None]
+        # type: () -> Iterator[tuple[str, int | None, Glob] | None]
         for each in self._globs:
             for found in each.walk(self._enter):
-                yield None if found is None else (found[0], found[1], each.source)
+                yield None if found is None else (found[0], found[1], each)
 
     def _enter(self, path):
         # type: (str) -> None

@@ -104,7 +104,8 @@ class Worker(object):
                 if not busy:
                     busy = self._finder.step() or self._discover() or self._backlog_step()
             self._tell_progress()
-            self._teller.report(complete=self._settled and not self._introduced)
+            complete = self._settled and not self._introduced
+            self._teller.report(complete, self._finder.misses)
             self._outbox.flush()
 
     @property

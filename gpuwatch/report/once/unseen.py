@@ -1,0 +1,25 @@
+"""GPUs that work for a job that no process shows: it runs in another container, or /proc hides it."""
+
+from __future__ import annotations
+
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.node import Gpu
+
+IDLE_PCT = 5.0
+"""A GPU that is used more than this works, whether its processes are visible or not."""
+
+
+def busy_unseen(fleet: Fleet) -> dict[str, list[int]]:
+    """Node -> GPUs that are busy while no process of the node is seen to hold a GPU or to be a rank."""
+    found = {}
+    for node in fleet.nodes.values():
+        if any(process.rank is not None or process.gpus for process in node.processes):
+            continue
+        busy = [gpu.info.index for gpu in node.gpu_list() if _is_busy(gpu)]
+        if busy:
+            found[node.name] = busy
+    return found
+
+
+def _is_busy(gpu: Gpu) -> bool:
+    return gpu.fast is not None and (gpu.fast.utilization_pct or 0.0) > IDLE_PCT
