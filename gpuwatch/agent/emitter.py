@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 HELLO_S = 0.5
 """So long the first hello waits for the GPUs to say who they are."""
-FOR_LOGS = ("tail", "read", "search", "cancel", "leave")
+FOR_LOGS = ("tail", "read", "search", "cancel", "leave", "folders")
 _PATIENCE_S = 0.25
 _FAREWELL_S = 0.3
 

@@ -56,7 +56,7 @@ class JobFiles:
             silent_here: Jobs on the node of which no file is known at all.
             silent: All such jobs.
         """
-        ended = ended_job_names(files, home)
+        ended = ended_job_names([file for file in files if (node, file.path) not in self._writers], home)
         found = dict(ended)
         unclear = []
         for file in files:

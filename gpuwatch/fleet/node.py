@@ -22,6 +22,7 @@ from gpuwatch.wire import (
     LogFile,
     Notice,
     Process,
+    SharedFolder,
 )
 
 NodeState: TypeAlias = Literal["connecting", "live", "stale", "lost"]
@@ -123,6 +124,8 @@ class Node:
     log_misses: dict[str, str] = field(default_factory=dict)
     """Option (`--log`) -> why it leads to no file here."""
     """The agent that speaks now has found every log file that is due."""
+    shared_folders: list[SharedFolder] = field(default_factory=list)
+    """On network file systems, where the logs of ended jobs may be."""
     logs_at: float | None = None
     logs_listed_at: float = 0.0
     """When the agent made the newest list of log files (unix seconds of the node's clock)."""

@@ -107,7 +107,7 @@ class Rings:
         offset = second % FINE_S * self._row.size
         try:
             self._row.pack_into(self._fine, offset, *row)
-        except OverflowError:
+        except (OverflowError, struct.error):  # of a float, of an int
             clipped = [max(-HALF_MAX, min(HALF_MAX, value)) for value in row]
             self._row.pack_into(self._fine, offset, *clipped)
 

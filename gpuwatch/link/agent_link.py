@@ -177,7 +177,7 @@ class AgentLink:
             "interval_s": board.interval_s,
             "ping_deadline_s": board.timing.ping_deadline_s,
             "host": self.node,
-            **(board.logs.config() if board.logs is not None else {}),
+            **(board.logs.config(self.node) if board.logs is not None else {}),
         }
         return agent_way(self._spec.python, settings, modules=board.modules)
 

@@ -7,6 +7,7 @@ import json
 import os
 import threading
 import zlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,19 @@ VARIABLE = "GPUWATCH_DISCOVER"
 
 
 class LogWishes:
-    """The part of an agent's config that is about logs; the same for every node, and made once.
+    """The part of an agent's config that is about logs; what is the same for every node is made once.
 
     It is made in the first link's thread, so that no screen waits for the rule packs to be read.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, earlier: Mapping[str, Sequence[str]] | None = None) -> None:
+        """`earlier`: node -> folders of logs that were followed there in earlier sessions."""
         self._plan = plan
+        self._earlier = earlier or {}
         self._lock = threading.Lock()
         self._config: dict[str, Any] | None = None
 
-    def config(self) -> dict[str, Any]:
+    def config(self, node: str) -> dict[str, Any]:
         """What concerns logs in the config of an agent.
 
         `logs` and `log_options` (globs), `discover` (whether ended jobs are searched for) and `rules`
@@ -44,7 +47,7 @@ class LogWishes:
                     "discover": self._plan.discover and os.environ.get(VARIABLE, "on") != "off",
                     "rules": packed_rules(self._plan.rules),
                 }
-            return self._config
+            return {**self._config, "earlier_folders": list(self._earlier.get(node, ()))}
 
 
 def packed_rules(extra: tuple[str, ...]) -> str:

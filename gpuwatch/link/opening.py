@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from gpuwatch.hosts.plan import Plan
@@ -88,10 +88,20 @@ class Links:
             shared.close()
 
 
-def open_links(plan: Plan, inbox: Inbox, options: LinkOptions, ask: Ask | None = None) -> Links:
-    """Make the links of a plan, not yet started. Whatever must be asked of the person is asked here."""
+def open_links(
+    plan: Plan,
+    inbox: Inbox,
+    options: LinkOptions,
+    ask: Ask | None = None,
+    earlier: Mapping[str, Sequence[str]] | None = None,
+) -> Links:
+    """Make the links of a plan, not yet started. Whatever must be asked of the person is asked here.
+
+    `earlier`: node -> folders of logs that were followed there in earlier sessions.
+    """
     dialers = Dialers(plan, options, ask)
-    board = Switchboard(inbox, plan.interval_s, ConnectSlots(options.connect_workers), logs=LogWishes(plan))
+    slots = ConnectSlots(options.connect_workers)
+    board = Switchboard(inbox, plan.interval_s, slots, logs=LogWishes(plan, earlier))
     by_name: dict[str, Link] = {}
     if any(spec.link == "demo" for spec in plan.nodes):
         from gpuwatch.link.demo.links import demo_links  # noqa: PLC0415 - only the demo pays for it

@@ -19,6 +19,7 @@ from gpuwatch.link.opening import open_links
 from gpuwatch.link.options import Ask, LinkOptions
 from gpuwatch.plain import plain
 from gpuwatch.rules.load import load_packs
+from gpuwatch.session.followed_folders import FollowedFolders
 from gpuwatch.session.hang_queries import HangQueries
 from gpuwatch.session.settings_folder import own_packs, settings_folder
 from gpuwatch.session.sharing import Sharing
@@ -90,7 +91,8 @@ class Session:
         self._hang_queries = HangQueries(self) if plan.hang_query == "auto" else None
         self._sharing = Sharing()
         self._options = options or LinkOptions()
-        self._links = open_links(plan, self.inbox, self._options, ask)
+        self._followed = FollowedFolders(settings_folder() / "followed.json")
+        self._links = open_links(plan, self.inbox, self._options, ask, self._followed.read())
         self.probes: list[Conductor] = []
         """Of this session, the newest last."""
 
@@ -109,6 +111,7 @@ class Session:
             if stream.broken:
                 self._resume(stream)
         self._sharing.update(self.fleet, self._tell)
+        self._followed.note(self.fleet)
         self.book.update(self.fleet, monotonic(), wall())
         if self._hang_queries is not None:
             self._hang_queries.update()
@@ -322,6 +325,7 @@ class Session:
         for conductor in self.probes:
             conductor.cancel()  # they end while the links do
         self._links.close()
+        self._followed.write()
         for conductor in self.probes:
             conductor.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.wire import AnyRequest, LeaveFiles, LogFile
+from gpuwatch.wire import AnyRequest, LeaveFiles, LogFile, SearchFolders
 
 SHARING = 0
 """The id of these requests: nobody waits for an answer."""
@@ -43,6 +43,30 @@ def left_to_others(node: str, files: Iterable[LogFile], chosen: Mapping[str, str
     )
 
 
+class SharedSearches:
+    """Tells one agent of those that see a network file system to look through it for ended jobs."""
+
+    def __init__(self) -> None:
+        self._chosen: dict[str, str] = {}
+        """Identity of a folder -> the node that looks through it."""
+        self._told: dict[str, tuple[float, list[str]]] = {}
+
+    def update(self, fleet: Fleet, send: Callable[[str, AnyRequest], bool]) -> None:
+        """Choose for the folders that have no node, or none that is connected; the first that lists it."""
+        live = {name: node for name, node in fleet.nodes.items() if node.link.phase == "live"}
+        for name, node in live.items():
+            for folder in node.shared_folders:
+                if self._chosen.get(folder.identity) not in live:
+                    self._chosen[folder.identity] = name
+        for name, node in live.items():
+            if not node.shared_folders:
+                continue
+            own = [each.path for each in node.shared_folders if self._chosen[each.identity] == name]
+            told = (node.agent_since, own)
+            if self._told.get(name) != told and send(name, SearchFolders(id=SHARING, folders=own)):
+                self._told[name] = told
+
+
 class Sharing:
     """Tells the agents which files another one follows, whenever that changes."""
 
@@ -51,12 +75,14 @@ class Sharing:
         self._told: dict[str, tuple[float, list[str]]] = {}
         """Node -> which life of its agent was told, and what."""
         self._version = -1
+        self._searches = SharedSearches()
 
     def update(self, fleet: Fleet, send: Callable[[str, AnyRequest], bool]) -> None:
         """Look at what the nodes say about their files; nothing to do when none said anything new."""
         if fleet.logs_version == self._version:
             return
         self._version = fleet.logs_version
+        self._searches.update(fleet, send)
         live = {name: node for name, node in fleet.nodes.items() if node.link.phase == "live"}
         self._chosen = followers({name: node.logs for name, node in live.items()}, self._chosen)
         for name, node in live.items():

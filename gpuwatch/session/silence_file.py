@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from gpuwatch.diagnose.silences import Silence
+from gpuwatch.session.whole_file import write_whole
 
 _decoder = msgspec.json.Decoder(list[Silence])
 
@@ -42,16 +40,7 @@ class SilenceFile:
         lasting = [each for each in silences if each.until is None or each.until > wall]
         text = msgspec.json.format(msgspec.json.encode(lasting), indent=2)
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            number, name = tempfile.mkstemp(dir=self.path.parent, prefix=self.path.name)
-            try:
-                with open(number, "wb") as file:  # noqa: PTH123 - a descriptor
-                    file.write(text + b"\n")
-                os.replace(name, self.path)  # noqa: PTH105 - mkstemp gives a string
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(name)  # noqa: PTH108
-                raise
+            write_whole(self.path, text)
             self.trouble = None
         except OSError as error:
             self.trouble = f"silences cannot be kept in {self.path}: {error.strerror}"

@@ -9,6 +9,7 @@ from typing import Literal, Protocol, TypeAlias
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.classes import UNEXPLAINED
 from gpuwatch.diagnose.condition import ORDER
+from gpuwatch.diagnose.ended_jobs.jobs import EndedJob
 from gpuwatch.diagnose.incident import Heard, Incident
 from gpuwatch.diagnose.wording import plural
 from gpuwatch.wire import Role
@@ -36,6 +37,11 @@ class Book(Protocol):
         ...
 
     @property
+    def ended_jobs(self) -> Sequence[EndedJob]:
+        """Jobs that ended before their nodes were connected, the last one first."""
+        ...
+
+    @property
     def version(self) -> int:
         """Moves when anything above did."""
         ...
@@ -56,6 +62,8 @@ class Told:
     criticals: int = 0
     """Kinds of alerts that fire, errors among them: a cascade over 512 ranks is a handful."""
     warnings: int = 0
+    ended: Sequence[EndedJob] = ()
+    """Jobs that ended before their nodes were connected, the last one first."""
 
     @property
     def leading(self) -> Incident | None:
@@ -95,7 +103,8 @@ def told_by(book: Book) -> Told:
     firing = [each for each in alerts.values() if standing(each) == "firing"]
     bad = {each.code for each in firing if each.severity in ("critical", "error")}
     warnings = {each.code for each in firing if each.severity == "warning"} - bad
-    return Told(alerts, tuple(book.incidents), len(firing), len(bad), len(warnings))
+    ended = tuple(book.ended_jobs)
+    return Told(alerts, tuple(book.incidents), len(firing), len(bad), len(warnings), ended)
 
 
 def standing(alert: Alert) -> Standing:

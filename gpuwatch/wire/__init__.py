@@ -51,6 +51,7 @@ from gpuwatch.wire.logs import (
     Logs,
     RankSource,
     Role,
+    SharedFolder,
     TimeBound,
 )
 from gpuwatch.wire.part import (
@@ -81,6 +82,7 @@ from gpuwatch.wire.requests import (
     ReadLines,
     Request,
     Search,
+    SearchFolders,
     SetInterval,
     Tail,
 )
@@ -164,8 +166,10 @@ __all__ = [
     "Role",
     "Sample",
     "Search",
+    "SearchFolders",
     "SetInterval",
     "Severity",
+    "SharedFolder",
     "StackFrame",
     "Stacks",
     "Tail",

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta
 
-from gpuwatch.wire.limits import Count, Many, Moment, Name, Rank, Real, Table, Text, Whole
+from gpuwatch.wire.limits import Count, Few, Many, Moment, Name, Rank, Real, Table, Text, Whole
 from gpuwatch.wire.part import Frame, Part, Severity
 
 Role: TypeAlias = Literal["root", "first", "echo", "hint"]
@@ -60,6 +60,16 @@ class LogFile(Part, frozen=True):
     file's; None as soon as it grows."""
     last_lines: Annotated[list[Text], Meta(max_length=MOST_LAST_LINES)] = []
     """The last ones of such a file, as to be shown."""
+    owner: Name | None = None
+    """The user whose such a file is."""
+
+
+class SharedFolder(Part, frozen=True):
+    """A folder on a network file system in which the logs of ended jobs may be: one node looks through it."""
+
+    path: Name
+    identity: Name
+    """The same on every node that sees it."""
 
 
 class Logs(Frame, tag="logs", frozen=True):
@@ -72,6 +82,10 @@ class Logs(Frame, tag="logs", frozen=True):
     """The processes and patterns that lead to files have been gone through, so that none is due besides."""
     misses: Table[Text] = {}
     """Option (`--log`) -> why it leads to no file on this node; meant once `complete`."""
+    shared: Few[SharedFolder] = []
+    """What the agent looks through for ended jobs when it is asked to."""
+    search_cut: bool = False
+    """A bound ended the search for ended jobs before it was through."""
 
 
 class Finding(Frame, tag="finding", frozen=True, kw_only=True):

@@ -69,6 +69,12 @@ class LeaveFiles(Request, tag="leave", frozen=True):
     files: list[str]
 
 
+class SearchFolders(Request, tag="folders", frozen=True):
+    """Look through these of `Logs.shared` for the logs of ended jobs; another node looks through the rest."""
+
+    folders: list[str]
+
+
 class AskParticulars(Request, tag="particulars", frozen=True):
     """What `wire.Particulars` holds, in the data of the reply, which may take some seconds."""
 
@@ -148,6 +154,7 @@ AnyRequest: TypeAlias = (
     | Search
     | Cancel
     | LeaveFiles
+    | SearchFolders
     | AskParticulars
     | AskStacks
     | LendPySpy

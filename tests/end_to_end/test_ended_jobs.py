@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -9,19 +10,29 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from time import time
+from subprocess import PIPE
+from time import monotonic, sleep, time
 from typing import Any
 
 import pytest
 
+from gpuwatch.agent.logs.path_ranks import ranks_of_path
+from gpuwatch.fleet.ended_files import ended_job_names
+from gpuwatch.fleet.job_files import home
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link import agent_link
 from gpuwatch.link.log_wishes import VARIABLE
 from gpuwatch.link.way import Way, agent_way
 from gpuwatch.report.standing import standing
 from gpuwatch.session import Session
+from gpuwatch.session.followed_folders import FollowedFolders
+from gpuwatch.session.settings_folder import settings_folder
+from gpuwatch.wire import LogFile
 from tests.cli.running import COMMAND, environment
 from tests.end_to_end.cluster import watch
+from tests.parts import SEEN_BY_EVERY_AGENT
+
+pytestmark = SEEN_BY_EVERY_AGENT
 
 RANK = """
 import sys
@@ -53,12 +64,13 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (proc / name).symlink_to(f"/proc/{name}")
 
     def way(python: str | None, settings: Mapping[str, Any], modules: Mapping[str, str] | None) -> Way:
-        return agent_way(python, {**settings, "kmsg": "/none", "proc": str(proc)}, modules)
+        return agent_way(python, {**settings, "kmsg": str(tmp_path / "kmsg"), "proc": str(proc)}, modules)
 
     monkeypatch.setattr(agent_link, "agent_way", way)
     monkeypatch.setenv(VARIABLE, "on")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
     monkeypatch.chdir(home)
     return home
 
@@ -127,3 +139,117 @@ def test_a_file_that_is_still_written_or_old_or_no_training_is_none(alone: Path)
         watch(session, lambda _fleet, _now: searched(session))
         assert not session.book.ended_jobs
         assert [file.path for file in session.fleet.nodes["a"].logs if file.source == "found"] == []
+
+
+def test_of_two_nodes_one_looks_through_a_shared_file_system(alone: Path, tmp_path: Path) -> None:
+    run_job(alone / "killed", 120, 1000)
+    device = alone.stat().st_dev
+    mounts = tmp_path / "proc" / "self" / "mountinfo"
+    mounts.unlink()
+    mounts.write_text(f"40 30 {os.major(device)}:{os.minor(device)} / {alone} rw - nfs4 files:/export rw\n")
+    nodes = (NodeSpec("a", link="local"), NodeSpec("b", link="local"))
+    with Session(replace(PLAN, nodes=nodes)) as session:
+        watch(session, lambda _fleet, _now: bool(session.book.ended_jobs) and searched(session))
+        watch(session, lambda fleet, _now: all(node.logs_complete for node in fleet.nodes.values()))
+        (job,) = session.book.ended_jobs
+        found = {
+            name: [file for file in node.logs if file.source == "found"]
+            for name, node in session.fleet.nodes.items()
+        }
+    assert (job.name, len(job.nodes)) == ("killed", 1)
+    assert sorted(len(files) for files in found.values()) == [0, 2]
+
+
+def test_the_kernel_tells_who_was_killed(alone: Path, tmp_path: Path) -> None:
+    run_job(alone / "killed", 120, 1000)
+    line = "Out of memory: Killed process 4711 (python3) total-vm:1kB, anon-rss:1kB"
+    os.mkfifo(tmp_path / "kmsg")
+    kernel = os.open(tmp_path / "kmsg", os.O_RDWR)
+    fcntl.fcntl(kernel, fcntl.F_SETFL, os.O_DIRECT)  # a record a read, as of /dev/kmsg
+    os.write(kernel, f"3,1,{monotonic() * 1e6:.0f},-;{line}\n".encode())
+    with Session(PLAN) as session:
+        watch(session, lambda _fleet, _now: searched(session) and len(session.book.alerts) > 1)
+        watch(session, lambda _fleet, _now: not session.book.behind)
+        (incident,) = standing(session.book, session.fleet, time()).incidents
+    os.close(kernel)
+    assert (incident.job, incident.code) == ("killed", "oom.host.kernel")
+
+
+@pytest.mark.usefixtures("alone")
+def test_folders_of_earlier_sessions_are_searched(tmp_path: Path) -> None:
+    far = tmp_path / "scratch" / "far" / "away" / "run7"
+    run_job(far, 120, 1000)
+    kept = settings_folder() / "followed.json"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text(json.dumps({"a": [str(far)]}))
+    with Session(PLAN) as session:
+        watch(session, lambda _fleet, _now: searched(session))
+        assert [job.name for job in session.book.ended_jobs] == ["run7"]
+
+
+@pytest.mark.usefixtures("alone")
+def test_a_job_that_was_followed_is_remembered_for_later_sessions(tmp_path: Path) -> None:
+    run_job(tmp_path / "elsewhere", 120, 1000)
+    with Session(replace(PLAN, logs=(f"{tmp_path}/elsewhere/*.log",))) as session:
+        watch(session, lambda fleet, _now: len(fleet.nodes["a"].logs) > 1)
+    assert str(tmp_path / "elsewhere") in FollowedFolders(settings_folder() / "followed.json").read()["a"]
+
+
+def test_a_job_started_later_ends_the_incident(alone: Path, tmp_path: Path) -> None:
+    run_job(alone / "killed", 120, 1000)
+    sleep(1.1)  # the kernel counts starts in hundredths of a second from a boot time in whole seconds
+    env = {**os.environ, "RANK": "0", "WORLD_SIZE": "1"}
+    code = "import time; time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], env=env) as rank:
+        (tmp_path / "proc" / str(rank.pid)).symlink_to(f"/proc/{rank.pid}")
+        with Session(PLAN) as session:
+            watch(session, lambda _fleet, _now: searched(session) and bool(session.book.ended_jobs))
+            (job,) = session.book.ended_jobs
+            stands = standing(session.book, session.fleet, time())
+        rank.kill()
+    assert job.superseded
+    assert stands.incidents == ()
+
+
+def test_a_log_that_is_still_written_is_of_no_ended_job(alone: Path, tmp_path: Path) -> None:
+    run_job(alone / "running", 120, 1000)
+    with (
+        (alone / "running" / "rank0.log").open("ab") as log,
+        subprocess.Popen(["cat"], stdin=PIPE, stdout=log) as cat,
+    ):
+        (tmp_path / "proc" / str(cat.pid)).symlink_to(f"/proc/{cat.pid}")
+        with Session(PLAN) as session:
+            watch(session, lambda _fleet, _now: searched(session))
+            files = [file.path for file in session.fleet.nodes["a"].logs if file.source == "found"]
+        cat.kill()
+    assert files == [str(alone / "running" / "rank1.log")]
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (["/home/u/slurm-4711.out", "/home/u/slurm-4712.out"], ["4711", "4712"]),
+        (["/r/run7/attempt_0/0/stderr.log", "/r/run7/attempt_0/1/stderr.log"], ["run7", "run7"]),
+        (
+            ["/home/u/proj/wandb/run-20260101_101112-ab12/files/output.log", "/home/u/proj/train.log"],
+            ["proj/log", "proj/train"],
+        ),
+        (["/home/u/a.out", "/home/u/a.err", "/home/u/b.out"], ["u/a", "u/a", "u/b"]),
+        (["/e/x/logs/rank_0.log", "/e/y/logs/rank_0.log"], ["x/logs", "y/logs"]),
+        (["/e/x/run7/rank_0.log", "/e/y/run7/rank_0.log"], ["/e/x/run7", "/e/y/run7"]),
+        (["/tmp/torchelastic_ab12/none_cd34/attempt_0/3/stdout.log"], ["none"]),
+    ],
+)
+def test_the_path_tells_the_job(paths: list[str], names: list[str]) -> None:
+    files = [
+        LogFile(
+            path,
+            source="found",
+            last_at=1.0,
+            ranks=[rank for rank in ranks_of_path(path)[:1] if rank is not None],
+            local_rank=ranks_of_path(path)[1],
+        )
+        for path in paths
+    ]
+    found = ended_job_names(files, home)
+    assert [found[path] for path in paths] == names

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from gpuwatch.diagnose.alert import Alert, Proof
+from gpuwatch.diagnose.ended_jobs.jobs import EndedJob
 from gpuwatch.diagnose.incident import Heard, Incident, Moment
 from gpuwatch.link.demo import texts
 from gpuwatch.link.demo.links import EPOCH, SEED
@@ -99,6 +100,8 @@ def demo_incident() -> Incident:
 
 class StillBook:
     """A book that says what it was told to say."""
+
+    ended_jobs: tuple[EndedJob, ...] = ()
 
     def __init__(self, incidents: Sequence[Incident] = (), alerts: Sequence[Alert] = ()) -> None:
         self.incidents = list(incidents)

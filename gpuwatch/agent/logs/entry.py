@@ -61,6 +61,8 @@ class Entry(object):
         self.last_at = None  # type: float | None
         self.last_lines = []  # type: list[str]
         """Of the log of an ended job: when its last line was written, and the last ones."""
+        self.owner = None  # type: str | None
+        """The name of the user of such a file."""
         self._glob_rank = rank
         self._path_rank, self._path_local = ranks_of_path(path)
         self._spoken = {}  # type: dict[str, Any]
@@ -156,6 +158,7 @@ class Entry(object):
             "identity": self.identity,
             "last_at": self.last_at if not self.lines else None,
             "last_lines": self.last_lines if not self.lines else [],
+            "owner": self.owner,
         }
         return {
             key: value

@@ -105,8 +105,8 @@ class LogReader(object):
     def ask(self, request):
         # type: (dict[str, Any]) -> None
         """Hand on a request of the cockpit's; its answers are among the frames."""
-        if request["do"] == "leave":
-            self._stand("leave", dict(request, id=None))
+        if request["do"] in ("leave", "folders"):
+            self._stand(request["do"], dict(request, id=None))
         with self._lock:
             if request["do"] in _ANSWERED_BY_LINES:
                 self._asked.add(request["id"])

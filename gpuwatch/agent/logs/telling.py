@@ -54,7 +54,7 @@ class Teller(object):
         self._list_due = 0.0
         self._listed = None  # type: list[dict[str, Any]] | None
         self._complete = False
-        self._misses = {}  # type: dict[str, str]
+        self._found = {}  # type: dict[str, Any]
         self._listed_at = 0.0
         self._noticed = []  # type: list[dict[str, Any]]
         self._troubles = set()  # type: set[str]
@@ -106,14 +106,14 @@ class Teller(object):
             "source": "agent", "title": "logs: " + title, "detail": detail[:500],
         })  # fmt: skip
 
-    def report(self, complete, misses):
-        # type: (bool, dict[str, str]) -> None
+    def report(self, complete, found):
+        # type: (bool, dict[str, Any]) -> None
         """A beat, how far we are, what the person should know, and the list of files: each when it is due.
 
-        `complete`: no file is due that is not in the list; `misses`: option -> why it leads to no file.
+        `complete`: no file is due that is not in the list; `found`: what else the list says.
         """
-        if (complete, misses) != (self._complete, self._misses):
-            self._complete, self._misses, self._listed, self._list_due = complete, misses, None, 0.0
+        if (complete, found) != (self._complete, self._found):
+            self._complete, self._found, self._listed, self._list_due = complete, found, None, 0.0
         now = time.monotonic()
         if now >= self._beat_due and not self._outbox.full:
             self._beat_due = now + BEAT_S
@@ -142,8 +142,7 @@ class Teller(object):
             return
         self._listed, self._listed_at = rows, now
         frame = {"kind": "logs", "t": round(time.time(), 3), "files": rows, "complete": self._complete}
-        if self._misses:
-            frame["misses"] = self._misses
+        frame.update(self._found)
         if self._catalog.left_out:
             frame["truncated"] = len(self._catalog.left_out)
         self._outbox.put("G", frame)

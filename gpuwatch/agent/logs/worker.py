@@ -76,7 +76,7 @@ class Worker(object):
         self._catalog.blocked = dict(config.get("blocked", {}))
         self._catalog.places = dict(config.get("places", {}))
         self._finder = Finder(config, self._catalog, self._crumbs)
-        self._discovery = Discovery(config, self._catalog, self._crumbs, self._ruleset, self._sieve)
+        self._discovery = Discovery(config, self._catalog, mounts, self._crumbs, self._ruleset, self._sieve)
         self._kernel = KernelLines(
             self._ruleset, self._numbers, config.get("began", 0.0), config.get("records", 0),
             config.get("skipped", {}).get(KERNEL, ()), self._enter_record,
@@ -105,7 +105,8 @@ class Worker(object):
                     busy = self._finder.step() or self._discover() or self._backlog_step()
             self._tell_progress()
             complete = self._settled and not self._introduced
-            self._teller.report(complete, self._finder.misses)
+            misses = {"misses": self._finder.misses} if self._finder.misses else {}
+            self._teller.report(complete, dict(self._discovery.facts(), **misses))
             self._outbox.flush()
 
     @property
@@ -149,10 +150,17 @@ class Worker(object):
             elif wish == "leave":
                 self._catalog.leave(request.get("files") or [])
                 self._teller.list_soon()
-                if request["id"] is not None:
-                    self._outbox.put("A", {"kind": "reply", "id": request["id"], "t": round(time.time(), 3)})
+                self._confirm(request["id"])
+            elif wish == "folders":
+                self._discovery.share(request.get("folders") or [])
+                self._confirm(request["id"])
             else:
                 self._server.answer(request)
+
+    def _confirm(self, number):
+        # type: (int | None) -> None
+        if number is not None:
+            self._outbox.put("A", {"kind": "reply", "id": number, "t": round(time.time(), 3)})
 
     # ----------------------------------------------------------------- what is new
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from msgspec import structs
 
 from gpuwatch.diagnose.alert import Alert
+from gpuwatch.diagnose.grouping import GAP_S
 from gpuwatch.diagnose.incidents.job_end import Closing, JobEnd, job_end, stop_alerts
 from gpuwatch.diagnose.incidents.outcome import Mark, StepTrack
 from gpuwatch.fleet.ended_files import is_ended
@@ -37,7 +38,7 @@ class EndedJob:
     searched: bool
     """Whether all of its logs have been searched."""
     superseded: bool = False
-    """A job was started later on one of its nodes: somebody has seen to it."""
+    """Its user started a job later on one of its nodes, and so has seen to it."""
 
 
 def ended_jobs(
@@ -62,7 +63,10 @@ def ended_jobs(
         last = max(_last(node, file) for node, file in files)
         if wall - last <= ENDED_S:
             own = [alert for alert in alerts if alert.job == name]
-            found.append(_ended(name, files, own, fleet, last, wall - now))
+            job, stops = _ended(name, files, own, fleet, last, wall - now)
+            if any(_may_explain(alert, job) for alert in alerts):
+                stops = [structs.replace(alert, role="echo") for alert in stops]
+            found.append((job, stops))
     return sorted(found, key=lambda each: (-each[0].last, each[0].name))
 
 
@@ -96,9 +100,16 @@ def _ended(
         last,
         end,
         searched,
-        any(_started_later(fleet.nodes[node], last) for node, _ in places),
+        any(_started_later(node, {file.owner for _, file in files}, last) for node, _ in files),
     )
     return job, [structs.replace(alert, id=f"{_MARK}{alert.id}", job=name) for alert in stops]
+
+
+def _may_explain(alert: Alert, job: EndedJob) -> bool:
+    """Whether the kernel of one of its nodes told of a fault about when the job ended."""
+    grave = alert.severity in ("error", "critical") and alert.role != "hint"
+    near = job.last - GAP_S <= alert.first <= job.last + GAP_S
+    return alert.kernel and grave and near and alert.node in job.nodes
 
 
 _MARK = "ended "
@@ -139,8 +150,12 @@ def _may_be_written(node: Node, file: LogFile, fleet: Fleet) -> bool:
     )
 
 
-def _started_later(node: Node, last: float) -> bool:
+def _started_later(node: Node, owners: Container[str | None], last: float) -> bool:
+    """Whether a rank of the same user was started on a node since."""
     return any(
-        process.rank is not None and process.start is not None and process.start - node.offset_s > last
+        process.rank is not None
+        and process.user in owners
+        and process.start is not None
+        and process.start - node.offset_s > last
         for process in node.processes
     )

@@ -154,7 +154,7 @@ class Pump:
             now = self._now()
             if isinstance(request, wire.SetInterval):
                 link.change_interval(request.seconds)
-            if isinstance(request, wire.Ping | wire.SetInterval | wire.LeaveFiles):
+            if isinstance(request, wire.Ping | wire.SetInterval | wire.LeaveFiles | wire.SearchFolders):
                 self._put(link, self._clock(), wire.Reply(t=self._epoch + now, seq=0, id=request.id))
             if isinstance(request, wire.AskParticulars):
                 script = link.script

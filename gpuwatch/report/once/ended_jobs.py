@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gpuwatch.diagnose.ended_jobs.jobs import ENDED_S, EndedJob
+from gpuwatch.diagnose.ended_jobs.text import outcome_text
 from gpuwatch.diagnose.incident import Incident
-from gpuwatch.diagnose.wording import clock, plural
-from gpuwatch.hosts.names import fold
+from gpuwatch.diagnose.wording import plural
 from gpuwatch.plain import plain
 from gpuwatch.report.incident_facts import Facts
 
@@ -20,7 +20,7 @@ def ended_sentence(jobs: Sequence[EndedJob], incidents: Iterable[Incident], now:
     if not jobs:
         return None
     of_job = {incident.job: incident for incident in incidents}
-    named = "; ".join(_described(job, of_job.get(job.name), now) for job in jobs[:NAMED])
+    named = "; ".join(outcome_text(job, of_job.get(job.name), now) for job in jobs[:NAMED])
     more = f"; and {len(jobs) - NAMED} more" if len(jobs) > NAMED else ""
     return plain(f"{plural(len(jobs), 'job')} ended in the last {ENDED_S / 3600:.0f} h: {named}{more}")
 
@@ -49,12 +49,3 @@ def ended_facts(jobs: Iterable[EndedJob], incidents: Iterable[Incident]) -> list
             }
         )
     return found
-
-
-def _described(job: EndedJob, incident: Incident | None, now: float) -> str:
-    ranks = f"{plural(len(job.ranks), 'rank')} on " if job.ranks else ""
-    place = f"{ranks}{fold(job.nodes)}, last line {clock(job.last, now)}"
-    outcome = job.end.text if incident is None else incident.sentence
-    outcome = outcome if job.searched else "its logs are not searched yet"
-    later = "; another job was started there since" if job.superseded else ""
-    return f"{job.name} ({place}): {outcome}{later}"

@@ -10,6 +10,7 @@ from typing import ClassVar
 from rich.cells import cell_len
 from rich.segment import Segment
 
+from gpuwatch.diagnose.ended_jobs.text import outcome_text
 from gpuwatch.diagnose.remedies import remedy_for
 from gpuwatch.diagnose.wording import plural
 from gpuwatch.fleet.node import Gpu
@@ -99,6 +100,23 @@ class Situation(Page):
                 (view.name, "node_lost", None), "warning", view.name, None, view.node.link.reason, words, ""
             )
 
+    def ended_jobs(self) -> Iterator[Entry]:
+        """Those that ended before we connected; how, and what failed first."""
+        told, wall = self.scene.told, self.scene.wall()
+        of_job = {incident.job: incident for incident in told.incidents if not incident.over}
+        for job in islice(told.ended, MOST):
+            incident = of_job.get(job.name)
+            yield Entry(
+                ("ended", job.name),
+                "info" if incident is None else incident.severity,
+                "",
+                None,
+                outcome_text(job, incident, wall),
+                f"last line {age_text(max(0.0, wall - job.last))} ago",
+                "",
+                incident="" if incident is None else incident.id,
+            )
+
     def events(self) -> Iterator[Entry]:
         """The newest first."""
         views = self.cockpit.overview.views
@@ -138,7 +156,8 @@ class Situation(Page):
     def build(self, width: int) -> list[Row]:
         """All lines."""
         first, wrong, happened = list(self.incidents()), list(self.conditions()), list(self.events())
-        self.entries = [*first, *wrong, *happened]
+        ended = list(self.ended_jobs())
+        self.entries = [*first, *wrong, *ended, *happened]
         if self.entries and (self.at >= len(self.entries) or self.entries[self.at].key != self._on):
             self.at = next((i for i, entry in enumerate(self.entries) if entry.key == self._on), self.at)
         place = min(LONGEST_PLACE, max((cell_len(entry.place) for entry in self.entries), default=0))
@@ -156,8 +175,12 @@ class Situation(Page):
             rows.append(note(f"and {left} more; ! shows only the nodes that are not healthy", self.look))
         if not wrong:
             rows.append(self._quiet())
+        if ended:
+            rows.append(heading("Ended jobs", width, self.look))
+        for index, entry in enumerate(ended, len(first) + len(wrong)):
+            self._add_incident(rows, entry, index, width)
         rows.append(heading("Newest events", width, self.look))
-        for index, entry in enumerate(happened, len(first) + len(wrong)):
+        for index, entry in enumerate(happened, len(first) + len(wrong) + len(ended)):
             self._add(rows, entry, index, place, width)
         if not happened:
             rows.append(note("none since gpuwatch looks on", self.look))

@@ -1,7 +1,10 @@
 """Looks for the logs of ended jobs at the start and now and then, and puts them into the catalog."""
 
+import os
+import pwd
 import time
 
+from ...procfs import clean
 from .start_folders import start_folders, written_by_others
 from .tail import Tail
 from .walk import WINDOW_S, Walk
@@ -12,10 +15,13 @@ if TYPE_CHECKING:
 
     from ..catalog import Catalog  # noqa: F401 - used in type comments
     from ..crumbs import Crumbs  # noqa: F401 - used in type comments
+    from ..mounts import Mounts  # noqa: F401 - used in type comments
     from ..ruleset import RuleSet  # noqa: F401 - used in type comments
     from ..sieve import Sieve  # noqa: F401 - used in type comments
     from .walk import Candidate  # noqa: F401 - used in type comments
 
+ANSWER_S = 2.0
+"""So long the cockpit may take to say which node looks through a network file system."""
 AGAIN_S = 60.0
 """Between two looks: a job that dies within seconds of its start is met by no look at the processes."""
 STEP_S = 0.02
@@ -28,24 +34,54 @@ MAX_TAILS = 128
 class Discovery(object):
     """Call `step` when nothing else waits; nothing is done where `discover` of the config is not true."""
 
-    def __init__(self, config, catalog, crumbs, ruleset, sieve):
-        # type: (dict[str, Any], Catalog, Crumbs, RuleSet, Sieve) -> None
+    def __init__(self, config, catalog, mounts, crumbs, ruleset, sieve):
+        # type: (dict[str, Any], Catalog, Mounts, Crumbs, RuleSet, Sieve) -> None
         self._on = bool(config.get("discover"))
         self._proc = str(config.get("proc", "/proc"))
         self._earlier = [str(folder) for folder in config.get("earlier_folders", ())]
         self._catalog = catalog
+        self._mounts = mounts
         self._crumbs = crumbs
         self._ruleset = ruleset
         self._sieve = sieve
         self._work = None  # type: Iterator[None] | None
         self._due = 0.0
         self._spent = 0.0
+        self._users = {}  # type: dict[int, str]
         self._known = {}  # type: dict[str, tuple[float, int]]
         """Path -> modification time and size of what was looked at and is no log of a training."""
-        self.settled = not self._on
-        """Whether it has looked once, or never will."""
+        self._shared = {}  # type: dict[str, str]
+        """Folder of a network file system -> its identity."""
+        self._ours = None  # type: list[str] | None
+        """Those that the cockpit wants us to look through; None: it has not said."""
+        self._answer_due = None  # type: float | None
+        self._looked = False
         self.cut = False
         """Whether a bound ended the last look before it was through."""
+
+    @property
+    def settled(self):
+        # type: () -> bool
+        """Whether it has looked once where it shall, or never will."""
+        if not self._on:
+            return True
+        waits = self._shared and self._ours is None
+        return self._looked and not (waits and time.monotonic() < (self._answer_due or 0.0))
+
+    def share(self, folders):
+        # type: (list[str]) -> None
+        """Of the folders of network file systems these are ours to look through."""
+        ours = [folder for folder in folders if folder in self._shared]
+        if ours and ours != self._ours:
+            self._looked, self._due = False, 0.0
+        self._ours = ours
+
+    def facts(self):
+        # type: () -> dict[str, Any]
+        """Keys of `wire.Logs` that say something."""
+        shared = [{"path": path, "identity": self._shared[path]} for path in sorted(self._shared)]
+        facts = {"shared": shared, "search_cut": self.cut}  # type: dict[str, Any]
+        return {key: value for key, value in facts.items() if value}
 
     def step(self):
         # type: () -> bool
@@ -63,12 +99,15 @@ class Discovery(object):
             if spent > STEP_S:
                 self._spent += spent
                 return True
-        self._work, self._due, self.settled = None, time.monotonic() + AGAIN_S, True
+        self._work, self._due = None, time.monotonic() + AGAIN_S
+        self._looked = True
+        if self._answer_due is None:
+            self._answer_due = time.monotonic() + ANSWER_S
         return False
 
     def _look(self):
         # type: () -> Iterator[None]
-        walk = Walk(start_folders(self._proc, self._earlier), time.time(), self._enter, self._is_blocked)
+        walk = Walk(self._folders(), time.time(), self._enter, self._is_blocked)
         for _ in walk.steps():
             yield
         self.cut = walk.cut
@@ -81,6 +120,22 @@ class Discovery(object):
                 self._enter(one.path)
                 self._take(one)
                 yield
+
+    def _folders(self):
+        # type: () -> list[str]
+        """Where to look now: of network file systems what is ours."""
+        folders = []
+        for folder in start_folders(self._proc, self._earlier, self._enter, self._is_blocked):
+            try:
+                status = os.stat(folder)
+            except OSError:
+                continue
+            identity = self._mounts.identity(status.st_dev, status.st_ino)
+            if identity is not None:
+                self._shared[folder] = identity
+            if identity is None or folder in (self._ours or ()):
+                folders.append(folder)
+        return folders
 
     def _is_new(self, one):
         # type: (Candidate) -> bool
@@ -100,7 +155,16 @@ class Discovery(object):
         self._catalog.add(one.path, "found")
         entry = self._catalog.entries.get(one.path)
         if entry is not None:
-            entry.last_at, entry.last_lines = last, tail.lines
+            entry.last_at, entry.last_lines, entry.owner = last, tail.lines, self._user(one.uid)
+
+    def _user(self, uid):
+        # type: (int) -> str
+        if uid not in self._users:
+            try:
+                self._users[uid] = clean(pwd.getpwuid(uid).pw_name, 64)
+            except KeyError:
+                self._users[uid] = str(uid)
+        return self._users[uid]
 
     def _enter(self, path):
         # type: (str) -> None

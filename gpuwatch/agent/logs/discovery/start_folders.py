@@ -8,7 +8,7 @@ from ...procfs import names, read_bytes, read_link
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Iterable  # noqa: F401 - used in type comments
+    from typing import Callable, Iterable, Iterator  # noqa: F401 - used in type comments
 
 SHELLS = frozenset(
     ("bash", "sh", "dash", "zsh", "fish", "tcsh", "ksh", "csh", "tmux", "screen", "sshd", "srun", "salloc")
@@ -33,19 +33,27 @@ _TOO_WIDE = ("/", "/tmp", "/home", "/mnt", "/opt", "/srv", "/var/tmp")  # noqa: 
 _TORCHELASTIC = "torchelastic_"
 
 
-def start_folders(proc, earlier=()):
-    # type: (str, Iterable[str]) -> list[str]
+def start_folders(proc, earlier, enter, blocked):
+    # type: (str, Iterable[str], Callable[[str], object], Callable[[str], bool]) -> Iterator[str]
     """Real paths of folders to look through, the likeliest first.
 
-    `earlier`: the folders of logs that were followed in earlier sessions. /proc/PID/cwd can be read of the
-    processes of the agent's own user only, by root of all.
+    /proc/PID/cwd can be read of the processes of the agent's own user only, by root of all.
+
+    Args:
+        proc: Where /proc is.
+        earlier: The folders of logs that were followed in earlier sessions.
+        enter: Is called with each folder before the file system is asked about it.
+        blocked: Tells the folders that must not be touched.
     """
-    found = []  # type: list[str]
+    seen = set()  # type: set[str]
     for folder in _torchelastic() + list(earlier) + _of_shells(proc) + [_own(), _home()]:
-        real = os.path.realpath(folder) if folder.startswith("/") else ""
-        if real and real not in found and not is_system(real) and os.path.isdir(real):
-            found.append(real)
-    return found[:MAX_FOLDERS]
+        if not folder.startswith("/") or blocked(folder) or len(seen) >= MAX_FOLDERS:
+            continue
+        enter(folder)
+        real = os.path.realpath(folder)
+        if real not in seen and not is_system(real) and os.path.isdir(real):
+            seen.add(real)
+            yield real
 
 
 def is_system(folder):

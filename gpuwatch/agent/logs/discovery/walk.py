@@ -29,13 +29,14 @@ _MADE_BY_TOOLS = re.compile(
 class Candidate(object):
     """A log file that was written of late."""
 
-    __slots__ = ("modified", "path", "size")
+    __slots__ = ("modified", "path", "size", "uid")
 
     def __init__(self, path, status):
         # type: (str, os.stat_result) -> None
         self.path = path
         self.modified = status.st_mtime
         self.size = status.st_size
+        self.uid = status.st_uid
 
 
 class Walk(object):
@@ -49,6 +50,7 @@ class Walk(object):
         self.cut = False
         """Whether a bound ended it before it was through."""
         self._now = now
+        self._user = os.geteuid()
         self._enter = enter
         self._blocked = blocked
         self._level = [(folder, None, 0) for folder in folders]  # type: list[tuple[str, int | None, int]]
@@ -102,9 +104,11 @@ class Walk(object):
             deeper = depth + (not _MADE_BY_TOOLS.fullmatch(name))
             if deeper <= MAX_DEPTH:
                 below.append((-status.st_mtime, entry.path, device, deeper))
-        elif stat.S_ISREG(status.st_mode) and status.st_size and self._is_fresh(status.st_mtime):
+        elif stat.S_ISREG(status.st_mode) and status.st_size and self._is_wanted(status):
             self.found.append(Candidate(entry.path, status))
 
-    def _is_fresh(self, modified):
-        # type: (float) -> bool
-        return self._now - WINDOW_S <= modified <= self._now + AHEAD_S
+    def _is_wanted(self, status):
+        # type: (os.stat_result) -> bool
+        """Whether it was written of late, by a user of whose processes we see whether they write it still."""
+        ours = self._user in (0, status.st_uid)
+        return ours and self._now - WINDOW_S <= status.st_mtime <= self._now + AHEAD_S
