@@ -87,7 +87,7 @@ def hang(alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> Hang |
         odd_where,
         Counter(each.code for each in first).most_common(1)[0][0],
         tuple(sorted(listed)),
-        where.sizes.get(job, 0) > 0 and len(world) <= where.sizes.get(job, 0),
+        where.size(job) > 0 and len(world) <= where.size(job),
         tuple(rank for rank in _left_out(alerts, where, job) if rank not in victims),
         any(each.timed or each.bound != "undated" for each in first),
     )

@@ -32,6 +32,8 @@ class Whereabouts:
         """Job -> its world size, as far as its ranks say."""
         for place in places.ranks:
             self._add(place)
+        if places.world is not None:
+            self.sizes[None] = max(self.sizes.get(None, 0), places.world)
         self.jobs = {place.job for place in places.ranks} - {None}
         self._ran = _times(places.ranks)
         self._gpus = {
@@ -151,7 +153,11 @@ class Whereabouts:
     def world(self, job: str | None) -> set[int]:
         """All ranks of a job, as far as is known."""
         known = {place.rank for place in self.places.ranks if place.job in (None, job)}
-        return known | set(range(self.sizes.get(job, 0)))
+        return known | set(range(self.size(job)))
+
+    def size(self, job: str | None) -> int:
+        """The number of ranks that a job announces; 0: it is not known."""
+        return self.sizes.get(job, 0) or (0 if self.jobs else self.sizes.get(None, 0))
 
 
 @lru_cache(4096)

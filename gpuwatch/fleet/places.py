@@ -49,5 +49,7 @@ class Places:
     """Of a live fleet, whose nodes are all known: a log cannot bring in another one."""
     kernel_logs: frozenset[str] = frozenset()
     """Nodes whose kernel log their agents read."""
+    world: int | None = None
+    """Number of ranks of the only job, as its lines state it."""
     counted: frozenset[str] = frozenset()
     """Words whose numbers are the ranks, as the lines of an ended job agree: `task`, `worker`."""

@@ -8,7 +8,9 @@ from dataclasses import replace
 from gpuwatch.runs.clues import Clue
 from gpuwatch.runs.files import LogPath
 from gpuwatch.runs.rank_census import (
+    OWN_LINE,
     census,
+    clues_of_hosts,
     clues_of_processes,
     clues_of_tasks,
     own_ranks_of,
@@ -17,19 +19,41 @@ from gpuwatch.runs.rank_census import (
 from gpuwatch.runs.rank_map import FileOwner
 from gpuwatch.runs.record import Row
 from gpuwatch.runs.samples import sampled
+from gpuwatch.runs.step_series import StepSeries
+
+TASK = "task"
+"""Of `srun -l`: each number is a process of its own, whether a rank or not."""
 
 
 def with_census(
     owners: Sequence[FileOwner], clues: Sequence[Clue], logs: Sequence[LogPath], rows: Mapping[str, list[Row]]
 ) -> tuple[list[FileOwner], list[Clue], frozenset[str]]:
-    """Add what sample lines say of the ranks, where a finding names none; and which words count ranks."""
-    if all("rank" in row for found in rows.values() for row in found):
-        return list(owners), list(clues), frozenset()
+    """Add what sample lines say of the ranks and their number; and which words count ranks."""
     found = census(sampled(logs))
     words = ranks_counted_by(found)
+    more = [*clues_of_processes(found), *clues_of_tasks(found, words), *clues_of_hosts(found, words)]
+    if found.announced is not None and all(clue.world is None for clue in clues):
+        more.append(Clue("", OWN_LINE, world=found.announced))
+    if all("rank" in row for each in rows.values() for row in each):
+        return list(owners), [*clues, *more], words
     own = own_ranks_of(found, [owner.file for owner in owners])
-    more = [*clues_of_processes(found), *clues_of_tasks(found, words)]
     return [with_rank(owner, own) for owner in owners], [*clues, *more], words
+
+
+def of_ranks(series: Sequence[StepSeries], words: frozenset[str]) -> tuple[StepSeries, ...]:
+    """The series of a file by rank: numbers after `words` are ranks, those after other words tell nothing."""
+    found: dict[tuple[object, ...], StepSeries] = {}
+    for each in series:
+        rank = each.rank
+        if rank is None and each.index_of in words:
+            rank = each.index
+        own = each.index if each.index_of == TASK else None
+        key = (rank, each.local_rank, each.host, own if rank is None else None)
+        if key in found:
+            found[key].merge(each)
+        else:
+            found[key] = replace(each, rank=rank)
+    return tuple(found.values())
 
 
 def with_rank(owner: FileOwner, own: Mapping[str, int]) -> FileOwner:

@@ -36,6 +36,13 @@ OWN = re.compile(
     re.IGNORECASE,
 )
 """What stands before the rank in a banner of the process itself: `process rank: 5, device: cuda`."""
+BESIDE = re.compile(
+    r"[ ,]{1,2}(?:\((?:(?:host|node)(?:name)?[ =:]{1,2})?|@ ?|on (?:(?:host|node) )?)"
+    r"(?!(?:gpu|cuda|npu|device|dev|card|pid|tid|tp|pp|dp|stage|step|node|local_rank|port|line|epoch)"
+    r"[ _:=-]?\d{0,9}[),: ])"
+    r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80})(?=[),: ]|$)"
+)
+"""The host behind the rank in a line: `rank 29 (gx-14) says`, `rank 3 on gpu-004: lost`."""
 ONE_PROCESS = re.compile(r"'--local_rank=0'.{0,4000}exits with return code")
 """DeepSpeed prints the command of the last process that it started: there was only one."""
 SRUN_TASKS = re.compile(r"\bsrun: error: ([\w.-]{1,120}): tasks? ([\d,-]{1,400}): ")
@@ -56,6 +63,8 @@ class Census:
     """File -> the ranks that a process calls its own there."""
     worlds: set[int] = field(default_factory=set)
     clues: set[Clue] = field(default_factory=set)
+    hosts: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
+    """Word and number -> the hosts on which lines say that this process is."""
     tasks: dict[int, tuple[str, str]] = field(default_factory=dict)
     """Slurm task -> its node and the file that says so."""
     single: bool = False
@@ -67,6 +76,18 @@ class Census:
         seen = max((rank for ranks in self.ranks.values() for rank in ranks), default=-1) + 1
         world = max(self.worlds, default=0)
         return max(world, seen) or None
+
+    def is_local(self, word: str) -> bool:
+        """Whether the numbers after a word count from 0 on each host."""
+        places = [len(hosts) for (each, _), hosts in self.hosts.items() if each == word]
+        return len(places) > 1 and sum(count > 1 for count in places) * 2 > len(places)
+
+    @property
+    def announced(self) -> int | None:
+        """Number of ranks, where lines state one number alone that is no smaller than the ranks seen."""
+        seen = max((rank for ranks in self.ranks.values() for rank in ranks), default=-1) + 1
+        worlds = {world for world in self.worlds if world >= seen}
+        return worlds.pop() if len(worlds) == 1 else None
 
 
 def census(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Census:
@@ -92,11 +113,16 @@ def _count(found: Census, file: str, text: str, by: Speaker, reading: Reading) -
         found.numbers[reading.word].add(reading.index)
         if rank is not None and rank != reading.index:
             found.disproved.add(reading.word)
+        if by.host is not None:
+            found.hosts[reading.word, reading.index].add(by.host)
     if by.task is not None and rank is not None and rank != by.task:
         found.disproved.add("task")
     if rank is not None:
+        if by.host is not None:
+            found.hosts["rank", rank].add(by.host)
         if not reading.phrase or by.rank is not None:
             found.ranks[file].add(rank)
+        _find_host(found, text, rank)
         _identify(found, file, text, rank, by)
     _find_banner(found, file, text)
 
@@ -126,6 +152,15 @@ def _identify(found: Census, file: str, text: str, rank: int, by: Speaker) -> No
         found.clues.add(Clue(file, OWN_LINE, by.host, rank, bus_id=buses.pop()))
 
 
+def _find_host(found: Census, text: str, rank: int) -> None:
+    """Keep the host that stands behind the rank in a line."""
+    for named in NAMED.finditer(text):
+        beside = BESIDE.match(text, named.end())
+        if beside is not None and named["rank"] is not None and int(named["n"]) == rank:
+            found.hosts["rank", rank].add(beside["host"])
+            return
+
+
 def _find_banner(found: Census, file: str, text: str) -> None:
     bound = HOST_PID.search(text)
     if bound is not None:
@@ -143,7 +178,7 @@ def ranks_counted_by(found: Census) -> frozenset[str]:
 
 
 def _counts_ranks(found: Census, word: str, numbers: set[int]) -> bool:
-    if word in found.disproved or len(numbers) < 2 or min(numbers) != 0:
+    if word in found.disproved or found.is_local(word) or len(numbers) < 2 or min(numbers) != 0:
         return False
     most, world = max(numbers) + 1, found.world
     if len(numbers) * 2 < most:
@@ -194,6 +229,17 @@ def clues_of_tasks(found: Census, words: frozenset[str]) -> list[Clue]:
     if "task" not in words:
         return []
     return [Clue(file, OWN_LINE, node, task) for task, (node, file) in sorted(found.tasks.items())]
+
+
+def clues_of_hosts(found: Census, words: frozenset[str]) -> list[Clue]:
+    """Say where each rank ran, as the heads of lines name ranks and hosts."""
+    if found.is_local("rank"):
+        return []
+    return [
+        Clue("", OWN_LINE, next(iter(hosts)), number)
+        for (word, number), hosts in sorted(found.hosts.items())
+        if len(hosts) == 1 and (word == "rank" or word in words)
+    ]
 
 
 def clues_of_processes(found: Census) -> list[Clue]:

@@ -92,7 +92,7 @@ def rank_map(owners: Sequence[FileOwner], clues: Sequence[Clue]) -> RankMap:
             nodes[file] = ranks[rank].node or ""
     world = max((clue.world for clue in clues if clue.world is not None), default=None)
     places = tuple(place(rank, known, world) for rank, known in sorted(ranks.items()))
-    return RankMap(Places(places, addresses), nodes)
+    return RankMap(Places(places, addresses, world=world), nodes)
 
 
 def place(rank: int, known: _Rank, world: int | None) -> RankPlace:

@@ -22,7 +22,7 @@ from gpuwatch.rules.rule import Rule
 from gpuwatch.runs import hyper
 from gpuwatch.runs.clues import CHECKPOINT_SAVED, CLUES, Clue, clues_of
 from gpuwatch.runs.files import Gathered, LogPath, Skipped
-from gpuwatch.runs.job_ranks import with_census
+from gpuwatch.runs.job_ranks import of_ranks, with_census
 from gpuwatch.runs.owners import path_says
 from gpuwatch.runs.rank_map import FileOwner, RankMap, rank_map
 from gpuwatch.runs.reading import Part, PartRead, parts_of, reader
@@ -275,7 +275,7 @@ def whole(
         tuple(each for file in files for each in heard_of(file.log, rows[file.log.name], known)),
         known.places,
         tuple(
-            log_scan(file, owner, known, writers, len(rows[file.log.name]))
+            log_scan(file, owner, known, writers, counted, len(rows[file.log.name]))
             for file, owner in zip(files, owners, strict=True)
         ),
         tuple(skipped),
@@ -378,9 +378,23 @@ def has_grown(log: LogPath) -> bool:
 
 
 def log_scan(
-    file: _File, owner: FileOwner, known: RankMap, writers: dict[str, int], findings: int
+    file: _File,
+    owner: FileOwner,
+    known: RankMap,
+    writers: dict[str, int],
+    words: frozenset[str],
+    findings: int,
 ) -> LogScan:
-    """The report of one file. `writers`: file name -> its rank, where the lines tell it."""
+    """The report of one file.
+
+    Args:
+        file: Its parts.
+        owner: What its path tells.
+        known: Nodes of all files.
+        writers: File name -> its rank, where the lines tell it.
+        words: Those whose numbers are ranks.
+        findings: Of the file.
+    """
     said = path_says(file.log.inner)
     own = writers.get(file.log.name, owner.rank)
     node = known.nodes.get(file.log.name)
@@ -398,6 +412,6 @@ def log_scan(
         has_grown(file.log),
         file.log.mtime,
         max((read.last_time for read in file.in_order() if read.last_time is not None), default=None),
-        tuple(joined(read.series for read in file.in_order())),
+        of_ranks(joined(read.series for read in file.in_order()), words),
         tuple(line for read in file.in_order() for line in read.last_lines),
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gpuwatch.agent.logs.dialect import Dialect, Reading
+from gpuwatch.agent.logs.lines.above import read_message
 from gpuwatch.agent.logs.normalise import messages
 from gpuwatch.agent.logs.progress import Progress
 from gpuwatch.agent.logs.split import shown
@@ -36,6 +37,8 @@ NEIGHBOURS = 2
 """Lines above the last one of a block and of each new shape: they show how many steps lie between two."""
 ODD = re.compile(rb"(?i)nan|inf(?!o)")
 """In the shape of a line whose loss is no number; `INFO` is none."""
+WRITER = ("rank", "local_rank", "host", "index", "index_of", "pid")
+"""Keys of `wire.Finding` by which the writers of a file are told apart."""
 CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s", "step_time_s")
 
 _RANK_PREFIX = re.compile(
@@ -66,6 +69,9 @@ class StepSeries:
     rank: int | None = None
     local_rank: int | None = None
     host: str | None = None
+    index: int | None = None
+    """A number that may be the rank, after the word `index_of`."""
+    index_of: str | None = None
     dialect: str = ""
     per_epoch: bool = False
     total_steps: int | None = None
@@ -114,6 +120,11 @@ class StepSeries:
         self.highest_scale = max(scales, default=None)
         while len(self.points) > 2 * KEPT_POINTS:
             self.thin()
+
+    def merge(self, other: StepSeries) -> None:
+        """Take in the points of a series of the same file that began beside this one."""
+        self.join(other)
+        self.points.sort(key=lambda point: point.offset)
 
     def _of_other_loop(self, step: float, total: float | None, dialect: Dialect) -> bool:
         """A bar with another length and a smaller step is an evaluation's."""
@@ -189,12 +200,13 @@ class StepRecorder:
         while self._waiting:
             offset, arrived, line, shape, dialects = self._waiting.popleft()
             at = time_of(shown(line[:HEAD]), arrived)
-            for reading, by in self._readings(line, shape, dialects, local_ranks):
-                key, who = self._progress.voice(reading.fields, by)
+            for reading, by, text in self._readings(line, shape, dialects, local_ranks):
+                who = self._progress.whose(reading.fields, by, read_message(text, by, line))
+                key = tuple(who.get(name) for name in WRITER)
+                rank, local_rank, host, index, index_of, _ = key
                 series = self.series.get(key)
                 if series is None and len(self.series) < KEPT_SERIES:
-                    series = StepSeries(who.get("rank"), who.get("local_rank"), who.get("host"))
-                    self.series[key] = series
+                    series = self.series[key] = StepSeries(rank, local_rank, host, index, index_of)
                 if series is not None:
                     series.take(offset, at, reading)
         if sum(len(each.points) for each in self.series.values()) > KEPT_IN_ALL:
@@ -204,13 +216,13 @@ class StepRecorder:
 
     def _readings(
         self, line: bytes, shape: bytes, dialects: list[Dialect], local_ranks: bool
-    ) -> list[tuple[Reading, Any]]:
+    ) -> list[tuple[Reading, Any, str]]:
         """What a line holds. Of a shape read before only the dialects are tried that fitted it."""
         found = list(self._progress.readings(line, self._fitting.get(shape, dialects), local_ranks))
         if shape not in self._fitting and all(each.steady for each in dialects):
             if len(self._fitting) >= MAX_SHAPES:
                 self._fitting.clear()
-            used = [each for each in dialects if any(reading.dialect is each for reading, _ in found)]
+            used = [each for each in dialects if any(reading.dialect is each for reading, _, _ in found)]
             self._fitting[shape] = used
         return found
 

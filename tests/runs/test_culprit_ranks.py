@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import pytest
 
+from gpuwatch.diagnose.incident import Incident
 from gpuwatch.report.scan import judged
 from gpuwatch.rules.load import load_packs
 from gpuwatch.runs.files import gather
@@ -24,13 +25,17 @@ TRACE = 'Traceback (most recent call last):\n  File "/w/fit.py", line 8, in step
 
 
 def culprit(folder: Path, job: Job) -> int | None:
+    return first_incident(folder, job).rank
+
+
+def first_incident(folder: Path, job: Job) -> Incident:
     for name, text in job.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     report = judged(scan(gather([folder]), PACKS.rules, "agent", cores=1), PACKS, 1.8e9, 0.0)
     assert report.incidents, "nothing is found"
-    return report.incidents[0].rank
+    return report.incidents[0]
 
 
 def lines(head: str, count: int = 3, world: int = WORLD) -> str:
@@ -196,6 +201,34 @@ TOLD: dict[str, Callable[[int], Job]] = {
 @pytest.mark.parametrize("job", TOLD.values(), ids=TOLD.keys())
 def test_the_rank_that_the_lines_tell(job: Callable[[int], Job], number: int, tmp_path: Path) -> None:
     assert culprit(tmp_path, job(number)) == number
+
+
+TAGS = (
+    "R{n}/{host}: ", "<{n:02}@{host}> ", "[rank {n}@{host}] ", "[{host} | worker {n}] ", "{host}/r{n}: ",
+    "({host}, rank {n}) ", "rank {n} on {host}: ", "[rang {n}@{host}] ", "10:11:12 <{n:02}@{host}> ",
+    "run7 rank {n} ({host}) says: ",
+)  # fmt: skip
+"""Heads that name a rank and its host."""
+
+
+def tagged(tag: str, n: int, per_host: int) -> Job:
+    """Two hosts; ranks count through, or from 0 on each host where `per_host` is 4."""
+    heads = [tag.format(n=rank % per_host, host=f"zs{rank // 4:02}") for rank in range(WORLD)]
+    below = "".join(f"{heads[n]}{line}\n" for line in (TRACE + OOM).splitlines())
+    return {"job.out": "".join(f"{head}lr 0.{step}1\n" for step in range(3) for head in heads) + below}
+
+
+@pytest.mark.parametrize("number", [2, 5])
+@pytest.mark.parametrize("tag", TAGS)
+def test_a_tag_names_rank_and_host(tag: str, number: int, tmp_path: Path) -> None:
+    found = first_incident(tmp_path, tagged(tag, number, WORLD))
+    assert (found.rank, found.node) == (number, f"zs{number // 4:02}")
+
+
+@pytest.mark.parametrize("tag", ["<{n}@{host}> ", "[{host} | worker {n}] ", "{host}/w{n}: "])
+def test_numbers_that_begin_anew_on_each_host_are_no_ranks(tag: str, tmp_path: Path) -> None:
+    found = first_incident(tmp_path, tagged(tag, 5, 4))
+    assert (found.rank, found.node) == (None, "zs01")
 
 
 NOT_TOLD: dict[str, Job] = {

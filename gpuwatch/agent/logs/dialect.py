@@ -24,6 +24,16 @@ BATCHES = frozenset(("batch", "batch_idx", "mini_batch", "minibatch"))
 """A batch of an epoch is the step only where the line names no step."""
 
 
+TIMER = re.compile(
+    r"(?:^|[_/.])(?:fwd|forward|bwd|backward|fwd_bwd|data(?:load(?:er|ing)?)?|load(?:er|ing)?|fetch|input|wait(?:ing)?"
+    r"|comm(?:s|unication)?|comp(?:ute|utation)?|sync|optim(?:izer)?|opt|h2d|d2h|allreduce|all_?gather"
+    r"|all_?reduce|reduce(?:_scatter)?|barrier|gpu|kernel|preproc(?:ess(?:ing)?)?|augment(?:ation)?|collate)"
+    r"(?:_(?:time|wait|step|comm))?(?:_?(?P<unit>ms|s|sec|us))?$"
+)
+"""Words for the time that a part of a step takes, with or without its unit."""
+FRACTION = re.compile(r"\d\.\d|\d ?(?:ms|us|s|secs?|seconds?)$")
+
+
 class Reading(object):
     """What one line tells."""
 
@@ -97,13 +107,13 @@ class Dialect(object):
         if self.phases is not None:
             self._timers(text[found.end() :], self.phases, phases)
         elif not self.plain:
-            self._words(text, fields)
+            self._words(text, fields, phases)
         if not self.needs.issubset(fields) or len(fields) + len(phases) < self.least:
             return None
         return Reading(self, fields, phases)
 
-    def _words(self, text, fields):
-        # type: (str, Fields) -> None
+    def _words(self, text, fields, phases):
+        # type: (str, Fields, dict[str, float]) -> None
         words, shared = self.words, self.shared
         lesser = []  # type: list[tuple[str, str]]
         for name, value, rate in pairs(text):
@@ -111,6 +121,8 @@ class Dialect(object):
             unit = rate or (name[name.rfind("(") + 1 : -1] if name[-1:] == ")" else "")
             quantity = (words.get(unit) or shared.get(unit)) if unit else None
             quantity = quantity or words.get(name) or shared.get(name)
+            if quantity is None and not rate and len(phases) < MAX_PHASES:
+                _timer(name, value, phases)
             if quantity is None or quantity == NOTHING or QUANTITIES[quantity][0] in fields:
                 continue
             a_mean = name.startswith(MEANS) and QUANTITIES[quantity][0] in OF_STEPS
@@ -135,3 +147,15 @@ class Dialect(object):
                 phases.setdefault(last, took)
             elif last is not None:  # `(min, max)` across ranks: the slowest one counts
                 phases[last] = max(phases[last], took)
+
+
+def _timer(name, value, phases):
+    # type: (str, str, dict[str, float]) -> None
+    """Take the time of a part of a step: in the unit of the value, else of the name, else in seconds."""
+    timer = TIMER.search(name)
+    one = {}  # type: Fields
+    if timer is None or FRACTION.search(value) is None:
+        return
+    unit = {"ms": "ms", "us": "us"}.get(timer.group("unit"), "s")
+    if put(one, "step_time_" + unit, value):
+        phases.setdefault(name, float(one["step_time_s"]))

@@ -2,6 +2,9 @@
 
 Named groups say who speaks: `rank`, `caps` (a rank), `local` (a local rank), `task`, `pid`, `host`,
 `program`. Behind a time a log collector may write the host and the program.
+
+A tag names a process and its host: `[rank 3@gpu-004]`, `<13@h2>`, `R7/zs02: `, `(gpu-004 | worker 3)`. The
+number after the word rank, or its r, is a rank; of other words, and of none, a task.
 """
 
 import re
@@ -25,6 +28,28 @@ def _forms(*patterns):
     return [re.compile(each) for each in patterns]
 
 
+_RANK = r"(?:(?:global[ _-]?)?ran(?:k|g[oa]?)|rk?)[ :=#_-]{0,2}(?P<caps>\d{1,6})"
+_WORD = r"(?:w|p|pe|worker|task|proc|process|member|trainer|replica)[ :=#_-]{0,2}"
+_TASK = r"(?P<task>\d{1,6})"
+_NO_HOST = (
+    r"(?!(?:epoch|step|it|iter|gpu|cuda|npu|xpu|dev|device|tp|pp|dp|cp|ep|mp|stage|layer|v|lr|pid|tid|job|run"
+    r"|exp|attempt|seed|fold|batch|mb|group|pg|rank|local_rank|[\w.-]{1,80}\.py)[_:-]?\d{0,9}(?![\w.-]))"
+)
+_AT = r" ?(?:@ ?|on )" + _NO_HOST + r"(?P<host>[A-Za-z][\w.-]{0,80})"
+_BESIDE = r" ?[/|] ?" + _NO_HOST + r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80})"
+_OF_HOST = _NO_HOST + r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}?)(?: ?[/@|,:] ?| )"
+
+
+def _tags(begin, end, bare):
+    # type: (str, str, str) -> tuple[str, ...]
+    """The forms of a tag between two patterns; `bare`: `?` where a number without a word is a task, too."""
+    whose = [_RANK + _AT, _RANK + _BESIDE, r"(?:" + _WORD + r")" + bare + _TASK + _AT]
+    whose += [_WORD + _TASK + _BESIDE, _OF_HOST + _RANK, _OF_HOST + _WORD + _TASK]
+    return tuple(r"(?i:" + begin + each + end + r")" for each in whose)
+
+
+TAGS = _forms(*_tags(r"[\[(<{] ?", r" ?[\])>}](?=[\s:|-])[:|-]? ?", "?"))
+NAMED_TAGS = _forms(*_tags("", r" ?(?:[:|>] |[:|>]$)", ""))
 BRACKETED = _forms(
     r"\[rank(?P<rank>\d{1,6})\[?\]?\]:",
     r"\[RANK (?P<caps>\d{1,6})\] (?=\S)",
@@ -63,7 +88,7 @@ NUMBERED_STAMPS = _forms(
     r"\d{4}/\d\d/\d\d[T ]" + _CLOCK + _ZONE + _END,
     r"(?:\d\d[/-]){2}\d{4} " + _CLOCK + _ZONE + _END,
     r"\d{4}\.\d\d\.\d\d(?=[ ])",  # the date of Thunderbird, BGL
-    _CLOCK + r"(?=[ ])(?! ?[|<\]])",
+    _CLOCK + r"(?=[ ])(?! ?[|\]]| <\d\d:)",
     r"\d{10}(?:\.\d{1,9}|\d{3})?(?=[ :])[:| ]?(?=\s{0,4}[^\s\d.,+*/=-]|\d{4}[-.])",
 )
 NAMED = _forms(
@@ -90,6 +115,7 @@ PLAIN, STAMP, SYSTEM = "plain", "stamp", "system"
 
 _TABLE = (
     ("[", PLAIN, BRACKETED),
+    ("[(<{", PLAIN, TAGS),
     ("[", SYSTEM, KERNEL_STAMPS),
     ("[", STAMP, BRACKETED_STAMPS),
     ("(", PLAIN, PARENTHESISED),
@@ -98,7 +124,7 @@ _TABLE = (
     ("0", STAMP, NUMBERED_STAMPS),
     ("a", SYSTEM, KERNEL),
     ("a", STAMP, NAMED_STAMPS),
-    ("a", PLAIN, LABELS + NAMED),
+    ("a", PLAIN, LABELS + NAMED_TAGS + NAMED),
     (">-<", PLAIN, OTHERS),
 )
 FORMS = {}  # type: dict[str, list[tuple[str, re.Pattern[str]]]]

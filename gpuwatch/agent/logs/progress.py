@@ -64,7 +64,7 @@ class Progress(object):
             # of what is live the arrival is as exact, and right whatever time zone the line is of
             own = time_of(shown(line[:HEAD]), arrived) if backlog else None
             said = {}  # type: dict[Any, set[str]]
-            for reading, by in self.readings(line, dialects, local_ranks):
+            for reading, by, _ in self.readings(line, dialects, local_ranks):
                 known = True
                 self._take(reading, by, offset, arrived, own, backlog, said)
             if not known and all(dialect.steady for dialect in dialects):
@@ -79,7 +79,7 @@ class Progress(object):
         voices = {}  # type: dict[tuple[Any, ...], Steps]
         for _, line, dialects in past.lines() if past is not None else ():
             own = time_of(shown(line[:HEAD]), arrived)
-            for reading, by in self.readings(line, dialects, local_ranks):
+            for reading, by, _ in self.readings(line, dialects, local_ranks):
                 key, who = self.voice(reading.fields, by)
                 if key not in voices and len(voices) < TOLD_AT_ONCE:
                     voices[key] = Steps(who, reading.dialect)
@@ -88,8 +88,8 @@ class Progress(object):
         return [steps.frame(self._file, arrived) for steps in voices.values() if steps.points]
 
     def readings(self, line, dialects, local_ranks):
-        # type: (bytes, list[Dialect], bool) -> Iterator[tuple[Reading, Speaker]]
-        """What a line tells: of the states of a bar that stand on it, the newest one that names a step."""
+        # type: (bytes, list[Dialect], bool) -> Iterator[tuple[Reading, Speaker, str]]
+        """What a line tells, and its message: of the states of a bar on it, the newest that names a step."""
         stepped = set()  # type: set[tuple[Any, ...]]
         for text, by, is_bar in newest_first(self._messages(line, dialects, local_ranks)):
             said_by = (by.rank, by.local_rank, by.pid, by.host, by.task)
@@ -99,7 +99,7 @@ class Progress(object):
             if reading is not None:
                 if is_bar and "step" in reading.fields:
                     stepped.add(said_by)
-                yield reading, by
+                yield reading, by, text
 
     def _messages(self, line, dialects, local_ranks):
         # type: (bytes, list[Dialect], bool) -> list[tuple[str, Speaker]]
@@ -112,8 +112,13 @@ class Progress(object):
     def voice(self, fields, by):
         # type: (dict[str, Any], Speaker) -> tuple[tuple[Any, ...], dict[str, Any]]
         """Whose words a line's are: a key, and the keys of `wire.Progress` that say it."""
-        who = whose(by, fields, self._speaker() if self._speaker is not None else {})
+        who = self.whose(fields, by)
         return tuple(who.get(name) for name in ("rank", "local_rank", "pid", "host")) + (by.task,), who
+
+    def whose(self, fields, by, head=None):
+        # type: (dict[str, Any], Speaker, Any) -> dict[str, Any]
+        """The keys of `wire.Finding` that say who writes a line. `head`: what its message tells of ranks."""
+        return whose(by, fields, self._speaker() if self._speaker is not None else {}, head)
 
     def _take(self, reading, by, offset, arrived, own, backlog, said):
         # type: (Reading, Speaker, int, float, float | None, bool, dict[Any, set[str]]) -> None

@@ -53,7 +53,9 @@ _GROUP = re.compile(r"[\[(<{](?P<in>[^\[\](){}<>]{0,90})[\])>}]")
 _CLOSED = re.compile(r"\s?[\])>|:,]|\s{1,4}[-|>]|\s{0,2}$")
 _PAIRS = re.compile(r"(?:^|\s)[A-Za-z_][\w.]{0,40}=(?:\"|[^\s=])")
 _WORD = re.compile(
-    r"rank|worker|task|proc|replica|trainer|\u8fdb\u7a0b|\bpe[ :=#_-]?\d|\br[_-]?\d", re.IGNORECASE
+    r"ran[kg]|worker|task|proc|replica|trainer|\u8fdb\u7a0b|\bpe[ :=#_-]?\d|\br[_-]?\d"
+    r"|\u0440\u0430\u043d[\u0433\u043a]|\u30e9\u30f3\u30af|\ub7ad\ud06c|\u79e9",
+    re.IGNORECASE,
 )
 
 
@@ -106,6 +108,8 @@ def line_ranks(text):
         head = record_ranks(text)
     else:
         at = _read_head(text, head)
+        if head.empty:
+            _read_subject(text, at, head)
         if head.empty and bare is not None and "NCCL" not in text:
             head.take("bare", int(bare.group("n")), bare.group("world"))
     failed = _read_sentence(text, at, head.empty)
@@ -150,6 +154,16 @@ def _read_head(text, reading):
             break
         at = token.end()
     return at
+
+
+def _read_subject(text, at, reading):
+    # type: (str, int, Reading) -> None
+    """Take the rank that a message begins with, if it is its only one: `rank 0 sub-batch 3 loss 5.1`."""
+    named = NAMED.match(text, at)
+    if named is None or named.group("rank") is None or text[named.end() : named.end() + 1] != " ":
+        return
+    if not any(other.group("rank") for other in islice(NAMED.finditer(text, named.end()), MAX_MENTIONS)):
+        _take(named, text, reading)
 
 
 def _closes(named, text):

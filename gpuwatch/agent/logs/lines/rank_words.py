@@ -26,7 +26,8 @@ SCOPES = {
 
 _WORDS = (
     r"(?:(?P<local>local[ _-]?rank|local[ _-]?process[ _-]?index)"
-    r"|(?P<rank>(?:(?:global|world|mpi|pmi|pmix|dist|torch|hvd|horovod)[ _.-]?)?rank(?:[ _-]?id)?)"
+    r"|(?P<rank>(?:(?:global|world|mpi|pmi|pmix|dist|torch|hvd|horovod)[ _.-]?)?rank(?:[ _-]?id)?"
+    r"|rang[oa]?|\u0440\u0430\u043d[\u0433\u043a]|\u30e9\u30f3\u30af|\ub7ad\ud06c|\u79e9)"
     r"|(?P<worker>worker(?:[ _-]?(?:id|index|idx))?)"
     r"|(?P<task>task(?:[ _-]?(?:id|index|idx))?)"
     r"|(?P<process>(?:proc(?:ess)?[ _-]?(?:index|idx))|(?:slurm_)?procid|proc|\u8fdb\u7a0b"
@@ -85,7 +86,8 @@ ENDED = re.compile(
     r"(?: ?\([^()]{0,80}\))?,?:? (?:\w{1,12} ){0,2}?(?:(?:has |was |is |had )?"
     r"(?:died|dead|exit(?:ed|s|ing)?|fail(?:ed|s|ure)|crash(?:ed|es)|abort(?:ed|s|ing)?|killed|terminated|lost"
     r"|gone|missing|unresponsive|hung|stuck|stopped|evicted|unhealthy)"
-    r"|raised|threw|hit an?|caught|bailed|gave up|ran out|runs? out|out of memory|cannot|could not|unable"
+    r"|says|reports|raised|threw|hit an?|caught|bailed|gave up"
+    r"|ran out|runs? out|out of memory|cannot|could not|unable"
     r"|received signal|got signal|segfault\w*|encountered|with PID|in (?:job|comm)\b|heartbeat timeout"
     r"|not responding|did not)\b",
     re.IGNORECASE,
