@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import yaml
@@ -14,6 +15,9 @@ MAX_NODES = 200_000
 """Values in a document with every alias counted as often as it is used."""
 
 # libyaml is ten times faster, where it is built in
+STANDARD_TAG = re.compile(r"tag:yaml\.org,2002:(str|int|float|bool|null|timestamp|seq|map|merge|value)")
+"""Tags of plain YAML; any other one asks for an object of some program."""
+
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -76,6 +80,10 @@ def _bounded(text: str, problems: Problems) -> bool:
             total += 1
             sizes.update({anchor: 1} if anchor else {})
         elif isinstance(event, yaml.CollectionStartEvent):
+            if event.tag is not None and not STANDARD_TAG.fullmatch(event.tag):
+                tag = f"the tag {shown(event.tag)} means nothing in a hosts file"
+                problems.add(_place(event.start_mark), tag)
+                return False
             opened.append((anchor, total))
             total += 1
         elif isinstance(event, yaml.CollectionEndEvent):

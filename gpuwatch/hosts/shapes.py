@@ -9,12 +9,11 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from gpuwatch.hosts.document import place
+from gpuwatch.hosts.document import STANDARD_TAG, place
 from gpuwatch.hosts.errors import Problems, did_you_mean, shown
 
 Schema: TypeAlias = dict[str, Any]
 
-_STANDARD_TAG = re.compile(r"tag:yaml\.org,2002:(str|int|float|bool|null|timestamp|seq|map|merge|value)")
 _NULL = "tag:yaml.org,2002:null"
 _WHOLE = re.compile(r"[+-]?[0-9]{1,15}")
 _NUMBER = re.compile(r"[+-]?([0-9]{1,15}(\.[0-9]{0,30})?|\.[0-9]{1,30})([eE][+-]?[0-9]{1,2})?")
@@ -43,7 +42,7 @@ class Shape(abc.ABC):
 
 def described(node: yaml.Node) -> str:
     """How a message names a value that does not fit."""
-    if not _STANDARD_TAG.fullmatch(node.tag):
+    if not STANDARD_TAG.fullmatch(node.tag):
         return f"a value tagged {shown(node.tag)}"
     if isinstance(node, yaml.SequenceNode):
         return "a list"
@@ -56,7 +55,7 @@ def described(node: yaml.Node) -> str:
 
 def scalar(node: yaml.Node) -> str | None:
     """The text of a single value as it is written (`007` stays `007`); None for anything else, or nothing."""
-    if isinstance(node, yaml.ScalarNode) and node.tag != _NULL and _STANDARD_TAG.fullmatch(node.tag):
+    if isinstance(node, yaml.ScalarNode) and node.tag != _NULL and STANDARD_TAG.fullmatch(node.tag):
         return str(node.value)
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -24,19 +25,23 @@ _CODE = ("check.py", "compile.py", "literals.py", "dialect.py")
 def compiled_or_kept(rules: Sequence[Rule | Dialect]) -> list[dict[str, Any]]:
     """As `compile.compiled`, from the cache folder where the same was made before.
 
-    The file's name is a digest of the rules and of the code that compiles them, so it can never be stale. A
-    folder that cannot be written, or a file that is not ours, only costs the time.
+    The file's name is a digest of the rules and of the code that compiles them, so it can never be stale; its
+    first line is one of what stands below it. A folder that cannot be written, a file that others may write
+    or one whose content is not what was kept only costs the time.
     """
     folder = cache_folder()
-    file = folder / f"rules-{_digest(rules)}.json"
+    name = _digest(rules)
+    file = folder / f"rules-{name}.json"
     with contextlib.suppress(OSError, msgspec.DecodeError):
-        if file.stat().st_uid == os.geteuid():
-            return msgspec.json.decode(file.read_bytes(), type=list[dict[str, Any]])
+        digest, _, data = _own(file).partition(b"\n")
+        if digest == _seal(name, data):
+            return msgspec.json.decode(data, type=list[dict[str, Any]])
     from gpuwatch.rules.compile import compiled  # noqa: PLC0415 - not needed where the file is there
 
     made = compiled(rules)
     with contextlib.suppress(OSError):
-        _write(folder, file, msgspec.json.encode(made))
+        data = msgspec.json.encode(made)
+        _write(folder, file, _seal(name, data) + b"\n" + data)
     return made
 
 
@@ -52,6 +57,24 @@ def _digest(rules: Sequence[Rule | Dialect]) -> str:
         said.update(Path(__file__).with_name(name).read_bytes())
     said.update(msgspec.json.encode(rules))
     return said.hexdigest()[:32]
+
+
+def _seal(name: str, data: bytes) -> bytes:
+    """A digest of rules as they were compiled, for the rules of this name."""
+    return hashlib.sha256(name.encode() + b"\n" + data).hexdigest().encode()
+
+
+def _own(file: Path) -> bytes:
+    """A file of ours that nobody else may write; nothing where it is none.
+
+    Raises:
+        OSError: it is not there, is a link, or cannot be read.
+    """
+    number = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+    with open(number, "rb") as opened:  # noqa: PTH123 - a descriptor
+        found = os.fstat(number)
+        ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+        return opened.read() if ours and not found.st_mode & 0o022 else b""
 
 
 def _write(folder: Path, file: Path, data: bytes) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpuwatch.agent.logs.split import shown
+from gpuwatch.runs.opening import open_file
 from gpuwatch.runs.packing import Contents
 
 ABOVE_BYTES, BELOW_BYTES, LAST_BYTES = 16 << 10, 64 << 10, 4 << 10
@@ -48,7 +49,7 @@ def around(path: Path, packing: str | None, first: int, last: int) -> Around | N
 
 
 def _plain(path: Path, first: int, last: int) -> tuple[bytes, bytes, bytes, int]:
-    with path.open("rb") as file:
+    with open_file(path) as file:
         size = file.seek(0, 2)
         start = max(0, first - ABOVE_BYTES)
         file.seek(start)

@@ -12,6 +12,7 @@ from pathlib import Path
 from gpuwatch.agent.logs.split import shown
 from gpuwatch.agent.logs.stamps import time_of
 from gpuwatch.plain import plain
+from gpuwatch.runs.opening import open_file
 from gpuwatch.runs.packing import READ_BYTES, Contents, packing_of
 from gpuwatch.runs.tools.sections import BEGIN_BYTES, begins_with_tool_output
 
@@ -134,8 +135,10 @@ def walked(
             if (known.st_dev, known.st_ino) in seen:
                 continue
             seen.add((known.st_dev, known.st_ino))
-            inner = [entry for entry in entries if entry.is_dir()]
-            folders += [entry for entry in reversed(inner) if entry.name not in SKIPPED_FOLDERS]
+            inner = {entry for entry in entries if entry.is_dir()}
+            folders += [
+                each for each in reversed(entries) if each in inner and each.name not in SKIPPED_FOLDERS
+            ]
             yield from ((entry, path) for entry in entries if entry not in inner)
 
 
@@ -198,9 +201,7 @@ def kind_of_name(name: str) -> str | None:
 def begins_as_tool(path: Path) -> bool:
     """Whether a file of settings, notes or data begins with the output of a tool like nvidia-smi."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            return False
-        with path.open("rb", buffering=0) as file:
+        with open_file(path) as file:
             return begins_with_tool_output(file.read(BEGIN_BYTES))
     except OSError:
         return False
@@ -221,7 +222,7 @@ def looked_into(path: Path, size: int) -> tuple[str | None, bytes]:
     Raises:
         OSError: it cannot be read.
     """
-    with path.open("rb", buffering=0) as file:
+    with open_file(path) as file:
         head = file.read(SAMPLE_BYTES)
         packing = packing_of(head)
         if packing is None:

@@ -13,6 +13,7 @@ from gpuwatch.runs.files import Skipped, reason, walked
 from gpuwatch.runs.flight import Dump, read_dump
 from gpuwatch.runs.flight_pickle import MAX_BYTES, NoDumpError
 from gpuwatch.runs.flight_runs import of_the_last_attempt, of_the_youngest_job
+from gpuwatch.runs.opening import open_file
 from gpuwatch.runs.packing import Contents, packing_of
 from gpuwatch.runs.scan import usable_cores
 from gpuwatch.runs.workers import Dial, Workers
@@ -178,7 +179,7 @@ def _read(task: _Task, dial: Dial) -> Dump | str:
     """The dump, or why there is none."""
     path = Path(task.path)
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             packing = packing_of(file.read(8))
         contents = Contents(path, packing)
         pieces, size = [], 0

@@ -14,6 +14,8 @@ from typing import Any, BinaryIO
 
 import zstandard
 
+from gpuwatch.runs.opening import open_file
+
 READ_BYTES = 1 << 20
 PACKED_BYTES = 2048
 """Fed to zstd's decoder at once: it may expand 32,000 times, then gives 64 MB at most."""
@@ -128,7 +130,7 @@ class Contents:
         Raises:
             OSError: a plain file cannot be read further.
         """
-        with self.path.open("rb", buffering=0) as file:
+        with open_file(self.path) as file:
             if self.packing is None:
                 yield from self._raw(file, READ_BYTES)
             elif self.packing == UTF_16:

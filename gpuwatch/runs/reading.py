@@ -13,6 +13,7 @@ from gpuwatch.agent.logs.ruleset import Rule, RuleSet
 from gpuwatch.agent.logs.scanner import Scanner
 from gpuwatch.agent.logs.search import Search
 from gpuwatch.runs.files import LogPath, reason
+from gpuwatch.runs.opening import open_file
 from gpuwatch.runs.packing import Contents
 from gpuwatch.runs.record import Match, Recorder, Recovery, Row
 from gpuwatch.runs.step_series import StepRecorder, StepSeries, last_lines
@@ -169,7 +170,7 @@ def date(part: Part, read: PartRead, tail: bytes, tail_at: int) -> None:
             offset = event.row["offset"]
             if part.log.packing is None:
                 low = max(0, offset - TAIL_BYTES)
-                with part.log.path.open("rb", buffering=0) as file:
+                with open_file(part.log.path) as file:
                     file.seek(low)
                     read.times[offset] = times_around(file.read(2 * TAIL_BYTES), offset - low, arrived)
             elif offset >= tail_at:
@@ -205,7 +206,7 @@ def plain_part(part: Part) -> Iterator[tuple[bytes, int, int]]:
     """A part of a plain file with some of what is around it; no piece reaches over the part's borders."""
     at = max(0, part.start - AROUND_BYTES)
     borders = [part.start] if part.end is None else [part.start, part.end, part.end + AROUND_BYTES]
-    with part.log.path.open("rb", buffering=0) as file:
+    with open_file(part.log.path) as file:
         file.seek(at)
         first = at > 0
         while True:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 
 from gpuwatch.runs.files import LogPath
+from gpuwatch.runs.opening import open_file
 from gpuwatch.runs.packing import DECODERS, Contents
 
 MOST_LINES = 40_000
@@ -38,7 +39,7 @@ def sample(log: LogPath, first: int, last: int) -> list[bytes]:
             return []
         head = next(Contents(log.path, log.packing).pieces(), b"")
         return head[:SAMPLE_BYTES].splitlines()[:first]
-    with log.path.open("rb", buffering=0) as file:
+    with open_file(log.path) as file:
         head = file.read(SAMPLE_BYTES)
         lines = head.splitlines()
         if log.size <= SAMPLE_BYTES:

@@ -160,7 +160,7 @@ class Session:
         return self._keep_silences()
 
     def _keep_silences(self) -> str | None:
-        self._silences.write(self.book.silences, wall())
+        self.book.restore(self._silences.write(self.book.silences, wall()))
         return self._silences.trouble
 
     def retry(self, node: str | None = None) -> None:

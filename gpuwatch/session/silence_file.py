@@ -1,8 +1,12 @@
-"""Silences survive a session: one JSON file in the settings folder, written whole or not at all."""
+"""Silences survive a session: one JSON file in the settings folder, which all cockpits of a person share."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -10,37 +14,87 @@ import msgspec
 from gpuwatch.diagnose.silences import Silence
 from gpuwatch.session.whole_file import write_whole
 
+LOCK_S = 1.0
+"""Waited at most for another cockpit, which holds the lock for milliseconds."""
 _decoder = msgspec.json.Decoder(list[Silence])
 
 
 class SilenceFile:
-    """Read at the start, written at every change. What cannot be read is told, and kept as it is."""
+    """Read at the start, merged and written at every change. A file that cannot be read is left as it is."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.trouble: str | None = None
         """Why silences do not survive now; one sentence with the remedy."""
+        self._known: list[Silence] = []
+        """As the file had them when it was last read or written here."""
 
     def read(self) -> list[Silence]:
         """The silences; none where there is no file."""
         try:
-            return _decoder.decode(self.path.read_bytes())
+            self._known = _decoder.decode(self.path.read_bytes())
         except FileNotFoundError:
-            return []
+            self._known = []
         except OSError as error:
             self.trouble = f"silences cannot be read from {self.path}: {error.strerror}"
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             self.trouble = f"{self.path} holds no silences ({error}); correct it or move it away"
-        return []
+        return list(self._known)
 
-    def write(self, silences: Sequence[Silence], wall: float) -> None:
-        """Keep those that have not ended (`wall`: unix seconds now). A file that could not be read stays."""
+    def write(self, silences: Sequence[Silence], wall: float) -> list[Silence]:
+        """Bring the changes since the last call into the file, beside those that other cockpits have made.
+
+        Args:
+            silences: All that hold in this cockpit.
+            wall: Unix seconds now; silences that have ended are left out.
+
+        Returns:
+            All that hold now. A file that cannot be read or written leaves `trouble`.
+        """
         if self.trouble is not None and self.path.exists():
-            return
-        lasting = [each for each in silences if each.until is None or each.until > wall]
-        text = msgspec.json.format(msgspec.json.encode(lasting), indent=2)
+            return list(silences)
+        before = set(self._known)
+        added = [each for each in silences if each not in before]
+        removed = before.difference(silences)
         try:
-            write_whole(self.path, text)
-            self.trouble = None
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with _locked(self.path):
+                self.trouble = None
+                others = [each for each in self.read() if each not in removed]
+                if self.trouble is not None:
+                    return list(silences)
+                kept = [each for each in others if not any(_same(each, own) for own in added)]
+                lasting = [each for each in [*kept, *added] if each.until is None or each.until > wall]
+                write_whole(self.path, msgspec.json.format(msgspec.json.encode(lasting), indent=2))
+                self._known = lasting
         except OSError as error:
             self.trouble = f"silences cannot be kept in {self.path}: {error.strerror}"
+            return list(silences)
+        return lasting
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the lock beside the file; the file itself is replaced and cannot carry one.
+
+    Raises:
+        OSError: another process does not let go of it.
+    """
+    number = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        until = time.monotonic() + LOCK_S
+        while True:
+            try:
+                fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.01)
+        yield
+    finally:
+        os.close(number)
+
+
+def _same(one: Silence, other: Silence) -> bool:
+    return (one.code, one.node, one.gpu, one.rank) == (other.code, other.node, other.gpu, other.rank)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -367,3 +368,23 @@ def test_any_file_loads_or_gives_problems(data: bytes, tmp_path_factory: pytest.
         assert load_plan(path).nodes
     except HostsError as error:
         assert all(line.isprintable() for line in error.problems)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '!!python/object/apply:os.system ["touch x"]\n',
+        "!foo\nhosts: [a]\n",
+        "!!set {a, b}\n",
+        "!!omap\n- hosts: [a]\n",
+        "hosts: !foo [a]\n",
+        "--- !foo\nhosts: [a]\n",
+        "%TAG ! tag:x,2000:\n---\n!m {hosts: [a]}\n",
+        "hosts: [!!python/object/apply:os.system [x]]\n",
+        "hosts:\n  - !evil {name: a}\n",
+    ],
+)
+def test_a_tag_of_a_list_or_mapping_is_refused_at_its_place(text: str) -> None:
+    with pytest.raises(HostsError) as refused:
+        parse_plan(text, "hosts.yaml")
+    assert re.search(r"hosts\.yaml:\d+:\d+: the tag ", str(refused.value))

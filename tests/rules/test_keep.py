@@ -46,3 +46,39 @@ def test_a_folder_that_cannot_be_made_costs_only_the_time(folder: Path) -> None:
     folder.write_text("no folder")
     rules = [each for each, _ in parse_pack(rule("frobnicator seized"), "a.yaml")]
     assert keep.compiled_or_kept(rules) == compiled(rules)
+
+
+@pytest.mark.parametrize("content", [b"[]", b"[]\n[]", b"", b'[{"id": "x"}]', b"\n"])
+def test_a_file_that_was_not_kept_by_us_is_not_believed(folder: Path, content: bytes) -> None:
+    rules = [each for each, _ in parse_pack(rule("frobnicator seized"), "a.yaml")]
+    made = keep.compiled_or_kept(rules)
+    (file,) = folder.iterdir()
+    file.write_bytes(content)
+    assert keep.compiled_or_kept(rules) == made
+
+
+def test_what_was_kept_for_other_rules_is_not_taken_for_these(folder: Path) -> None:
+    rules, others = ([each for each, _ in parse_pack(rule(text), "a.yaml")] for text in ("hot", "cold"))
+    keep.compiled_or_kept(others)
+    (other,) = folder.iterdir()
+    made = keep.compiled_or_kept(rules)
+    (file,) = set(folder.iterdir()) - {other}
+    file.write_bytes(other.read_bytes())
+    assert keep.compiled_or_kept(rules) == made
+
+
+def test_a_file_that_others_may_write_or_a_link_is_not_read(folder: Path, tmp_path: Path) -> None:
+    rules = [each for each, _ in parse_pack(rule("frobnicator seized"), "a.yaml")]
+    keep.compiled_or_kept(rules)
+    (file,) = folder.iterdir()
+    kept, digest = file.read_bytes(), file.name.removeprefix("rules-").removesuffix(".json")
+    forged = keep._seal(digest, b"[]") + b"\n[]"
+    file.write_bytes(forged)
+    assert keep.compiled_or_kept(rules) == [], "as whoever has our rights could"
+    file.chmod(0o666)
+    assert keep.compiled_or_kept(rules) != []
+    assert file.read_bytes() == kept
+    (tmp_path / "elsewhere").write_bytes(forged)
+    file.unlink()
+    file.symlink_to(tmp_path / "elsewhere")
+    assert keep.compiled_or_kept(rules) != []

@@ -2,6 +2,8 @@
 
 import os
 
+from .files.regular_file import open_regular
+
 BACKLOG_BYTES = 64 << 20
 """Of each file, its newest."""
 STEP_BYTES = 256 * 1024
@@ -15,7 +17,7 @@ class Backlog(object):
     def __init__(self, path, end, begin=None):
         # type: (str, int, int | None) -> None
         """Scan from `begin` (a line's first byte), else as far back as `BACKLOG_BYTES`, to `end`."""
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+        self._descriptor = open_regular(path)
         found = os.fstat(self._descriptor)
         self.inode = found.st_ino
         self.written_at = found.st_mtime

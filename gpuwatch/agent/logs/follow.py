@@ -9,6 +9,7 @@ import errno
 import os
 import stat
 
+from .files.regular_file import open_regular
 from .rotated import copied_to, rotated_meanwhile, signature
 
 TYPE_CHECKING = False
@@ -220,13 +221,8 @@ class Follower(object):
 
     def _enter(self, path):
         # type: (str) -> None
-        if stat.S_ISFIFO(os.stat(path).st_mode):
-            raise OSError(0, "not a regular file")  # its writer would notice that it was opened
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+        descriptor = open_regular(path)
         found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            os.close(descriptor)
-            raise OSError(0, "not a regular file")
         self.close()
         self._descriptor = descriptor
         self.device, self.inode, self.size = found.st_dev, found.st_ino, found.st_size
@@ -275,7 +271,7 @@ class Follower(object):
         if self.remote and self._clock() - self._refreshed >= REFRESH_S:
             self._refreshed = self._clock()
             try:
-                os.close(os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK))
+                os.close(open_regular(self.path))
             except OSError:
                 pass
 

@@ -4,6 +4,8 @@ import os
 import re
 import stat
 
+from .files.regular_file import open_regular
+
 _AGED = re.compile(r"[.-]\d[\dT:_.-]*$")
 """What a rotation appends: `.1`, `-20240131`, `.2024-01-31_12`."""
 MAX_SIBLINGS = 16
@@ -75,7 +77,7 @@ def _aged(path):
 def _holds(path, offset, mark):
     # type: (str, int, bytes) -> bool
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+        descriptor = open_regular(path)
     except OSError:
         return False
     try:

@@ -12,6 +12,7 @@ import time
 
 from ..procfs import names
 from .entry import shown
+from .files.regular_file import open_regular
 from .lifeline import die_with
 from .outbox import lines_frames
 from .rows import row
@@ -147,7 +148,7 @@ class _Teller(object):
 def _search_file(plan, path, size, teller):
     # type: (Plan, str, int, _Teller) -> None
     """Whole blocks without the literal are passed over, which goes at the speed of memory."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+    descriptor = open_regular(path)
     try:
         at, rest = 0, b""
         while at < size and teller.left > 0:

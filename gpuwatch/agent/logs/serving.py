@@ -4,6 +4,7 @@ import os
 import time
 
 from . import pages
+from .files.regular_file import open_regular
 from .outbox import lines_frames
 from .searching import Plan, Search
 from .tails import Tail
@@ -147,7 +148,7 @@ class Server(object):
             self._send(number, name, rows, size=self._kernel.size, done=True)
             return
         entry = self._entry(name)
-        descriptor = os.open(entry.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+        descriptor = open_regular(entry.path)
         try:
             size = os.fstat(descriptor).st_size
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -160,7 +161,8 @@ def main_tracks(tracks: Sequence[StepTrack]) -> list[StepTrack]:
     totals = [track.total_steps for track in whole if track.total_steps is not None]
     if not totals:
         return whole
-    total = max(totals, key=lambda each: (totals.count(each), each))
+    counts = Counter(totals)
+    total = max(counts, key=lambda each: (counts[each], each))
     return [track for track in whole if track.total_steps in (None, total)]
 
 
@@ -179,7 +181,7 @@ def ranks_behind(tracks: Iterable[StepTrack], ranks: Sequence[RankEnd]) -> tuple
     furthest = max((each.step for each in ranks), default=0)
     stride = min((stride_of(track) for track in tracks), default=1)
     behind = [each for each in ranks if furthest - each.step >= BEHIND_STEPS * stride]
-    others = [each for each in ranks if each not in behind]
+    others = [each for each in ranks if furthest - each.step < BEHIND_STEPS * stride]
     together = len(others) >= PEERS and all(furthest - each.step < stride for each in others)
     return (
         tuple(each.rank for each in behind)

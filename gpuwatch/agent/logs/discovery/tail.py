@@ -3,9 +3,9 @@
 import itertools
 import os
 import re
-import stat
 import time
 
+from ..files.regular_file import open_regular
 from ..scanner import Scanner
 from ..split import shown
 from ..stamps import time_of
@@ -39,12 +39,9 @@ class Tail(object):
         Raises:
             OSError: it may not be read, is no regular file, or a link.
         """
-        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK | os.O_NOFOLLOW
-        descriptor = os.open(path, flags)
+        descriptor = open_regular(path, no_link=True)
         try:
             status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise OSError("no regular file")
             self.begin = max(0, status.st_size - TAIL_BYTES)
             self.data = os.pread(descriptor, TAIL_BYTES, self.begin)
             self.modified = status.st_mtime

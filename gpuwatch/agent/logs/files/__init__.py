@@ -1,0 +1,1 @@
+"""The log files themselves: how they are opened."""

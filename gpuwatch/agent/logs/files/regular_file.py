@@ -1,0 +1,105 @@
+"""Opening a log file by a name that other users may change at any moment.
+
+A FIFO or device that takes the place of a file between a check and the opening would hold the reader, or do
+something by being opened. And a link may lead to a file that its owner cannot read, but whoever watches can:
+what nobody but root may read must not come into a report because a user linked to it.
+"""
+
+import errno
+import os
+import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Set, Tuple  # noqa: F401 - used in type comments
+
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+_PATH_ONLY = getattr(os, "O_PATH", None)
+_MAGIC = "/proc/self/fd/{}"
+MAX_LINKS = 40
+"""As many as the kernel follows in one path."""
+NOT_REGULAR = "not a regular file"
+FOREIGN_LINK = "a link of another user, to a file that not everybody may read"
+
+
+def open_regular(path, no_link=False):
+    # type: (str, bool) -> int
+    """A descriptor to read a regular file; nothing else is ever opened for reading.
+
+    Args:
+        path: Its name.
+        no_link: Refuse a name that is itself a link.
+
+    Raises:
+        OSError: it is not there, may not be read, is no regular file, or the link of a user to a file of
+            somebody else that not everybody may read.
+    """
+    extra = os.O_NOFOLLOW if no_link else 0
+    if _PATH_ONLY is not None:
+        place = os.open(path, _PATH_ONLY | os.O_CLOEXEC | extra)
+        try:
+            _check(place, path)
+            return os.open(_MAGIC.format(place), _FLAGS)  # the very file that was looked at
+        except OSError as error:
+            if error.errno != errno.ENOENT:  # else /proc is not mounted
+                raise
+        finally:
+            os.close(place)
+    descriptor = os.open(path, _FLAGS | extra)
+    try:
+        _check(descriptor, path)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _check(place, path):
+    # type: (int, str) -> None
+    """Refuse what is no regular file, and what a link leads to that its owner may not read."""
+    found = os.fstat(place)
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(0, NOT_REGULAR, path)
+    whole = os.path.abspath(path)
+    try:
+        if os.readlink(_MAGIC.format(place)) == whole:
+            return  # no link is on the way
+    except OSError:
+        pass
+    owners, public = _links(whole)
+    if owners - {0, os.geteuid(), found.st_uid} and not (public and found.st_mode & stat.S_IROTH):
+        raise OSError(errno.EACCES, FOREIGN_LINK, path)
+    now = os.stat(path)
+    if (now.st_dev, now.st_ino) != (found.st_dev, found.st_ino):
+        raise OSError(errno.ESTALE, "it was replaced while it was opened", path)
+
+
+def _links(path):
+    # type: (str) -> Tuple[Set[int], bool]
+    """The owners of the links on the way to a file, and whether everybody may go through its folders.
+
+    What lies in /proc is taken as it is: its links are the kernel's.
+    """
+    owners, public = set(), True  # type: Set[int], bool
+    at, parts = "/", [part for part in path.split("/") if part]
+    left = MAX_LINKS
+    while parts:
+        part = parts.pop(0)
+        if part in ("..", "."):
+            at = os.path.dirname(at) if part == ".." else at
+            continue
+        here = os.path.join(at, part)
+        found = os.lstat(here)
+        if stat.S_ISLNK(found.st_mode) and not here.startswith("/proc/"):
+            left -= 1
+            if left < 0:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+            owners.add(found.st_uid)
+            target = os.readlink(here)
+            at = "/" if target.startswith("/") else at
+            parts = [each for each in target.split("/") if each] + parts
+            continue
+        if stat.S_ISDIR(found.st_mode):
+            public = public and bool(found.st_mode & stat.S_IXOTH)
+        at = here
+    return owners, public
