@@ -14,6 +14,7 @@ from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.classes import UNEXPLAINED
 from gpuwatch.diagnose.found import Found, alerts_of
 from gpuwatch.diagnose.incident import Incident
+from gpuwatch.diagnose.incidents.completed_run import with_completed_run, without_teardown
 from gpuwatch.diagnose.incidents.consequence import followed_nothing, without_harm
 from gpuwatch.diagnose.incidents.job_end import JobEnd, job_end, stop_alerts
 from gpuwatch.diagnose.incidents.jobs_apart import NamedEnd, ends_by_job
@@ -26,6 +27,7 @@ from gpuwatch.diagnose.incidents.log_tracks import (
 )
 from gpuwatch.diagnose.incidents.outcome import FINISHED, with_outcomes
 from gpuwatch.diagnose.incidents.outlived import with_later_lines
+from gpuwatch.diagnose.incidents.planned_end import with_planned_ends
 from gpuwatch.diagnose.judge import incidents
 from gpuwatch.diagnose.training.logged import progress_alerts
 from gpuwatch.fleet.places import RankPlace
@@ -102,7 +104,8 @@ def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
     end = jobs[0].end if jobs else job_end(tracks, alerts, closings, growing=growing, settled=settled)
     judged_tracks = jobs[0].tracks if jobs else tracks
     ends = tuple(line for file in scan.files for line in file.last_lines[-LAST_LINES:])
-    alerts = without_harm(alerts, scan.saves, ends)
+    alerts = without_teardown(with_completed_run(alerts, end, judged_tracks), end)
+    alerts = with_planned_ends(without_harm(alerts, scan.saves, ends), closings)
     alerts = [alert for alert in alerts if alert.code != FINISHED]
     alerts += of_progress(alerts, scan.files, end)
     alerts += stop_alerts(end, judged_tracks, alerts, closings)

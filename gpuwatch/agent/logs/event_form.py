@@ -96,6 +96,10 @@ _DISMISSED = re.compile(
 )
 _TEXT_LABEL = re.compile(
     r"(?i)<\|?(?:user|assistant|system|human)\|?>"
+    r"|(?:^|[\s\]|:])(?:<{2,3}|>{2,3}|[-=]{1,3}>|<[-=]{1,3}|[\u00bb\u2192\u2190\u25b6\u276f])\s?"
+    r"(?:the )?(?:prompt|model|user|assistant|human|bot|answer|reply|response|question|output|input|llm|gpt"
+    r"|ai|q|a)"
+    r"(?: ?[#(]?\d{1,9}\)?)?\s?[:>]\s"
     r"|(?:^|[\]|:-] )(?:sample|output|response|user|assistant|human|model|bot|text|story|input)s?"
     r" ?#?\d{0,9}>{1,3}\s|(?:^|[\s{,\[(|\"'<])(?:prompt|completion"
     r"|generated(?:[ _](?:text|output|sample))?|generation"

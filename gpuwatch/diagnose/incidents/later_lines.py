@@ -44,7 +44,8 @@ _CLOCK = re.compile(r"\d\d:\d\d|\d{2,4}[-/]\d\d[-/]\d\d|^\D?\d{10}(?:\.\d{1,9})?
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _TOTAL = re.compile(r"(?<![\d./-])(\d{1,9}) ?(?:/|of) ?(\d{1,9})(?![\d./-])")
 _MARK = re.compile(r"\d ?(?:/|of ?\d)")
-_RANK = re.compile(r"(?i)\brank[ _:=]{0,2}(\d{1,6})\b")
+_RANK = re.compile(r"(?i)\brank[ _:=]{0,2}(\d{1,6})\b|^\[(?:1,)?(\d{1,6})\]<std")
+"""Also as Horovod and Open MPI write it: `[3]<stdout>`, `[1,3]<stderr>`."""
 _NO_WORK = re.compile(
     r"(?i)\b(?:errors?|exception|fail\w*|retr(?:y|ies|ying)|attempts?|wait\w*|time(?:d|s)?[ _-]?out\w*"
     r"|abort\w*|kill\w*|signal|heartbeat\w*|terminat\w*|exit\w*|watchdog|stall\w*|h[au]ng|stuck|nccl|frame|dump\w*"
@@ -56,9 +57,16 @@ _NO_WORK = re.compile(
 _PASSED = re.compile(
     r"^\W{0,80}\d{1,7} passed\b|\b100% tests passed\b|^OK \("
     r"|\b(?:return|exit)(?:ed with)? (?:code|status)[ :=]{1,3}0\.?\s*$"
+    r"|^\W{0,4}(?:echo )?(?:(?:exit|rc|ret|status|exit[ _-]?(?:code|status)|return[ _-]?code) ?[=:] ?|exit )"
+    r"0\W{0,3}$"
+    r"|\b(?:[Tt]ests?|[Cc]hecks?|suite|benchmark|run|validation) (?:PASSED|passed)\b"
+    r"|\u9000\u51fa\u7801[ :\uff1a]{0,3}0\W?$"
 )
+"""The result of a test run without failures, or exit status 0 (also in Chinese)."""
 _FINISHED = re.compile(
     r"(?i)\b(?:all|everything)\b.{0,40}\b(?:done|finished|completed?|succeeded|processed)\b"
+    r"|\b(?:benchmark|training|run|job|evaluation|sweep|search) (?:is |has )?"
+    r"(?:complete|completed|finished|done)\b"
     r"|\b(?:done|finished|completed)(?: successfully)?(?: in \d|\W{0,3}$)"
     r"|\bclosed \(finished\)"
     r"|\b(?:state|status)\W{1,4}(?:done|success\w*|succeeded|completed)\b|\bas success\b"
@@ -153,7 +161,7 @@ def reaches_total(around: Around) -> bool:
 def passes(around: Around) -> bool:
     """Whether the file ends with the result of a test run without failures, or with exit status 0."""
     ends = [line for line in around.last[-END_LINES:] if _PASSED.search(line) and _is_good(line)]
-    return bool(ends) and ("assed" in ends[-1] or ends[-1] is around.last[-1])
+    return bool(ends) and ("passed" in ends[-1].lower() or ends[-1] is around.last[-1])
 
 
 def finishes(around: Around) -> bool:
@@ -174,7 +182,7 @@ def _own(lines: Iterable[str], rank: int | None) -> list[str]:
     """The lines of a rank; all, where `rank` is None."""
     if rank is None:
         return list(lines)
-    return [line for line in lines if str(rank) in _RANK.findall(line)]
+    return [line for line in lines if any(str(rank) in found for found in _RANK.findall(line))]
 
 
 def _forms(lines: Iterable[str]) -> dict[str, list[str]]:

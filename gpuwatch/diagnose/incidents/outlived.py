@@ -47,6 +47,9 @@ def with_later_lines(
     grave = [alert for alert in alerts if alert.severity in GRAVE and may_recover(alert)]
     if len(grave) > MOST:
         return list(alerts)
+    grave += [alert for alert in alerts if alert.severity == "warning" and may_recover(alert)][
+        : MOST - len(grave)
+    ]
     own = frozenset(files)
     found: dict[str, Recovery] = {}
     robust: set[str | None] = set()
@@ -73,9 +76,13 @@ def outlived(alert: Alert, around: Around, least: int, *, own_file: bool, stoppe
     """
     if later_lines.passes(around) or later_lines.reaches_total(around):
         return Recovery(None, None, finished=True)
-    if stopped or not may_be_caught(alert):
+    if stopped:
         return None
     rank = None if own_file else alert.rank
+    if ran_to_its_end(alert, around, rank):
+        return Recovery(None, None, finished=True)
+    if not may_be_caught(alert):
+        return None
     if later_lines.breaks_off(around, rank) or later_lines.from_main(around):
         return None
     if later_lines.finishes(around):
@@ -86,6 +93,16 @@ def outlived(alert: Alert, around: Around, least: int, *, own_file: bool, stoppe
     if going or (not buffered and later_lines.counts_on(around, rank)):
         return Recovery(None, None, finished=False)
     return None
+
+
+def ran_to_its_end(alert: Alert, around: Around, rank: int | None) -> bool:
+    """Whether the work of a rank went on below an error, and the log ends with the end of the work.
+
+    What survivors say of another rank (an echo) did no harm where any rank worked on: the job did, without
+    it or with it again.
+    """
+    who = None if alert.role == "echo" else rank
+    return later_lines.works_on(around, who) and later_lines.finishes(around)
 
 
 def steps_end(alert: Alert, tracks: Iterable[StepTrack]) -> bool:
