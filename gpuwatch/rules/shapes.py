@@ -9,7 +9,8 @@ from gpuwatch.hosts.document import place
 from gpuwatch.hosts.errors import Place, Problems, escaped
 from gpuwatch.hosts.shapes import Choice, Number, Schema, Shape, Text, Whole, described, quoted, scalar
 from gpuwatch.hosts.structures import Entry, Key, ListOf, MapOf, OneOf, Record
-from gpuwatch.rules.check import PatternError, check_pattern
+from gpuwatch.rules.ambiguity import check_pattern
+from gpuwatch.rules.check import PatternError
 
 MAX_PATTERN = 2000
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
