@@ -44,6 +44,14 @@ def only_job() -> Iterator[None]:
         yield
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Name a file that is not there: with test processes pytest itself only says that no tests ran."""
+    for argument in config.args:
+        path = argument.partition("::")[0]
+        if not config.option.pyargs and not Path(config.invocation_params.dir, path).exists():
+            raise pytest.UsageError(f"file or directory not found: {path}")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whole jobs first: they cannot be spread over the test processes, and must not be the last."""
     items.sort(key=lambda item: "only_job" not in getattr(item, "fixturenames", ()))

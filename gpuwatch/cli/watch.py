@@ -47,6 +47,7 @@ def watch(
     if not can_draw():
         from gpuwatch.cli.once import report_once
 
+        click.echo(f"gpuwatch: no screen, for {why_not_drawn()}: the report of `gpuwatch once`", err=True)
         return report_once(source)
     from gpuwatch.tui.app import GpuwatchApp
 
@@ -65,6 +66,15 @@ def can_draw() -> bool:
         all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
         and os.environ.get("TERM", "dumb") != "dumb"
     )
+
+
+def why_not_drawn() -> str:
+    """What keeps the screen from being shown."""
+    streams = {"stdin": sys.stdin, "stdout": sys.stdout, "stderr": sys.stderr}
+    away = [name for name, stream in streams.items() if not stream.isatty()]
+    if away:
+        return f"{' and '.join(away)} {'is' if len(away) == 1 else 'are'} no terminal"
+    return f"TERM is {os.environ.get('TERM') or 'not set'}"
 
 
 def choose_theme(app: GpuwatchApp, name: str | None) -> None:

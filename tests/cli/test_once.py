@@ -190,3 +190,10 @@ def alive(pid: int) -> bool:
 def test_two_forms_at_once_are_wrong_usage() -> None:
     done = gpuwatch("once", "--demo", "--json", "--csv")
     assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_the_report_in_place_of_the_screen_says_why() -> None:
+    done = gpuwatch("--demo")
+    assert "gpuwatch once" in done.stderr
+    assert "stdout" in done.stderr
+    assert "nodes" in done.stdout

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
+
 from gpuwatch import wire
 from gpuwatch.diagnose.checkup.check import Check
 from gpuwatch.diagnose.checkup.checklist import checklist
@@ -106,6 +108,25 @@ def test_devices_and_places_may_have_other_names_but_not_be_missing() -> None:
     check = cluster.check(told(*own[:2], {}))["env.equal"]
     assert check.status == "FAIL"
     assert "NCCL_IB_HCA gpu-[001-002] (set), gpu-003 (not set)" in check.detail
+
+
+@pytest.mark.parametrize(
+    ("limits", "blamed"),
+    [
+        ((1_048_576, 1_048_576, 1024), {"gpu-003"}),
+        ((20_000, 20_000, 256), {"gpu-003"}),
+        ((1024, 1024, 1024), {"gpu-001", "gpu-002", "gpu-003"}),
+        ((1024, 65_536, 1024), {"gpu-001", "gpu-003"}),
+    ],
+)
+def test_a_limit_is_blamed_on_the_nodes_that_have_it(limits: tuple[int, ...], blamed: set[str]) -> None:
+    cluster = Cluster(3)
+    cluster.ranks(world=3)
+    ranks = [[wire.RankParticulars(pid=50, nofile=limit)] for limit in limits]
+    told = {name: wire.Particulars(ranks=own) for name, own in zip(cluster.names, ranks, strict=True)}
+    check = cluster.check(told)["limits.nofile"]
+    assert (check.status, set(check.nodes)) == ("WARN", blamed)
+    assert all(f"{limit:,}" in check.detail for limit in limits)
 
 
 def test_a_node_that_fell_silent_is_not_said_never_to_have_answered() -> None:

@@ -272,6 +272,20 @@ def test_what_was_true_before_a_pause_is_told_only_when_the_run_confirms_it() ->
     ]
 
 
+def test_no_rank_is_named_in_what_the_rank_that_was_read_says_of_the_job() -> None:
+    fleet = Fleet(Plan((NodeSpec("gpu-000"),)))
+    watch = TrainingWatch(Thresholds())
+    at = 0.0
+    for step in range(1, 140):
+        at += 1.0 if step < 60 else 2.0
+        for rank in (0, 1):
+            told = {"step": step, "step_time_s": 1.0 if step < 60 else 2.0}
+            tell(fleet.progress, told, at + rank / 10, rank=rank, job="4711")
+        watch.go(fleet, at + 0.5, 1e9)
+    (alert,) = watch.alerts.values()
+    assert (alert.code, alert.rank, alert.node, alert.job) == ("train.slow", None, None, "4711")
+
+
 def test_little_used_gpus_are_a_word_after_a_while() -> None:
     (sign,) = pace(voice(60), (30.0, 35.0, 99.0))
     assert (sign.code, sign.severity) == ("train.low_utilisation", "info")

@@ -51,6 +51,13 @@ def run_pytest(*arguments: str, **changes: str) -> subprocess.CompletedProcess[s
     )
 
 
+@pytest.mark.parametrize("processes", ["0", "2"])
+def test_a_file_that_is_not_there_is_named(processes: str) -> None:
+    done = run_pytest("-n", processes, "tests/no_such_file.py::test_it")
+    assert done.returncode == 4
+    assert "tests/no_such_file.py" in done.stdout + done.stderr
+
+
 def lacking(folder: Path) -> str:
     """A test file whose parts no folder of PATH has."""
     file = folder / "test_lacking.py"

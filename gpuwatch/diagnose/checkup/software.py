@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import inf
 
 from gpuwatch.diagnose.checkup.check import (
     Case,
@@ -133,12 +135,33 @@ def memlock(case: Case) -> Check:
     if not low:
         return passed(id_, f"locked memory is unlimited: {count(len(known), 'rank')}")
     rdma = any(node.host and node.host.ib for node in case.nodes)
-    detail = f"locked memory is limited for {count(len(low), 'rank')}"
+    limits, nodes = node_limits(((rank.node, limit) for rank, limit in known), inf)
+    told = differing({node: kib(limit) for node, limit in limits.items()})
+    detail = f"locked memory is limited for {count(len(low), 'rank')}: {told}"
     remedy = "ulimit -l unlimited before the launcher starts (LimitMEMLOCK=infinity in its unit)."
-    nodes = tuple(dict.fromkeys(rank.node for rank in low))
     if not rdma:
-        return passed(id_, f"{detail}: no RDMA port is here that would need more")
-    return Check(id_, "FAIL", detail, nodes, remedy)
+        return passed(id_, f"{detail}; no RDMA port is here that would need more")
+    return Check(id_, "FAIL", detail, tuple(nodes), remedy)
+
+
+def kib(limit: float) -> str:
+    """A limit of locked memory in words."""
+    return "unlimited" if limit == inf else f"{limit / 1024:,.0f} KiB"
+
+
+def node_limits(known: Iterable[tuple[str, int | None]], enough: float) -> tuple[dict[str, float], list[str]]:
+    """The lowest limit of each node (inf: none), and the nodes to blame: those with less than `enough`.
+
+    Where the usual limit is too low as well, only the nodes under it. `known`: (node, limit), one a rank.
+    """
+    limits: dict[str, float] = {}
+    for node, limit in known:
+        number = inf if limit is None or limit == UNLIMITED else float(limit)
+        limits[node] = min(number, limits.get(node, inf))
+    counts = Counter(limits.values())
+    usual = max(counts, key=lambda one: (counts[one], one))
+    under = [node for node, one in limits.items() if one < min(usual, enough)]
+    return limits, under or [node for node, one in limits.items() if one < enough]
 
 
 def open_files(case: Case) -> Check:
@@ -150,9 +173,10 @@ def open_files(case: Case) -> Check:
     low = [(rank, limit) for rank, limit in known if limit not in (UNLIMITED, None) and limit < NOFILE]
     if not low:
         return passed(id_, f"{NOFILE:,} open files or more: {count(len(known), 'rank')}")
-    detail = f"{min(limit for _, limit in low):,} open files for {count(len(low), 'rank')}"
-    nodes = tuple(dict.fromkeys(rank.node for rank, _ in low))
-    return Check(id_, "WARN", detail, nodes, f"ulimit -n {NOFILE} before the launcher starts.")
+    limits, nodes = node_limits(((rank.node, limit) for rank, limit in known), NOFILE)
+    told = differing({node: "unlimited" if one == inf else f"{one:,.0f}" for node, one in limits.items()})
+    detail = f"open files are limited for {count(len(low), 'rank')}: {told}"
+    return Check(id_, "WARN", detail, tuple(nodes), f"ulimit -n {NOFILE} before the launcher starts.")
 
 
 def variables(case: Case) -> Check:

@@ -96,7 +96,7 @@ def _of_speaker(speaker: LoggedVoice) -> Iterator[Alert]:
     of_speed = [sign for sign in pace(speaker.voice, ()) if not slow or sign.code != slow[0].code]
     for sign in (*slow, *of_speed):
         if _lasted(speaker.series.points, sign):
-            yield _alert(speaker, sign)
+            yield _alert(speaker, sign, of_one=False)
     if "num.loss_spike" not in codes:
         for at in _passed_spike(speaker.series.points):
             loss = speaker.series.points[at].loss

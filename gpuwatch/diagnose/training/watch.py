@@ -60,7 +60,8 @@ class TrainingWatch:
         moved = False
         for job, voice in speakers(fleet, now).items():
             for sign in (*numerics(voice), *pace(voice, busy(fleet, job))):
-                moved |= self._see(_alert(job, voice, sign, now, wall), sign, voice, now, wall)
+                alert = _alert(job, voice, sign, now, wall, of_one=False)  # it only speaks for the job
+                moved |= self._see(alert, sign, voice, now, wall)
         for job, nan in first_nans(lately(fleet, now)).items():
             alert = _alert(job, nan.voice, nan.sign, now, wall, of_one=nan.alone)
             moved |= self._see(alert, nan.sign, nan.voice, now, wall)
@@ -78,7 +79,7 @@ class TrainingWatch:
 
 
 def _alert(
-    job: str | None, voice: RankProgress, sign: Sign, now: float, wall: float, *, of_one: bool = True
+    job: str | None, voice: RankProgress, sign: Sign, now: float, wall: float, *, of_one: bool
 ) -> Alert:
     at = wall - (now - (voice.stepped_at or now))
     proof = Proof("line", sign.text, at, node=voice.node, file=voice.file, offset=voice.offset)
@@ -90,7 +91,7 @@ def _alert(
         text=sign.text,
         proof=(proof,),
         role="root" if sign.code in ENDS_RUNS else "hint",
-        node=voice.node if of_one else None,
+        node=voice.node if of_one or job is None else None,
         rank=voice.rank if of_one else None,
         job=job,
         fields={} if sign.step is None else {"step": sign.step},
