@@ -14,6 +14,7 @@ from gpuwatch.fleet.log_stream import LogStream
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.fleet.progress import FleetProgress
 from gpuwatch.fleet.shared_findings import FindingKey, SharedFindings
+from gpuwatch.fleet.twins import Twins
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.inbox import Arrival, ClockReading, Content, LinkStatus, Refused
 from gpuwatch.wire import (
@@ -84,6 +85,7 @@ class Fleet:
         """Nodes with ranks that another one claims as well."""
         self._listed: dict[str, list[LogFile]] = {}
         """Node -> its log files as its agent told them."""
+        self._twins = Twins()
         self.version = 0
 
     def apply(self, arrival: Arrival) -> None:
@@ -140,6 +142,8 @@ class Fleet:
                 self._take_finding(node, what, at)
             case Logs():
                 self._listed[node.name] = what.files
+                for other in self._twins.take(node.name, what.files):
+                    self._name_files(self.nodes[other])
                 node.logs_truncated, node.logs_at, node.logs_complete = what.truncated, at, what.complete
                 node.logs_listed_at = what.t
                 node.log_misses = what.misses
@@ -192,7 +196,8 @@ class Fleet:
 
     def _name_files(self, node: Node) -> None:
         """Say of which jobs a node's log files are, and what was found in them before that was known."""
-        node.logs = self.jobs.files(node.name, self._listed.get(node.name, []))
+        listed = self._twins.named(node.name, self._listed.get(node.name, []))
+        node.logs = self.jobs.files(node.name, listed)
         waiting = self._jobless.get(node.name, set())
         for key in list(waiting):
             known = self.findings.get(key)

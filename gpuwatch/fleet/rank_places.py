@@ -40,7 +40,7 @@ def places_of(nodes: Collection[Node], before: Places | None = None, wall: float
         (*ranks.values(), *rivals),
         addresses,
         gpus,
-        _loose(nodes, None if before is None else before.loose),
+        _loose(nodes, ranks.values(), None if before is None else before.loose),
         live=True,
         kernel_logs=frozenset(
             node.name for node in nodes if node.hello is not None and node.hello.kernel_log
@@ -78,12 +78,22 @@ def _keep_ended(ranks: Ranks, known: Ranks, wall: float | None) -> None:
             ranks[key] = place if place.until is not None else replace(place, until=wall)
 
 
-def _loose(nodes: Collection[Node], before: Mapping[tuple[str, str], Reach] | None = None) -> Loose:
+def _loose(
+    nodes: Collection[Node],
+    ranks: Collection[RankPlace],
+    before: Mapping[tuple[str, str], Reach] | None = None,
+) -> Loose:
+    """Whose a file of no known job may be: nobody's where all ranks are known to write other files."""
     found: Loose = {}
+    silent = {place.node for place in ranks if not place.logs}
+    ranked = {place.node for place in ranks}
     for node in nodes:
         for file in node.logs:
             if file.job is None and file.source != "kernel":
-                found[node.name, file.path] = "node" if file.identity is None else "fleet"
+                reach: Reach = "node" if file.identity is None else "fleet"
+                here = {node.name} if reach == "node" else ranked
+                elsewhere = bool(ranked & here) and not silent & here
+                found[node.name, file.path] = "nobody" if elsewhere else reach
         for process in node.processes:
             if process.rank is None and process.job is None:
                 found.update(((node.name, path), "nobody") for path in process.logs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from gpuwatch.fleet.node import Node
+from gpuwatch.fleet.twins import TWIN
 from gpuwatch.wire import Finding
 
 FindingKey: TypeAlias = tuple[str, float, int]
@@ -17,14 +18,20 @@ class SharedFindings:
 
     def __init__(self) -> None:
         self._first: dict[tuple[str, str, int, str], FindingKey] = {}
+        self._local: dict[tuple[str, str, int, str], FindingKey] = {}
+        """By path instead of identity: the file may turn out to be one that another node sees too."""
 
     def first(self, key: FindingKey, node: Node, finding: Finding) -> FindingKey:
         """The key of the same finding as another node has told it; else `key`, which is remembered."""
         identity = next((one.identity for one in node.logs if one.path == finding.file), None)
-        if identity is None:
-            return key
         text = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
-        known = self._first.setdefault((identity, finding.rule, finding.offset, text), key)
-        if len(self._first) > KEPT:
-            del self._first[next(iter(self._first))]
+        what = finding.rule, finding.offset, text
+        if identity is None:
+            self._local.setdefault((finding.file, *what), key)
+            return key
+        before = self._local.get((finding.file, *what), key) if identity.startswith(TWIN) else key
+        known = self._first.setdefault((identity, *what), before)
+        for kept in (self._first, self._local):
+            if len(kept) > KEPT:
+                del kept[next(iter(kept))]
         return known if known[0] != key[0] else key

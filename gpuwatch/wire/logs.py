@@ -54,7 +54,10 @@ class LogFile(Part, frozen=True):
     pids: Many[Whole] = []
     """Processes of this node that have it open for writing; what started ranks only where no other does."""
     identity: Name | None = None
-    """The same on every node that sees this file of a shared file system; None on a local one."""
+    """The same on every node that sees this file of a shared file system; None on a local one. In a fleet
+    also that of a file of which several nodes told the same `fingerprint`."""
+    fingerprint: Name | None = None
+    """Inode, size, last write and checksums of both ends; None where the file system is known as shared."""
     last_at: Moment | None = None
     """Of a file that a search found: when its last line was written (node's clock), by its own time, else the
     file's; None as soon as it grows."""

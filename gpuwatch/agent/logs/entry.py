@@ -156,6 +156,7 @@ class Entry(object):
             "job": spoken.get("job"),
             "pids": self.pids,
             "identity": self.identity,
+            "fingerprint": None if follower is None or self.identity else follower.fingerprint(),
             "last_at": self.last_at if not self.lines else None,
             "last_lines": self.last_lines if not self.lines else [],
             "owner": self.owner,

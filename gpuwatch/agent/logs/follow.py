@@ -9,6 +9,7 @@ import errno
 import os
 import stat
 
+from .files.fingerprint import fingerprint
 from .files.regular_file import open_regular
 from .rotated import copied_to, rotated_meanwhile, signature
 
@@ -92,6 +93,11 @@ class Follower(object):
         # type: () -> bool
         """Whether there is no file open."""
         return self._descriptor < 0
+
+    def fingerprint(self):
+        # type: () -> str | None
+        """See `fingerprint`; None where there is no file open."""
+        return None if self._descriptor < 0 else fingerprint(self._descriptor)
 
     @property
     def behind(self):

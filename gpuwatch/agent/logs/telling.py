@@ -73,6 +73,11 @@ class Teller(object):
     def tell(self, findings):
         # type: (list[dict[str, Any]]) -> None
         """Send findings (dicts with the keys of `wire.Finding`)."""
+        known = {row["path"] for row in self._listed or ()}
+        if any(
+            finding["file"] in self._catalog.entries and finding["file"] not in known for finding in findings
+        ):
+            self._list(time.monotonic())  # what a file is comes before what stands in it
         t = round(time.time(), 3)
         for finding in findings:
             lines = finding["lines"]
@@ -162,7 +167,7 @@ class Teller(object):
         return found
 
 
-_COUNTS = frozenset(("size", "lines", "grown_at", "backlog_pct", "searched_to"))
+_COUNTS = frozenset(("size", "lines", "grown_at", "backlog_pct", "searched_to", "fingerprint"))
 
 
 def _lasting(row):
