@@ -32,6 +32,7 @@ from gpuwatch.diagnose.lasting_ids import LastingIds
 from gpuwatch.diagnose.rounds import Rounds
 from gpuwatch.diagnose.silences import Silence
 from gpuwatch.diagnose.straggler.watch import StragglerWatch
+from gpuwatch.diagnose.training.checkpoints import Checkpoint, checkpoints
 from gpuwatch.diagnose.training.watch import TrainingWatch
 from gpuwatch.diagnose.whereabouts import Whereabouts
 from gpuwatch.diagnose.witnesses import Joiner
@@ -72,6 +73,8 @@ class AlertBook:
         self.incidents: list[Incident] = []
         """The newest first."""
         self.version = 0
+        self.checkpoints: dict[str | None, Checkpoint] = {}
+        """Job -> its last checkpoint, as of the last judgement."""
         self.places = Places()
         self._packs = packs
         self._where = Whereabouts(self.places)
@@ -79,6 +82,7 @@ class AlertBook:
         self._hangs = HangWatch(thresholds)
         others = (StragglerWatch(thresholds), TrainingWatch(thresholds), VanishedWatch())
         self._watches = (self._hangs, *others)
+        self._checkpoints_version = 0
         self._ended = EndedJobsWatch()
         self._told: dict[str, Alert] = {}
         self._joiner = Joiner()
@@ -148,6 +152,8 @@ class AlertBook:
             self._look_for_findings(fleet)
             self._take_events(fleet)
         self._take_findings(fleet)
+        self._dirty |= fleet.checkpoints.version != self._checkpoints_version
+        self._checkpoints_version = fleet.checkpoints.version
         self._dirty |= self._rounds.go(fleet, now, wall)
         for watch in self._watches:
             self._dirty |= watch.go(fleet, now, wall)
@@ -315,6 +321,7 @@ class AlertBook:
         if self._judging is None:
             self._dirty = False
             self._heard = node_reports(fleet, now, wall)
+            self.checkpoints = checkpoints(fleet, now, wall)
             self._judging = self._judge(len(fleet.nodes), wall)
         until = perf_counter() + SLICE_S
         for _ in self._judging:
@@ -346,7 +353,7 @@ class AlertBook:
             incident = incident_of(group, where, self._packs, wall)
             if incident.job in self._ended.superseded:
                 incident = structs.replace(incident, over=True)
-            found.append(incident)
+            found.append(structs.replace(incident, checkpoint=self.checkpoints.get(incident.job)))
         yield
         self.alerts = {alert.id: alert for alert in alerts}
         self.incidents = sorted(

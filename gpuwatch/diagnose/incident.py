@@ -7,6 +7,7 @@ import msgspec
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.confidence import Confidence
 from gpuwatch.diagnose.incidents.last_activity import Activity
+from gpuwatch.diagnose.training.checkpoints import Checkpoint
 from gpuwatch.wire import Role, Severity
 
 UNKNOWN = "unknown"
@@ -82,6 +83,8 @@ class Incident(msgspec.Struct, frozen=True):
     links: tuple[str, ...] = ()
     last_activity: Activity | None = None
     """Of a hang whose cause is not logged: what the rank that was waited for logged last."""
+    checkpoint: Checkpoint | None = None
+    """The last one of its job; None: no line tells of one."""
     heard: Heard | None = None
     """None: nobody has asked the ranks."""
     over: bool = False

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from gpuwatch.fleet.asked import Asked
+from gpuwatch.fleet.checkpoints import FleetCheckpoints, tells_checkpoint
 from gpuwatch.fleet.host_names import own_hosts, taken_host
 from gpuwatch.fleet.jobs import Jobs
 from gpuwatch.fleet.log_stream import LogStream
@@ -77,6 +78,8 @@ class Fleet:
         """Questions that are not answered yet; the session adds and removes them."""
         self.progress = FleetProgress()
         """What training tells of itself in its logs."""
+        self.checkpoints = FleetCheckpoints()
+        """What ranks have told of the checkpoints that they wrote."""
         self.jobs = Jobs()
         """Names the job of every process, log file, finding and step; `job` in any of them is such a name."""
         self._jobless: dict[str, set[FindingKey]] = {}
@@ -214,6 +217,9 @@ class Fleet:
     def _take_finding(self, node: Node, finding: Finding, at: float) -> None:
         key = (node.name, node.agent_since, finding.id)
         job = self._job_of(node, finding)
+        if tells_checkpoint(finding):
+            self.checkpoints.take(node.name, finding, job)
+            return
         if job != finding.job:
             finding = structs.replace(finding, job=job)
         first = self._shared.first(key, node, finding)

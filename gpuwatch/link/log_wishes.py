@@ -52,9 +52,10 @@ class LogWishes:
 
 def packed_rules(extra: tuple[str, ...]) -> str:
     """The built-in packs and these as they travel."""
+    from gpuwatch.rules.checkpoint_lines import CHECKPOINT_RULES  # noqa: PLC0415
     from gpuwatch.rules.keep import compiled_or_kept  # noqa: PLC0415 - only who dials an agent pays for it
     from gpuwatch.rules.load import load_packs  # noqa: PLC0415
 
     packs = load_packs([Path(each) for each in extra])
-    text = json.dumps(compiled_or_kept(packs.all), separators=(",", ":"))
+    text = json.dumps(compiled_or_kept([*packs.all, *CHECKPOINT_RULES]), separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode("ascii")

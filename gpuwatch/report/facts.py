@@ -14,6 +14,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node
 from gpuwatch.plain import plain
 from gpuwatch.report.incident_facts import Facts, alert_facts, incident_facts
+from gpuwatch.report.once.checkpoints import job_checkpoint_facts
 from gpuwatch.report.once.ended_jobs import ended_facts
 from gpuwatch.report.once.unseen import busy_unseen
 from gpuwatch.report.pending import Pending, pending
@@ -68,7 +69,8 @@ def fleet_facts(
         {"job": each.job, "ranks": each.ranks, "nodes": list(each.nodes), "silent_s": round(each.seconds, 1)}
         for each in stands.silent
     ]
-    facts["ended_jobs"] = ended_facts(stands.ended, stands.incidents)
+    facts["checkpoints"] = job_checkpoint_facts(stands.checkpoints)
+    facts["ended_jobs"] = ended_facts(stands.ended, stands.incidents, stands.checkpoints)
     facts["unread_logs"] = [
         {"node": node.name, "file": plain(file.path), "read_pct": rounded(file.backlog_pct)}
         for node, file in stands.unread

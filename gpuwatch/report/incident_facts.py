@@ -9,6 +9,7 @@ from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.incident import Heard, Incident, Moment
 from gpuwatch.diagnose.incidents.last_activity import Activity
 from gpuwatch.plain import plain
+from gpuwatch.report.once.checkpoints import checkpoint_facts
 from gpuwatch.wire import TimeBound
 
 Facts: TypeAlias = dict[str, Any]
@@ -39,6 +40,7 @@ def incident_facts(incident: Incident) -> Facts:
         "followers": incident.followers,
         "silent": list(incident.silent),
         "last_activity": None if incident.last_activity is None else activity_facts(incident.last_activity),
+        "checkpoint": checkpoint_facts(incident.checkpoint),
         "evidence": [proof_facts(alert, proof) for alert, proof in evidence(incident)],
         "timeline": [moment_facts(moment) for moment in incident.timeline],
         "explain": plain(incident.explain),

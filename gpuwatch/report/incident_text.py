@@ -36,6 +36,8 @@ def incident_lines(incident: Incident, place: Place) -> list[Line]:
     because = f": {incident.because}" if incident.because else ""
     lines.append(fact("confidence", f"{incident.confidence}{because}"))
     lines.append(fact("followers", followers(incident)))
+    if incident.checkpoint is not None:
+        lines.append(fact("checkpoint", incident.checkpoint.text))
     silent = [rank for rank in incident.silent if rank != incident.rank]
     if silent:
         lines.append(fact("silent", f"{ranks_text(silent)}: said nothing while the others reported"))

@@ -29,11 +29,13 @@ from gpuwatch.diagnose.incidents.outcome import FINISHED, with_outcomes
 from gpuwatch.diagnose.incidents.outlived import with_later_lines
 from gpuwatch.diagnose.incidents.planned_end import with_planned_ends
 from gpuwatch.diagnose.judge import incidents
+from gpuwatch.diagnose.training.checkpoints import Checkpoint, of_lines
 from gpuwatch.diagnose.training.logged import progress_alerts
 from gpuwatch.fleet.places import RankPlace
 from gpuwatch.plain import plain
 from gpuwatch.report.facts import Facts, rounded
 from gpuwatch.report.incident_facts import alert_facts, evidence, incident_facts, named, outside
+from gpuwatch.report.once.checkpoints import checkpoint_facts
 from gpuwatch.rules.load import Packs
 from gpuwatch.runs.around import Around, around
 from gpuwatch.runs.line_numbers import line_numbers
@@ -117,7 +119,19 @@ def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
     loose = [followed_nothing(alert) for alert in outside(alerts, numbered)]
     proofs = [proof for incident in numbered for _, proof in evidence(incident)]
     proofs += [alert.proof[0] for alert in loose if alert.proof]
+    last = job_checkpoint(scan, end)
+    numbered = [structs.replace(each, checkpoint=last) for each in numbered]
     return ScanReport(scan, tuple(numbered), tuple(loose), lines_of(proofs, scan), time, seconds, end, jobs)
+
+
+def job_checkpoint(scan: Scan, end: JobEnd) -> Checkpoint | None:
+    """The last checkpoint that the lines tell of, and what came after it."""
+    last = of_lines(scan.checkpoints)
+    if last is None:
+        return None
+    times = [rank.at for rank in end.ranks if rank.at is not None]
+    times += [file.last_time for file in scan.files if file.last_time is not None and not file.kernel]
+    return structs.replace(last, last_step=end.step, last_at=max(times, default=None))
 
 
 def around_in(files: Iterable[LogScan]) -> Callable[[str, int, int], Around | None]:
@@ -174,6 +188,7 @@ def scan_facts(report: ScanReport) -> Facts:
         "found": report.found,
         "unexplained_errors": report.unexplained,
         "outcome": outcome_facts(report.end, report.jobs),
+        "checkpoint": checkpoint_facts(job_checkpoint(scan, report.end)),
         "stopped": scan.stopped,
         "engine": scan.engine,
         "bytes": scan.bytes,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.book import AlertBook
@@ -11,6 +12,7 @@ from gpuwatch.diagnose.ended_jobs.jobs import EndedJob
 from gpuwatch.diagnose.holding import key
 from gpuwatch.diagnose.incident import Incident
 from gpuwatch.diagnose.silent_jobs import SilentJob, silent_jobs
+from gpuwatch.diagnose.training.checkpoints import Checkpoint
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import Node
 from gpuwatch.report.incident_facts import outside
@@ -31,6 +33,8 @@ class Standing:
     """Files of which their agents have not said that they are searched."""
     silent: tuple[SilentJob, ...] = ()
     """Jobs that may hang: a report does not look for long enough to tell."""
+    checkpoints: Mapping[str | None, Checkpoint] = field(default_factory=dict)
+    """Job -> its last checkpoint."""
     ended: tuple[EndedJob, ...] = ()
     """Jobs that ended before we connected, the last one first."""
 
@@ -67,5 +71,6 @@ def standing(book: AlertBook, fleet: Fleet, wall: float) -> Standing:
         tuple(sorted(loose, key=lambda alert: (ORDER.index(alert.severity), alert.first))),
         tuple((node, file) for node in fleet.nodes.values() for file in unsearched(node)),
         tuple(silent_jobs(fleet.nodes.values(), wall)),
+        book.checkpoints,
         book.ended_jobs,
     )

@@ -218,7 +218,12 @@ def finding_lines(found: list[Finding]) -> list[Line]:
 
 def incident_sentences(stands: Standing) -> list[Line]:
     """What failed first, one line for each incident; `--json` has what they rest on."""
-    return [labelled(each.severity, plain(f"incident: {each.sentence}")) for each in stands.incidents]
+    lines = []
+    for each in stands.incidents:
+        lines.append(labelled(each.severity, plain(f"incident: {each.sentence}")))
+        if each.checkpoint is not None:
+            lines.append(Line(plain(f"{'':8}  {each.checkpoint.text}"), "plain"))
+    return lines
 
 
 def alert_lines(alerts: Sequence[Alert]) -> list[Line]:

@@ -59,7 +59,7 @@ def _plain(rule: Rule) -> dict[str, Any]:
     if all(treats_digits_alike(pattern) for pattern in rule.match):
         plain["steady"] = True
     plain.update({name: list(getattr(rule, name)) for name in ("unless", "programs") if getattr(rule, name)})
-    for name in ("exact", "fallback"):
+    for name in ("exact", "fallback", "newest"):
         if getattr(rule, name):
             plain[name] = True
     if rule.after:

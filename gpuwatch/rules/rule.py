@@ -63,6 +63,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The block ends with the line that this is found in."""
     flood: Flood | None = None
     recovery: Recovery | None = None
+    newest: bool = False
+    """One finding of each speaker, which is always the newest match."""
     programs: tuple[str, ...] = ()
     """Names in a system log, `kernel`, `job` or `any`; `job` and `kernel` where left out."""
     severity_by: dict[str, dict[str, Severity]] = {}

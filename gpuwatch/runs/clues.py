@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from gpuwatch.rules.checkpoint_lines import BEGUN, CHECKPOINT_RULES, SAVED
 from gpuwatch.rules.rule import Rule
 
 PREFIX = "place."
@@ -19,7 +20,6 @@ NCCL_ADDRESS = "place.nccl_address"
 FAILED_RANK = "place.failed_rank"
 RANK_MAPPING = "place.rank_mapping"
 RANK_ON_HOST = "place.rank_on_host"
-CHECKPOINT_SAVED = "place.checkpoint_saved"
 TOOL_HOST = "place.tool_host"
 """A tool's report that names its node; found by its reader, not by a rule."""
 
@@ -49,12 +49,7 @@ CLUES: tuple[Rule, ...] = (
         r"(?P<host>[A-Za-z][\w-]*(?:\.[\w-]+)*)(?![\w-]|[:/]\S)",
         *("host", "node", " on "),
     ),
-    _rule(
-        CHECKPOINT_SAVED,
-        r"(?i)\b(?:checkpoint|ckpt|state|model)\b.{0,80}\b(?:saved|written|completed?|uploaded)\b(?! failed)"
-        r"|\b(?:saved|wrote|written)\b.{0,60}\b(?:checkpoint|ckpt|state)\b",
-        *("checkpoint", "ckpt", "saved", "Saved", "Checkpoint", "written"),
-    ),
+    *CHECKPOINT_RULES,
 )
 
 NCCL_HEAD = re.compile(HOST + r":(?P<pid>\d+):\d+ \[\d+\] NCCL ")
@@ -115,7 +110,7 @@ def clues_of(file: str, findings: Iterable[dict[str, Any]]) -> Iterator[Clue]:
                         yield Clue(file, "launcher's mapping", node, int(rank), local_rank=local)
             case "place.rank_on_host":
                 yield Clue(file, "the job's own line", str(fields["host"]), number(fields.get("rank")))
-            case "place.checkpoint_saved":
+            case rule if rule in (SAVED, BEGUN):
                 pass
             case _ if host is not None:
                 rank = finding.get("rank") if finding.get("rank_from") in ("line", "path") else None

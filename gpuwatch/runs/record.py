@@ -53,6 +53,8 @@ class Recorder:
         self._of_rule: Counter[tuple[object, ...]] = Counter()
         self._last: dict[tuple[object, ...], Match] = {}
         self._clues_seen: set[tuple[object, ...]] = set()
+        self._renewed: dict[tuple[object, ...], int] = {}
+        """Speaker of a rule of which only the newest counts -> where it stands in `clues`."""
 
     def add(self, rule: Rule, finding: Row, message: str) -> Open | None:
         """Write a match down; None where it is only counted."""
@@ -60,7 +62,7 @@ class Recorder:
         if not self.own:
             return Open(finding, None)  # its block must be read past, but it is another part's
         if is_clue(finding):
-            return self._clue(finding)
+            return self._clue(rule, finding)
         key = (rule.id, *signature(finding, message))
         self._of_rule[key[:4]] += 1
         self._of_rule[key[:1]] += 1
@@ -88,12 +90,24 @@ class Recorder:
         """Nothing grows here."""
         return []
 
-    def _clue(self, finding: Row) -> Open | None:
+    def _clue(self, rule: Rule, finding: Row) -> Open | None:
         key = (finding["rule"], finding.get("host"), finding.get("pid"), tuple(finding["fields"].items()))
+        if rule.newest:
+            return self._renew((*key, finding.get("rank")), finding)
         if key in self._clues_seen or len(self.clues) >= MOST_CLUES:
             return None
         self._clues_seen.add(key)
         self.clues.append(finding)
+        return Open(finding, None)
+
+    def _renew(self, key: tuple[object, ...], finding: Row) -> Open:
+        """Of a speaker the newest clue of a rule, which replaces the one before."""
+        before = self._renewed.get(key)
+        if before is None:
+            self._renewed[key] = len(self.clues)
+            self.clues.append(finding)
+        else:
+            self.clues[before] = finding
         return Open(finding, None)
 
 

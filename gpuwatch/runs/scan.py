@@ -16,11 +16,12 @@ from gpuwatch.agent.logs.ruleset import Rule as CompiledRule
 from gpuwatch.agent.logs.ruleset import RuleSet
 from gpuwatch.agent.logs.sieve import Sieve
 from gpuwatch.fleet.places import Places
+from gpuwatch.rules.checkpoint_lines import BEGUN, SAVED
 from gpuwatch.rules.dialect import Dialect
 from gpuwatch.rules.keep import compiled_or_kept
 from gpuwatch.rules.rule import Rule
 from gpuwatch.runs import hyper
-from gpuwatch.runs.clues import CHECKPOINT_SAVED, CLUES, Clue, clues_of
+from gpuwatch.runs.clues import CLUES, Clue, clues_of
 from gpuwatch.runs.files import Gathered, LogPath, Skipped
 from gpuwatch.runs.job_ranks import of_ranks, with_census
 from gpuwatch.runs.owners import path_says
@@ -91,6 +92,8 @@ class Scan:
     """Rules that took too long for one line, and were searched for no more."""
     saves: tuple[float, ...] = ()
     """When checkpoints were written (unix seconds)."""
+    checkpoints: tuple[tuple[str, bool, float, bool], ...] = ()
+    """Lines about checkpoints, as `checkpoint_line` gives them."""
     stopped: bool = False
     """It was ended before it was through."""
 
@@ -284,13 +287,19 @@ def whole(
         sum(read.left_out for read in every),
         suspended,
         tuple(row["at"] for read in every for row in read.clues if is_save(row)),
+        tuple(checkpoint_line(row) for read in every for row in read.clues if row["rule"] in (SAVED, BEGUN)),
         stopped,
     )
 
 
+def checkpoint_line(clue: Row) -> tuple[str, bool, float, bool]:
+    """Text, whether the checkpoint was finished, when (unix seconds), whether that is the line's own time."""
+    return clue["lines"][clue.get("key", 0)], clue["rule"] == SAVED, clue["at"], bool(clue["timed"])
+
+
 def is_save(clue: Row) -> bool:
     """Whether a line says, with its time, that a checkpoint was written."""
-    return bool(clue["rule"] == CHECKPOINT_SAVED and clue["timed"])
+    return bool(clue["rule"] == SAVED and clue["timed"])
 
 
 def rows_of(files: Sequence[_File], rules: dict[str, CompiledRule]) -> dict[str, list[Row]]:

@@ -11,6 +11,7 @@ from gpuwatch.diagnose.classes import UNEXPLAINED
 from gpuwatch.diagnose.condition import ORDER
 from gpuwatch.diagnose.ended_jobs.jobs import EndedJob
 from gpuwatch.diagnose.incident import Heard, Incident
+from gpuwatch.diagnose.training.checkpoints import Checkpoint
 from gpuwatch.diagnose.wording import plural
 from gpuwatch.wire import Role
 
@@ -42,6 +43,11 @@ class Book(Protocol):
         ...
 
     @property
+    def checkpoints(self) -> Mapping[str | None, Checkpoint]:
+        """Job -> its last checkpoint."""
+        ...
+
+    @property
     def version(self) -> int:
         """Moves when anything above did."""
         ...
@@ -64,6 +70,8 @@ class Told:
     warnings: int = 0
     ended: Sequence[EndedJob] = ()
     """Jobs that ended before their nodes were connected, the last one first."""
+    checkpoints: Mapping[str | None, Checkpoint] = field(default_factory=dict)
+    """Job -> its last checkpoint."""
 
     @property
     def leading(self) -> Incident | None:
@@ -104,7 +112,8 @@ def told_by(book: Book) -> Told:
     bad = {each.code for each in firing if each.severity in ("critical", "error")}
     warnings = {each.code for each in firing if each.severity == "warning"} - bad
     ended = tuple(book.ended_jobs)
-    return Told(alerts, tuple(book.incidents), len(firing), len(bad), len(warnings), ended)
+    counts = len(firing), len(bad), len(warnings)
+    return Told(alerts, tuple(book.incidents), *counts, ended, dict(book.checkpoints))
 
 
 def standing(alert: Alert) -> Standing:

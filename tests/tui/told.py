@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from msgspec import structs
 
 from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.ended_jobs.jobs import EndedJob
 from gpuwatch.diagnose.incident import Heard, Incident, Moment
+from gpuwatch.diagnose.training.checkpoints import Checkpoint
 from gpuwatch.link.demo import texts
 from gpuwatch.link.demo.links import EPOCH, SEED
 from gpuwatch.link.demo.scenario import FALL_AT, reports_at
@@ -102,6 +104,7 @@ class StillBook:
     """A book that says what it was told to say."""
 
     ended_jobs: tuple[EndedJob, ...] = ()
+    checkpoints: Mapping[str | None, Checkpoint] = MappingProxyType({})
 
     def __init__(self, incidents: Sequence[Incident] = (), alerts: Sequence[Alert] = ()) -> None:
         self.incidents = list(incidents)

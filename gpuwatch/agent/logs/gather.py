@@ -72,6 +72,8 @@ class Gatherer(object):
         key = signature(finding, message)
         at = finding["at"]  # type: float
         mine = self._open.setdefault(rule.id, {})
+        if rule.newest:
+            return self._renewed(rule.id, key[:3], finding)
         if rule.flood is not None:
             key = key[:3]
         known = mine.get(key)
@@ -104,6 +106,23 @@ class Gatherer(object):
         finding["id"] = self._ids()
         finding["count"], finding["last_at"] = count, at
         return self._opened(rule.id, key, Open(finding, None))
+
+    def _renewed(self, rule, key, finding):
+        # type: (str, tuple[object, ...], dict[str, Any]) -> Open | None
+        """The finding of a speaker, from now on with this match; None where there is no room for one more."""
+        known = self._open[rule].get(key)
+        if known is None:
+            if self._count >= MAX_OPEN:
+                self.left_out += 1
+                return None
+            finding["id"] = self._ids()
+            finding["count"], finding["last_at"] = 1, finding["at"]
+            return self._opened(rule, key, Open(finding, None))
+        finding["id"], finding["count"] = known.finding["id"], known.finding["count"] + 1
+        finding["last_at"] = max(finding["at"], known.finding["last_at"])
+        known.finding = finding
+        self._growing[known] = None
+        return None
 
     def _crowded(self, rule, key, at):
         # type: (str, tuple[object, ...], float) -> tuple[tuple[object, ...] | None, bool]

@@ -46,7 +46,7 @@ class Rule(object):
 
     __slots__ = (
         "above", "above_lines", "after", "after_lines", "block", "exact", "fallback", "flood", "id", "match",
-        "programs", "raised", "recovery", "role", "same", "severity", "severity_by", "steady",
+        "newest", "programs", "raised", "recovery", "role", "same", "severity", "severity_by", "steady",
         "unless", "until",
     )  # fmt: skip
 
@@ -73,6 +73,8 @@ class Rule(object):
         raised = plain.get("raised")
         self.raised = re.compile(raised) if raised else None
         """Searched in the line that ends a Python traceback, where no other rule explains it."""
+        self.newest = bool(plain.get("newest"))
+        """One finding of each speaker, which is always the newest match."""
         flood = plain.get("flood")  # type: Any
         self.flood = Flood(flood["count"], flood["seconds"]) if flood else None
         recovery = plain.get("recovery")  # type: Any

@@ -10,9 +10,11 @@ import time
 
 from ..requests import Requests
 from .catalog import SMALL_BACKLOG, Catalog
+from .checkpoints import CheckpointFiles
 from .crumbs import Crumbs
 from .discovery.discovery import Discovery
 from .finder import Finder
+from .gather import TELL_EVERY_S
 from .kernel_lines import NAME as KERNEL
 from .kernel_lines import KernelLines
 from .lifeline import die_with
@@ -77,6 +79,7 @@ class Worker(object):
         self._catalog.places = dict(config.get("places", {}))
         self._finder = Finder(config, self._catalog, self._crumbs)
         self._discovery = Discovery(config, self._catalog, mounts, self._crumbs, self._ruleset, self._sieve)
+        self._checkpoints = CheckpointFiles(self._catalog, self._crumbs.file)
         self._kernel = KernelLines(
             self._ruleset, self._numbers, config.get("began", 0.0), config.get("records", 0),
             config.get("skipped", {}).get(KERNEL, ()), self._enter_record,
@@ -272,6 +275,7 @@ class Worker(object):
         # type: (float) -> None
         """What has waited long enough for more."""
         self._teller.tell(self._kernel.quiet(time.time()))
+        self._teller.tell(self._checkpoints.again(time.monotonic()))
         for entry in self._catalog.entries.values():
             if now - entry.active_at < _ACTIVE_S or now >= entry.quiet_due:
                 entry.quiet_due = now + _ACTIVE_S / 4
@@ -322,6 +326,7 @@ class Worker(object):
             self._enter_scan(entry, scanner, backlog)
             self._safely(entry, scanner.progress, tell=self._teller.progress)
             self._safely(entry, scanner.past, time.time(), tell=self._teller.progress)
+            self._safely(entry, scanner.gather.grown, time.time() + TELL_EVERY_S)  # what was told already
             if entry.ahead is not None:
                 self._safely(entry, scanner.end)
                 entry.scanner, entry.ahead = entry.ahead, None
@@ -358,9 +363,14 @@ class Worker(object):
             self._teller.trouble("scanning {} failed".format(entry.name), repr(error))
             entry.skipped = True
             return
-        how.get("tell", self._teller.tell)(found)
+        how.get("tell", self._tell_findings)(found)
         if found:
             self._teller.place(entry)
+
+    def _tell_findings(self, found):
+        # type: (list[dict[str, Any]]) -> None
+        """Of a checkpoint with what lies there; what is too young to judge is looked at again."""
+        self._teller.tell([self._checkpoints.with_files(finding) for finding in found])
 
     def _scanner_of(self, entry):
         # type: (Entry) -> Scanner

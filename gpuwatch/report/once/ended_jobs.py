@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gpuwatch.diagnose.ended_jobs.jobs import ENDED_S, EndedJob
 from gpuwatch.diagnose.ended_jobs.text import outcome_text
 from gpuwatch.diagnose.incident import Incident
+from gpuwatch.diagnose.training.checkpoints import Checkpoint
 from gpuwatch.diagnose.wording import plural
 from gpuwatch.plain import plain
 from gpuwatch.report.incident_facts import Facts
+from gpuwatch.report.once.checkpoints import checkpoint_facts
 
 NAMED = 4
 """Jobs that are written out."""
@@ -25,7 +27,11 @@ def ended_sentence(jobs: Sequence[EndedJob], incidents: Iterable[Incident], now:
     return plain(f"{plural(len(jobs), 'job')} ended in the last {ENDED_S / 3600:.0f} h: {named}{more}")
 
 
-def ended_facts(jobs: Iterable[EndedJob], incidents: Iterable[Incident]) -> list[Facts]:
+def ended_facts(
+    jobs: Iterable[EndedJob],
+    incidents: Iterable[Incident],
+    checkpoints: Mapping[str | None, Checkpoint],
+) -> list[Facts]:
     """Every ended job with its outcome; `docs/json.md` tells the keys."""
     of_job = {incident.job: incident for incident in incidents}
     found: list[Facts] = []
@@ -41,6 +47,7 @@ def ended_facts(jobs: Iterable[EndedJob], incidents: Iterable[Incident]) -> list
                 "text": plain(job.end.text),
                 "step": job.end.step,
                 "total_steps": job.end.total_steps,
+                "checkpoint": checkpoint_facts(checkpoints.get(job.name)),
                 "searched": job.searched,
                 "superseded": job.superseded,
                 "class": None if incident is None else incident.code,

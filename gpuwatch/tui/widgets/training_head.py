@@ -158,6 +158,13 @@ class TrainingHead(Page, can_focus=False):
             ]
         eta = facts.facts.get("eta_s")
         row += sheet.number("ETA", eta, "" if eta is None else span_text(eta.value))
+        last = self.scene.told.checkpoints.get(facts.job)
+        if last is not None and last.step is not None:
+            when = "" if last.at is None else f", {age_text(max(0.0, self.scene.wall() - last.at))} ago"
+            broken = last.complete is False
+            row.append(Segment("  checkpoint ", look.title))
+            style = look.severity["warning"] if broken else look.text
+            row.append(Segment(f"{last.step:,}{when}{', not complete' * broken}", style))
         return tuple(row)
 
     @staticmethod

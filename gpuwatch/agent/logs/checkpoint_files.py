@@ -1,0 +1,124 @@
+"""Whether a checkpoint that a line names is complete, by the files that lie there."""
+
+import os
+import re
+import stat
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+MAX_FILES = 4096
+MAX_DEPTH = 3
+GROWING_S = 5.0
+"""What was written to so lately may still be written."""
+SAME_SIZE = 0.9
+"""A checkpoint with under this share of the bytes of the one before is not whole."""
+_DIGITS = re.compile(r"\d+")
+_SHARD = re.compile(r"(.{1,200}?)-?(\d{1,6})-of-(\d{1,6})(\..{1,40})")
+_TEMPORARY = re.compile(
+    r"(?i)(?:\.tmp|\.temp|\.part|\.incomplete|\.orbax-checkpoint-tmp)(?:[-.]\w{0,60})?$|^tmp[-_.]"
+)
+
+
+class Found(object):
+    """What lies at a path: `files` (name -> bytes) and when the newest of them was written."""
+
+    def __init__(self, path):
+        # type: (str) -> None
+        """Look.
+
+        Raises:
+            OSError: there is nothing, or it may not be seen.
+        """
+        self.files = {}  # type: dict[str, int]
+        self.written_at = 0.0
+        status = os.lstat(path)
+        if stat.S_ISDIR(status.st_mode):
+            self._take(path, "", 0)
+        elif stat.S_ISREG(status.st_mode):
+            self._add(os.path.basename(path), status)
+        if not self.files:
+            raise OSError("no file of a checkpoint")
+
+    @property
+    def size(self):
+        # type: () -> int
+        """Bytes in all."""
+        return sum(self.files.values())
+
+    def _add(self, name, status):
+        # type: (str, os.stat_result) -> None
+        self.files[name] = status.st_size
+        self.written_at = max(self.written_at, status.st_mtime)
+
+    def _take(self, folder, below, depth):
+        # type: (str, str, int) -> None
+        for entry in os.scandir(folder):
+            if len(self.files) >= MAX_FILES:
+                return
+            if entry.is_dir(follow_symlinks=False):
+                if depth < MAX_DEPTH:
+                    self._take(entry.path, below + entry.name + "/", depth + 1)
+            elif entry.is_file(follow_symlinks=False):
+                self._add(below + entry.name, entry.stat(follow_symlinks=False))
+
+
+def facts(path, now=None):
+    # type: (str, float | None) -> dict[str, Any]
+    """`files`, `bytes`, `written_at`, and `complete` (0 or 1) where that can be told; empty: nothing seen."""
+    try:
+        found = Found(path)
+    except (OSError, ValueError):
+        return {}
+    told = {"files": len(found.files), "bytes": found.size, "written_at": round(found.written_at, 3)}
+    if (time.time() if now is None else now) - found.written_at >= GROWING_S:
+        whole = _is_whole(path, found)
+        if whole is not None:
+            told["complete"] = int(whole)
+    return told
+
+
+def _is_whole(path, found):
+    # type: (str, Found) -> bool | None
+    """By the marks of its format, else against the one before; None: neither tells."""
+    names = [name.rpartition("/")[2] for name in found.files]
+    if any(_TEMPORARY.search(name) for name in names + [os.path.basename(path)]):
+        return False
+    if not all(size for name, size in found.files.items() if not name.endswith((".txt", ".lock"))):
+        return False
+    if any(name.endswith(".distcp") for name in names) and ".metadata" not in names:
+        return False  # torch.distributed.checkpoint writes it last
+    shards = {}  # type: dict[tuple[str, str, str], set[int]]
+    for name in names:
+        shard = _SHARD.fullmatch(name)
+        if shard is not None:
+            shards.setdefault((shard.group(1), shard.group(3), shard.group(4)), set()).add(
+                int(shard.group(2))
+            )
+    if any(len(numbers) < int(total) for (_, total, _), numbers in shards.items()):
+        return False
+    before = _before(path, found.written_at)
+    if before is not None:
+        return len(found.files) >= len(before.files) and found.size >= SAME_SIZE * before.size
+    return True if shards or ".metadata" in names or "_CHECKPOINT_METADATA" in names else None
+
+
+def _before(path, written_at):
+    # type: (str, float) -> Found | None
+    """The newest older one beside it whose name differs in its digits alone."""
+    folder, name = os.path.split(path)
+    form = _DIGITS.sub("#", name)
+    older = []
+    for entry in os.scandir(folder or "."):
+        if entry.name != name and _DIGITS.sub("#", entry.name) == form and not entry.is_symlink():
+            at = entry.stat(follow_symlinks=False).st_mtime
+            if at < written_at:
+                older.append((at, entry.path))
+        if len(older) > MAX_FILES:
+            break
+    try:
+        return Found(max(older)[1]) if older else None
+    except OSError:
+        return None

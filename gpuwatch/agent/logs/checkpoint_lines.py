@@ -1,0 +1,50 @@
+"""What a line about a checkpoint names: the step, and where it lies. Pure; also read by the cockpit."""
+
+import re
+
+MAX_STEP = 10**12
+_NUMBER = r"(\d{1,3}(?:,\d{3}){1,3}|\d{1,12})"
+_STEP = (
+    re.compile(r"(?i)\b(?:iteration|iter|global[_ ]?step|step)s?[ :=#_]{1,10}" + _NUMBER + r"\b"),
+    re.compile(r"(?i)(?:global_step|checkpoint|ckpt|step|iter)[-_=]?0{0,9}(\d{1,12})(?!\d)"),
+    re.compile(r"(?i)\b(?:checkpoint|ckpt|snapshot) " + _NUMBER + r"\b"),
+    re.compile(r"/(\d{1,12})(?=[/`'\"\s.,)]|$)"),
+    re.compile(r"(?i)\bepoch[ =_:-]{0,3}(\d{1,9})\b"),
+)
+_PATH = re.compile(r"(?:[a-z][a-z0-9]{1,9}:/)?[\w.+@=~-]{0,100}(?:/[\w.+@=:-]{1,200}){1,24}")
+_FILE = re.compile(r"[\w.+@=-]{1,200}\.(?:pt|pth|ckpt|safetensors|bin|npz|tar|distcp)\b")
+_OF_STEP = re.compile(
+    r"(?i)(?:global_step|checkpoint|ckpt|step|iter|epoch)?[-_=]?\d{1,12}(?:\.[A-Za-z-]{1,40})?"
+)
+
+
+def checkpoint_of(line):
+    # type: (str) -> tuple[int | None, str | None]
+    """(step, path); the path is that of the folder of this step, or of the file where there is none."""
+    text = line[:2000]
+    path = _path(text)
+    for pattern in _STEP:
+        found = pattern.search(text)
+        if found is not None:
+            step = int(found.group(1).replace(",", ""))
+            return (step if step < MAX_STEP else None), path
+    return None, path
+
+
+def _path(text):
+    # type: (str) -> str | None
+    found = [one.group() for one in _PATH.finditer(text) if _is_path(one.group())]
+    if not found:
+        name = _FILE.search(text)
+        return None if name is None else name.group()
+    parts = found[-1].rstrip("/.,:").split("/")
+    for at in range(len(parts) - 1, 0, -1):
+        if _OF_STEP.fullmatch(parts[at]):
+            return "/".join(parts[: at + 1])
+    return "/".join(parts)
+
+
+def _is_path(text):
+    # type: (str) -> bool
+    """No date, no share such as 3/16, no web address."""
+    return not text.startswith("//") and re.search(r"[A-Za-z]{2}", text) is not None
