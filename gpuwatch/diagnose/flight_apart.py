@@ -1,6 +1,6 @@
 """Dumps judged in a process of its own: whatever is in them can neither stop nor swell the cockpit.
 
-Run as `python -m gpuwatch.diagnose.flight_apart FOLDER`; only `Apart` does that.
+Run as `python -m gpuwatch.diagnose.flight_apart FOLDER PARENT`; only `Apart` does that.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Apart:
         package = str(Path(__file__).resolve().parents[2])
         paths = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
         process = self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__, str(folder)],
+            [sys.executable, "-m", __name__, str(folder), str(os.getpid())],
             env={**os.environ, "PYTHONPATH": paths},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -105,12 +105,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def main(folder: Path) -> None:
-    """Read, judge, and leave the answer beside the dumps."""
+def main(folder: Path, parent: int) -> None:
+    """Read, judge, and leave the answer beside the dumps, as long as the process `parent` lives."""
+    if sys.platform == "linux":
+        die_with(parent)
     most = int(2 * PATIENCE_S)
     resource.setrlimit(resource.RLIMIT_CPU, (most, most))
-    if sys.platform == "linux":
-        die_with(os.getppid())
     order = msgspec.json.decode((folder / ASKED).read_bytes(), type=Order)
     read = gather_dumps([folder / DUMPS])
     unread = {rank: each.why for each in read.skipped if (rank := rank_of(Path(each.name))) is not None}
@@ -124,4 +124,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), int(sys.argv[2]))
