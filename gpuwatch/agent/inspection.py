@@ -9,6 +9,7 @@ import pwd
 import re
 import stat
 
+from .base.secret_masking import masked
 from .procfs import clean, names, read_bytes, read_link, read_text
 
 MAX_COMMAND = 300
@@ -54,9 +55,9 @@ class Details(object):
 
 def command_line(cmdline):
     # type: (bytes) -> str | None
-    """The arguments on one line, cut at `MAX_COMMAND` characters."""
+    """The arguments on one line, secrets masked, cut at `MAX_COMMAND` characters."""
     text = cmdline.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
-    return clean(text, MAX_COMMAND) or None
+    return clean(masked(text), MAX_COMMAND) or None
 
 
 def container(cgroup):

@@ -77,10 +77,13 @@ def print_as(
     """Write the report in one form."""
     with writing():
         if form == "text":
+            from gpuwatch.report.facts import fleet_facts
+            from gpuwatch.report.masked import masked_line
             from gpuwatch.report.terminal import print_report
             from gpuwatch.report.text import report
 
             print_report(report(fleet, found, now, unix, stands), sys.stdout)
+            sys.stdout.write(masked_line(fleet_facts(fleet, found, now, unix, stands)["secrets_masked"]))
         else:
             from gpuwatch.report.csv_table import to_csv
             from gpuwatch.report.facts import fleet_facts, to_json

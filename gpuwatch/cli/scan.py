@@ -127,9 +127,12 @@ def scan_and_print(
 
             sys.stdout.write(f"{scan_json(report)}\n")
         else:
+            from gpuwatch.report.masked import masked_line
+            from gpuwatch.report.scan import scan_facts
             from gpuwatch.report.scan_text import print_scan
 
             print_scan(report, sys.stdout, verbose=verbose)
+            sys.stdout.write(masked_line(scan_facts(report)["secrets_masked"]))
     if result.stopped:
         click.echo("gpuwatch: interrupted; this is what was found so far", err=True)
         return exit_codes.INTERRUPTED

@@ -14,6 +14,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node
 from gpuwatch.plain import plain
 from gpuwatch.report.incident_facts import Facts, alert_facts, incident_facts
+from gpuwatch.report.masked import masked_in
 from gpuwatch.report.once.checkpoints import job_checkpoint_facts
 from gpuwatch.report.once.ended_jobs import ended_facts
 from gpuwatch.report.once.unseen import busy_unseen
@@ -88,6 +89,7 @@ def fleet_facts(
     facts["pending"] = [pending_facts(each) for each in pending(fleet.nodes.values(), now)]
     facts["nodes"] = [node_facts(node, now) for node in fleet.nodes.values()]
     facts["conditions"] = [condition_facts(finding) for finding in found]
+    facts["secrets_masked"] = masked_in(facts)
     return facts
 
 

@@ -35,6 +35,7 @@ from gpuwatch.fleet.places import RankPlace
 from gpuwatch.plain import plain
 from gpuwatch.report.facts import Facts, rounded
 from gpuwatch.report.incident_facts import alert_facts, evidence, incident_facts, named, outside
+from gpuwatch.report.masked import masked_in
 from gpuwatch.report.once.checkpoints import checkpoint_facts
 from gpuwatch.rules.load import Packs
 from gpuwatch.runs.around import Around, around
@@ -182,7 +183,7 @@ def scan_json(report: ScanReport) -> str:
 def scan_facts(report: ScanReport) -> Facts:
     """The report as plain data; `docs/json.md` tells every key."""
     scan = report.scan
-    return {
+    facts: Facts = {
         "gpuwatch": __version__,
         "time": round(report.time, 3),
         "found": report.found,
@@ -215,6 +216,8 @@ def scan_facts(report: ScanReport) -> Facts:
         "suspended": {rule: plain(why) for rule, why in scan.suspended.items()},
         "left_out": scan.left_out,
     }
+    facts["secrets_masked"] = masked_in(facts)
+    return facts
 
 
 def outcome_facts(end: JobEnd, jobs: Iterable[NamedEnd] = ()) -> Facts:

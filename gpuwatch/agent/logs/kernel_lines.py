@@ -2,6 +2,7 @@
 
 from collections import deque
 
+from ..base.secret_masking import masked
 from .rows import row
 from .scanner import Scanner
 
@@ -47,7 +48,7 @@ class KernelLines(object):
         found = []  # type: list[dict[str, Any]]
         self._taken = True
         for t, text in records:
-            line = " ".join(text.splitlines())
+            line = masked(" ".join(text.splitlines()))
             old = t < self._began
             for one in self._search(line, t, old):
                 one["timed"] = True  # a record's stamp is the kernel's own

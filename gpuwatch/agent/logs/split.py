@@ -2,6 +2,8 @@
 
 import re
 
+from ..base.secret_masking import masked
+
 MAX_LINE = 16 * 1024
 """Bytes of a line that are kept; what is longer is cut."""
 
@@ -39,13 +41,13 @@ def scrubbed(data):
 
 def shown(line):
     # type: (bytes) -> str
-    """One line as text: no escapes and control characters, tabs as spaces, invalid UTF-8 replaced, cut."""
+    """One line as text: no escapes, control characters and secrets, tabs as spaces, cut."""
     if b"\x1b" in line:
         line = _ANSI.sub(b"", line)
     if line[:1] in _MARKS:
         line = _MARK.sub(b"", line)
     line = line[:MAX_LINE].translate(None, _GONE + b"\x1b\r\n")
-    return line.decode("utf-8", "replace").replace("\t", "    ")
+    return masked(line.decode("utf-8", "replace").replace("\t", "    "))
 
 
 def is_bar(text):

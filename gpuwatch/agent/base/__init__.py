@@ -1,0 +1,1 @@
+"""What several parts of the agent use."""

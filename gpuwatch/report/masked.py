@@ -1,0 +1,23 @@
+"""How many secrets of command lines and log text a report holds as a mask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gpuwatch.agent.base.secret_masking import MASK
+
+
+def masked_in(value: object) -> int:
+    """Masks in the texts of nested plain data."""
+    if isinstance(value, str):
+        return value.count(MASK)
+    if isinstance(value, Mapping):
+        return sum(map(masked_in, value.values()))
+    return sum(map(masked_in, value)) if isinstance(value, Iterable) else 0
+
+
+def masked_line(count: int) -> str:
+    """The sentence of a text report; empty where nothing is masked."""
+    if not count:
+        return ""
+    return f"{count} secret{'s' if count > 1 else ''} in command lines and log text: shown as {MASK}\n"
