@@ -288,6 +288,8 @@ class Prepare(Order, tag="prepare", frozen=True, kw_only=True):
     """How long the ranks wait for each other to come at all: one node may import torch slowly."""
     pairs_only: bool = False
     """Some pair of nodes cannot reach each other: make no group of all, only groups of two."""
+    secret: str = ""
+    """Of this probe: hides and signs what the ranks write to the store."""
 
 
 class Step(Order, tag="step", frozen=True, kw_only=True):

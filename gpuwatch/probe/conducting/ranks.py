@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from gpuwatch.probe.conducting.counting import count_meanwhile
 from gpuwatch.probe.conducting.reach import Rendezvous
 from gpuwatch.probe.conducting.run import FailedError, ProbeRun
 from gpuwatch.probe.talk import Absent, Arrived, Died, Done, Prepare, RankSeat, Ready, Step
+from gpuwatch.probe.work.sealed_store import TAMPERED
 
 STEP_MARGIN_S = 5.0
 """Beyond a step's own timeout: ranks tell a timeout themselves, and better."""
@@ -48,6 +50,8 @@ class Ranks:
     def __init__(self, run: ProbeRun, rendezvous: Rendezvous) -> None:
         self._run = run
         self._rendezvous = rendezvous
+        self._secret = secrets.token_hex(32)
+        """Of the store; it reaches the launchers over their links only."""
         self._steps = 0
         self._counted = False
         """Whether counters were asked for under load."""
@@ -72,6 +76,7 @@ class Ranks:
         while arrivals.waiting and (heard := run.hear(arrivals.until)) is not None:
             node, said = heard
             if isinstance(said, Died):
+                _refuse_tampering(said.reason)
                 lost = run.ranks_of(node) if said.rank is None else [said.rank]
                 run.lose(lost, f"did not start: {said.reason}")
                 raise FailedError(f"{self._who(node, said.rank)} did not start: {said.reason}")
@@ -116,12 +121,14 @@ class Ranks:
                     waiting.discard(said.rank)
                     outcome.done[said.rank] = said
                 if said.error is not None:
+                    _refuse_tampering(said.error)
                     outcome.excused.update(_bound_to(said.rank, step, ranks))
             elif isinstance(said, Absent) and said.step == self._steps:
                 outcome.absent = [rank for rank in said.ranks if run.seat(rank) is not None]
                 run.lose(outcome.absent, f"did not come to it within {step.timeout_s:.0f} s")
                 until = min(until, run.clock() + AFTER_DEATH_S)
             elif isinstance(said, Died) and (said.rank is None or self._is_of(said.rank, node)):
+                _refuse_tampering(said.reason)
                 outcome.died[said.rank] = f"{self._who(node, said.rank)} died: {said.reason}"
                 lost = run.ranks_of(node) if said.rank is None else [said.rank]
                 run.lose(lost, f"died: {said.reason}")
@@ -167,6 +174,7 @@ class Ranks:
             timeout_s=run.results.wish.timeout_s,
             join_s=RANKS_WAIT_S,
             pairs_only=meeting.pairs_only,
+            secret=self._secret,
         )
 
     def _greet(self, ready: Ready) -> None:
@@ -186,6 +194,16 @@ class Ranks:
 
     def _who(self, node: str, rank: int | None) -> str:
         return f"the worker on {node}" if rank is None else self._run.name(rank)
+
+
+def _refuse_tampering(reason: str) -> None:
+    """End the probe without a word on any rank where one of them found the store changed by a stranger.
+
+    Raises:
+        FailedError: it did.
+    """
+    if TAMPERED in reason:
+        raise FailedError(reason[reason.index(TAMPERED) :])
 
 
 def _bound_to(rank: int, step: Step, ranks: Collection[int]) -> Collection[int]:

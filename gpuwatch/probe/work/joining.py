@@ -16,7 +16,8 @@ from gpuwatch.probe.work.orders import Prepare, Seat
 from gpuwatch.probe.work.pairs import GlooPairs
 from gpuwatch.probe.work.pairs_nccl import NcclPairs
 from gpuwatch.probe.work.patience import within
-from gpuwatch.probe.work.rollcall import StoreLostError, roll_call
+from gpuwatch.probe.work.rollcall import roll_call
+from gpuwatch.probe.work.sealed_store import SealedStore, StoreLostError
 
 _WATCHDOG_S = 15.0
 """Later than our own time limits: NCCL's watchdog ends the process, which is the last resort."""
@@ -35,7 +36,7 @@ class Member(NamedTuple):
 
     rank: int
     world_size: int
-    store: Store
+    store: SealedStore
     pairs: Union[GlooPairs, NcclPairs]
     collectives: Optional[Collectives]
     """None where there is no group of all."""
@@ -94,13 +95,14 @@ def join(torch: Torch, prepare: Prepare, seat: Seat, arrived: Callable[[], None]
 
     try:
         # Its node may be slower than ours to import torch; until then the kernel alone listens there.
-        store = new_store(timedelta(seconds=math.ceil(prepare.join_s)))
-        store.set_timeout(limit)
+        reached = new_store(timedelta(seconds=math.ceil(prepare.join_s)))
+        reached.set_timeout(limit)
     except words.TORCH_ERRORS as error:
         raise CannotJoinError(
             f"cannot reach the store at {address}:{port}: {words.first_line(error)}"
         ) from error
     arrived()
+    store = SealedStore(reached, prepare.secret)
     try:
         absent = roll_call(store, "join", seat.rank, prepare.world_size, prepare.join_s)
     except StoreLostError as error:
@@ -114,18 +116,19 @@ def join(torch: Torch, prepare: Prepare, seat: Seat, arrived: Callable[[], None]
 
 
 def _nccl_member(
-    torch: Torch, prepare: Prepare, seat: Seat, store: Store, new_store: Callable[[], Store]
+    torch: Torch, prepare: Prepare, seat: Seat, store: SealedStore, new_store: Callable[[], Store]
 ) -> Member:
     try:
         buffers = Buffers(torch, torch.device("cuda", 0))
-        pairs = NcclPairs(torch, new_store(), seat.rank, buffers, prepare.pairs_only)
+        own_store = SealedStore(new_store(), prepare.secret)
+        pairs = NcclPairs(torch, own_store, seat.rank, buffers, prepare.pairs_only)
     except (*words.TORCH_ERRORS, AssertionError) as error:  # a torch without CUDA asserts
         raise CannotJoinError(f"its GPU cannot be used: {words.first_line(error)}") from error
     member = Member(seat.rank, prepare.world_size, store, pairs, None, [])
     if prepare.pairs_only:
         return member
     try:
-        _build_group(torch, prepare, seat, new_store)
+        _build_group(torch, prepare, seat, store.group("all"), new_store)
     except words.TORCH_ERRORS as error:
         raise CannotJoinError(f"cannot build the group of all: {words.first_line(error)}") from error
     return _able(
@@ -134,16 +137,16 @@ def _nccl_member(
 
 
 def _gloo_member(
-    torch: Torch, prepare: Prepare, seat: Seat, store: Store, new_store: Callable[[], Store]
+    torch: Torch, prepare: Prepare, seat: Seat, store: SealedStore, new_store: Callable[[], Store]
 ) -> Member:
     """Where the group of all cannot be built, pairs still can: their matrix shows which link it is."""
     buffers = Buffers(torch, torch.device("cpu"))
-    pairs = GlooPairs(torch, new_store, seat.rank, buffers)
+    pairs = GlooPairs(torch, new_store, SealedStore(new_store(), prepare.secret), seat.rank, buffers)
     member = Member(seat.rank, prepare.world_size, store, pairs, None, [])
     if prepare.pairs_only:
         return member
     try:
-        _build_group(torch, prepare, seat, new_store)
+        _build_group(torch, prepare, seat, store.group("all"), new_store)
     except words.TORCH_ERRORS as error:
         member.notes.append(f"no group of all ranks, only pairs: {words.first_line(error)}")
         return member
@@ -157,7 +160,9 @@ def _gloo_member(
     return _able(member, Collectives(torch, buffers, clock, seat.rank, prepare.world_size), prepare)
 
 
-def _build_group(torch: Torch, prepare: Prepare, seat: Seat, new_store: Callable[[], Store]) -> None:
+def _build_group(
+    torch: Torch, prepare: Prepare, seat: Seat, prefix: str, new_store: Callable[[], Store]
+) -> None:
     """The group of all. No `device_id`: eager set-up has hung on some versions and puts pairs into one line.
 
     Raises:
@@ -168,7 +173,7 @@ def _build_group(torch: Torch, prepare: Prepare, seat: Seat, new_store: Callable
     def build() -> None:
         torch.distributed.init_process_group(
             prepare.backend,
-            store=torch.distributed.PrefixStore("all", new_store()),
+            store=torch.distributed.PrefixStore(prefix, new_store()),
             rank=seat.rank,
             world_size=prepare.world_size,
             timeout=timedelta(seconds=prepare.timeout_s + last_resort),

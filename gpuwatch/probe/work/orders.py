@@ -34,6 +34,7 @@ class Prepare:
     timeout_s: float = 30.0
     join_s: float = 30.0
     pairs_only: bool = False
+    secret: str = ""
 
     def places(self) -> List[Seat]:
         """The ranks of this node."""

@@ -18,6 +18,7 @@ from gpuwatch.probe.work.handed import Group, Store, Tensor, Torch, Work
 from gpuwatch.probe.work.orders import Step
 from gpuwatch.probe.work.patience import within
 from gpuwatch.probe.work.pattern import Pattern
+from gpuwatch.probe.work.sealed_store import SealedStore
 
 Answer = Dict[str, Any]
 """Fields of `talk.Done`."""
@@ -52,14 +53,17 @@ class GlooPairs:
 
     Args:
         torch: The module; `torch.distributed` need not be initialized.
-        new_store: Makes a client of the store where the ranks meet.
+        new_store: Makes a client of the store for a group.
+        store: Where the ranks meet.
         rank: Of this process.
         buffers: Shared with the collectives.
     """
 
-    def __init__(self, torch: Torch, new_store: Callable[[], Store], rank: int, buffers: Buffers) -> None:
+    def __init__(
+        self, torch: Torch, new_store: Callable[[], Store], store: SealedStore, rank: int, buffers: Buffers
+    ) -> None:
         self._torch, self._new_store, self._rank = torch, new_store, rank
-        self._store = new_store()
+        self._store = store
         self._buffers = buffers
         self._pattern = Pattern(torch, "cpu")
         self._groups: OrderedDict[int, Tuple[str, Any]] = OrderedDict()
@@ -106,7 +110,7 @@ class GlooPairs:
 
         def build() -> Group:
             # A store of its own: while gloo waits in it, nobody else can use it.
-            store = dist.PrefixStore(name, self._new_store())
+            store = dist.PrefixStore(self._store.group(name), self._new_store())
             return dist.ProcessGroupGloo(store, 0 if self._rank < peer else 1, 2, timeout=limit)
 
         seconds = limit.total_seconds()

@@ -13,9 +13,10 @@ from typing import Any, Dict, Optional
 from gpuwatch.probe.work import rollcall
 from gpuwatch.probe.work.clocks import CudaClock
 from gpuwatch.probe.work.collectives import Buffers
-from gpuwatch.probe.work.handed import Store, Torch
+from gpuwatch.probe.work.handed import Torch
 from gpuwatch.probe.work.orders import Step
 from gpuwatch.probe.work.pattern import Pattern
+from gpuwatch.probe.work.sealed_store import SealedStore
 
 _ELEMENT = 4
 _TINY = 2
@@ -32,7 +33,7 @@ class NcclPairs:
         alone: There is no group of all.
     """
 
-    def __init__(self, torch: Torch, store: Store, rank: int, buffers: Buffers, alone: bool) -> None:
+    def __init__(self, torch: Torch, store: SealedStore, rank: int, buffers: Buffers, alone: bool) -> None:
         self._torch, self._dist, self._store, self._rank = torch, torch.distributed, store, rank
         self._buffers, self._alone = buffers, alone
         self._pattern = Pattern(torch, buffers.device)
@@ -81,7 +82,7 @@ class NcclPairs:
         low, high = min(self._rank, peer), max(self._rank, peer)
         self._dist.init_process_group(
             "nccl",
-            store=self._dist.PrefixStore(f"pair/{low}-{high}/{step.id}", self._store),
+            store=self._dist.PrefixStore(self._store.group(f"pair/{low}-{high}/{step.id}"), self._store.raw),
             rank=0 if self._rank < peer else 1,
             world_size=2,
             timeout=timedelta(seconds=step.timeout_s),
