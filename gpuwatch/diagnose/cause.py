@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
+from gpuwatch.agent.logs.levels import level
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.classes import (
     EXITS,
@@ -241,10 +242,18 @@ def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None
             _weight(alert) < _weight(best) and alert.first - best.first <= _slack(best, alert)
         ):
             best = alert
+    if best is not None and _is_mild(best):
+        same = [each for each in ordered if each.code == best.code and not _is_mild(each)]
+        best = next((each for each in same if each.first - best.first <= SAME_MOMENT_S), best)
     if best is not None and _weight(best) >= PEERS_WEIGHT:
         warned = [alert for alert in alerts if alert.severity == "warning" and alert.role == "root"]
         return next((alert for alert in warned if explains(alert.code, best.code)), best)
     return best
+
+
+def _is_mild(alert: Alert) -> bool:
+    """Whether its lines call themselves warnings: another rank may have ended of the same thing."""
+    return bool(alert.proof) and all(level(proof.text) == "warning" for proof in alert.proof)
 
 
 def _on_the_list(explicit: Alert, ordered: Sequence[Alert]) -> Alert:
@@ -347,19 +356,24 @@ def _only_exception(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
 
 
 def _said_above(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
-    """Errors of an unknown rank above the launcher's line that names the first rank to end, in one file."""
+    """Errors of an unknown rank above the launcher's line that names the first rank to end, in one file.
+
+    An exception that may be anybody's counts where it is the only one.
+    """
     proof = ended.proof[0]
-    return [
+    found = [
         alert
         for alert in alerts
         if alert.rank is None
         and alert.role in ("root", "first")
         and alert.severity in ("error", "critical")
-        and alert.code not in (*TIMEOUTS, *EXITS, *PRECURSORS, *PEER_TROUBLE, *UNSPECIFIC, *SCHEDULER)
+        and alert.code not in (*TIMEOUTS, *EXITS, *PRECURSORS, *PEER_TROUBLE, *SCHEDULER)
         and not alert.kernel
         and (alert.proof[0].node, alert.proof[0].file) == (proof.node, proof.file)
         and 0 < (proof.offset or 0) - (alert.proof[0].offset or 0) <= SAID_BYTES
     ]
+    known = [alert for alert in found if alert.code not in UNSPECIFIC]
+    return known or (found if len({alert.text for alert in found}) == 1 else [])
 
 
 def _placed(cause: Alert, alerts: Sequence[Alert]) -> Alert:

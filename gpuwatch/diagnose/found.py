@@ -174,14 +174,18 @@ def _place(
         node = where.node_named(finding.host)
     if kernel and where.places.live and node is not None:
         return _kernel_place(finding, node, where)
-    blamed = finding.fields.get("node") if finding.rule in NODE_NAMING and finding.rank is None else None
+    blamed = finding.fields.get("node") if finding.rule in NODE_NAMING else None
     if blamed is not None:
         node = where.node_named(blamed)
-        return node, None if node is None else _task(finding, node, where, at), "field"
+        if finding.rank is None:
+            return node, None if node is None else _task(finding, node, where, at), "field"
     if finding.rule.startswith("slurm.") and finding.rank is None:
         return None, None, None  # the scheduler's words stand wherever its output goes
     place, known = _rank_place(found, node, where, at, kernel=kernel)
     if place is not None:
+        named_here = node is not None and (finding.host is not None or blamed is not None)
+        if named_here and place.node != node and not where.places.live:  # the line names both
+            place = RankPlace(place.rank, node or "", place.job)
         return place.node or node, place, known
     return node, None, finding.rank_from
 

@@ -187,7 +187,7 @@ def _in_time(job: str | None, alerts: Sequence[Alert], limits: dict[str, tuple[f
             same = [group for group in fitting if group.attempt == number]
             (same or fitting)[-1].alerts.append(alert)
         else:
-            found.append(Group(job, [alert], number, high, high))
+            found.append(Group(job, [alert], number, alert.first, alert.first))
     return found
 
 

@@ -24,6 +24,9 @@ WAITED = TIMEOUTS | {
 SURE_S = 60.0
 """A line between two timed lines of its file that are closer than this is as good as timed."""
 
+AFTER_S = 7200.0
+"""A line below the last time of its file may be so much younger: some logs write times only at first."""
+
 ATTEMPT_S = 60.0
 """Agents of different nodes notice the end of one attempt within this."""
 LATE_S = 5.0
@@ -57,6 +60,8 @@ def bounds(alerts: Sequence[Alert]) -> dict[str, tuple[float, float]]:
     for alert in alerts:
         if not alert.timed:
             found[alert.id] = (-math.inf, alert.first)
+            if alert.bound == "after" and alert.not_before is not None:
+                found[alert.id] = (alert.not_before, alert.first + AFTER_S)
     for lines in by_file.values():
         if any(not each.timed for each in lines):
             _bound_file(sorted(lines, key=lambda each: each.proof[0].offset or 0), found)

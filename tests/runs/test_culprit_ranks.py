@@ -162,6 +162,30 @@ def workerlog(n: int) -> Job:
     return {f"log/workerlog.{rank}": TRACE + OOM + "\n" if rank == n else "lr 0.1\n" for rank in range(WORLD)}
 
 
+def fatal_line_that_names_a_rank(n: int) -> Job:
+    fatal = (
+        f"F1003 10:11:12.345678 70{n} pool.cc:15] Check failed: a == b (2 vs. 0) rank {n} device 1: no room\n"
+    )
+    return {"fit.INFO": lines("I1003 10:11:02.345678 7 fit.cc:1] rank {n} batch 1 ") + fatal + "Aborted\n"}
+
+
+def one_of_those_that_warned_ended_of_it(n: int) -> Job:
+    head = "[2026-04-18 15:55:05] {level:9}[hub:30, rank={rank}] "
+    said = "429 Client Error: Too Many Requests for url: https://hub.example/api\n"
+    warned = [head.format(level="WARNING", rank=rank) + said for rank in (1, n, 7)]
+    return {
+        "job.log": "".join(warned) + head.format(level="CRITICAL", rank=n) + "Uncaught HTTPError: " + said
+    }
+
+
+def table_below_the_only_exception(n: int) -> Job:
+    table = (
+        "Root Cause (first observed failure):\n[0]:\n  time      : 2026-05-21_11:58:06\n  host      : at-2\n"
+    )
+    table += f"  rank      : {n} (local_rank: {n})\n  exitcode  : 1 (pid: 927)\n"
+    return {"job.log": TRACE + "RuntimeError: the bridge said no\n" + table}
+
+
 def local_rank_of_a_node(n: int) -> Job:
     logs = {
         f"k{node}.log": "".join(f"[default{local}]:[rank{4 * node + local}]: lr 0.1\n" for local in range(4))
@@ -191,7 +215,8 @@ TOLD: dict[str, Callable[[int], Job]] = {
             banner_of_one_process,
             file_per_rank, logged_traceback, json_records, pid_of_the_rank, coordinator,
             other_size, stall, ray_actor, ray_list_of_workers, address_of_the_gpu, only_rank_of_the_host,
-            file_of_a_pod, workerlog, local_rank_of_a_node,
+            file_of_a_pod, workerlog, local_rank_of_a_node, fatal_line_that_names_a_rank,
+            one_of_those_that_warned_ended_of_it, table_below_the_only_exception,
         )
     },
 }  # fmt: skip

@@ -92,7 +92,8 @@ _GAVE_UP = re.compile(
 )
 """The end of a process, whatever the level of the line: launchers log at theirs."""
 _DISMISSED = re.compile(
-    r"\((?:ignored|ignoring|harmless|non-?fatal|not fatal|expected|raised on purpose|on purpose)\b"
+    r"\((?:ignored|ignoring|harmless|non-?fatal|not fatal|expected|raised on purpose|on purpose"
+    r"|injected|simulated|mocked|by the test)\b"
 )
 _TEXT_LABEL = re.compile(
     r"(?i)<\|?(?:user|assistant|system|human)\|?>"
@@ -112,11 +113,11 @@ _TEXT_LABEL = re.compile(
     r"|document|query|caption|title)s?[\"']?\s?[:=]\s?[\"'`\u201c]"
 )
 _SAMPLE_HEADING = re.compile(
-    r"(?i)(?:^|[\]|>:-] )\W{0,8}(?:(?:generated|sampled?|example|model) )?(?:prompt|completion|generation"
+    r"(?i)(?:^|[\]|>:-] |, )\W{0,8}(?:(?:generated|sampled?|example|model) )?(?:prompt|completion|generation"
     r"|generated"
     r"|sample|question|answer|instruction|prediction|story|(?:sample|model|generated) (?:text|output"
     r"|response)"
-    r"|user|assistant|human)s?(?: (?:at|for|after|from|of) .{1,40}"
+    r"|user|assistant|human)s?(?: \(\d{1,9} \w{1,12}\))?(?: (?:at|for|after|from|of) .{1,40}"
     r"| ?#?\[?\d{1,9}\]?(?: ?/ ?\d{1,9})?)?\s?\W{0,6}(?::|={2,}|-{3,}|$)"
 )
 _LIST_OF_TEXTS = re.compile(
@@ -131,6 +132,12 @@ _EVENT_KEYS = frozenset(
      "cause", "args", "failure", "failures", "status", "state", "textpayload", "label", "loss", "grad_norm")
 )  # fmt: skip
 _FENCE = re.compile(r"\s{0,8}(?:```|~~~)")
+_SOURCE = re.compile(
+    r"\s*(?:except (?:\(?[\w.]{1,80},? ?){1,8}\)?(?: as \w{1,40})?:|raise [\w.]{1,80}\("
+    r"|(?:print|log(?:ger|ging)?\.\w{1,12}|fprintf|printf|console\.\w{1,8}|warnings\.warn)\([frb\"'s]"
+    r"|assert .{1,200}, [f\"'])"
+)
+"""A statement of a program: its words are no event."""
 _STRONG = re.compile(
     r"(?:srun|slurmstepd|mpirun|torchrun|bash|sh|python\d?): |[\w.-]{1,80}:\d+:\d+ \[\d+\] NCCL "
 )
@@ -139,7 +146,7 @@ _STRONG = re.compile(
 def is_event(text, start, advice=False):
     # type: (str, int, bool) -> bool
     """Whether the words from `start` on in a message tell of an event; `advice`: also where they advise."""
-    if _RUNNER.search(text) or _NO_RUN.search(text) or _DISMISSED.search(text, start):
+    if _RUNNER.search(text) or _NO_RUN.search(text) or _DISMISSED.search(text, start) or _SOURCE.match(text):
         return False
     before = text[max(0, start - MAX_BEFORE) : start]
     if not before.strip():
@@ -189,7 +196,8 @@ def is_quoted_above(chunk, start, text, raw):
     for number, line in enumerate(reversed(chunk.above(start, MAX_SAMPLE))):
         above = shown(line)
         if raised:
-            return above.startswith("Exception ignored in")
+            sample = text[:1] == " " and _SAMPLE_HEADING.search(above) is not None
+            return sample or above.startswith("Exception ignored in")
         raised = "Traceback (most recent" in above and not fences
         if raised:
             continue

@@ -56,6 +56,8 @@ BRACKETED = _forms(
     r"\[(?:default|worker|trainer|actor|role)(?P<local>\d{1,4})\]:",
     r"\[[a-z]{3,20}\d{1,6}\|\d{1,4}\]:",
     r"\[\d{1,8}\] (?=\[rank\d)",
+    r"\[(?P<host>[A-Za-z][\w.-]{0,80}):(?P<pid>\d{2,10})\] ?"  # Open MPI
+    r"(?=\*\*\* |Signal|\[ ?\d{1,3}\] |Failing at|MCW |mca_|\[\[|(?:[A-Z]{2,5}X? )?ERROR)",
     r"\[pod/(?P<host>[\w.-]{1,80})/[\w.-]{1,80}\] ?",  # kubectl logs --prefix
 )
 BRACKETED_STAMPS = _forms(
@@ -97,6 +99,8 @@ NAMED = _forms(
     r"[A-Za-z][\w.-]{0,60}/\d{1,5} (?=[\[(])",
     r"(?P<host>[a-z][a-z0-9.-]{0,60}[-_]\d{1,5}) {1,20}\| (?=\S)",  # docker compose
     r"(?P<host>[a-z][a-z-]{0,60}\d[A-Za-z0-9.-]{0,60})#(?P<local>\d{1,4})[|>:] ?(?=[\s\S])",
+    r"(?P<host>(?=[A-Z0-9-]{0,40}\d)[A-Z][A-Z0-9-]{2,40}): "
+    r"(?=\[?\d{4}-\d\d-\d\d[ T]|Traceback \(|\s{2,8}File \")",
     _DEVICE + r"(?P<host>[a-z][a-z-]{0,60}\d[A-Za-z0-9.-]{0,60}): (?=\S)",  # pdsh
     r"(?P<host>[a-z]{1,40}(?:-[a-z]{1,40}){1,5}): "
     r"(?=\[(?:rank|RANK |default)\d|\[?\d{4}-\d\d-|\[[EWIF]\d{3,4} )",

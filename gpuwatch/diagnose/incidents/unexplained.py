@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from gpuwatch.diagnose.alert import Alert
-from gpuwatch.diagnose.classes import TIMEOUTS, UNEXPLAINED
+from gpuwatch.diagnose.classes import EXITS, TIMEOUTS, UNEXPLAINED
 
 NEAR_BYTES = 8192
 """An error of a known class explains the error lines so close to it: its traceback, its shutdown."""
@@ -30,7 +30,8 @@ def without_explained(alerts: Sequence[Alert]) -> list[Alert]:
         return list(alerts)
     known = [alert for alert in alerts if alert.code != UNEXPLAINED and alert.severity != "info"]
     grave = [alert for alert in known if alert.severity in ("error", "critical")]
-    near, beside = offsets_of(grave), offsets_of(known)
+    causes = [alert for alert in grave if alert.code not in EXITS]
+    near, near_cause, beside = offsets_of(grave), offsets_of(causes), offsets_of(known)
     times: dict[tuple[int, str | None], list[float]] = defaultdict(list)
     for alert in grave:
         if alert.rank is not None and alert.timed:
@@ -42,8 +43,10 @@ def without_explained(alerts: Sequence[Alert]) -> list[Alert]:
             if any(abs(alert.first - each) <= NEAR_S and alert.last - each <= NEAR_S for each in moments):
                 return True
         proofs = [proof for proof in alert.proof if proof.offset is not None]
+        # how a process ended does not explain its last, fatal line
+        told = near_cause if alert.severity == "error" else near
         return bool(proofs) and all(
-            within(near[proof.node, proof.file], proof.offset or 0, NEAR_BYTES)
+            within(told[proof.node, proof.file], proof.offset or 0, NEAR_BYTES)
             or within(beside[proof.node, proof.file], proof.offset or 0, BESIDE_BYTES)
             for proof in proofs
         )

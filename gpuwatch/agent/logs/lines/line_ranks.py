@@ -8,6 +8,7 @@ rank 3`); a rank that it names otherwise is somebody else. Linear in the length 
 import re
 from itertools import islice
 
+from ..levels import GRAVE, own_level
 from .rank_words import (
     AT,
     BARE,
@@ -52,6 +53,8 @@ _TOKEN = re.compile(
 _GROUP = re.compile(r"[\[(<{](?P<in>[^\[\](){}<>]{0,90})[\])>}]")
 _CLOSED = re.compile(r"\s?[\])>|:,]|\s{1,4}[-|>]|\s{0,2}$")
 _PAIRS = re.compile(r"(?:^|\s)[A-Za-z_][\w.]{0,40}=(?:\"|[^\s=])")
+_PATH = re.compile(r"^[/\\]|[/\\].?$|\.\w$")
+"""Around a name that is part of a path: `/ckpt/rank3.pt`."""
 _WORD = re.compile(
     r"ran[kg]|worker|task|proc|replica|trainer|\u8fdb\u7a0b|\bpe[ :=#_-]?\d|\br[_-]?\d"
     r"|\u0440\u0430\u043d[\u0433\u043a]|\u30e9\u30f3\u30af|\ub7ad\ud06c|\u79e9",
@@ -199,6 +202,8 @@ def _read_sentence(text, at, anonymous):
         named = pattern.search(text)
         if named is not None:
             failed.setdefault((word, int(named.group("n"))), None)
+    if anonymous and not failed and own_level(text) in GRAVE:
+        failed = _mentioned(text, at)
     ranks = [each for each in failed if SCOPES[each[0]] == RANK]
     chosen = ranks or [each for each in failed if SCOPES[each[0]] == INDEX]
     reading = Reading()
@@ -206,6 +211,20 @@ def _read_sentence(text, at, anonymous):
         reading.take(chosen[0][0], chosen[0][1], failed[chosen[0]])
         reading.phrase = True
     return reading
+
+
+def _mentioned(text, at):
+    # type: (str, int) -> dict[tuple[str, int], str | None]
+    """The ranks that an error names as no peers: `Check failed: 2 vs. 0, rank 5 device 5: no memory`."""
+    return {
+        ("rank", int(found.group("n"))): found.group("world")
+        for found in islice(NAMED.finditer(text, at), MAX_MENTIONS)
+        if _word(found) == "rank"
+        and not _counts_other(found, text)
+        and PEER.search(text[max(0, found.start() - _BEFORE) : found.start()]) is None
+        and not text[: found.start()].endswith(" of ")
+        and not _PATH.search(text[max(0, found.start() - 1) : found.end() + 2])
+    }
 
 
 def _failed(found, text, anonymous):
