@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections import Counter
 
 from .background import Rounds
 from .inspection import Details
@@ -10,6 +11,7 @@ from .process_table import MAX_DEPTH, boot_time, pids, read_stat
 from .procfs import read_bytes
 from .rank_owners import carries_rank, owners, place_of
 from .ranks import identity, variables
+from .spawned import Sibling, is_distributed, ranks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ class _Known(object):
         "cpu",
         "details",
         "details_due",
+        "distributed",
         "name",
         "parent",
         "start",
@@ -57,6 +60,7 @@ class _Known(object):
         self.variables = None  # type: dict[str, str] | None
         self.details = None  # type: Details | None
         self.details_due = 0.0
+        self.distributed = False
         self.cpu = None  # type: tuple[float, int] | None
 
 
@@ -112,11 +116,14 @@ class ProcessReader(object):
             and carries_rank(one.name, one.variables)
             and pid != self._me
         }
-        listed = sorted(gpu_processes) + owners(candidates, holders, self._ancestors)
+        numbered = self._numbered(set(gpu_processes), set(candidates), now)
+        ranked = owners(candidates, holders, self._ancestors)
+        listed = sorted(gpu_processes) + ranked + sorted(set(numbered).difference(gpu_processes, ranked))
         truncated = max(0, len(listed) - MAX_PROCESSES)
         listed = listed[:MAX_PROCESSES]
         found.update((pid, read_stat(self._proc, pid)) for pid in listed if pid not in found)
         above = {pid: self._launcher(pid) for pid in listed}
+        above.update((pid, one["launcher"]) for pid, one in numbered.items() if pid in above)  # type: ignore[misc]
         started = sorted({pid for pid in above.values() if pid is not None})
         others = [
             pid for pid, one in self._known.items() if one.name in LAUNCHERS or one.name in PIPE_READERS
@@ -126,7 +133,43 @@ class ProcessReader(object):
         self._ends = outlets(self._details(pid for pid in others if self._known[pid].name in PIPE_READERS))
         self.launchers = dict(self._outputs(set(started).union(others), above))
         rows = [self._row(pid, found[pid], gpu_processes.get(pid), above[pid], now) for pid in listed]
+        for row in rows:
+            if row is not None and row["pid"] in numbered:
+                row.update(numbered[row["pid"]])
         return [row for row in rows if row is not None], truncated
+
+    def _numbered(self, on_gpu, candidates, now):
+        # type: (set[int], set[int], float) -> dict[int, dict[str, object]]
+        """The ranks that their program numbers itself, as `spawned.ranks`.
+
+        `on_gpu`: pids that hold a GPU, `candidates`: those with a rank in their environment.
+        """
+        free = [
+            pid
+            for pid, one in self._known.items()
+            if pid not in candidates
+            and pid != self._me
+            and (one.name.startswith(("python", "pt_")) or pid in on_gpu)
+            and "rank" not in identity(self._inherited(pid))
+        ]
+        parents = Counter(self._known[pid].parent for pid in free)
+        beside = [pid for pid in free if self._known[pid].parent > 1 < parents[self._known[pid].parent]]
+        self._learn_details(beside, now)
+        siblings = []
+        for pid in beside:
+            one = self._known[pid]
+            if one.details is not None:
+                command, logs = one.details.command or "", written(one.details, self._ends)
+                siblings.append(Sibling(pid, one.parent, one.start_ticks, command, logs))
+        return ranks(siblings, on_gpu, self._is_distributed)
+
+    def _is_distributed(self, pid):
+        # type: (int) -> bool
+        """As `spawned.is_distributed`: once it is, it stays so."""
+        one = self._known[pid]
+        if not one.distributed:
+            one.distributed = is_distributed(self._proc, pid)
+        return one.distributed
 
     def _details(self, wanted):
         # type: (Iterable[int]) -> list[Details]

@@ -32,8 +32,10 @@ from gpuwatch.diagnose.playbook import playbook, settle
 from gpuwatch.diagnose.suspects import FEW, Hang, blamed_nodes, hang
 from gpuwatch.diagnose.timeline import timeline
 from gpuwatch.diagnose.whereabouts import Whereabouts
-from gpuwatch.diagnose.wording import plural
+from gpuwatch.diagnose.wording import guessed, plural
 from gpuwatch.fleet.places import Places
+
+INFERRED = "the program numbers its ranks itself: their numbers are inferred from the order of their starts"
 
 
 @dataclass(frozen=True)
@@ -108,10 +110,13 @@ def incident_of(
         code if raised is None else raised.code, packs, blame.node, blame.gpu, blame.rank
     )
     firing = [alert for alert in alerts if alert.state == "firing" and not alert.acknowledged]
+    text = sentence.sentence(told, where, now)
+    if any(each.inferred for each in where.ranks(job)):
+        text, blame = guessed(text), replace(blame, level="low", because=f"{blame.because}; {INFERRED}")
     return Incident(
         id=f"{job or 'nodes'}-{zlib.crc32(ids.encode()):08x}",
         number=0,
-        sentence=sentence.sentence(told, where, now),
+        sentence=text,
         code=code,
         severity=severity_of_incident(cause, alerts),
         first=first,

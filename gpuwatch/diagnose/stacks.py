@@ -9,7 +9,7 @@ from gpuwatch.diagnose.confidence import Confidence
 from gpuwatch.diagnose.stack_places import ONE_TO_ONE, line, place_of
 from gpuwatch.diagnose.testimony import Testimony
 from gpuwatch.diagnose.waits import HELD, kernel_wait
-from gpuwatch.diagnose.wording import place, plural, ranks_text
+from gpuwatch.diagnose.wording import guessed, place, plural, ranks_text
 from gpuwatch.wire import KernelThread, ProcessStack, PythonThread
 
 FEW = 0.25
@@ -36,6 +36,8 @@ class RankStack:
     stack: ProcessStack | None = None
     missing: str | None = None
     """Why there is none."""
+    inferred: bool = False
+    """Its rank is a guess from the order of its siblings' starts."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ def _job(job: str | None, ranks: Sequence[RankStack]) -> JobStacks:
     world = max((each.world or 0 for each in ranks), default=0)
     absent = tuple(sorted(set(range(min(world, MAX_WORLD))) - {each.rank for each in ranks}))
     said = _gone(spots, absent) or _testimony(spots, unseen, by)
+    if any(each.inferred for each in ranks):
+        said = replace(said, sentence=guessed(said.sentence), confidence="low")
     if absent:
         said = replace(said, evidence=(*said.evidence, f"{_numbers(absent)} on no node that answered"))
     return JobStacks(job, spots, unseen, absent, by, said)

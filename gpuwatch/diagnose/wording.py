@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
@@ -113,6 +114,7 @@ def plural(count: int, one: str) -> str:
     return f"{count} {one}" if count == 1 else f"{count} {one}s"
 
 
+_RANKS = re.compile(r"\b(ranks? )(\d)")
 NO_RANK_SEEN = (
     "no rank is seen on these nodes: none was started with RANK, SLURM_PROCID or MPI's variables in its "
     "environment, or it is another user's, seen only by its user and by root"
@@ -141,6 +143,11 @@ def ranks_text(ranks: Iterable[int]) -> str:
     """`rank 3`, `ranks 4-7`."""
     listed = list(ranks)
     return f"rank {listed[0]}" if len(listed) == 1 else f"ranks {ranges(listed)}"
+
+
+def guessed(text: str) -> str:
+    """`rank ~3`, `ranks ~0-2`: the numbers of ranks that are only inferred."""
+    return _RANKS.sub(r"\1~\2", text)
 
 
 def place(rank: int | None, node: str | None, gpu: int | None) -> str:

@@ -28,6 +28,8 @@ class RankPlace:
     """When it was started first: unix seconds on our clock."""
     until: float | None = None
     """When it was seen to have ended."""
+    inferred: bool = False
+    """Its number is a guess from the order of its siblings' starts."""
     how: str = ""
     """How this is known, in a few words: "environment of pid 4711", "NCCL INFO line", "file name"."""
     started: float | None = None

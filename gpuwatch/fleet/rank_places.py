@@ -124,7 +124,8 @@ def _place(process: Process, node: Node) -> RankPlace | None:
         logs=tuple(process.logs),
         since=started,
         started=started,
-        how=f"environment of pid {process.pid}",
+        inferred=process.inferred,
+        how=f"{process.rank_source or 'environment'} of pid {process.pid}",
     )
 
 

@@ -78,7 +78,7 @@ def holders_text(gpu: Gpu, node: Node, _now: float) -> str:
 
 def process_text(process: Process, gpu: Gpu | None = None) -> str:
     """`rank 3 alice 4242 python 71.2G`."""
-    rank = "" if process.rank is None else f"rank {process.rank} "
+    rank = "" if process.rank is None else f"rank {'~' * process.inferred}{process.rank} "
     text = f"{rank}{process.user or UNKNOWN} {process.pid} {process.name}"
     if gpu is None:
         return text

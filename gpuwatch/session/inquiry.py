@@ -188,6 +188,7 @@ class Inquiry:
                     gpu=gpus.get(process.gpus[0].uuid) if process.gpus else None,
                     world=process.world_size if self._whole else None,
                     missing="no answer yet",
+                    inferred=process.inferred,
                 )
         pids = self._ask_stacks(node.name)
         for pid in pids[MOST_PROCESSES:]:

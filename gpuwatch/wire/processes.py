@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from gpuwatch.wire.limits import Few, Moment, Name, Rank, Real, Table, Text, Whole, WorldSize
 from gpuwatch.wire.part import Part
 
@@ -28,6 +30,9 @@ class Process(Part, frozen=True):
     cpu_pct: Real | None = None
     rss_bytes: Whole | None = None
     rank: Rank | None = None
+    rank_source: Literal["path", "command", "order"] | None = None
+    """Of a rank that its program numbers itself, what tells its number: the path of its log, an argument, or
+    only the order in which the processes were started. None: its environment."""
     local_rank: Rank | None = None
     world_size: WorldSize | None = None
     master: Name | None = None
@@ -44,3 +49,8 @@ class Process(Part, frozen=True):
     """Its output goes into a pipe: what reads that, such as its launcher, has it."""
     logs: Few[Name] = []
     """Regular files behind its write-only descriptors."""
+
+    @property
+    def inferred(self) -> bool:
+        """Whether its rank is a guess: written `~3`, and never a culprit with more than low confidence."""
+        return self.rank_source == "order"

@@ -25,6 +25,10 @@ def note(text: str, look: Look) -> Row:
     return (Segment(f" {clean(text)}", look.dim),)
 
 
+def _rank_text(process: Process) -> str:
+    return f"~{process.rank}" if process.inferred else _text(process.rank)
+
+
 def _text(value: object) -> str:
     return UNKNOWN if value is None else str(value)
 
@@ -57,7 +61,7 @@ def processes(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
         sm, cpu = (UNKNOWN if v is None else f"{v:.0f}%" for v in (share, process.cpu_pct))
         dead = process.state in ("D", "Z")
         head = (
-            f" {_text(process.rank):>5} {process.pid:>8} {fit(process.user or UNKNOWN, 10)} {fit(gpus, 5)} "
+            f" {_rank_text(process):>5} {process.pid:>8} {fit(process.user or UNKNOWN, 10)} {fit(gpus, 5)} "
         )
         numbers = f"{MEMORY.format(memory).strip():>7} {sm:>5} {cpu:>5} "
         job = fit(process.job or process.container or UNKNOWN, 18) + " " if job_width else ""
