@@ -49,6 +49,8 @@ class NodeCheck:
     """What cannot be read there, and other things worth knowing."""
     host_key: str | None = None
     verified_by: str | None = None
+    accepted_at: str | None = None
+    """Where a host key that was accepted now is recorded: nothing had verified it before."""
     authenticated_by: str | None = None
     start_s: float | None = None
     noise: str | None = None
@@ -140,6 +142,7 @@ def check_node(node: Node, waited_s: float) -> NodeCheck:
         notes=tuple(notes),
         host_key=login.host_key if login else None,
         verified_by=login.verified_by if login else None,
+        accepted_at=login.accepted_at if login else None,
         authenticated_by=login.authenticated_by if login else None,
         start_s=node.link.start_s,
         noise=node.link.noise or None,
@@ -245,7 +248,10 @@ def _draw(checks: Sequence[NodeCheck], console: Console) -> None:
 def _lines(check: NodeCheck) -> list[tuple[str, str, str]]:
     lines = [(check.link, check.target, "")]
     if check.host_key:
-        lines.append(("host key", f"{check.host_key}, verified by {check.verified_by}", ""))
+        trust = f"verified by {check.verified_by}"
+        if check.accepted_at is not None:
+            trust = f"accepted now, not verified before; recorded at {check.accepted_at}"
+        lines.append(("host key", f"{check.host_key}, {trust}", "note" if check.accepted_at else ""))
     if check.authenticated_by:
         lines.append(("login", check.authenticated_by, ""))
     if check.start_s is not None:

@@ -245,6 +245,18 @@ def test_accepting_records_a_line_that_ssh_understands(bench: Bench, hash_names:
     assert bench.client.known_hosts.read_text() == recorded
 
 
+def test_a_key_that_is_accepted_now_is_not_called_verified(bench: Bench) -> None:
+    sshd = bench.servers["plain"]
+    bench.client.known_hosts.unlink()
+    bench.client.add_host("first", sshd.port, sshd.user)
+    place = f"{bench.client.known_hosts}:1"
+    for verified_by, accepted_at in ((None, place), (f"key at {place}", None)):
+        with dialing(NodeSpec("first"), bench.client.options(accept_new_host_keys=True)) as dial:
+            carrier = dial("true")
+            assert (carrier.facts.verified_by, carrier.facts.accepted_at) == (verified_by, accepted_at)
+            carrier.close()
+
+
 def test_accepting_ends_an_unfinished_line_first(bench: Bench) -> None:
     sshd = bench.servers["plain"]
     bench.client.add_host("append", sshd.port, sshd.user)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import paramiko
 
@@ -72,7 +72,16 @@ def log_in(
     """
     transport, trusted = negotiate(stream, host, credentials.policy, timeout_s)
     transport.auth_timeout = login_timeout_s or timeout_s
-    facts = LoginFacts(host.user, host.hostname, host.port, jump, trusted.key, trusted.verified_by, "")
+    facts = LoginFacts(
+        host.user,
+        host.hostname,
+        host.port,
+        jump,
+        host_key=trusted.key,
+        verified_by=trusted.verified_by,
+        accepted_at=trusted.accepted_at,
+        authenticated_by="",
+    )
     try:
         method = authenticate(transport, host, credentials.identity, credentials.answers)
         stream.sock.settimeout(_POLL_S)
@@ -82,8 +91,4 @@ def log_in(
     except BaseException:
         Connection(stream, transport, facts).close()
         raise
-    return Connection(
-        stream,
-        transport,
-        LoginFacts(host.user, host.hostname, host.port, jump, trusted.key, trusted.verified_by, method),
-    )
+    return Connection(stream, transport, replace(facts, authenticated_by=method))

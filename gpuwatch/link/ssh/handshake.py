@@ -46,7 +46,10 @@ class TrustedHost:
     """The key that a host proved to have, and why it is trusted."""
 
     key: str
-    verified_by: str
+    verified_by: str | None
+    """The line that vouches for it; None: nothing did before, and it was accepted now."""
+    accepted_at: str | None = None
+    """Where a key that was accepted now is recorded."""
 
 
 def end(stream: Stream, transport: paramiko.Transport) -> None:
@@ -106,6 +109,7 @@ def _trust(
     blob = key.public_blob.key_blob if key.public_blob is not None else key.asbytes()
     try:
         verdict = known.judge(name, blob, time.time())
+        new = verdict.trust == "unknown"
         if verdict.trust == "unknown" and policy.accept_new and host.user_known_hosts:
             verdict = known.record(name, blob, hashed=host.hash_known_hosts, now=time.time())
     except RevocationListError as error:
@@ -118,6 +122,8 @@ def _trust(
         ) from error
     if verdict.trust != "known" or verdict.entry is None:
         raise CarrierError(_distrust(verdict, blob, name, host, policy), final=True)
+    if new:
+        return TrustedHost(describe_key(blob), None, verdict.entry.place)
     by = "certificate authority" if verdict.certified else "key"
     return TrustedHost(describe_key(blob), f"{by} at {verdict.entry.place}")
 
