@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from gpuwatch.probe.conducting.conductor import Conductor, Suspects
 from gpuwatch.probe.conducting.schedule import Pair
@@ -15,6 +16,7 @@ from gpuwatch.probe.results import Phase, Results
 from gpuwatch.probe.talk import Absent, Died, Done, GpuUser, Step
 from gpuwatch.probe.verdict import Verdict
 from gpuwatch.probe.wish import MIB, Wish
+from gpuwatch.probe.work.sealed_store import TAMPERED
 from tests.probe.scripted import Fabric, ScriptedLine, cluster, ground
 
 SMALL = Wish(sizes=(MIB, 4 * MIB), timeout_s=1.0)
@@ -284,6 +286,46 @@ def test_a_hang_is_attributed() -> None:
     results = run_through(cluster(2, fabric=Fabric(unlucky=unlucky)))
     assert results.phase == "failed"
     assert "rank 2 (gpu-001) did not come" in results.reason
+
+
+def test_a_node_that_calls_ranks_of_others_absent_is_not_believed_against_their_answers() -> None:
+    """gpu-001 lies about rank 0, at once; the rank itself answers later."""
+
+    def unlucky(_node: str, step: Step, rank: int) -> Done | Absent | bool:
+        if step.collective == "broadcast" and rank == 3:
+            return Absent(step=step.id, ranks=[0, 1, 77])
+        return True
+
+    results = run_through(cluster(2, fabric=Fabric(unlucky=unlucky)))
+    assert not {0, 1} & set(results.gone)
+    assert any("gpu-001 says that" in note for note in results.notes)
+
+
+@pytest.mark.parametrize("answer", ["done", "died"])
+def test_a_store_that_was_changed_ends_the_probe_and_names_no_rank(answer: str) -> None:
+    words = f"the store of the probe does not answer: {TAMPERED}: the value of x has no valid signature"
+
+    def unlucky(_node: str, step: Step, rank: int) -> Done | Died | bool:
+        if step.collective != "broadcast" or rank != 1:
+            return True
+        return Done(step=step.id, rank=1, error=words) if answer == "done" else Died(rank=1, reason=words)
+
+    results = run_through(cluster(2, fabric=Fabric(unlucky=unlucky)))
+    assert results.phase == "failed"
+    assert results.reason.startswith(TAMPERED)
+    assert not results.gone
+
+
+@pytest.mark.parametrize("lie", [Died(rank=0, reason="x"), Done(step=1, rank=0, error="x")])
+def test_a_node_speaks_for_its_own_ranks_only(lie: Died | Done) -> None:
+    def unlucky(_node: str, step: Step, rank: int) -> Done | Died | bool:
+        if rank != 3:
+            return True
+        return lie if isinstance(lie, Died) else structs.replace(lie, step=step.id)
+
+    results = run_through(cluster(2, fabric=Fabric(unlucky=unlucky)))
+    assert 0 not in results.gone
+    assert not any(row.error and "rank 0 " in row.error for row in results.collectives)
 
 
 def test_ranks_that_say_nothing_at_all_are_named() -> None:

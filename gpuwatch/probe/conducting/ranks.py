@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -76,7 +76,7 @@ class Ranks:
         while arrivals.waiting and (heard := run.hear(arrivals.until)) is not None:
             node, said = heard
             if isinstance(said, Died):
-                _refuse_tampering(said.reason)
+                _refuse_tampering(node, said.reason)
                 lost = run.ranks_of(node) if said.rank is None else [said.rank]
                 run.lose(lost, f"did not start: {said.reason}")
                 raise FailedError(f"{self._who(node, said.rank)} did not start: {said.reason}")
@@ -113,7 +113,9 @@ class Ranks:
         outcome = StepOutcome()
         waiting = set(ranks)
         # Once for the meeting before the step, and once for the step.
-        until = run.clock() + 2 * step.timeout_s + STEP_MARGIN_S
+        began = run.clock()
+        until = began + 2 * step.timeout_s + STEP_MARGIN_S
+        claimed: dict[int, str] = {}
         while waiting and (heard := run.hear(until)) is not None:
             node, said = heard
             if isinstance(said, Done) and said.step == self._steps and self._is_of(said.rank, node):
@@ -121,14 +123,14 @@ class Ranks:
                     waiting.discard(said.rank)
                     outcome.done[said.rank] = said
                 if said.error is not None:
-                    _refuse_tampering(said.error)
+                    _refuse_tampering(node, said.error)
                     outcome.excused.update(_bound_to(said.rank, step, ranks))
             elif isinstance(said, Absent) and said.step == self._steps:
-                outcome.absent = [rank for rank in said.ranks if run.seat(rank) is not None]
-                run.lose(outcome.absent, f"did not come to it within {step.timeout_s:.0f} s")
-                until = min(until, run.clock() + AFTER_DEATH_S)
+                claimed.update((rank, node) for rank in said.ranks if run.seat(rank) is not None)
+                # those who are said to be absent may speak for themselves as long as the others waited
+                until = min(until, max(run.clock(), began + step.timeout_s) + AFTER_DEATH_S)
             elif isinstance(said, Died) and (said.rank is None or self._is_of(said.rank, node)):
-                _refuse_tampering(said.reason)
+                _refuse_tampering(node, said.reason)
                 outcome.died[said.rank] = f"{self._who(node, said.rank)} died: {said.reason}"
                 lost = run.ranks_of(node) if said.rank is None else [said.rank]
                 run.lose(lost, f"died: {said.reason}")
@@ -136,11 +138,20 @@ class Ranks:
                 until = min(until, run.clock() + AFTER_DEATH_S)
             if waiting <= outcome.excused:  # each of them waits for somebody who has given up
                 until = min(until, run.clock() + STEP_MARGIN_S)
+        outcome.absent = self._absent(claimed, outcome)
+        run.lose(outcome.absent, f"did not come to it within {step.timeout_s:.0f} s")
         outcome.missing = sorted(waiting)
         if not (outcome.died or outcome.absent):
             unexcused = [rank for rank in outcome.missing if rank not in outcome.excused]
             run.lose(unexcused, f"did not answer within {step.timeout_s:.0f} s")
         return outcome
+
+    def _absent(self, claimed: Mapping[int, str], outcome: StepOutcome) -> list[int]:
+        """The ranks that a node says did not come, without those that have answered."""
+        for rank, node in claimed.items():
+            if rank in outcome.done:
+                self._run.note(f"{node} says that {self._run.name(rank)} did not come, which has answered")
+        return [rank for rank in claimed if rank not in outcome.done]
 
     def names(self, ranks: Collection[int]) -> str:
         """Ranks in words, the first few by name."""
@@ -196,14 +207,14 @@ class Ranks:
         return f"the worker on {node}" if rank is None else self._run.name(rank)
 
 
-def _refuse_tampering(reason: str) -> None:
-    """End the probe without a word on any rank where one of them found the store changed by a stranger.
+def _refuse_tampering(node: str, reason: str) -> None:
+    """End the probe without a word on any rank where one of a node's found the store changed by a stranger.
 
     Raises:
         FailedError: it did.
     """
     if TAMPERED in reason:
-        raise FailedError(reason[reason.index(TAMPERED) :])
+        raise FailedError(f"{reason[reason.index(TAMPERED) :]} (found by {node})")
 
 
 def _bound_to(rank: int, step: Step, ranks: Collection[int]) -> Collection[int]:
