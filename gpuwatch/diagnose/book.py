@@ -363,7 +363,8 @@ class AlertBook:
 
     def _placed(self, alert: Alert) -> Alert:
         """A condition of a GPU is of the rank that runs there."""
-        place = None if alert.gpu is None else self._where.by(alert.node, "gpu", alert.gpu)
+        at = alert.first if alert.code == "xid" else alert.last
+        place = None if alert.gpu is None else self._where.by(alert.node, "gpu", alert.gpu, at=at)
         if place is None:
             return alert
         return structs.replace(alert, rank=place.rank, rank_from="process", job=place.job)

@@ -29,7 +29,7 @@ def alert_of_event(
         return None
     rule = packs.by_id.get(code)
     at = event.t - offset_s
-    place = None if event.gpu is None else where.by(node, "uuid", event.gpu)
+    place = None if event.gpu is None else where.by(node, "uuid", event.gpu, at=at)
     gpu = where.gpu(node, event.gpu, None)
     text = what(code, event.title, fields)
     return Alert(

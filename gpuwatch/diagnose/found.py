@@ -157,7 +157,7 @@ def _place(
     finding = found.finding
     node = found.node
     if finding.file == KERNEL_LOG and node is not None:  # whatever host the finding names
-        return _kernel_place(finding, node, where)
+        return _kernel_place(finding, node, where, _dated(finding, at))
     named = _table_entry(finding)
     if named is not None:
         rank, host = named
@@ -173,7 +173,7 @@ def _place(
     if finding.host is not None:
         node = where.node_named(finding.host)
     if kernel and where.places.live and node is not None:
-        return _kernel_place(finding, node, where)
+        return _kernel_place(finding, node, where, _dated(finding, at))
     blamed = finding.fields.get("node") if finding.rule in NODE_NAMING else None
     if blamed is not None:
         node = where.node_named(blamed)
@@ -190,8 +190,13 @@ def _place(
     return node, None, finding.rank_from
 
 
+def _dated(finding: Finding, at: float) -> float | None:
+    """When it happened, where that is known well enough to say who lived then."""
+    return at if finding.timed or not finding.backlog else None
+
+
 def _kernel_place(
-    finding: Finding, node: str, where: Whereabouts
+    finding: Finding, node: str, where: Whereabouts, at: float | None
 ) -> tuple[str, RankPlace | None, RankSource | None]:
     """A kernel's line is about its own node and the device that it names, whoever prints it."""
     job, fields = finding.job, finding.fields
@@ -204,7 +209,7 @@ def _kernel_place(
         ("pid", fields.get("pid")),
     )
     for kind, value in named:
-        place = None if value is None else where.by(node, kind, value, job)
+        place = None if value is None else where.by(node, kind, value, job, at)
         if place is not None or (kind == "uuid" and value is not None):
             return node, place, None if place is None else "process"
     return node, None, None
@@ -244,12 +249,13 @@ def _rank_place(
         place = None if nobodys else where.of(finding.rank, job, at)
         return place or RankPlace(finding.rank, node or "", job), finding.rank_from
     if finding.gpu is not None:
-        return where.by(node, "uuid", finding.gpu, job), "process"
+        return where.by(node, "uuid", finding.gpu, job, _dated(finding, at)), "process"
     bus = fields.get("pci") or fields.get("bus_id")
     if bus is not None and kernel:
         address, index = bus_key(str(bus)), fields.get("gpu")
-        place = where.by(node, "bus", address, job) or where.only("bus", address, job)
-        return place or (None if index is None else where.by(node, "gpu", index, job)), "process"
+        then = _dated(finding, at)
+        place = where.by(node, "bus", address, job, then) or where.only("bus", address, job)
+        return place or (None if index is None else where.by(node, "gpu", index, job, then)), "process"
     numbered = where.numbered(finding.index_of, finding.index, job)
     if numbered is not None:
         return numbered, "index"

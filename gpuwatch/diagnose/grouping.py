@@ -13,7 +13,7 @@ from msgspec import structs
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.classes import PRECURSORS
 from gpuwatch.diagnose.moments import attempt_of, attempts_end, bounds, onset, sure
-from gpuwatch.diagnose.whereabouts import Whereabouts
+from gpuwatch.diagnose.whereabouts import Whereabouts, lived
 from gpuwatch.fleet.places import Reach
 
 GAP_S = 120.0
@@ -109,9 +109,17 @@ def _job(alert: Alert, where: Whereabouts) -> str | None:
     if line and _reach(alert, where) == "fleet" and len(where.running(alert.first)) > 1:
         return None  # whoever follows the file: it may be that of any job
     jobs = {
-        place.job for place in where.on(alert.node) if alert.gpu is None or place.gpu in (None, alert.gpu)
+        place.job
+        for place in where.on(alert.node, at=_when(alert))
+        if alert.gpu is None or place.gpu in (None, alert.gpu)
     }
     return next(iter(jobs)) if len(jobs) == 1 else None
+
+
+def _when(alert: Alert) -> float | None:
+    """When it happened last, where that is known: what goes on for long is of whoever runs there now."""
+    event = alert.kernel or alert.proof[0].kind == "event" or alert.code == "xid"
+    return (alert.first if event else alert.last) if alert.timed else None
 
 
 def _is_line(alert: Alert) -> bool:
@@ -160,6 +168,9 @@ def _may_be_of(alert: Alert, job: str, where: Whereabouts) -> bool:
     """Whether an alert without a job can be of the only one that is known."""
     if alert.node is None or alert.rank is not None:
         return True
+    at = _when(alert)
+    if at is not None and not any(lived(place, at) for place in where.ranks(job)):
+        return not where.ranks(job)
     nodes = {place.node for place in where.places.ranks if place.job == job}
     whole = len(where.world(job)) <= sum(1 for place in where.places.ranks if place.job == job)
     return alert.node in nodes or not nodes or not whole
@@ -196,7 +207,7 @@ def _adopted(homeless: list[Alert], found: list[Group], where: Whereabouts) -> l
     left = [alert for alert in homeless if _is_line(alert)]
     for alert in (each for each in homeless if not _is_line(each)):
         began = onset(alert)
-        jobs = {place.job for place in where.on(alert.node)}
+        jobs = {place.job for place in where.on(alert.node, at=_when(alert))}
         near = [
             group
             for group in found

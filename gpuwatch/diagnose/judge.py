@@ -175,7 +175,8 @@ def _settled_by(told: sentence.Told, blame: Blame, where: Whereabouts) -> tuple[
 def _first_moment(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Alert]) -> float:
     if cause is not None:
         return cause.first
-    return stuck.began if stuck is not None else min(alert.first for alert in alerts)
+    told = [alert for alert in alerts if alert.role != "hint"] or alerts
+    return stuck.began if stuck is not None else min(alert.first for alert in told)
 
 
 def _blame(
@@ -264,7 +265,9 @@ def _rank_of_node(
     job: str | None,
 ) -> Blame:
     """A fault of a node or GPU: the rank there that ended, fell silent or suffers, if it is only one."""
-    there = {place.rank: place for place in where.on(blame.node, job) if blame.gpu in (None, place.gpu)}
+    then = cause.first if cause.timed and cause.kernel else None
+    here = where.on(blame.node, job, then)
+    there = {place.rank: place for place in here if blame.gpu in (None, place.gpu)}
     suspects = set(stuck.suspects if stuck is not None else ())
     ended = {alert.rank for alert in alerts if alert.code in EXITS and EXITS[alert.code] < 2}
     suffering = {

@@ -214,7 +214,8 @@ def _unknown(told: Told, now: float) -> str:
     stuck = told.hang
     if stuck is None:
         ranks = {alert.rank for alert in told.alerts if alert.rank is not None and alert.role != "hint"}
-        first = min(told.alerts, key=lambda alert: alert.first)
+        heard = [alert for alert in told.alerts if alert.role != "hint"] or told.alerts
+        first = min(heard, key=lambda alert: alert.first)
         count = plural(len(ranks), "rank") if ranks else place(None, first.node, first.gpu) or "the job"
         text = f"cause not logged: {count}: {first.text} {when(first, now)}"
         if told.rank is not None:

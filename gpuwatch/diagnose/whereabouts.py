@@ -68,9 +68,15 @@ class Whereabouts:
             found = [place for place in found if {place.job} == able]
         return _only(found, job)
 
-    def by(self, node: str | None, kind: str, value: object, job: str | None = None) -> RankPlace | None:
-        """The one rank of a node with this gpu (index), uuid, bus (address), pid or local (rank)."""
-        return None if node is None else _only(self._key.get((node, kind, value), ()), job)
+    def by(
+        self, node: str | None, kind: str, value: object, job: str | None = None, at: float | None = None
+    ) -> RankPlace | None:
+        """The one rank of a node with this gpu (index), uuid, bus (address), pid or local (rank).
+
+        `at`: unix seconds; then only ranks that lived at that moment count.
+        """
+        known = () if node is None else self._key.get((node, kind, value), ())
+        return _only([place for place in known if lived(place, at)], job)
 
     def numbered(self, word: str | None, number: int | None, job: str | None) -> RankPlace | None:
         """The rank that is called `worker 3`; None where such numbers are not known to be ranks."""
@@ -120,9 +126,10 @@ class Whereabouts:
                 return self._gpus[node, name]
         return None
 
-    def on(self, node: str | None, job: str | None = None) -> list[RankPlace]:
-        """The ranks of a node; of one job, where it is named."""
+    def on(self, node: str | None, job: str | None = None, at: float | None = None) -> list[RankPlace]:
+        """The ranks of a node; of one job, where it is named; that lived at a moment, where one is."""
         found = self._node.get(node, []) if node is not None else []
+        found = found if at is None else [place for place in found if lived(place, at)]
         return found if job is None else [place for place in found if place.job in (None, job)]
 
     def named(self, host: object) -> str | None:
@@ -158,6 +165,14 @@ class Whereabouts:
     def size(self, job: str | None) -> int:
         """The number of ranks that a job announces; 0: it is not known."""
         return self.sizes.get(job, 0) or (0 if self.jobs else self.sizes.get(None, 0))
+
+
+def lived(place: RankPlace, at: float | None) -> bool:
+    """Whether a rank ran at a moment (unix seconds), or had ended not long before it, as far as is known."""
+    if at is None:
+        return True
+    begun = place.since is None or place.since - STARTED_S <= at
+    return begun and (place.until is None or at <= place.until + LAST_WORDS_S)
 
 
 @lru_cache(4096)

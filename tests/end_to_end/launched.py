@@ -100,7 +100,7 @@ def launched(session: Session, folder: Path, name: str, *options: str, wait: int
         process = subprocess.Popen(argv, stdout=words, stderr=words, start_new_session=True)
     try:
         job = Launched(run, folder, process, session)
-        job.until(lambda: len(job.ranks()) >= wait)
+        job.until(lambda: sum(place.job == run for place in session.book.places.ranks) >= wait)
         yield job
     finally:
         with contextlib.suppress(ProcessLookupError):

@@ -21,8 +21,12 @@ def test_a_killed_rank_is_named_by_the_output_of_its_launcher(
     with quick_session(monkeypatch) as session, launched(session, tmp_path / "job", "killed") as job:
         job.until(lambda: "launcher.out" in job.files())
         assert job.files()["launcher.out"].pids == [job.launcher.pid]
+        hints = [one for one in session.book.alerts.values() if one.job == job.name]
+        assert [one.code for one in hints if one.severity != "info"] == []
+        killed_at = time.time()
         job.kill(1)
         job.until(lambda: [(one.code, one.rank) for one in job.incidents()] == [("rank.killed", 1)])
+        assert job.incidents()[0].first >= killed_at - 1.0  # not that of the warnings at the start
 
 
 def test_a_rank_that_vanishes_beside_its_siblings_is_reported_without_a_cause(
