@@ -19,6 +19,7 @@ from gpuwatch.cli.output import writing
 from gpuwatch.cli.source import Refusal, Source, lend_option, source_options
 
 if TYPE_CHECKING:
+    from gpuwatch.report.process_stacks import SeenProcess
     from gpuwatch.session import Session
     from gpuwatch.session.inquiry import Inquiry
 
@@ -32,6 +33,14 @@ WAIT_S = 15.0
 @click.option("--json", "as_json", is_flag=True, help="As JSON; docs/json.md tells every key.")
 @click.option(
     "--node", "nodes", multiple=True, metavar="NAME", help="Only this node; may be given several times."
+)
+@click.option(
+    "--pid",
+    "pids",
+    type=click.IntRange(1),
+    multiple=True,
+    metavar="PID",
+    help="What this process does, rank or not; may be given several times. --node says where it is.",
 )
 @click.option(
     "--py-spy",
@@ -61,10 +70,11 @@ WAIT_S = 15.0
     show_default=True,
     help="Seconds for a node to connect and list its processes, and as many again to answer (20 at least).",
 )
-def stacks(
+def stacks(  # noqa: PLR0913, PLR0917 - click hands over every option
     source: Source,
     as_json: bool,
     nodes: tuple[str, ...],
+    pids: tuple[int, ...],
     py_spy: str,
     no_py_spy: bool,
     no_ras: bool,
@@ -77,6 +87,8 @@ def stacks(
     does not stop them), else by torch's debug socket where the job has one (TORCH_WORKER_SERVER_SOCKET), else
     what the kernel tells, merged by place, the fewest first; and NCCL's RAS (2.24 and later) who has launched
     fewer collectives, does not answer or is dead. Nothing is installed or left on a node.
+
+    A process that holds a GPU and has no rank is shown by itself, and so is each that --pid names.
 
     With --dumps also the dumps of the running job's flight recorders, judged as `gpuwatch flight` does it;
     --fresh-dumps needs TORCH_NCCL_DEBUG_INFO_PIPE_FILE in the environment of the ranks.
@@ -107,16 +119,48 @@ def stacks(
             follow(session, inquiry, tell)
             if dumps == "fresh" and inquiry.write_dumps():
                 follow(session, inquiry, tell)
+            seen = other_processes(
+                session, chosen, pids, None if no_py_spy else py_spy, max(LONGEST_S, wait_s)
+            )
         heard = inquiry.hearing(session.fleet)
     if len(unasked) == len(chosen):
         raise Refusal([f"{name}: {why}" for name, why in unasked.items()])
     with writing():
         if as_json:
-            sys.stdout.write(f"{stacks_json(heard, unasked)}\n")
+            sys.stdout.write(f"{stacks_json(heard, unasked, seen)}\n")
         else:
-            print_stacks(heard, unasked, sys.stdout)
+            print_stacks(heard, unasked, sys.stdout, seen)
     wrong = heard.verdict is not None and heard.verdict.wrong
     return exit_codes.UNHEALTHY if wrong else exit_codes.HEALTHY
+
+
+def other_processes(
+    session: Session, chosen: set[str], pids: tuple[int, ...], py_spy: str | None, longest_s: float
+) -> list[SeenProcess]:
+    """The processes that `--pid` names, on the nodes where they are, else those on a GPU without a rank."""
+    from gpuwatch.report.process_stacks import SeenProcess
+    from gpuwatch.session.process_query import ask_processes, holders
+
+    def poll() -> None:
+        session.poll()
+        time.sleep(POLL_S)
+
+    nodes = {name: node for name, node in session.fleet.nodes.items() if name in chosen}
+    wanted = {name: pids or holders(node) for name, node in nodes.items()}
+    stacks, trouble = ask_processes(session, wanted, py_spy, longest_s, poll)
+    found = []
+    for name, own in wanted.items():
+        known = {process.pid: process for process in nodes[name].processes}
+        indexes = {gpu.info.uuid: gpu.info.index for gpu in nodes[name].gpus.values()}
+        for pid in own:
+            stack, process = stacks.get((name, pid)), known.get(pid)
+            if stack is None and pids and len(nodes) > 1 and name not in trouble:
+                continue  # it is of another node
+            held = [indexes[hold.uuid] for hold in (process.gpus if process else ()) if hold.uuid in indexes]
+            why = None if stack is not None else trouble.get(name, "no such process")
+            called = None if process is None else process.name
+            found.append(SeenProcess(name, pid, called, tuple(sorted(held)), stack, why))
+    return found
 
 
 def wait_for_processes(

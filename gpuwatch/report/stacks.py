@@ -25,20 +25,25 @@ from gpuwatch.report.console import console_on, show
 from gpuwatch.report.facts import Facts
 from gpuwatch.report.incident_text import INDENT, steps
 from gpuwatch.report.lines import Line
+from gpuwatch.report.process_stacks import SeenProcess, process_facts, process_lines
 from gpuwatch.report.testimony import testimony_facts, testimony_lines
 
 
-def print_stacks(heard: Hearing, unasked: Mapping[str, str], out: TextIO) -> None:
+def print_stacks(
+    heard: Hearing, unasked: Mapping[str, str], out: TextIO, seen: Sequence[SeenProcess] = ()
+) -> None:
     """Write the report; colours follow the terminal."""
     with console_on(out) as console:
-        for line in stacks_lines(heard, unasked):
+        for line in stacks_lines(heard, unasked, seen):
             show(console, line)
 
 
-def stacks_lines(heard: Hearing, unasked: Mapping[str, str]) -> Iterator[Line]:
+def stacks_lines(
+    heard: Hearing, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()
+) -> Iterator[Line]:
     """The sentence, then every job's ranks by place, the fewest first."""
     if heard.verdict is None:
-        yield Line(NO_RANK_SEEN, "warning")
+        yield Line(NO_RANK_SEEN, "plain" if seen else "warning")
     else:
         yield from testimony_lines(heard.verdict)
         yield from command_lines(heard)
@@ -48,6 +53,9 @@ def stacks_lines(heard: Hearing, unasked: Mapping[str, str]) -> Iterator[Line]:
     if heard.dumps is not None:
         yield Line("")
         yield from dumps_lines(heard.dumps)
+    if seen:
+        yield Line("")
+        yield from process_lines(seen)
     for node, why in unasked.items():
         yield Line(plain(f"{node}: {why}"), "warning")
     if heard.ras_trouble and not heard.ras:
@@ -107,12 +115,12 @@ def _ranks(ranks: Sequence[RankStack]) -> str:
 # --------------------------------------------------------------------------- JSON
 
 
-def stacks_json(heard: Hearing, unasked: Mapping[str, str]) -> str:
+def stacks_json(heard: Hearing, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()) -> str:
     """The report as JSON text."""
-    return json.dumps(stacks_facts(heard, unasked), indent=2, ensure_ascii=False)
+    return json.dumps(stacks_facts(heard, unasked, seen), indent=2, ensure_ascii=False)
 
 
-def stacks_facts(heard: Hearing, unasked: Mapping[str, str]) -> Facts:
+def stacks_facts(heard: Hearing, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()) -> Facts:
     """The report as plain data; `docs/json.md` tells every key."""
     nothing = Testimony("stacks", wrong=False, sentence=NO_RANK_SEEN)
     return {
@@ -120,6 +128,7 @@ def stacks_facts(heard: Hearing, unasked: Mapping[str, str]) -> Facts:
         **testimony_facts(heard.verdict or nothing),
         "do": [{"what": plain(what), "command": plain(command)} for what, command in heard.do],
         "jobs": [job_facts(each) for each in heard.jobs],
+        "processes": [process_facts(each) for each in seen],
         "dumps": None if heard.dumps is None else dumps_facts(heard.dumps),
         "ras": None if heard.ras_said is None else ras_facts(heard),
         "ras_trouble": {node: plain(why) for node, why in heard.ras_trouble.items()},

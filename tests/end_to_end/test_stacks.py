@@ -66,6 +66,18 @@ def test_py_spy_names_its_line(hanging: tuple[str, list[int]]) -> None:
     assert job["places"][0]["frames"][0].startswith("data_loader_next")
 
 
+def test_any_process_is_asked_by_its_pid(hanging: tuple[str, list[int]]) -> None:
+    rank, nobody = hanging[1][WHOM], 1 << 22
+    done = gpuwatch(
+        "stacks", "--local", "--py-spy", py_spy(), "--no-ras", "--json", "--wait", "45",
+        "--pid", str(rank), "--pid", str(nobody),
+    )  # fmt: skip
+    assert done.returncode in (0, 1), done.stderr
+    seen = {each["pid"]: each for each in json.loads(done.stdout)["processes"]}
+    assert seen[rank]["frames"][0].startswith("data_loader_next")
+    assert (seen[nobody]["what"], seen[nobody]["frames"]) == (None, [])
+
+
 def test_the_ranks_tell_their_lines_on_their_jobs_own_socket(hanging: tuple[str, list[int]]) -> None:
     job = asked(hanging, "--local", "--py-spy", "/none/on/this/node", "--no-ras")["this"]
     assert (job["by"], job["culprits"], job["confidence"]) == ("python", [WHOM], "high")

@@ -1,0 +1,52 @@
+"""Single processes asked what they do, whether they are ranks or not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+
+from gpuwatch.fleet.node import Node
+from gpuwatch.session.session import Session
+from gpuwatch.wire import ProcessStack, Stacks
+
+MOST_PIDS = 64
+"""Of a node; its agent looks at no more."""
+
+
+def holders(node: Node) -> list[int]:
+    """Pids of a node that hold a GPU and carry no rank."""
+    return [process.pid for process in node.processes if process.gpus and process.rank is None]
+
+
+def ask_processes(
+    session: Session,
+    pids: Mapping[str, Collection[int]],
+    py_spy: str | None,
+    longest_s: float,
+    poll: Callable[[], None],
+) -> tuple[dict[tuple[str, int], ProcessStack], dict[str, str]]:
+    """Ask, and wait for the answers.
+
+    Args:
+        session: Started.
+        pids: By node.
+        py_spy: As of `Inquiry`.
+        longest_s: A node that has not answered by then is given up.
+        poll: Polls the session, and pauses.
+
+    Returns:
+        What each process does, by node and pid; and node -> why it did not answer.
+    """
+    asked = [session.ask_stacks(node, sorted(own)[:MOST_PIDS], py_spy) for node, own in pids.items() if own]
+    deadline = time.monotonic() + longest_s
+    while not all(each.done for each in asked) and time.monotonic() < deadline:
+        poll()
+    found: dict[tuple[str, int], ProcessStack] = {}
+    trouble: dict[str, str] = {}
+    for each in asked:
+        told, why = each.read(Stacks)
+        if told is None:
+            trouble[each.node] = why or f"no answer in {longest_s:.0f} s"
+        else:
+            found.update(((each.node, stack.pid), stack) for stack in told.processes)
+    return found, trouble
