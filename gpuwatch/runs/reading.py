@@ -158,6 +158,8 @@ def take_tools(part: Part, read: PartRead, sections: ToolSections, rules: Mappin
     read.events += mine
     if sections.node is not None:
         read.clues.append(host_clue(sections.node))
+    if sections.rank_clue is not None:
+        read.clues.append(sections.rank_clue)
 
 
 def date(part: Part, read: PartRead, tail: bytes, tail_at: int) -> None:

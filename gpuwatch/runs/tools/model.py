@@ -40,7 +40,11 @@ class ToolFinding:
     above: tuple[str, ...] = ()
     """Headings that the line stands under."""
     at: float | None = None
-    """When the tool ran (unix seconds)."""
+    """When the tool ran, or when what it tells of happened (unix seconds)."""
+    host: str | None = None
+    """The node that it is about, where the output says so."""
+    by_driver: bool = True
+    """About a GPU, by its driver."""
 
 
 class ToolReader(Protocol):

@@ -30,12 +30,17 @@ def _row(reported: Reported, rule: Rule, file: str, arrived: float) -> dict[str,
     lines = [plain(text[:MAX_LINE]) for text in (*found.above, found.line.text)]
     at = arrived if reported.at is None else reported.at
     role = "first" if rule.role == "echo" else rule.role  # a state that is read stands for itself
+    fields = {"tool" if found.by_driver else "told_by": reported.tool, **found.fields}
+    if found.host is not None:
+        fields["node"] = plain(found.host)
     row = {
         "id": 0, "rule": found.rule, "severity": found.severity, "role": role, "file": file,
         "offset": found.line.offset, "at": at, "last_at": at, "timed": reported.at is not None,
         "backlog": True, "lines": lines, "key": len(lines) - 1, "count": 1,
-        "fields": {"tool": reported.tool, **found.fields},
+        "fields": fields,
     }  # fmt: skip
+    if "rank" in found.fields:
+        row.update(rank=found.fields["rank"], rank_from="field")
     return row if reported.host is None else {**row, "host": plain(reported.host)}
 
 

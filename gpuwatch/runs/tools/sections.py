@@ -11,9 +11,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpuwatch.runs.tools import bug_report, dcgm, smi_query, smi_table
+from gpuwatch.runs.tools import bug_report, containers, dcgm, host_tables, slurm, smi_query, smi_table
 from gpuwatch.runs.tools.bug_report import BugReport
 from gpuwatch.runs.tools.dcgm import Dcgm
+from gpuwatch.runs.tools.environment import is_dump, rank_clue
 from gpuwatch.runs.tools.model import ToolFinding, ToolLine, ToolReader, date_in
 from gpuwatch.runs.tools.smi_query import SmiQuery
 from gpuwatch.runs.tools.smi_table import SmiTable
@@ -22,24 +23,40 @@ _READERS: tuple[tuple[re.Pattern[str], str, Callable[[], ToolReader]], ...] = (
     (smi_query.HEADING, "nvidia-smi -q", SmiQuery),
     (smi_table.HEADING, "nvidia-smi", SmiTable),
     (dcgm.HEADING, "dcgmi", Dcgm),
+    (containers.POD_HEADING, "kubectl describe pod", containers.PodDescription),
+    (containers.INSPECT_HEADING, "docker inspect", containers.ContainerInspection),
+    (slurm.SACCT_HEADING, "sacct", slurm.Sacct),
+    (slurm.JOB_HEADING, "scontrol show job", slurm.Scontrol),
+    (slurm.NODE_HEADING, "scontrol show node", slurm.Scontrol),
+    (host_tables.DF_HEADING, "df", host_tables.Df),
+    (host_tables.IBSTAT_HEADING, "ibstat", host_tables.Ibstat),
 )
-MARKS = tuple(mark.encode() for mark in (smi_query.MARK, smi_table.MARK, *dcgm.MARKS, bug_report.MARK))
+MARKS = tuple(
+    mark.encode()
+    for mark in (
+        smi_query.MARK, smi_table.MARK, *dcgm.MARKS, bug_report.MARK, containers.POD_MARK,
+        containers.INSPECT_MARK, slurm.SACCT_MARK, slurm.JOB_MARK, slurm.NODE_MARK, host_tables.DF_MARK,
+        host_tables.IBSTAT_MARK,
+    )
+)  # fmt: skip
 """Texts without one of which a piece of a file holds no tool's output."""
 BEGIN_BYTES = 2000
 """A file that begins with a tool's output has its mark within so much."""
+ENVIRONMENT_BYTES = 1 << 16
 MAX_LINE = 4096
 MAX_OPEN = 256
 """Outputs of different hosts that are read at once."""
 
 _HOST = re.compile(r"\[?(?P<host>[A-Za-z][\w.-]{0,62}|\d{1,5})\]?: (?=\s*\S)")
 _PROMPT = re.compile(
-    r"\[?[\w.-]{1,32}@(?P<host>[A-Za-z0-9][\w.-]{0,62})[ :].{0,120}[#$%>] .{0,80}(?:nvidia-smi|dcgmi)\b"
+    r"\[?[\w.-]{1,32}@(?P<host>[A-Za-z0-9][\w.-]{0,62})[ :].{0,120}[#$%>] .{0,80}"
+    r"\b(?:nvidia-smi|dcgmi|df|ibstat)\b"
 )
 
 
 def begins_with_tool_output(head: bytes) -> bool:
     """Whether the first bytes of a file are those of a tool's output, whatever the file is called."""
-    return any(mark in head[:BEGIN_BYTES] for mark in MARKS)
+    return any(mark in head[:BEGIN_BYTES] for mark in MARKS) or is_dump(head)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +87,8 @@ class ToolSections:
         self.found: list[Reported] = []
         self.node: str | None = None
         """The node that a bug report is of."""
+        self.rank_clue: dict[str, object] | None = None
+        """The rank and host that a dump of environment variables names."""
         self.gpus: dict[str, int] = {}
         """`bus_key` of a PCI address -> index of the GPU, as the tools list them."""
         self._report: BugReport | None = None
@@ -83,6 +102,8 @@ class ToolSections:
 
     def feed(self, data: bytes, offset: int) -> tuple[bytes, int]:
         """What the rules are to see of the lines that are complete, and its offset; the rest is blank."""
+        if offset == 0 and is_dump(data[:BEGIN_BYTES]):
+            self.rank_clue = rank_clue(data[:ENVIRONMENT_BYTES])
         if self._rest:
             data, offset = self._rest + data, self._rest_at
         cut = data.rfind(b"\n") + 1 or len(data)
@@ -129,7 +150,7 @@ class ToolSections:
     def _whose(self, text: str) -> tuple[str, str | None, str]:
         """The prefix of a line, the host that it names, and the rest."""
         prefix = _HOST.match(text)
-        if prefix is None or (prefix["host"] not in self._open and _begun(text) is None):
+        if prefix is None or (prefix["host"] not in self._open and _begun(text[prefix.end() :]) is None):
             return "", None, text
         host = prefix["host"]
         return host, None if host.isdigit() else host, text[prefix.end() :]
@@ -158,7 +179,9 @@ class ToolSections:
         report = self._report
         host = known.host or (report.node if report is not None else None)
         made = known.at or (report.at if report is not None else None)
-        self.found += [Reported(known.tool, host, each.at or made, each) for each in known.reader.findings()]
+        self.found += [
+            Reported(known.tool, each.host or host, each.at or made, each) for each in known.reader.findings()
+        ]
 
 
 def bus_key(address: str) -> str:

@@ -1,0 +1,18 @@
+"""What an exit status says: the class of the end of a process."""
+
+from __future__ import annotations
+
+BY_SIGNAL = {
+    6: "proc.abort",
+    7: "proc.bus_error",
+    4: "proc.illegal_instr",
+    9: "proc.sigkill",
+    11: "proc.segfault",
+    15: "proc.sigterm",
+}
+
+
+def of_exit_code(code: str) -> str | None:
+    """The class of `137` (128 and the signal) or `-9`; None: no signal ended it."""
+    number = int(code) if code.lstrip("-").isdigit() and len(code) < 6 else 0
+    return BY_SIGNAL.get(number - 128 if number > 128 else -number)
