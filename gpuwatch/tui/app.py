@@ -213,8 +213,8 @@ class GpuwatchApp(Travel):
         self.pump()
 
     def action_copy(self) -> None:
-        """Copy the line under the cursor."""
-        text = self.screen.copy_text() if isinstance(self.screen, LiveScreen) else ""
+        """Copy the line under the cursor without its end: pasted into a shell it does not run by itself."""
+        text = clean(self.screen.copy_text()) if isinstance(self.screen, LiveScreen) else ""
         if text:
             self.copy_to_clipboard(text)
             self.notify("copied the line under the cursor", timeout=2)

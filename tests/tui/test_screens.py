@@ -22,7 +22,7 @@ from gpuwatch.tui.screens.help import HelpPage, HelpScreen
 from gpuwatch.tui.screens.node import NodeScreen
 from gpuwatch.tui.widgets.keys_line import KeysLine
 from gpuwatch.tui.widgets.lines import Lines
-from tests.tui.hostile import hostile_session
+from tests.tui.hostile import POISON, hostile_session
 from tests.tui.shots import plan_for
 from tests.tui.still import NOW, StillSession, demo_session, still_app
 
@@ -274,6 +274,28 @@ async def test_y_copies_a_clean_line() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("y")
         assert app.clipboard.startswith("mean GPU 0")
+        assert app.clipboard.isprintable()
+
+
+@pytest.mark.parametrize("screen", ["1", "2", "3", "4", "5", "6"])
+async def test_what_y_copies_is_one_line_without_control_characters(screen: str) -> None:
+    """A line end would let a shell run what is pasted; the rest would steer the terminal."""
+    app = still_app(hostile_session())
+    copied = []
+    async with app.run_test(size=(160, 50)) as pilot:
+        await pilot.press(screen)
+        for keys in (["y"], ["tab", "y"], ["down", "y"], ["enter", "y"], ["down", "y"], ["tab", "down", "y"]):
+            await pilot.press(*keys)
+            copied.append(app.clipboard)
+    assert all(text.isprintable() for text in copied)
+
+
+async def test_a_widget_that_gives_several_lines_copies_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = still_app(hostile_session())
+    async with app.run_test(size=(120, 40)) as pilot:
+        monkeypatch.setattr(app.screen, "copy_text", lambda: f"ls{POISON}\nrm -r x\r\n")
+        await pilot.press("y")
+        assert app.clipboard.startswith("ls")
         assert app.clipboard.isprintable()
 
 
