@@ -14,9 +14,10 @@ from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.classes import UNEXPLAINED
 from gpuwatch.diagnose.found import Found, alerts_of
 from gpuwatch.diagnose.incident import Incident
+from gpuwatch.diagnose.incidents.closing import saved_at_end
 from gpuwatch.diagnose.incidents.completed_run import with_completed_run, without_teardown
 from gpuwatch.diagnose.incidents.consequence import followed_nothing, without_harm
-from gpuwatch.diagnose.incidents.job_end import JobEnd, job_end, stop_alerts
+from gpuwatch.diagnose.incidents.job_end import JobEnd, job_end, main_tracks, stop_alerts
 from gpuwatch.diagnose.incidents.jobs_apart import NamedEnd, ends_by_job
 from gpuwatch.diagnose.incidents.log_tracks import (
     closings_of,
@@ -108,7 +109,9 @@ def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
     judged_tracks = jobs[0].tracks if jobs else tracks
     ends = tuple(line for file in scan.files for line in file.last_lines[-LAST_LINES:])
     alerts = without_teardown(with_completed_run(alerts, end, judged_tracks), end)
-    alerts = with_planned_ends(without_harm(alerts, scan.saves, ends), closings)
+    saved_last = saved_at_end(main_tracks(tracks), closings)
+    alerts = without_harm(alerts, scan.saves, ends, saved_last=saved_last)
+    alerts = with_planned_ends(alerts, closings)
     alerts = [alert for alert in alerts if alert.code != FINISHED]
     alerts += of_progress(alerts, scan.files, end)
     alerts += stop_alerts(end, judged_tracks, alerts, closings)

@@ -41,10 +41,14 @@ WRITER = ("rank", "local_rank", "host", "index", "index_of", "pid")
 """Keys of `wire.Finding` by which the writers of a file are told apart."""
 CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s", "step_time_s")
 
+_TAG = rb"[\[<({]?[\w. -]{0,20}[@/][\w.-]{1,40}[\]>)}:| ]"
 _RANK_PREFIX = re.compile(
-    rb"^\s*(?:\[[^\]\d]{0,12}\d{1,6}\]|\d{1,6}: |\[\d+,\d+\]<)|[Rr](?:ank|ANK)[ :=]{0,3}\d{1,6}\b"
+    rb"^\s*(?:\[[^\]\d]{0,12}\d{1,6}\]|\d{1,6}: |\[\d+,\d+\]<|" + _TAG + rb")"
+    rb"|[Rr](?:ank|ANK)[ :=]{0,3}\d{1,6}\b"
 )
-_MAY_HOLD_RANK = re.compile(rb"^\s*(?:\[[A-Za-z ]{0,12}\]|: |\[,\]<)|[Rr](?:ank|ANK)[ :=]{0,3}(?![A-Za-z])")
+_MAY_HOLD_RANK = re.compile(
+    rb"^\s*(?:\[[A-Za-z ]{0,12}\]|: |\[,\]<|" + _TAG + rb")|[Rr](?:ank|ANK)[ :=]{0,3}(?![A-Za-z])"
+)
 
 
 class StepPoint(NamedTuple):

@@ -283,3 +283,56 @@ def test_a_folder_that_goes_on_where_another_ended_is_no_second_job(tmp_path: Pa
         (tmp_path / name / "rank0.log").write_text(text)
     found = report(tmp_path)
     assert (found.jobs, found.end.state) == ((), "finished")
+
+
+def members(last: int, silent: int, unit: str = "h{host}") -> str:
+    """Sixteen members of one file; one logs no line of the last step."""
+    tag = "<{rank:02}@" + unit + "> 01:{minute:02}:{second:02} it={step} fwd=1.87 bwd=3.70 wait=0.26\n"
+    return "".join(
+        tag.format(rank=rank, host=1 + rank // 8, minute=step // 60, second=step % 60, step=step)
+        for step in range(1, last + 1)
+        for rank in range(16)
+        if (rank, step) != (silent, last)
+    )
+
+
+@pytest.mark.parametrize("silent", [2, 13])
+def test_a_member_that_misses_the_last_step_before_a_silence_is_behind(silent: int, tmp_path: Path) -> None:
+    (tmp_path / "joint.log").write_text(members(90, silent) + "<sv@h1> no output of any member for 30 min\n")
+    (incident,) = report(tmp_path).incidents
+    assert (incident.code, incident.rank, incident.node) == ("job.hang", silent, f"h{1 + silent // 8}")
+
+
+def test_one_missing_line_at_the_end_of_a_shared_log_alone_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "joint.log").write_text(members(90, 13))
+    assert report(tmp_path).incidents == ()
+
+
+@pytest.mark.parametrize(
+    "last", ["leaving at step 60, status 3\n", "2026-03-04 00:02:00Z ERROR snapshot is incomplete, leaving\n"]
+)
+def test_a_log_that_ends_with_a_failure_is_an_incident(last: str, tmp_path: Path) -> None:
+    (tmp_path / "t.log").write_text(steps(60, 300) + last)
+    found = report(tmp_path)
+    assert [incident.severity for incident in found.incidents] == ["error"]
+    assert last.strip()[-20:] in found.incidents[0].sentence
+
+
+def test_words_above_the_last_step_are_no_reason_for_the_end(tmp_path: Path) -> None:
+    epochs = "".join(
+        f"Epoch {epoch}/90 batch {batch}/400 loss 0.5\n" + ("Epoch done in 9 s\n" if batch == 300 else "")
+        for epoch in range(1, 36)
+        for batch in range(0, 400 if epoch < 35 else 200, 100)
+    )
+    (tmp_path / "cls.txt").write_text(epochs)
+    os.utime(tmp_path / "cls.txt", (START, START))
+    found = report(tmp_path)
+    assert [(incident.code, incident.severity) for incident in found.incidents] == [("unknown", "error")]
+    assert found.end.epoch == (35, 90)
+
+
+def test_a_time_limit_after_a_save_is_no_failure(tmp_path: Path) -> None:
+    end = "04 23:50 saved step 60, next chunk has been queued\n"
+    end += "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-03-05T00:00:03 DUE TO TIME LIMIT ***\n"
+    (tmp_path / "c.out").write_text(steps(60, 300) + end)
+    assert all(incident.severity == "warning" for incident in report(tmp_path).incidents)

@@ -10,7 +10,8 @@ from msgspec import structs
 
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.grouping import GAP_S
-from gpuwatch.diagnose.incidents.job_end import Closing, JobEnd, job_end, stop_alerts
+from gpuwatch.diagnose.incidents.closing import Closing
+from gpuwatch.diagnose.incidents.job_end import JobEnd, job_end, stop_alerts
 from gpuwatch.diagnose.incidents.outcome import Mark, StepTrack
 from gpuwatch.fleet.ended_files import is_ended
 from gpuwatch.fleet.fleet import Fleet

@@ -38,7 +38,11 @@ GIVES_UP = re.compile(
 
 
 def without_harm(
-    alerts: Iterable[Alert], saves: Sequence[float] = (), ends: tuple[str, ...] = ()
+    alerts: Iterable[Alert],
+    saves: Sequence[float] = (),
+    ends: tuple[str, ...] = (),
+    *,
+    saved_last: bool = False,
 ) -> list[Alert]:
     """The alerts, with less severity where nothing came of them.
 
@@ -50,10 +54,11 @@ def without_harm(
         alerts: With what their ranks did afterwards.
         saves: When checkpoints were written (unix seconds).
         ends: The last lines of the logs, without the prefixes of launchers.
+        saved_last: Whether a checkpoint was written below the last step.
     """
     alerts = [_as_told(alert, ends) for alert in alerts]
     failures = [alert for alert in alerts if alert.severity in GRAVE and alert.state == "firing"]
-    return [_judged(alert, failures, saves) for alert in alerts]
+    return [_judged(alert, failures, saves, saved_last=saved_last) for alert in alerts]
 
 
 def followed_nothing(alert: Alert) -> Alert:
@@ -77,13 +82,14 @@ def _as_told(alert: Alert, ends: tuple[str, ...]) -> Alert:
     return structs.replace(alert, severity="warning") if goes_on or mild else alert
 
 
-def _judged(alert: Alert, failures: Sequence[Alert], saves: Sequence[float]) -> Alert:
+def _judged(alert: Alert, failures: Sequence[Alert], saves: Sequence[float], *, saved_last: bool) -> Alert:
     if alert.severity not in GRAVE:
         return alert
     if alert.state == "resolved" and not any(_may_follow(each, alert) for each in failures):
         return structs.replace(alert, severity="info")
-    ended = alert.code == "slurm.time_limit" and alert.timed
-    if ended and any(0.0 <= alert.first - saved <= SAVED_S for saved in saves):
+    limit = alert.code == "slurm.time_limit"
+    late = alert.timed and any(0.0 <= alert.first - saved <= SAVED_S for saved in saves)
+    if limit and (saved_last or late):
         return structs.replace(alert, severity="warning")
     return alert
 

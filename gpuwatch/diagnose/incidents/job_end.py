@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import structs
 
@@ -15,6 +15,15 @@ from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.classes import SCHEDULER
 from gpuwatch.diagnose.hang.watch import CODE as HANG
 from gpuwatch.diagnose.incident import UNKNOWN
+from gpuwatch.diagnose.incidents.closing import (
+    NUMBER,
+    Closing,
+    below_steps,
+    ends_with_failure,
+    epoch_of,
+    has_stalled,
+    is_failed_end,
+)
 from gpuwatch.diagnose.incidents.outcome import FINISHED, StepTrack, reached
 from gpuwatch.diagnose.incidents.unexplained import quoted
 from gpuwatch.diagnose.wording import ranks_text
@@ -31,7 +40,6 @@ PEERS, BEHIND_STEPS = 3, 2
 """A rank that ended so many logged steps before at least so many others, all at the same step, is behind."""
 FEW = 0.125
 """More ranks than this share (or than one) do not count as behind: they log at other moments."""
-_NUMBER = re.compile(r"\d[\d,]*")
 _WORD = re.compile(r"[^\W\d_]{3}")
 
 ON_PURPOSE = re.compile(
@@ -54,14 +62,6 @@ OWN_RULE = re.compile(
     r"|\bearly[ _-]?stop\w* counter: (\d{1,6}) (?:out )?(?:of|/) \1\b"
 )
 """In the last lines of a log: a rule of the training (early stopping, patience) ended it."""
-
-
-class Closing(NamedTuple):
-    """How a log ends."""
-
-    at: float
-    """The time of the last line, else of the file's last change (unix seconds)."""
-    lines: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -88,11 +88,15 @@ class JobEnd:
     """Ranks that ended before all others."""
     early: bool = False
     """A rule of its own (early stopping) finished it before the announced end."""
+    epoch: tuple[int, int] | None = None
+    """The last epoch that its log names and the number of epochs, where that is not the last one."""
 
     @property
     def text(self) -> str:
         """`stopped at step 41,342 of 100,000: rank 5 first, the others at 41,344`."""
         total = "" if self.total_steps is None else f" of {self.total_steps:,}"
+        if self.epoch is not None:
+            total += f" in epoch {self.epoch[0]:,} of {self.epoch[1]:,}"
         if self.early and self.step is not None:
             return f"ended early by its own rule at step {self.step:,}{total}"
         if self.state == "finished":
@@ -129,13 +133,14 @@ def job_end(
         settled: Whether its files are known not to be written any more.
     """
     main = main_tracks(tracks)
+    epoch = epoch_of(main, closings)
     furthest = max((track.marks[-1].step for track in main), default=None)
     total = max((track.total_steps for track in main if track.total_steps is not None), default=None)
     ranks = rank_ends(main)
-    behind = ranks_behind(main, ranks)
+    behind = ranks_behind(main, ranks, 1 if has_stalled(main, closings) else BEHIND_STEPS)
     ends = [alert for alert in alerts if alert.code == FINISHED]
-    complete = furthest is not None and reached(furthest, total)
-    run = is_run(main) or (settled and is_short_run(main))
+    complete = furthest is not None and reached(furthest, total) and epoch is None
+    run = is_run(main) or (settled and is_short_run(main)) or ends_with_failure(main, closings)
     stopped = furthest is not None and bool(behind or (total is not None and run))
     early = ended_by_rule(main, closings) and not any(_is_failure(alert) for alert in alerts)
     state: State = "unknown"
@@ -152,6 +157,7 @@ def job_end(
         ranks,
         behind if state == "stopped" else (),
         early and state == "finished" and not complete,
+        epoch,
     )
 
 
@@ -176,12 +182,14 @@ def rank_ends(tracks: Iterable[StepTrack]) -> tuple[RankEnd, ...]:
     return tuple(found[rank] for rank in sorted(found))
 
 
-def ranks_behind(tracks: Iterable[StepTrack], ranks: Sequence[RankEnd]) -> tuple[int, ...]:
-    """The ranks that ended at least `BEHIND_STEPS` logged steps before the others, which ended together."""
+def ranks_behind(
+    tracks: Iterable[StepTrack], ranks: Sequence[RankEnd], least: int = BEHIND_STEPS
+) -> tuple[int, ...]:
+    """The ranks that ended at least `least` logged steps before the others, which ended together."""
     furthest = max((each.step for each in ranks), default=0)
     stride = min((stride_of(track) for track in tracks), default=1)
-    behind = [each for each in ranks if furthest - each.step >= BEHIND_STEPS * stride]
-    others = [each for each in ranks if furthest - each.step < BEHIND_STEPS * stride]
+    behind = [each for each in ranks if furthest - each.step >= least * stride]
+    others = [each for each in ranks if furthest - each.step < least * stride]
     together = len(others) >= PEERS and all(furthest - each.step < stride for each in others)
     return (
         tuple(each.rank for each in behind)
@@ -244,13 +252,16 @@ def stop_alerts(
         )
         settle = f"the last lines of rank {rank}, and its node's kernel log"
         return [_stop(end, track, closings, HANG, rank, "A rank stopped first", settle)]
-    if any(ON_PURPOSE.search(line) for each in closings.values() for line in each.lines):
+    main = main_tracks(tracks)
+    closing = below_steps(main, closings)
+    if any(ON_PURPOSE.search(line) and not is_failed_end(line) for line in closing):
         return []
-    track = max(main_tracks(tracks), key=lambda each: each.marks[-1].step)
+    track = max(main, key=lambda each: each.marks[-1].step)
     settle = "the scheduler's record of the job, and the kernel logs of its nodes"
     found = _stop(end, track, closings, UNKNOWN, None, "The log ends before the announced last step", settle)
     # A few lines may be an excerpt of a job that went on.
-    return [found if is_run(main_tracks(tracks)) else structs.replace(found, severity="warning")]
+    sure = is_run(main) or ends_with_failure(main, closings)
+    return [found if sure else structs.replace(found, severity="warning")]
 
 
 def _stop(
@@ -266,7 +277,8 @@ def _stop(
     at = closings[track.file].at if mark.at is None else mark.at
     words = last_words(closings[track.file].lines, mark.step)
     text = f"{end.text}; no line says why" if words is None else f"{end.text}; then {quoted(words)}"
-    proof = Proof("line", text, at, mark.at is not None, track.node, track.file, mark.offset, (text,))
+    below = tuple(below_steps([track], closings)[1:])
+    proof = Proof("line", text, at, mark.at is not None, track.node, track.file, mark.offset, (text, *below))
     return Alert(
         id=f"{code}@{track.file}:{rank}", code=code, severity="error", title=title, text=text,
         proof=(proof,), role="root", node=None if rank is None else track.node, rank=rank, job=track.job,
@@ -278,8 +290,9 @@ def _stop(
 def last_words(lines: Sequence[str], step: int) -> str | None:
     """The last line of a log, where it has words and stands below the line of the last step; else None."""
     line = next((each for each in reversed(lines) if each.strip()), "")
-    numbers = {number.replace(",", "") for number in _NUMBER.findall(line)}
-    return line if str(step) not in numbers and _WORD.search(line) else None
+    numbers = {number.replace(",", "") for number in NUMBER.findall(line)}
+    told = str(step) not in numbers or is_failed_end(line)
+    return line if told and _WORD.search(line) else None
 
 
 def _is_failure(alert: Alert) -> bool:

@@ -8,7 +8,8 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from gpuwatch.diagnose.alert import Alert
-from gpuwatch.diagnose.incidents.job_end import Closing, JobEnd, job_end, stride_of
+from gpuwatch.diagnose.incidents.closing import Closing
+from gpuwatch.diagnose.incidents.job_end import JobEnd, job_end, stride_of
 from gpuwatch.diagnose.incidents.outcome import StepTrack
 
 GRAVEST = ("stopped", "unknown", "running", "finished")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from gpuwatch.diagnose.incidents.job_end import Closing
+from gpuwatch.diagnose.incidents.closing import Closing
 from gpuwatch.diagnose.incidents.last_activity import Activity, last_line, shortened
 from gpuwatch.diagnose.incidents.outcome import Mark, StepTrack
 from gpuwatch.runs.scan import LogScan

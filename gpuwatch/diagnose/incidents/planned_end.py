@@ -10,7 +10,7 @@ from msgspec import structs
 
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.classes import SCHEDULER
-from gpuwatch.diagnose.incidents.job_end import Closing
+from gpuwatch.diagnose.incidents.closing import Closing
 
 PLANNED = SCHEDULER | {"proc.sigterm", "slurm.tasks_terminated", "launch.siblings_killed"}
 """Classes of lines that a job prints when it is ended on purpose."""
