@@ -78,6 +78,7 @@ class AlertBook:
         self.places = Places()
         self._packs = packs
         self._where = Whereabouts(self.places)
+        self._thresholds = thresholds
         self._rounds = Rounds(thresholds)
         self._hangs = HangWatch(thresholds)
         others = (StragglerWatch(thresholds), TrainingWatch(thresholds), VanishedWatch())
@@ -230,6 +231,14 @@ class AlertBook:
         self._silences = list(silences)
         self._mark_now()
 
+    def begin_anew(self) -> None:
+        """Forget what was judged, not what a person said; the next updates judge all facts once more."""
+        kept = self._silences, self._acknowledged, self._lasting_ids, self.version
+        self.__init__(self._packs, self._thresholds)  # type: ignore[misc]
+        self._silences, self._acknowledged, self._lasting_ids, self.version = kept
+        self.version += 1
+        self._mark_now()
+
     def _mark_now(self) -> None:
         """What a person did is seen with the next update."""
         self._dirty, self._judge_at = True, 0.0
@@ -261,6 +270,8 @@ class AlertBook:
         )
         if len(known) > len(fleet.findings):
             self._findings = {key: found for key, found in known.items() if key in fleet.findings}
+            gone = [name for name, source in self._sources.items() if _is_dropped(source, fleet)]
+            self._drop(gone)
 
     def _take_findings(self, fleet: Fleet) -> None:
         for key in list(islice(self._untaken, TAKEN_AT_ONCE)):
@@ -292,9 +303,12 @@ class AlertBook:
         self._keep(alert if known is None or before is source else retold(known, alert))
         self._sources[alert.id] = source
         if len(self._told) > KEPT_ALERTS:
-            for name in list(islice(self._told, KEPT_ALERTS // 10)):
-                del self._told[name], self._sources[name]
-                self._joiner.drop(name)
+            self._drop(list(islice(self._told, KEPT_ALERTS // 10)))
+
+    def _drop(self, names: Iterable[str]) -> None:
+        for name in names:
+            del self._told[name], self._sources[name]
+            self._joiner.drop(name)
 
     def _keep(self, alert: Alert) -> None:
         self._told[alert.id] = alert
@@ -389,3 +403,10 @@ def _way_lost(alerts: list[Alert], nodes: int) -> list[Alert]:
         return alerts
     ids = {alert.id for alert in lost}
     return [structs.replace(a, role="hint") if a.id in ids else a for a in alerts]
+
+
+def _is_dropped(source: NodeFinding | NodeEvent, fleet: Fleet) -> bool:
+    """Whether a finding had to make room for newer ones."""
+    if isinstance(source, NodeEvent):
+        return False
+    return (source.node, source.since, source.finding.id) not in fleet.findings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from copy import copy
 from dataclasses import dataclass, replace
 
 from msgspec import structs
@@ -37,6 +38,14 @@ from gpuwatch.wire import (
 
 KEPT_EVENTS = 2_000
 KEPT_FINDINGS = 20_000
+KEPT_CHARACTERS = 8_000_000
+"""Of the lines of one node's findings; the oldest go first."""
+MOST_GPUS = 1024
+"""Of a node, those that it listed earlier included."""
+
+
+class TooManyError(Exception):
+    """A node tells of more than any machine has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +91,8 @@ class Fleet:
         """What ranks have told of the checkpoints that they wrote."""
         self.jobs = Jobs()
         """Names the job of every process, log file, finding and step; `job` in any of them is such a name."""
+        self._characters: dict[str, dict[FindingKey, int]] = {}
+        """Node -> how much text each of its findings holds."""
         self._jobless: dict[str, set[FindingKey]] = {}
         """Findings by node whose job is not known yet."""
         self._contested: set[str] = set()
@@ -234,10 +245,53 @@ class Fleet:
             self._jobless.setdefault(node.name, set()).add(key)
         self.findings[key] = NodeFinding(node.name, node.agent_since, at, finding)
         self.findings_version += 1
+        self._make_room(node.name, key, sum(map(len, finding.lines)))
+
+    def _make_room(self, node: str, key: FindingKey, characters: int) -> None:
+        """Drop the oldest findings, of the whole fleet over their number, of the node over their text."""
+        mine = self._characters.setdefault(node, {})
+        mine[key] = characters
         while len(self.findings) > KEPT_FINDINGS:
-            del self.findings[next(iter(self.findings))]
+            oldest = next(iter(self.findings))
+            del self.findings[oldest]
+            self._characters.get(oldest[0], {}).pop(oldest, None)
+        total = sum(mine.values()) if len(mine) * characters > KEPT_CHARACTERS // 8 else 0
+        while total > KEPT_CHARACTERS and len(mine) > 1:
+            oldest = next(iter(mine))
+            total -= mine.pop(oldest)
+            self.findings.pop(oldest, None)
+
+    def only(self, name: str) -> Fleet:
+        """What is known of one node, as a fleet of its own; its parts are shared with this one."""
+        part = copy(self)
+        part.nodes = {name: self.nodes[name]}
+        part.findings = {key: found for key, found in self.findings.items() if key[0] == name}
+        part.events = deque(event for event in self.events if event.node == name)
+        part.progress = self.progress.only(name)
+        return part
+
+    def forget(self, name: str) -> None:
+        """Know nothing of a node but its link."""
+        alone, old = self.only(name), self.nodes[name]
+        node = self.nodes[name] = Node(old.spec, old.interval_s, old.link, old.link_at)
+        node.version, node.agent_since = old.version + 1, old.agent_since
+        for key in alone.findings:
+            del self.findings[key]
+        for event in alone.events:
+            self.events.remove(event)
+        for voice in alone.progress.voices:
+            del self.progress.voices[voice]
+        for known in (self._characters, self._jobless, self._listed):
+            known.pop(name, None)
+        self._take_processes(node, [])
+        self.findings_version += 1
+        self.logs_version += 1
+        self.version += 1
 
     def _take_hello(self, node: Node, hello: Hello) -> None:
+        listed = len(node.gpus.keys() | {info.uuid for info in hello.gpus})
+        if listed > MOST_GPUS:
+            raise TooManyError(f"{listed} GPUs on one node")
         node.hello, node.interval_s, node.bye = hello, hello.interval_s, None
         for name, host in own_hosts(self.nodes.values()).items():
             self.nodes[name].own_host = host

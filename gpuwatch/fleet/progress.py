@@ -20,6 +20,8 @@ VoiceKey: TypeAlias = tuple[str, str, int | None, int | None, int | None, str | 
 KEPT_STEPS = 2_000
 KEPT_PAST = 400
 KEPT_VOICES = 10_000
+KEPT_PHASES = 256
+"""Timers of one voice; more names than that are not told apart."""
 CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s")
 """Fields of a step that are kept with it."""
 KEPT_TIMINGS = 5
@@ -120,6 +122,13 @@ class FleetProgress:
         self.voices: dict[VoiceKey, RankProgress] = {}
         self.version = 0
 
+    def only(self, node: str) -> FleetProgress:
+        """What is known of one node."""
+        part = FleetProgress()
+        part.voices = {key: known for key, known in self.voices.items() if key[0] == node}
+        part.version = self.version
+        return part
+
     def take(self, node: str, told: Progress, sent_at: float, arrived: float) -> RankProgress:
         """Take one frame in.
 
@@ -172,6 +181,8 @@ def _take(known: RankProgress, told: Progress, at: float) -> None:
     if (scale := fields.get("loss_scale")) is not None:
         known.highest_scale = max(scale, known.highest_scale or scale)
     for name, seconds in told.phases_s.items():
+        if name not in known.phases and len(known.phases) >= KEPT_PHASES:
+            continue
         if not past or name not in known.phases:
             known.phases[name] = Value(seconds, at, sure)
         if sure and not past:

@@ -17,7 +17,7 @@ from gpuwatch.link.inbox import Arrival, Content, Inbox, LinkStatus
 from gpuwatch.link.log_wishes import LogWishes
 from gpuwatch.link.reasons import Ending
 from gpuwatch.link.slots import ConnectSlots
-from gpuwatch.link.stream import ItemStream, Started
+from gpuwatch.link.stream import ItemStream, Started, kept_allowance
 from gpuwatch.link.way import Way, agent_way, smi_way
 from gpuwatch.plain import plain, plain_lines
 from gpuwatch.wire import AnyRequest
@@ -66,6 +66,7 @@ class AgentLink:
         self._dialer = dialer
         self._board = board
         self._backoff = Backoff(board.retry)
+        self._kept = kept_allowance()
         self._closing = threading.Event()
         self._wake = threading.Event()
         """Ends the wait for the next attempt."""
@@ -179,7 +180,7 @@ class AgentLink:
             "host": self.node,
             **(board.logs.config(self.node) if board.logs is not None else {}),
         }
-        return agent_way(self._spec.python, settings, modules=board.modules)
+        return agent_way(self._spec.python, settings, board.modules, self._kept)
 
     def _tell(self, content: Content) -> None:
         if not self._closing.is_set():

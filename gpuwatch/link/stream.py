@@ -13,9 +13,11 @@ from typing import Protocol, TypeAlias
 
 from gpuwatch.link.bounds import Allowance, LineSplitter, Refusals, StartFinder, StreamError
 from gpuwatch.link.inbox import Refused
-from gpuwatch.wire import MAX_LINE_BYTES, AnyFrame, FrameError, decode
+from gpuwatch.wire import MAX_LINE_BYTES, AnyFrame, FrameError, Lines, Reply, Sample, decode
 
 INFLATE_STEP_BYTES = 256 * 1024
+SAMPLE_BYTES = 4096
+"""Of a GPU or the host in one sample, which replaces the one before."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,10 @@ class StreamLimits:
     bytes_per_s: float = 8.0 * (1 << 20)
     """Inflated bytes; over it the stream is given up, because zlib cannot be skipped."""
     bytes_burst: float = 32.0 * (1 << 20)
+    kept_bytes_per_s: float = 512.0 * (1 << 10)
+    """Of frames whose text is kept (findings, events, lists); with 512 log files an agent stays under it."""
+    kept_bytes_burst: float = 24.0 * (1 << 20)
+    """A backlog of thousands of findings comes at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +69,15 @@ class ItemStream(Protocol):
 class FrameStream:
     """Feed it what arrives, in pieces of any size."""
 
-    def __init__(self, nonce: str, limits: StreamLimits | None = None) -> None:
+    def __init__(self, nonce: str, limits: StreamLimits | None = None, kept: Allowance | None = None) -> None:
+        """`kept`: of bytes that are kept, where it goes on over several connections."""
         self._limits = limits or StreamLimits()
         self._start = StartFinder(nonce)
         self._inflate = zlib.decompressobj()
         self._lines = LineSplitter(MAX_LINE_BYTES)
         self._frames = Allowance(self._limits.frames_per_s, self._limits.frames_burst)
         self._bytes = Allowance(self._limits.bytes_per_s, self._limits.bytes_burst)
+        self._kept = kept or kept_allowance(self._limits)
         self._refused = Refusals()
 
     @property
@@ -136,7 +144,29 @@ class FrameStream:
             )
         else:
             try:
-                return decode(line)
+                frame = decode(line)
             except FrameError as error:
                 self._refused.add(str(error))
+            else:
+                if not self._kept.spend(kept_bytes(frame, len(line)), now):
+                    raise StreamError(
+                        f"the node told more than {self._limits.kept_bytes_per_s / 1024:.0f} kB a second of "
+                        "findings, events and lists; no agent does that, so the link was closed"
+                    )
+                return frame
         return None
+
+
+def kept_allowance(limits: StreamLimits | None = None) -> Allowance:
+    """Of the bytes of one node that are kept."""
+    limits = limits or StreamLimits()
+    return Allowance(limits.kept_bytes_per_s, limits.kept_bytes_burst)
+
+
+def kept_bytes(frame: AnyFrame, size: int) -> int:
+    """How many of a frame's bytes stay in memory once the next frame has come; answers are asked for."""
+    if isinstance(frame, (Lines, Reply)):
+        return 0
+    if isinstance(frame, Sample):
+        return max(0, size - SAMPLE_BYTES * (1 + len(frame.gpus)))
+    return size

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpuwatch import __version__
 from gpuwatch.link.boot import bundle, loader_command
+from gpuwatch.link.bounds import Allowance
 from gpuwatch.link.carrier import CarrierError
 from gpuwatch.link.stream import FrameStream, ItemStream
 
@@ -27,13 +28,19 @@ class Way:
     """None: as often as the heartbeat needs."""
 
 
-def agent_way(python: str | None, settings: Mapping[str, Any], modules: Mapping[str, str] | None) -> Way:
+def agent_way(
+    python: str | None,
+    settings: Mapping[str, Any],
+    modules: Mapping[str, str] | None,
+    kept: Allowance | None = None,
+) -> Way:
     """The agent, shipped and started by an interpreter of the node.
 
     Args:
         python: The interpreter; None: the first that is found.
         settings: Of the agent's config: `interval_s`, `ping_deadline_s`, `host`, and what `LogWishes` says.
         modules: As for `bundle`.
+        kept: Of bytes of the node that are kept, over all its connections.
 
     Raises:
         CarrierError: `python` is no safe path.
@@ -44,7 +51,7 @@ def agent_way(python: str | None, settings: Mapping[str, Any], modules: Mapping[
         command = loader_command(python)
     except ValueError as error:
         raise CarrierError(str(error), final=True) from error
-    return Way(command, bundle(config, modules), FrameStream(nonce), requests=True)
+    return Way(command, bundle(config, modules), FrameStream(nonce, kept=kept), requests=True)
 
 
 def smi_way(python: str | None, interval_s: float) -> Way:

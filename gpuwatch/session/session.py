@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from time import monotonic
+from time import monotonic, thread_time
 from time import time as wall
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -14,11 +14,13 @@ from gpuwatch.fleet.asked import Asked
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.log_stream import LogStream
 from gpuwatch.hosts.plan import Plan
+from gpuwatch.link.bounds import Allowance
 from gpuwatch.link.inbox import Arrival, Inbox, LinkStatus
 from gpuwatch.link.opening import open_links
 from gpuwatch.link.options import Ask, LinkOptions
 from gpuwatch.plain import plain
 from gpuwatch.rules.load import load_packs
+from gpuwatch.session.containment import culprits
 from gpuwatch.session.followed_folders import FollowedFolders
 from gpuwatch.session.hang_queries import HangQueries
 from gpuwatch.session.settings_folder import own_packs, settings_folder
@@ -49,6 +51,10 @@ if TYPE_CHECKING:
 
 Errand: TypeAlias = AskParticulars | AskStacks | LendPySpy | AskRas | AskDumps | AskDumpFiles | AskDumpPiece
 """What a node answers in its own time, in one reply."""
+
+
+CPU_SHARE, CPU_BURST_S = 0.25, 3.0
+"""Of a core, for taking in the frames of one node; an agent with 8 GPUs takes 0.05 %."""
 
 
 class ProbeRunsError(Exception):
@@ -87,6 +93,8 @@ class Session:
         self.fleet = Fleet(plan)
         self.faults: deque[Exception] = deque(maxlen=100)
         """Exceptions that frames have caused; each has closed the link of the node that sent the frame."""
+        self._times: dict[str, Allowance] = {}
+        """Node -> CPU seconds that taking in its frames may take."""
         self._asked = 0
         self._hang_queries = HangQueries(self) if plan.hang_query == "auto" else None
         self._sharing = Sharing()
@@ -112,15 +120,41 @@ class Session:
                 self._resume(stream)
         self._sharing.update(self.fleet, self._tell)
         self._followed.note(self.fleet)
-        self.book.update(self.fleet, monotonic(), wall())
+        self._judge(monotonic(), wall())
         if self._hang_queries is not None:
             self._hang_queries.update()
         return bool(arrivals)
 
+    def _judge(self, now: float, wall: float) -> None:
+        """Update the book; a node whose facts cannot be judged is forgotten and loses its link."""
+        try:
+            self.book.update(self.fleet, now, wall)
+        except Exception as error:
+            self.faults.append(error)
+            found = culprits(self.fleet, lambda: AlertBook(self.packs, self.plan.thresholds), now, wall)
+            if not found:
+                raise
+            for node in found:
+                self.fleet.forget(node)
+                self._links.hang_up(
+                    node, f"what this node tells could not be judged, please report it: {plain(repr(error))}"
+                )
+            self.book.begin_anew()
+
     def _apply(self, arrival: Arrival) -> None:
         """Take one arrival into the fleet; a frame that cannot be processed costs its own node the link."""
+        began = thread_time()
         try:
             self.fleet.apply(arrival)
+            took = thread_time() - began
+            if not self._times.setdefault(arrival.node, Allowance(CPU_SHARE, CPU_BURST_S)).spend(
+                took, monotonic()
+            ):
+                self._links.hang_up(
+                    arrival.node,
+                    f"the frames of this node took more than {CPU_SHARE:.0%} of a core to process; "
+                    "no agent does that, so the link was closed",
+                )
         except Exception as error:
             if isinstance(arrival.what, LinkStatus):
                 raise

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from gpuwatch.wire.gpus import GpuInfo, GpuSample, Topology
 from gpuwatch.wire.host import AgentCost, HostSample
-from gpuwatch.wire.limits import Count, Few, Many, Name, Real, Text, Whole
+from gpuwatch.wire.limits import Count, Few, Line, Many, Name, Real, Text, Whole
 from gpuwatch.wire.logs import Finding, Lines, Logs
 from gpuwatch.wire.part import Frame, Notice, Severity
 from gpuwatch.wire.processes import Process
@@ -69,14 +69,14 @@ class Event(Frame, tag="event", frozen=True):
 
     event: Name
     """xid, sxid, gpu_lost, gpu_back, gpu_stuck, gpu_unstuck, ecc, recovery_action, agent."""
-    title: Text
+    title: Name
     severity: Severity = "info"
     gpu: Name | None = None
     """UUID, where one GPU is meant."""
     code: Whole | None = None
     pid: Whole | None = None
-    detail: Text | None = None
-    remedy: Text | None = None
+    detail: Line | None = None
+    remedy: Name | None = None
     source: Name | None = None
     """nvml, kernel or agent."""
     count: Count = 1

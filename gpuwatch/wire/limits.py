@@ -27,6 +27,9 @@ Name: TypeAlias = Annotated[str, Meta(max_length=4096)]
 Text: TypeAlias = Annotated[str, Meta(max_length=64 * 1024)]
 """A sentence or a log line; agents cut lines at 16 KiB."""
 
+Line: TypeAlias = Annotated[str, Meta(max_length=16 * 1024)]
+"""A line of the kernel log or an explanation that is kept for long."""
+
 Few: TypeAlias = Annotated[list[T], Meta(max_length=1024)]
 """GPUs, network ports, disks and what else a node has some of."""
 Many: TypeAlias = Annotated[list[T], Meta(max_length=20_000)]

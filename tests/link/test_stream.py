@@ -162,3 +162,19 @@ def test_bytes_after_the_end_of_the_zlib_stream_are_ignored() -> None:
     stream = FrameStream(NONCE)
     items = _run(stream, [MARK + data, b"more"])
     assert [type(item).__name__ for item in items] == ["Started", "Sample"]
+
+
+def test_a_flood_of_what_is_kept_ends_the_stream_and_a_flood_of_samples_does_not() -> None:
+    stream = FrameStream(NONCE, StreamLimits(kept_bytes_per_s=1000, kept_bytes_burst=10_000))
+    list(stream.feed(MARK, 0.0))
+    sample = b'{"kind":"sample","t":1,"seq":1}\n' * 500
+    event = b'{"kind":"event","event":"xid","t":1,"seq":1,"title":"%s"}\n' % (b"x" * 2000)
+    packer = zlib.compressobj()
+
+    def sent(data: bytes) -> bytes:
+        return packer.compress(data) + packer.flush(zlib.Z_SYNC_FLUSH)
+
+    assert len(list(stream.feed(sent(sample), 1.0))) == 500
+    assert len(list(stream.feed(sent(event * 4), 1.0))) == 4
+    with pytest.raises(StreamError, match="findings, events and lists"):
+        list(stream.feed(sent(event * 2), 1.0))

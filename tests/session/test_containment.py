@@ -1,0 +1,122 @@
+"""Facts that cannot be judged, or are too many, cost the node that told them its link and nobody else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuwatch.diagnose import rounds
+from gpuwatch.diagnose.health import node_conditions
+from gpuwatch.fleet.fleet import KEPT_CHARACTERS, MOST_GPUS, Fleet
+from gpuwatch.hosts.load import parse_plan
+from gpuwatch.hosts.plan import NodeSpec, Plan
+from gpuwatch.link.inbox import Arrival, LinkStatus
+from gpuwatch.session import Session
+from gpuwatch.wire import AnyFrame, Event, Finding, GpuInfo, Hello, HostSample, Sample
+
+HELLO = Hello(t=1.0, seq=1, host="h", agent="1", python="3", pid=1, interval_s=1.0)
+
+
+class Links:
+    """Records whose connection is ended."""
+
+    def __init__(self) -> None:
+        self.ended: list[str] = []
+
+    def hang_up(self, node: str, _reason: str) -> None:
+        self.ended.append(node)
+
+    def send(self, _node: str, _request: object) -> bool:
+        return True
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    session = Session(parse_plan("hosts: [good, bad, other]", "test"))
+    session._links = Links()  # type: ignore[assignment]  # nothing is dialled
+    for node in session.fleet.nodes:
+        tell(session, node, LinkStatus("live"))
+        tell(session, node, HELLO)
+    return session
+
+
+def tell(session: Session, node: str, what: AnyFrame | LinkStatus) -> None:
+    session.inbox.put(Arrival(node, 1.0, what))
+
+
+def test_an_exception_in_a_judgement_costs_the_node_that_it_is_about_its_link(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(node: Any, *arguments: Any) -> Any:
+        if node.host is not None and node.host.cpu_pct == 13.0:
+            raise ZeroDivisionError
+        return node_conditions(node, *arguments)
+
+    monkeypatch.setattr(rounds, "node_conditions", fails)
+    finding = Finding(
+        t=1.0, seq=1, id=1, rule="oom.cuda", severity="error", file="/a", offset=0, at=1.7e9, lines=["x"]
+    )
+    for node in ("good", "bad"):
+        tell(session, node, finding)
+    tell(session, "bad", Sample(t=1.0, seq=2, host=HostSample(t=1.0, cpu_pct=13.0)))
+    session.poll()
+    assert session._links.ended == ["bad"]  # type: ignore[attr-defined]
+    assert [type(fault) for fault in session.faults] == [ZeroDivisionError]
+    assert {key[0] for key in session.fleet.findings} == {"good"}
+    assert session.fleet.nodes["bad"].host is None
+    assert session.fleet.nodes["bad"].link.phase == "live"
+    for _ in range(3):
+        session.poll()
+    assert session._links.ended == ["bad"]  # type: ignore[attr-defined]
+    assert {alert.node for alert in session.book.alerts.values() if alert.code == "oom.cuda"} == {"good"}
+
+
+def test_a_fault_that_is_of_no_node_is_not_hidden(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_self: object, fleet: Fleet, *_arguments: object) -> bool:
+        if len(fleet.nodes) > 1:
+            raise ZeroDivisionError
+        return False
+
+    monkeypatch.setattr(rounds.Rounds, "go", fails)
+    with pytest.raises(ZeroDivisionError):
+        session.poll()
+
+
+def test_a_node_with_more_gpus_than_any_machine_has_loses_its_link(session: Session) -> None:
+    for half in range(2):
+        gpus = [GpuInfo(uuid=f"GPU-{half}-{n}", index=n, name="x") for n in range(MOST_GPUS // 2 + 1)]
+        tell(
+            session,
+            "bad",
+            Hello(t=1.0, seq=2, host="h", agent="1", python="3", pid=1, interval_s=1.0, gpus=gpus),
+        )
+    session.poll()
+    assert session._links.ended == ["bad"]  # type: ignore[attr-defined]
+    assert len(session.fleet.nodes["bad"].gpus) <= MOST_GPUS
+    assert len(session.faults) == 1
+
+
+def test_the_text_of_a_nodes_findings_is_bounded_and_no_other_node_loses_any() -> None:
+    fleet = Fleet(Plan(nodes=(NodeSpec("a"), NodeSpec("b")), source="test"))
+    lines = ["x" * 60_000] * 10
+    for number in range(100):
+        finding = Finding(
+            t=1.0, seq=1, id=number, rule="r", severity="error", file="/a", offset=0, at=1.0, lines=lines
+        )
+        fleet.apply(Arrival("b" if number == 0 else "a", 1.0, finding))
+    kept = [key for key in fleet.findings if key[0] == "a"]
+    assert (len(kept), kept[-1][2]) == (KEPT_CHARACTERS // 600_000, 99)
+    assert [key for key in fleet.findings if key[0] == "b"] == [("b", 0.0, 0)]
+
+
+def test_what_is_forgotten_is_all_that_a_node_told(session: Session) -> None:
+    for node in ("good", "bad"):
+        tell(session, node, Event(t=1.0, seq=2, event="xid", title="x", code=79, severity="critical"))
+    session.poll()
+    session.fleet.forget("bad")
+    assert session.fleet.nodes["bad"].hello is None
+    assert [event.node for event in session.fleet.events] == ["good"]
+    assert session.fleet.nodes["good"].hello == HELLO
