@@ -24,6 +24,16 @@ LOAD_BYTES = 1 << 20
 RANKS_NAMED = 6
 
 
+LEAST_TIME_S = 1e-7
+"""A message or kernel takes a microsecond at least, on any hardware."""
+MOST_BPS = 1e14
+"""Bytes per second: 50 times what one GPU's links carry together (NVLink 5: 1.8e12)."""
+MOST_TIMEOUTS = 100
+"""A rank gives an iteration up after one time limit."""
+MOST_VALUE = 1e18
+"""FLOP/s or bytes per second of one GPU: a hundred times any of today's."""
+
+
 @dataclass
 class StepOutcome:
     """What became of one step."""
@@ -119,6 +129,7 @@ class Ranks:
         while waiting and (heard := run.hear(until)) is not None:
             node, said = heard
             if isinstance(said, Done) and said.step == self._steps and self._is_of(said.rank, node):
+                said = possible(said, order)
                 if said.rank in waiting:
                     waiting.discard(said.rank)
                     outcome.done[said.rank] = said
@@ -205,6 +216,22 @@ class Ranks:
 
     def _who(self, node: str, rank: int | None) -> str:
         return f"the worker on {node}" if rank is None else self._run.name(rank)
+
+
+def possible(done: Done, step: Step) -> Done:
+    """An answer as it came, or as a failure of its rank where its numbers cannot be true on any hardware.
+
+    Impossibly fast ones would make every other link look slow.
+    """
+    timed = step.what in ("collective", "bandwidth")
+    least_s = max(LEAST_TIME_S, step.bytes / MOST_BPS if timed else 0.0)
+    most_s = MOST_TIMEOUTS * max(step.timeout_s, 1.0)
+    times = all(least_s <= time_s <= most_s for time_s in done.times_s)
+    value = done.value is None or 0 <= done.value <= MOST_VALUE
+    if times and value:
+        return done
+    error = done.error or "it returned numbers that cannot be measured on any hardware"
+    return msgspec.structs.replace(done, times_s=[], value=None, correct=None, error=error)
 
 
 def _refuse_tampering(node: str, reason: str) -> None:
