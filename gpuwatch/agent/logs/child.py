@@ -144,7 +144,7 @@ def _program():
     make = getattr(shipped, "program", None)
     if make is None:
         raise RuntimeError("the log reader is shipped by the agent, and the agent was not shipped")
-    needed = (package, agent + ".procfs", agent + ".ranks", agent + ".requests")
+    needed = (package, agent + ".base", agent + ".procfs", agent + ".ranks", agent + ".requests")
     text = make(package + ".worker", needed)
     body = zlib.compress(text.encode("utf-8"), 1)
     return str(len(body)).encode("ascii") + b"\n" + body
