@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuwatch.diagnose.condition import Condition, Evidence, duration
+from gpuwatch.diagnose.lone_gpu import lone_gpu
 from gpuwatch.diagnose.wording import plural
 from gpuwatch.fleet.node import STALE_TICKS, STARTING, Node
 from gpuwatch.fleet.readings import host_memory_pct
@@ -156,4 +157,4 @@ def since(at: float | None, now: float) -> float | None:
     return None if at is None else max(0.0, now - at)
 
 
-CHECKS = (link, notices, identity, missing_gpus, clock, host, agent)
+CHECKS = (link, notices, identity, missing_gpus, clock, host, agent, lone_gpu)

@@ -16,6 +16,10 @@ ENOUGH = 4
 WORKING_PCT = 50.0
 EQUAL_PCT = 20.0
 """Utilisations that differ by less count as equal."""
+USED_S = 180
+"""Utilisation is compared over so long: a checkpoint or an evaluation of one rank is mostly shorter."""
+PARTLY_PCT, ALWAYS_PCT = 5.0, 90.0
+"""A GPU under the first stands idle, for nobody or for another job; one over the second always works."""
 ALONE = 1.3
 """Who draws so many times its peers' power does more than they do: a rank that evaluates alone, while they
 spin in a collective, is hotter and, under its power limit, slower than they, and well."""
@@ -45,6 +49,31 @@ def peer_conditions(node: Node, thresholds: Thresholds, now: float) -> Iterator[
         if len(peers) >= ENOUGH:
             yield from _hotter(peers, thresholds, now)
             yield from _slower(peers, thresholds, now)
+    yield from _less_used(node, thresholds, now)
+
+
+def _less_used(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condition]:
+    """One GPU of a node works for a part of the time for minutes, where all others of its model always work.
+
+    Where enough ranks log their steps, `straggler` knows better, and this is silent.
+    """
+    models: dict[str, list[tuple[Gpu, float]]] = {}
+    for gpu in node.gpus.values():
+        fast = gpu.of_late(node.interval_s, now).fast
+        busy = gpu.history.means(USED_S, now).get("util") if fast is not None and gpu.state == "ok" else None
+        if busy is not None and busy > PARTLY_PCT:
+            models.setdefault(gpu.info.name, []).append((gpu, busy))
+    logged = any(process.rank is not None and process.logs for process in node.processes)
+    for known in models.values():
+        low = sorted(known, key=lambda each: each[1])
+        if len(known) < 2 or (logged and len(known) >= ENOUGH):
+            continue
+        (gpu, busy), others = low[0], [each[1] for each in low[1:]]
+        limit = median(others) * thresholds.peer_busy_pct / 100.0
+        if min(others) >= ALWAYS_PCT and busy < limit:
+            evidence = Evidence(f"mean utilisation of {USED_S // 60} min", round(busy), " %", round(limit))
+            text = f"busy {busy:.0f} % of the time where its neighbours are {median(others):.0f} %"
+            yield Condition("less_used_than_peers", "warning", text, evidence, gpu.info.index)
 
 
 def works_alone(fast: GpuFast, power_w: float | None, usual_w: float | None) -> bool:

@@ -34,6 +34,10 @@ REMEDIES: dict[str, str] = {
     "slower_than_peers": "Read why (`nvidia-smi -q -d PERFORMANCE`); in every step all ranks wait for it.",
     "spins_alone": "Compare its batch, shard or stage with its peers'; if the job stops, ask `D`.",
     "link_below_peers": "Measure it (`gpuwatch probe SOURCE`); look at riser, slot and NVLinks.",
+    "lone_gpu": "If the training is meant for all GPUs: unset CUDA_VISIBLE_DEVICES and start one rank a GPU "
+    "(`torchrun --nproc-per-node=gpu`).",
+    "less_used_than_peers": "See what its process does (`gpuwatch stacks SOURCE --pid PID`): its data, its "
+    "host threads or its share of the model differ.",
     "idle_held": "Ask whose process it is; a rank that waits for others is idle too.",
     "node_stale": "The node or the network to it is overloaded or gone; the old numbers stay, dimmed.",
     "clock_off": "Start its time service (chrony, ntpd): events of this node stand in the wrong order.",

@@ -66,6 +66,8 @@ class Thresholds:
     health check fails at one replay or recovery, and at 100 CRC errors a second)."""
     idle_held_s: float = 600.0
     """Tell of a GPU that a process holds and nobody uses after so long."""
+    slow_step_s: float = 0.0
+    """Warn when a step takes longer, also where it did from the start; 0: no such limit."""
     hang_s: float = 60.0
     """A job may hang when no rank has written a line or made a step for so long (and for 5 usual gaps)."""
     hold_s: float = 30.0

@@ -15,7 +15,10 @@ from gpuwatch.tui.told import standing
 
 EVERY_S, OLD_S = 1.0, 3.0
 """What is older than the second was not looked at for a while."""
-CODES = ("num.", "train.", "job.hang", "slower_than_peers", "spins_alone", "link_below_peers")
+CODES = (
+    "num.", "train.", "job.hang", "slower_than_peers", "spins_alone", "link_below_peers",
+    "lone_gpu", "less_used_than_peers",
+)  # fmt: skip
 """Alerts that are about how a job trains."""
 
 

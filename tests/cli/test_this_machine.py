@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -167,6 +169,21 @@ def test_each_log_option_that_leads_to_no_file_is_named_with_the_reason(
     assert (done.returncode, list(misses)) == (1, named[1:])
     assert "FIFO" in misses["pipe.log"]
     assert "folder" in misses["runs"]
+
+
+def test_a_training_on_one_gpu_of_four_is_remarked(driver: FakeNvml) -> None:
+    program = [sys.executable, "-c", "import time; time.sleep(120)"]
+    with subprocess.Popen(program, env={"CUDA_VISIBLE_DEVICES": "0", "PATH": "/usr/bin"}) as child:
+        idle = [f"set {gpu} utilization 0" for gpu in (1, 2, 3)]
+        driver.set("gpus 4", "set 0 utilization 95", *idle, f"process 0 {child.pid} 40000000000 compute -1")
+        try:
+            done = gpuwatch("once", "--local", "--json", *WAIT)
+        finally:
+            child.kill()
+    told = [each["text"] for each in json.loads(done.stdout)["conditions"] if each["code"] == "lone_gpu"]
+    assert len(told) == 1, done.stdout
+    assert "GPU 0 of 4" in told[0]
+    assert "CUDA_VISIBLE_DEVICES=0" in told[0]
 
 
 def test_an_incident_comes_first_and_the_status_is_1(driver: FakeNvml, tmp_path: Path) -> None:

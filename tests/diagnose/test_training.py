@@ -286,6 +286,21 @@ def test_no_rank_is_named_in_what_the_rank_that_was_read_says_of_the_job() -> No
     assert (alert.code, alert.rank, alert.node, alert.job) == ("train.slow", None, None, "4711")
 
 
+@pytest.mark.parametrize("steps", [40, 100, 400])
+def test_a_loss_that_rises_from_1_to_6_is_told_in_runs_of_any_length(steps: int) -> None:
+    assert "num.loss_rising" in codes(voice(steps, loss=lambda step: 1.0 + 4.9 * step / steps))
+    assert "num.loss_rising" not in codes(voice(steps, loss=lambda step: 5.9 - 4.9 * step / steps))
+
+
+@pytest.mark.parametrize(("limit_s", "found"), [(0.0, []), (9.0, ["train.slow"]), (11.0, [])])
+def test_a_run_that_is_slow_from_its_start_is_told_where_a_limit_is_set(
+    limit_s: float, found: list[str]
+) -> None:
+    times = RankProgress("gpu-000", "a.log")
+    times.steps.extend(Step(step, 10.0 * step, 10.0) for step in range(1, 31))
+    assert [sign.code for sign in pace(times, (), limit_s)] == found
+
+
 def test_little_used_gpus_are_a_word_after_a_while() -> None:
     (sign,) = pace(voice(60), (30.0, 35.0, 99.0))
     assert (sign.code, sign.severity) == ("train.low_utilisation", "info")

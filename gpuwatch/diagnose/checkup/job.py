@@ -12,6 +12,7 @@ from gpuwatch.diagnose.checkup.check import (
     Rank,
     Status,
     by_job,
+    by_sentence,
     count,
     listed,
     passed,
@@ -38,6 +39,7 @@ def job(case: Case) -> Iterator[Check]:
     yield in_step(case)
     yield stragglers(case)
     yield balanced(case)
+    yield spread(case)
     yield logs(case)
     yield master(case)
     yield port(case)
@@ -149,6 +151,19 @@ def stragglers(case: Case) -> Check:
     if not working:
         return skipped(id_, "no GPU works now: stragglers show only under load")
     return passed(id_, f"no GPU is slower than its neighbours: {count(working, 'working GPU')}")
+
+
+def spread(case: Case) -> Check:
+    """Whether a training is really on several GPUs: one process on one GPU, beside idle ones, may not be."""
+    id_ = "ranks.multi_gpu"
+    alone = [(node, each.text) for node, each in case.conditions if each.code == "lone_gpu"]
+    if alone:
+        remedy = "Unset CUDA_VISIBLE_DEVICES and start a rank for each GPU (torchrun --nproc-per-node=gpu)."
+        return Check(id_, "WARN", by_sentence(alone), tuple(node for node, _ in alone), remedy)
+    working = {(each.node, hold.uuid) for each in case.ranks for hold in each.process.gpus}
+    if not working:
+        return skipped(id_, "no rank holds a GPU")
+    return passed(id_, f"{count(len(working), 'GPU')} work for {count(len(case.ranks), 'rank')}")
 
 
 def balanced(case: Case) -> Check:

@@ -33,6 +33,8 @@ SCALE_FLOOR = 1.0
 SKIPPED_SHARE = 0.25
 RISEN, RISEN_NOISES = 1.5, 3.0
 """A loss has risen lastingly over so many times its best median, and so many of its noises above it."""
+RISEN_FAR, FAR_STEPS = 3.0, 8
+"""So far over its best a loss is lost, in so few told steps."""
 RISEN_STEPS = 100
 """For so many told steps, or for the last quarter of the run."""
 
@@ -48,7 +50,7 @@ def numerics(voice: RankProgress) -> Iterator[Sign]:
     norms = [step.grad_norm for step in steps if step.grad_norm is not None and math.isfinite(step.grad_norm)]
     yield from gradients(norms)
     yield from scale(voice)
-    yield from rising(every)
+    yield from list(rising(every)) or risen_far(every)
     yield from plateau(every)
     yield from skipped(voice)
 
@@ -161,6 +163,23 @@ def rising(steps: Sequence[Step]) -> Iterator[Sign]:
     since = next(n for n in range(at, count) if levels[n] > limit)
     text = f"the loss rose to {levels[-1]:.4g}, it was {best:.4g} about step {recent[at * LEAST].step}"
     yield Sign("num.loss_rising", "warning", text, step=recent[since * LEAST].step)
+
+
+def risen_far(steps: Sequence[Step]) -> Iterator[Sign]:
+    """A loss that is several times its best: that is told of a run too short for `rising`.
+
+    Every one of the last `FAR_STEPS` told losses is over `RISEN_FAR` times the best median of as many, and
+    the run has not come back from such a height before.
+    """
+    losses = [s.loss for s in steps[-4 * WINDOW :] if s.loss is not None and math.isfinite(s.loss)]
+    if len(losses) < 3 * FAR_STEPS or min(losses) <= 0:
+        return
+    levels = [median(losses[n : n + FAR_STEPS]) for n in range(len(losses) - 2 * FAR_STEPS + 1)]
+    best = min(levels)
+    at = levels.index(best)
+    limit = RISEN_FAR * best
+    if min(losses[-FAR_STEPS:]) > limit and max(losses[: at + 1]) <= min(losses[-FAR_STEPS:]):
+        yield Sign("num.loss_rising", "warning", f"the loss rose to {losses[-1]:.4g}, it was {best:.4g}")
 
 
 def _level(losses: Sequence[float]) -> tuple[float, float]:

@@ -28,14 +28,15 @@ NOT_LOADING = ("parallel", "train_batch", "train-batch", "batch_time", "batch-ti
 """A whole step, what ranks exchange, and what is done once: named by the same words."""
 
 
-def pace(voice: RankProgress, busy_pct: Sequence[float]) -> Iterator[Sign]:
+def pace(voice: RankProgress, busy_pct: Sequence[float], slow_step_s: float = 0.0) -> Iterator[Sign]:
     """What a run's speed says.
 
     Args:
         voice: Of the rank that speaks for the job.
         busy_pct: Utilisation of the job's GPUs now.
+        slow_step_s: A step that takes longer is slow whatever was usual; 0: no such limit.
     """
-    yield from slower(voice.step_times(RECENT + PAST))
+    yield from list(slower(voice.step_times(RECENT + PAST))) or over_limit(voice, slow_step_s)
     yield from waits(voice)
     if busy_pct and median(busy_pct) < LOW_UTILISATION_PCT:
         text = f"half of the job's {len(busy_pct)} GPUs are under {median(busy_pct):.0f} % utilisation"
@@ -50,6 +51,14 @@ def slower(times: Sequence[float]) -> Iterator[Sign]:
     usual, now = step_s(past), step_s(times[-RECENT:])
     if usual > 0 and now >= SLOWER * usual:
         text = f"a step takes {now:.3g} s where {usual:.3g} s were usual (+{100 * (now / usual - 1):.0f} %)"
+        yield Sign("train.slow", "warning", text, LASTS_S)
+
+
+def over_limit(voice: RankProgress, slow_step_s: float) -> Iterator[Sign]:
+    """A run that was slow from its start has no faster past: only a limit tells."""
+    times = voice.step_times(RECENT)
+    if slow_step_s and len(times) >= LEAST_TIMINGS and (now := step_s(times)) > slow_step_s:
+        text = f"a step takes {now:.3g} s, over the limit of {slow_step_s:g} s (slow_step_s)"
         yield Sign("train.slow", "warning", text, LASTS_S)
 
 

@@ -29,7 +29,7 @@ TITLES = {
     "num.scale_min": "Loss scale at its floor",
     "num.plateau": "Loss stands still",
     "num.steps_skipped": "Many steps are skipped",
-    "train.slow": "Training became slower",
+    "train.slow": "Training is slow",
     "train.low_utilisation": "GPUs are little used",
     "train.communication_bound": "Training waits for communication",
     "train.data_bound": "Training waits for data",
@@ -45,6 +45,7 @@ class TrainingWatch:
 
     def __init__(self, thresholds: Thresholds) -> None:
         self._at = float("-inf")
+        self._slow_step_s = thresholds.slow_step_s
         self._lasting = Lasting(thresholds.clear_s)
 
     @property
@@ -59,7 +60,7 @@ class TrainingWatch:
         self._at = now
         moved = False
         for job, voice in speakers(fleet, now).items():
-            for sign in (*numerics(voice), *pace(voice, busy(fleet, job))):
+            for sign in (*numerics(voice), *pace(voice, busy(fleet, job), self._slow_step_s)):
                 alert = _alert(job, voice, sign, now, wall, of_one=False)  # it only speaks for the job
                 moved |= self._see(alert, sign, voice, now, wall)
         for job, nan in first_nans(lately(fleet, now)).items():
