@@ -17,15 +17,18 @@ class SharedFindings:
     """Knows by which key a finding of a shared file was told first."""
 
     def __init__(self) -> None:
-        self._first: dict[tuple[str, str, int, str], FindingKey] = {}
-        self._local: dict[tuple[str, str, int, str], FindingKey] = {}
+        self._first: dict[tuple[str, str, str, str, int, str], FindingKey] = {}
+        self._local: dict[tuple[str, str, str, str, int, str], FindingKey] = {}
         """By path instead of identity: the file may turn out to be one that another node sees too."""
 
     def first(self, key: FindingKey, node: Node, finding: Finding) -> FindingKey:
-        """The key of the same finding as another node has told it; else `key`, which is remembered."""
+        """The key of the same finding as another node has told it; else `key`, which is remembered.
+
+        One of another severity or role is another one: no node can play down what others find.
+        """
         identity = next((one.identity for one in node.logs if one.path == finding.file), None)
         text = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
-        what = finding.rule, finding.offset, text
+        what = finding.rule, finding.severity, finding.role, finding.offset, text
         if identity is None:
             self._local.setdefault((finding.file, *what), key)
             return key
