@@ -31,6 +31,9 @@ class SavedCheckpoint(msgspec.Struct, frozen=True):
     files: int | None = None
     size: int | None = None
     """Bytes of them."""
+    good: str | None = None
+    """Of one that is not complete the newest older one that may be, and when that was written."""
+    good_at: float | None = None
 
 
 class FleetCheckpoints:
@@ -45,7 +48,9 @@ class FleetCheckpoints:
         line = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
         step, path = checkpoint_of(line)
         done = finding.rule == SAVED
-        complete, files, size = (finding.fields.get(name) for name in ("complete", "files", "bytes"))
+        told = finding.fields
+        complete, files, size = told.get("complete"), told.get("files"), told.get("bytes")
+        good, good_at = told.get("good"), told.get("good_at")
         self.newest[node, finding.file, finding.rank, done] = SavedCheckpoint(
             node,
             finding.file,
@@ -58,6 +63,8 @@ class FleetCheckpoints:
             bool(complete) if isinstance(complete, int) else None,
             files if isinstance(files, int) else None,
             size if isinstance(size, int) else None,
+            good if isinstance(good, str) else None,
+            float(good_at) if isinstance(good_at, int | float) else None,
         )
         while len(self.newest) > KEPT:
             del self.newest[next(iter(self.newest))]

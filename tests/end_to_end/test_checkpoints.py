@@ -48,20 +48,23 @@ def run_job(folder: Path, how: str = "whole") -> Path:
     return log
 
 
-@pytest.mark.parametrize(("how", "complete"), [("whole", True), ("torn", False)])
-def test_an_incident_tells_what_a_restart_costs(tmp_path: Path, how: str, complete: bool) -> None:
-    log = run_job(tmp_path, how)
+@pytest.mark.parametrize(("how", "good", "torn"), [("whole", 200, None), ("torn", 100, 200)])
+def test_an_incident_tells_what_a_restart_costs(
+    tmp_path: Path, how: str, good: int, torn: int | None
+) -> None:
+    log, lost = run_job(tmp_path, how), 260 - good
     plan = Plan((NodeSpec("a", link="local"),), interval_s=0.5, source="test", log_options=(str(log),))
     with Session(plan) as session:
 
         def newest() -> Checkpoint | None:
             return next((each.checkpoint for each in session.book.incidents), None)
 
-        watch(session, lambda _fleet, _now: (last := newest()) is not None and last.steps_lost == 60)
+        watch(session, lambda _fleet, _now: (last := newest()) is not None and last.steps_lost == lost)
         last = newest()
     assert last is not None
-    assert (last.step, last.last_step, round(last.seconds_lost or 0)) == (200, 260, 60)
-    assert (last.path, last.complete, last.files) == (str(tmp_path / "ckpt" / "step_200"), complete, 2)
+    assert (last.step, last.last_step, round(last.seconds_lost or 0)) == (good, 260, lost)
+    assert (last.path, last.unfinished_step) == (str(tmp_path / "ckpt" / f"step_{good}"), torn)
+    assert last.complete is (True if torn is None else None)
 
 
 def test_once_and_scan_say_the_same(tmp_path: Path) -> None:

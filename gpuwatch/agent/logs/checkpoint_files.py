@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 MAX_FILES = 4096
 MAX_DEPTH = 3
+MAX_OLDER = 8
 GROWING_S = 5.0
 """What was written to so lately may still be written."""
 SAME_SIZE = 0.9
@@ -67,21 +68,32 @@ class Found(object):
 
 def facts(path, now=None):
     # type: (str, float | None) -> dict[str, Any]
-    """`files`, `bytes`, `written_at`, and `complete` (0 or 1) where that can be told; empty: nothing seen."""
-    try:
-        found = Found(path)
-    except (OSError, ValueError):
+    """What lies at a path; empty: nothing was seen.
+
+    `files`, `bytes`, `written_at`, and `complete` (0 or 1) where that can be told; of one that is not whole
+    also `good` and `good_at`: the newest older one beside it that may be.
+    """
+    found = _seen(path)
+    if found is None:
         return {}
-    told = {"files": len(found.files), "bytes": found.size, "written_at": round(found.written_at, 3)}
-    if (time.time() if now is None else now) - found.written_at >= GROWING_S:
-        whole = _is_whole(path, found)
-        if whole is not None:
-            told["complete"] = int(whole)
+    told = {"files": len(found.files), "bytes": found.size, "written_at": round(found.written_at, 3)}  # type: dict[str, Any]
+    if (time.time() if now is None else now) - found.written_at < GROWING_S:
+        return told
+    older = _older(path, found.written_at)
+    whole = _is_whole(path, found, older[0][1] if older else None)
+    if whole is not None:
+        told["complete"] = int(whole)
+    if whole is False:
+        for number, (beside, one) in enumerate(older):
+            before = older[number + 1][1] if number + 1 < len(older) else None
+            if _is_whole(beside, one, before) is not False:
+                told.update(good=beside, good_at=round(one.written_at, 3))
+                break
     return told
 
 
-def _is_whole(path, found):
-    # type: (str, Found) -> bool | None
+def _is_whole(path, found, before):
+    # type: (str, Found, Found | None) -> bool | None
     """By the marks of its format, else against the one before; None: neither tells."""
     names = [name.rpartition("/")[2] for name in found.files]
     if any(_TEMPORARY.search(name) for name in names + [os.path.basename(path)]):
@@ -99,26 +111,29 @@ def _is_whole(path, found):
             )
     if any(len(numbers) < int(total) for (_, total, _), numbers in shards.items()):
         return False
-    before = _before(path, found.written_at)
     if before is not None:
         return len(found.files) >= len(before.files) and found.size >= SAME_SIZE * before.size
     return True if shards or ".metadata" in names or "_CHECKPOINT_METADATA" in names else None
 
 
-def _before(path, written_at):
-    # type: (str, float) -> Found | None
-    """The newest older one beside it whose name differs in its digits alone."""
+def _older(path, written_at):
+    # type: (str, float) -> list[tuple[str, Found]]
+    """Those beside it that were written before, named alike but for digits, the newest first."""
     folder, name = os.path.split(path)
     form = _DIGITS.sub("#", name)
-    older = []
+    found = []  # type: list[tuple[float, str]]
     for entry in os.scandir(folder or "."):
         if entry.name != name and _DIGITS.sub("#", entry.name) == form and not entry.is_symlink():
             at = entry.stat(follow_symlinks=False).st_mtime
-            if at < written_at:
-                older.append((at, entry.path))
-        if len(older) > MAX_FILES:
-            break
+            if at < written_at and len(found) < MAX_FILES:
+                found.append((at, entry.path))
+    known = [(beside, _seen(beside)) for _, beside in sorted(found, reverse=True)[:MAX_OLDER]]
+    return [(beside, one) for beside, one in known if one is not None]
+
+
+def _seen(path):
+    # type: (str) -> Found | None
     try:
-        return Found(max(older)[1]) if older else None
-    except OSError:
+        return Found(path)
+    except (OSError, ValueError):
         return None

@@ -26,6 +26,8 @@ STALL_S = 20.0
 START_CPU_S = 20.0
 """Until its first word: an old machine compiles a few hundred patterns."""
 _PIECE = 1 << 18
+BESIDE = ("base", "procfs", "ranks", "requests")
+"""Modules and packages of the agent outside of this one that the reader imports."""
 
 
 class Child(object):
@@ -144,7 +146,7 @@ def _program():
     make = getattr(shipped, "program", None)
     if make is None:
         raise RuntimeError("the log reader is shipped by the agent, and the agent was not shipped")
-    needed = (package, agent + ".base", agent + ".procfs", agent + ".ranks", agent + ".requests")
+    needed = (package,) + tuple(agent + "." + name for name in BESIDE)
     text = make(package + ".worker", needed)
     body = zlib.compress(text.encode("utf-8"), 1)
     return str(len(body)).encode("ascii") + b"\n" + body

@@ -26,7 +26,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     size: int | None = None
     """Bytes."""
     unfinished_step: int | None = None
-    """A later one was begun, and nothing says that it was finished."""
+    """A later one was begun, and nothing says that it was finished, or its files are not complete."""
     last_step: int | None = None
     """The furthest step of the job."""
     last_at: float | None = None
@@ -53,7 +53,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
         whole = {True: "complete", False: "NOT complete", None: ""}[self.complete]
         where = ", ".join(part for part in (self.path or "", whole) if part)
         later = (
-            "" if self.unfinished_step is None else f"; one of step {self.unfinished_step:,} was not finished"
+            "" if self.unfinished_step is None else f"; one of step {self.unfinished_step:,} is not complete"
         )
         return f"last checkpoint {step}{before}{lost}" + (f" ({where})" if where else "") + later
 
@@ -65,6 +65,9 @@ def last_checkpoint(saved: Iterable[SavedCheckpoint]) -> Checkpoint | None:
     if not done:
         return None
     newest = max(done, key=lambda each: (each.step is not None, each.step or 0, each.at))
+    if newest.complete is False and newest.good is not None:
+        step, path = checkpoint_of(newest.good)
+        return Checkpoint(step, newest.good_at, path, unfinished_step=newest.step)
     begun = [each.step for each in told if not each.done and each.step is not None]
     later = max((step for step in begun if step > (newest.step or 0)), default=None)
     return Checkpoint(
@@ -92,7 +95,9 @@ def checkpoints(fleet: Fleet, now: float, wall: float) -> dict[str | None, Check
         offset_s = fleet.nodes[each.node].offset_s
         at = each.at - offset_s
         step = each.step if each.step is not None else _step_at(fleet, each, at - (wall - now))
-        by_job.setdefault(job, []).append(msgspec.structs.replace(each, at=at, step=step))
+        by_job.setdefault(job, []).append(
+            msgspec.structs.replace(each, at=at, step=step, good_at=_shifted(each, offset_s))
+        )
     found: dict[str | None, Checkpoint] = {}
     for job, told in by_job.items():
         last = last_checkpoint(told)
@@ -114,6 +119,10 @@ def of_lines(lines: Iterable[tuple[str, bool, float, bool]]) -> Checkpoint | Non
         step, path = checkpoint_of(text)
         told.append(SavedCheckpoint("", "", None, step, path, at, timed, done))
     return last_checkpoint(told)
+
+
+def _shifted(saved: SavedCheckpoint, offset_s: float) -> float | None:
+    return None if saved.good_at is None else saved.good_at - offset_s
 
 
 def _complete(told: list[bool | None]) -> bool | None:
