@@ -108,6 +108,7 @@ NODE_NAMING = frozenset(
         "slurm.oom_kill",
         "launch.ssh_unreachable",
         "ray.node_dead",
+        "k8s.pod_error",
         "rank.exit_error",
         "rank.killed",
         "rank.segfault",

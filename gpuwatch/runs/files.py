@@ -33,6 +33,11 @@ ENDINGS = {f".{ending}": kind for kind, endings in KINDS.items() for ending in e
 PACKED_ENDINGS = (".gz", ".zst", ".xz", ".bz2")
 JSON_LOGS = {"error.json"}
 """What torchrun leaves of an exception; other .json files are settings and traces."""
+RECORDS = re.compile(
+    rb'\s{0,8}\{[^\n]{0,8000}"(?:MESSAGE|message|msg|log|textPayload|body|event)"\s?:[^\n]{0,8000}\}\s{0,4}\n\s{0,8}\{'
+)
+"""How a log of one JSON object a line begins, whatever its name."""
+RECORD_BYTES = 16_384
 TENSORBOARD = re.compile(r"events\.out\.tfevents\.")
 SKIPPED_FOLDERS = {".git", "__pycache__", ".venv", "node_modules", ".cache"}
 
@@ -199,10 +204,11 @@ def kind_of_name(name: str) -> str | None:
 
 
 def begins_as_tool(path: Path) -> bool:
-    """Whether a file of settings, notes or data begins with the output of a tool like nvidia-smi."""
+    """Whether a file of settings, notes or data begins with a tool's output or with records of a log."""
     try:
         with open_file(path) as file:
-            return begins_with_tool_output(file.read(BEGIN_BYTES))
+            begin = file.read(max(BEGIN_BYTES, RECORD_BYTES))
+            return begins_with_tool_output(begin[:BEGIN_BYTES]) or RECORDS.match(begin) is not None
     except OSError:
         return False
 

@@ -45,6 +45,10 @@ BESIDE = re.compile(
 """The host behind the rank in a line: `rank 29 (gx-14) says`, `rank 3 on gpu-004: lost`."""
 ONE_PROCESS = re.compile(r"'--local_rank=0'.{0,4000}exits with return code")
 """DeepSpeed prints the command of the last process that it started: there was only one."""
+LAUNCHER = re.compile(
+    r"\btorch\.distributed\.(?:elastic|run|launch)|\btorchrun\b|ChildFailedError|\baccelerate\.commands"
+    r"|\blaunch\.py:|\[launcher"
+)
 SRUN_TASKS = re.compile(r"\bsrun: error: ([\w.-]{1,120}): tasks? ([\d,-]{1,400}): ")
 MOST_TASKS = 100_000
 
@@ -67,6 +71,8 @@ class Census:
     """Word and number -> the hosts on which lines say that this process is."""
     tasks: dict[int, tuple[str, str]] = field(default_factory=dict)
     """Slurm task -> its node and the file that says so."""
+    launched: bool = False
+    """Whether lines are of a launcher that starts several ranks in one task."""
     single: bool = False
     """Whether a launcher shows that it started one process."""
 
@@ -104,6 +110,7 @@ def _count(found: Census, file: str, text: str, by: Speaker, reading: Reading) -
     for world in WORLD.findall(text):
         if is_rank(int(world)) and int(world) > 0:
             found.worlds.add(int(world))
+    found.launched = found.launched or LAUNCHER.search(text) is not None
     found.single = found.single or ONE_PROCESS.search(text) is not None
     if reading.world is not None:
         found.worlds.add(reading.world)
@@ -225,8 +232,13 @@ def ranks_of_names(files: Sequence[str], found: Census) -> dict[str, int]:
 
 
 def clues_of_tasks(found: Census, words: frozenset[str]) -> list[Clue]:
-    """Say where each rank ran, as `srun` names tasks and nodes, where its tasks are the ranks."""
-    if "task" not in words:
+    """Say where each rank ran, as `srun` names tasks and nodes, where its tasks are the ranks.
+
+    They are where the whole job counts so, and where ranks of these very numbers write and no launcher does.
+    """
+    ranks = set().union(*found.ranks.values())
+    alike = not found.launched and "task" not in found.disproved and set(found.tasks) <= ranks
+    if "task" not in words and not alike:
         return []
     return [Clue(file, OWN_LINE, node, task) for task, (node, file) in sorted(found.tasks.items())]
 

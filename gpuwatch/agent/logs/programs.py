@@ -24,7 +24,9 @@ _EXACT = frozenset(_NAMES.split())
 _BEGINS = (
     "systemd", "(systemd", "pam_", "sshd-", "dbus", "postfix", "exim", "dovecot", "syslog-ng", "sssd", "rpc.",
     "kube-", "containerd-shim", "calico", "puppet", "chef", "ansible", "salt-", "zabbix", "grafana", "udev",
-    "udisks", "gdm", "cups", "fail2ban", "kdump", "abrt", "dcgm", "proftpd",
+    "udisks", "gdm", "gnome-", "gsd-", "gvfs", "goa-", "tracker-", "evolution", "pulseaudio", "pipewire",
+    "wireplumber", "xdg-", "plasma", "kwin", "nautilus",
+    "cups", "fail2ban", "kdump", "abrt", "dcgm", "proftpd",
 )  # fmt: skip
 _HEAD = re.compile(r"(?!slurm)([A-Za-z][\w.-]{1,40})(?:\[\d{1,10}\])?: ")
 

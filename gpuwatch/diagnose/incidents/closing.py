@@ -75,7 +75,7 @@ def below_steps(tracks: Iterable[StepTrack], closings: Mapping[str, Closing]) ->
         at = [
             number
             for number, line in enumerate(lines)
-            if step in {each.replace(",", "") for each in NUMBER.findall(line)}
+            if step in {each.replace(",", "") for each in NUMBER.findall(line)} and not is_failed_end(line)
         ]
         found += lines[at[-1] if at else 0 :]
     return found

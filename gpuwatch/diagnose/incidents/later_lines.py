@@ -54,6 +54,11 @@ _NO_WORK = re.compile(
     r"|^\s{0,12}(?:File \"|at |#\d|\^)|\(\S{1,200}:\d{1,6}\)\s*$|0x[0-9a-f]{6}"
 )
 """What ends, hangs and call stacks print as well."""
+_COMMAND = re.compile(
+    r"(?:[\w.@:~/()\[\] -]{0,80}[$%>#]|\+{1,3}) (?:[A-Z_]{1,40}=\S{1,80} ){0,6}"
+    r"(?:python[\d.]{0,5}|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|bash|sh|\./\S{1,80}) \S"
+)
+"""A command behind the prompt of a shell, or as `set -x` prints it."""
 _PASSED = re.compile(
     r"^\W{0,80}\d{1,7} passed\b|\b100% tests passed\b|^OK \("
     r"|\b(?:return|exit)(?:ed with)? (?:code|status)[ :=]{1,3}0\.?\s*$"
@@ -134,6 +139,14 @@ def breaks_off(around: Around, rank: int | None = None) -> bool:
     below = _forms(_own(around.below, rank))
     recent = _recent(above, _forms(above))
     return any(recent.count(form) >= LEAST_COUNTED and form not in below for form in recent)
+
+
+def starts_anew(around: Around) -> bool:
+    """Whether a person or script starts a program again below an error, and that works."""
+    commands = [number for number, line in enumerate(around.below) if _COMMAND.match(line)]
+    if not commands:
+        return False
+    return any(len(lines) >= LEAST_BELOW for lines in _forms(around.below[commands[0] + 1 :]).values())
 
 
 def counts_on(around: Around, rank: int | None = None) -> bool:

@@ -76,8 +76,9 @@ def outlived(alert: Alert, around: Around, least: int, *, own_file: bool, stoppe
     """
     if later_lines.passes(around) or later_lines.reaches_total(around):
         return Recovery(None, None, finished=True)
-    if stopped:
-        return None
+    anew = later_lines.starts_anew(around)
+    if anew or stopped:
+        return Recovery(None, None, finished=False) if anew else None
     rank = None if own_file else alert.rank
     if ran_to_its_end(alert, around, rank):
         return Recovery(None, None, finished=True)
