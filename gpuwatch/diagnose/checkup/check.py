@@ -45,7 +45,7 @@ class Rank:
     @property
     def name(self) -> str:
         """`rank 3`."""
-        return f"rank {self.number}"
+        return f"rank {'~' * self.process.inferred}{self.number}"
 
     @property
     def job(self) -> str:

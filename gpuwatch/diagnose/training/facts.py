@@ -48,6 +48,8 @@ class RankRow:
     voice: RankProgress | None = None
     alive: bool = False
     """Whether its process was seen when its node last listed them."""
+    inferred: bool = False
+    """Its number is a guess from the order of its siblings' starts: written `~3`."""
     ended: bool = False
     """Its process was seen, and is gone."""
     step: int | None = None

@@ -33,7 +33,7 @@ def rank_rows(
     written: dict[str, dict[int | str, float]] = {}
     own: list[RankRow] = []
     for seat in seats:
-        row = RankRow(seat.rank, seat.node, alive=seat.alive, ended=not seat.alive)
+        row = RankRow(seat.rank, seat.node, alive=seat.alive, ended=not seat.alive, inferred=seat.inferred)
         own.append(row)
         rows[id(seat)] = row
         node = fleet.nodes.get(seat.node)

@@ -31,6 +31,8 @@ class Seat:
     logs: tuple[str, ...]
     seen_at: float
     alive: bool = True
+    inferred: bool = False
+    """Its rank is a guess: see `wire.Process`."""
 
 
 Voice: TypeAlias = tuple[RankProgress, Seat | None]
@@ -133,4 +135,5 @@ def seat_of(process: Process, node: Node) -> Seat:
         process.gpus[0].uuid if process.gpus else None,
         tuple(process.logs),
         node.processes_at or 0.0,
+        inferred=process.inferred,
     )

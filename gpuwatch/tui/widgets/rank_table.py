@@ -91,7 +91,7 @@ class RankTable(Picker):
             return self._statistic(STATISTICS[line - 1])
         rank, look, now = self.rows[line - self.pinned], self.look, self.scene.now
         severity = severity_of(rank)
-        name = UNKNOWN if rank.rank is None else str(rank.rank)
+        name = UNKNOWN if rank.rank is None else f"{'~' * rank.inferred}{rank.rank}"
         place = rank.node if rank.gpu is None else f"{rank.node}:{rank.gpu}"
         trouble = trouble_of(rank)
         ground = look.text if rank.alive or rank.voice is not None else look.stale
