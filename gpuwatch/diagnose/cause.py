@@ -381,7 +381,18 @@ def _placed(cause: Alert, alerts: Sequence[Alert]) -> Alert:
     if cause.node is not None or cause.rank is not None or cause.code in SCHEDULER:
         return cause
     same = [each for each in alerts if each.role == "root" and explains(cause.code, each.code)]
-    return next((each for each in same if each.node is not None), cause)
+    found = next((each for each in same if each.node is not None and _one_process(cause, each)), None)
+    if found is None:
+        return cause
+    if not cause.kernel:
+        return found
+    return structs.replace(cause, node=found.node, rank=found.rank, gpu=found.gpu, job=found.job or cause.job)
+
+
+def _one_process(one: Alert, other: Alert) -> bool:
+    """Whether two alerts do not name different processes."""
+    pids = {alert.fields["pid"] for alert in (one, other) if isinstance(alert.fields.get("pid"), int)}
+    return len(pids) < 2
 
 
 def _own_words(alert: Alert, ended: Alert) -> bool:

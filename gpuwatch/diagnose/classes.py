@@ -192,7 +192,9 @@ EXPLAINS: Mapping[str, tuple[str, ...]] = {
     "cuda.nvlink": ("nccl.watchdog_cuda_fault", "nccl.cuda_error"),
     "gpu.lost": ("cuda.*", "launch.invalid_device", "nccl.cuda_error"),
     "gpu_lost": ("cuda.*", "gpu.lost", "launch.invalid_device", "nccl.cuda_error", "gpu_stuck"),
-    "oom.cuda": ("oom.cublas", "cuda.lib_fail", "nccl.cuda_oom", "nccl.cuda_error"),
+    "oom.cuda": (
+        "oom.cublas", "oom.host.alloc", "oom.reported", "cuda.lib_fail", "nccl.cuda_oom", "nccl.cuda_error",
+    ),
     "c10d.addr_in_use": ("c10d.store_unreachable", "elastic.*", "c10d.store_connect_retry"),
     "nccl.duplicate_gpu": ("nccl.invalid_usage",),
 }  # fmt: skip

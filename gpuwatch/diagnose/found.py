@@ -263,8 +263,9 @@ def _rank_place(
         place = None if pid is None else where.by(node, "pid", pid, job) or where.only("pid", pid, job)
         if place is not None:
             return place, "process"
-    if kernel:
-        return None, None
+    if kernel:  # in a rank's own file a process prints what its driver told it
+        own = None if where.places.live else where.of_file(found.node, finding.file, job)
+        return own, None if own is None else "path"
     local = finding.local_rank if finding.local_rank is not None else fields.get("local_rank")
     if isinstance(local, int):
         place = where.only_local(local, job) if node is None else where.by(node, "local", local, job)

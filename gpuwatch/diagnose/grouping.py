@@ -21,6 +21,10 @@ GAP_S = 120.0
 PEER_LOST = "peer.connection_lost"
 QUIET_ALONE = frozenset(("c10d.store_lost", "proc.sigterm", "launch.siblings_killed", PEER_LOST))
 """What also stands at the end of a clean run: with nothing else no incident."""
+DISTRIBUTED = (
+    "c10d.", "elastic.", "rank.", "launch.", "nccl.", "gloo.", "slurm.", "horovod.", "jax.", "mpi.", "rdma."
+)  # fmt: skip
+"""Classes of lines that only a job of several processes prints."""
 RAISED = re.compile(r"^[^A-Za-z]*(?:\[rank\d+\]: *)?[\w.]*Error: ", re.IGNORECASE)
 """The last line of a traceback."""
 
@@ -222,7 +226,7 @@ def _adopted(homeless: list[Alert], found: list[Group], where: Whereabouts) -> l
 
 def _of_a_job(alert: Alert) -> bool:
     """Only a job of several processes says this: what a rank prints, or its launcher about it."""
-    distributed = alert.code.startswith(("c10d.", "elastic.", "rank.", "launch.", "nccl.", "gloo.", "slurm."))
+    distributed = alert.code.startswith(DISTRIBUTED)
     return not alert.kernel and (alert.rank is not None or distributed)
 
 

@@ -156,7 +156,7 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
     """Look at one file and put it where it belongs; one that was seen under another name is left out."""
     name, given = plain(str(path)), root is None
     kind = None if given else kind_of_name(path.name)
-    if kind is not None and not (kind in PASTED_INTO and begins_as_tool(path)):
+    if kind is not None and not may_be_log(path, kind):
         gathered.skipped.append(Skipped(name, kind))
         return
     try:
@@ -203,14 +203,21 @@ def kind_of_name(name: str) -> str | None:
     return ENDINGS.get(os.path.splitext(plain)[1])  # noqa: PTH122  a Path of a name alone says no more
 
 
-def begins_as_tool(path: Path) -> bool:
-    """Whether a file of settings, notes or data begins with a tool's output or with records of a log."""
+def may_be_log(path: Path, kind: str) -> bool:
+    """Whether a file is a log in spite of its name, by how it begins.
+
+    PBS, LSF and many scripts call a job's output `task2.o`; what `journalctl -o json` and structured loggers
+    write is saved as `.json`; a tool's output is pasted into notes.
+    """
     try:
         with open_file(path) as file:
-            begin = file.read(max(BEGIN_BYTES, RECORD_BYTES))
-            return begins_with_tool_output(begin[:BEGIN_BYTES]) or RECORDS.match(begin) is not None
+            head = file.read(max(BEGIN_BYTES, RECORD_BYTES))
     except OSError:
         return False
+    if path.name.lower().endswith((".o", ".e")):
+        return b"\0" not in head and is_text(head)
+    records = RECORDS.match(head) is not None
+    return kind in PASTED_INTO and (records or begins_with_tool_output(head[:BEGIN_BYTES]))
 
 
 def last_year_time(sample: bytes, mtime: float) -> float | None:

@@ -16,14 +16,32 @@ ATTEMPT = re.compile(r"(?:^|/)attempt[_-](\d+)(?:/|$)|(?:^|[/_.-])restart[_-]?(\
 RUN = re.compile(r"[^/]*(?=/attempt_\d+/)")
 """The folder that torchrun makes of the run's id and eight random letters names no host."""
 ENDINGS = re.compile(
-    r"\.(?:gz|zst|xz|bz2|log|txt|out|err|json|jsonl|dmesg|stdout|stderr|\d+|old)$", re.IGNORECASE
+    r"\.(?:gz|zst|xz|bz2|log|txt|out|err|json|jsonl|dmesg|stdout|stderr|\d+|old|o|e)$", re.IGNORECASE
 )
 
 KERNEL_WORDS = {"dmesg", "kern", "kernel", "syslog", "messages", "journal", "journalctl", "kmsg"}
 TOOL_WORDS = {
     *("smi", "nvsmi", "dcgmi", "dcgm", "ibstat", "ibstatus", "ibdiagnet", "sacct", "scontrol", "sinfo"),
     *("squeue", "kubectl", "events", "describe", "top", "lspci", "ethtool", "mlxlink", "fabricmanager"),
-    *("bugreport", "report", "diag", "topo", "status", "health", "stacks", "pystack", "sel", "ipmitool"),
+    *(
+        "bugreport",
+        "report",
+        "diag",
+        "topo",
+        "sol",
+        "ipmi",
+        "bmc",
+        "serial",
+        "idrac",
+        "ilo",
+        "tty",
+        "status",
+        "health",
+        "stacks",
+        "pystack",
+        "sel",
+        "ipmitool",
+    ),
 }
 LOG_WORDS = (
     KERNEL_WORDS
@@ -60,7 +78,7 @@ WHOLE_NAME = re.compile(r"[A-Za-z]{2}")
 NOT_HOSTS = re.compile(
     r"(?:rank|global_?rank|local_?rank|attempt|run|job|jobid|step|steps|epoch|exp|experiment|trial|version|v|seed|"
     r"try|restart|ckpt|checkpoint|iter|part|shard|chunk|stage|tp|pp|dp|pid|task|array|world|cuda|gpu|dev|device|"
-    r"slurm|log|logs|out|err|test|day|week|date|bs|lr|layer|model|\d+)[-_.]?\d*b?",
+    r"g(?!0\d)|proc|process|slurm|log|logs|out|err|test|day|week|date|bs|lr|layer|model|\d+)[-_.]?\d*b?",
     re.IGNORECASE,
 )
 """Words with a number behind that are no hosts; `gpu-003` is one, an index has no 0 in front."""

@@ -7,7 +7,7 @@ on, as many as there are ranks, and no line that gives one process two different
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -19,6 +19,7 @@ from gpuwatch.agent.logs.normalise import messages
 from gpuwatch.agent.logs.prefixes import Speaker
 from gpuwatch.agent.ranks import is_rank
 from gpuwatch.runs.clues import Clue
+from gpuwatch.runs.owners import ATTEMPT
 
 OWN_LINE = "the job's own line"
 PID = re.compile(r"(?<![A-Za-z0-9_])pid['\"]?[ :=]{1,4}['\"]?(\d{2,10})\b", re.IGNORECASE)
@@ -49,6 +50,14 @@ LAUNCHER = re.compile(
     r"\btorch\.distributed\.(?:elastic|run|launch)|\btorchrun\b|ChildFailedError|\baccelerate\.commands"
     r"|\blaunch\.py:|\[launcher"
 )
+VARIABLE = re.compile(
+    r"\b(?:SLURM_PROCID|OMPI_COMM_WORLD_RANK|PMIX_RANK|PMI_RANK|MV2_COMM_WORLD_RANK|PALS_RANKID|FLUX_TASK_RANK"
+    r"|PADDLE_TRAINER_ID|GLOBAL_RANK)=['\"]?(\d{1,6})\b"
+)
+"""A launcher's variable with the rank of the process that prints it."""
+NODE_VARIABLE = re.compile(
+    r"\b(?:SLURMD_NODENAME|HOSTNAME|NODENAME|K8S_NODE_NAME)=['\"]?([A-Za-z][\w.-]{0,80})"
+)
 SRUN_TASKS = re.compile(r"\bsrun: error: ([\w.-]{1,120}): tasks? ([\d,-]{1,400}): ")
 MOST_TASKS = 100_000
 
@@ -66,6 +75,8 @@ class Census:
     banners: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     """File -> the ranks that a process calls its own there."""
     worlds: set[int] = field(default_factory=set)
+    variables: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """File -> the ranks in launchers' variables that a process prints there."""
     clues: set[Clue] = field(default_factory=set)
     hosts: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
     """Word and number -> the hosts on which lines say that this process is."""
@@ -169,6 +180,12 @@ def _find_host(found: Census, text: str, rank: int) -> None:
 
 
 def _find_banner(found: Census, file: str, text: str) -> None:
+    told = set(VARIABLE.findall(text))
+    if len(told) == 1:
+        rank, host = int(told.pop()), NODE_VARIABLE.search(text)
+        found.variables[file].add(rank)
+        if host is not None:
+            found.hosts["rank", rank].add(host[1])
     bound = HOST_PID.search(text)
     if bound is not None:
         found.clues.add(Clue(file, OWN_LINE, bound[1], int(bound[3]), pid=int(bound[2])))
@@ -202,6 +219,9 @@ def own_ranks_of(found: Census, files: Sequence[str]) -> dict[str, int]:
     for file, banners in found.banners.items():
         if len(banners) == 1 and file not in several:
             own[file] = next(iter(banners))
+    printed = {file: next(iter(ranks)) for file, ranks in found.variables.items() if len(ranks) == 1}
+    if len(printed) > 1 and len(set(printed.values())) == len(printed):
+        own |= {file: rank for file, rank in printed.items() if file not in several and file not in own}
     lone = {file: next(iter(ranks)) for file, ranks in found.ranks.items() if len(ranks) == 1}
     if len(lone) > 1 and set(lone.values()) == set(range(len(lone))) and found.world == len(lone):
         own |= {file: rank for file, rank in lone.items() if file not in own}
@@ -213,16 +233,19 @@ def own_ranks_of(found: Census, files: Sequence[str]) -> dict[str, int]:
 
 def ranks_of_names(files: Sequence[str], found: Census) -> dict[str, int]:
     """Give the ranks in names that count from 0 (`worker-2.log`, `r03.txt`), one process in each file."""
-    families: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    families: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
     for file in files:
         path = PurePath(file)
         plain = path.name.replace("workerlog.", "worker.").replace("_", " ").replace(".", " ")
         for name in NAMED.finditer(plain):
             word = next(each for each in SCOPES if each in name.groupdict() and name[each] is not None)
             shape = plain[: name.start()] + "#" + plain[name.end() :]
-            families[f"{path.parent}/{shape}", word][file] = int(name["n"])
+            families[str(path.parent), shape, word][file] = int(name["n"])
     ranks: dict[str, int] = {}
-    for (_, word), members in families.items():
+    folders = Counter((shape, word) for folder, shape, word in families if ATTEMPT.search(folder) is None)
+    for (_, shape, word), members in families.items():
+        if folders[shape, word] > 1:
+            continue  # the same names in the folder of each node: they count its own processes
         numbers = set(members.values())
         whole = numbers == set(range(len(members))) and len(members) > 1
         alone = all(found.ranks.get(file, set()) <= {number} for file, number in members.items())

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 
 from gpuwatch.fleet.places import Places, RankPlace
 from gpuwatch.runs.clues import Clue
-from gpuwatch.runs.owners import without_weak
+from gpuwatch.runs.owners import stem, without_weak
 from gpuwatch.shell_command import value
 
 ORDER = (
@@ -151,7 +153,7 @@ def nodes_of_files(
     likely = without_weak({owner.file: owner.hosts for owner in owners})
     for owner in owners:
         candidates = [addresses.get(host, host) for host in owner.hosts]
-        sure = [host for host in candidates if host in hosts]
+        sure = [host for host in candidates if host in hosts] or folders_named(owner.file, hosts)
         inside = list(named.get(owner.file, ()))
         if sure and not (owner.rank is not None and len(inside) == 1):
             nodes[owner.file] = sure[0]
@@ -160,6 +162,12 @@ def nodes_of_files(
         elif likely[owner.file] and not inside:
             nodes[owner.file] = addresses.get(likely[owner.file][0], likely[owner.file][0])
     return nodes
+
+
+def folders_named(file: str, hosts: AbstractSet[str]) -> list[str]:
+    """The hosts that lines name and that a folder above a file, or the file, is called, the nearest first."""
+    path = PurePath(file)
+    return [part for part in (stem(file), *reversed(path.parts)) if part in hosts]
 
 
 def own_ranks(owners: Sequence[FileOwner], clues: Iterable[Clue]) -> dict[str, int]:

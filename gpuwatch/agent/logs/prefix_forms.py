@@ -73,7 +73,8 @@ KERNEL_STAMPS = _forms(
     r"\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] ?",
 )
 PARENTHESISED = _forms(
-    r"\((?:[\w.:-]{1,80} )?pid=(?P<pid>\d{1,10})(?:, ip=(?P<host>[\d.]{7,15}))?\) ?",
+    r"\((?:[\w.:-]{1,80} )?(?:(?:global_)?rank=(?P<caps>\d{1,6}),? )?(?:[\w.]{1,30}=[\w.]{1,30},? ){0,3}"
+    r"pid=(?P<pid>\d{1,10})(?:, ip=(?P<host>[\d.]{7,15}))?\) ?",
     r"\([\w-]{1,40}, ip=(?P<host>[\d.]{7,15})\) ?",
 )
 PRIORITIES = _forms(
