@@ -96,6 +96,7 @@ def test(excerpts: tuple[Path, ...], files: tuple[Path, ...], as_json: bool, fai
     Exit status: 0, or 2 for a file or pack that cannot be used.
     """
     from gpuwatch.agent.logs.ruleset import RuleSet
+    from gpuwatch.plain import plain
     from gpuwatch.report import rules as report
     from gpuwatch.report import rules_progress as progress_report
     from gpuwatch.rules.compile import compiled
@@ -114,6 +115,8 @@ def test(excerpts: tuple[Path, ...], files: tuple[Path, ...], as_json: bool, fai
     ruleset = RuleSet(compiled(packs.all))
     result = score(ruleset, read) if read or not lines else None
     fields = score_progress(ruleset, lines) if lines else None
+    for name, why in ruleset.suspended.items():
+        click.echo(plain(f"rule {name} was suspended: {why}"), err=True)
     with writing():
         if as_json:
             facts = (result.facts() if result else {}) | (fields.facts() if fields else {})

@@ -11,6 +11,7 @@ from typing import Any
 
 from gpuwatch.agent.logs.ruleset import RuleSet
 from gpuwatch.agent.logs.scanner import Scanner
+from gpuwatch.rules.time_limit import scanned
 
 BENIGN = "benign"
 ALARMING = frozenset({"warning", "error", "critical"})
@@ -116,12 +117,16 @@ def read_excerpts(file: Path) -> list[Excerpt]:
 
 def scan_excerpt(ruleset: RuleSet, lines: Sequence[str]) -> list[dict[str, Any]]:
     """What an agent finds in a file with these lines and nothing else."""
-    scanner = Scanner(ruleset, "excerpt.log", itertools.count(1).__next__)
     data = "\n".join(lines).encode("utf-8", "replace") + b"\n"
-    newest: dict[object, dict[str, Any]] = {}
-    for finding in [*scanner.feed(data, 0, ARRIVED), *scanner.end()]:
-        newest[finding["id"]] = finding
-    return list(newest.values())
+
+    def new() -> Scanner:
+        return Scanner(ruleset, "excerpt.log", itertools.count(1).__next__)
+
+    def scan(scanner: Scanner) -> list[dict[str, Any]]:
+        newest = {finding["id"]: finding for finding in [*scanner.feed(data, 0, ARRIVED), *scanner.end()]}
+        return list(newest.values())
+
+    return scanned(ruleset, "excerpt.log", new, scan) or []
 
 
 def score(ruleset: RuleSet, excerpts: Iterable[Excerpt]) -> Score:

@@ -14,6 +14,7 @@ from gpuwatch.agent.logs.quantities import QUANTITIES
 from gpuwatch.agent.logs.ruleset import RuleSet
 from gpuwatch.agent.logs.scanner import Scanner
 from gpuwatch.rules.score import ARRIVED
+from gpuwatch.rules.time_limit import scanned
 
 FIELDS = tuple(dict.fromkeys(name for name, _, _ in QUANTITIES.values()))
 EXACT = frozenset({"step", "total_steps", "skipped", "rank"})
@@ -129,12 +130,18 @@ def read_line(ruleset: RuleSet, line: str) -> dict[str, Any]:
 
     Of two voices the one that comes first on the line counts.
     """
-    scanner = Scanner(ruleset, "excerpt.log", itertools.count(1).__next__)
-    scanner.feed(line.encode("utf-8", "replace") + b"\n", 0, ARRIVED)
-    scanner.end()
+
+    def new() -> Scanner:
+        return Scanner(ruleset, "excerpt.log", itertools.count(1).__next__)
+
+    def scan(scanner: Scanner) -> list[dict[str, Any]]:
+        scanner.feed(line.encode("utf-8", "replace") + b"\n", 0, ARRIVED)
+        scanner.end()
+        return scanner.progress()
+
     found: dict[str, Any] = {}
     offset = -1
-    for frame in scanner.progress():
+    for frame in scanned(ruleset, "excerpt.log", new, scan) or []:
         told = {**frame["fields"], **{name: frame[name] for name in ("rank", "phases_s") if name in frame}}
         found = {**told, **found} if frame["offset"] == offset else {**found, **told}
         offset = frame["offset"]

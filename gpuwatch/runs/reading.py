@@ -12,6 +12,7 @@ from gpuwatch.agent.logs.progress import Progress
 from gpuwatch.agent.logs.ruleset import Rule, RuleSet
 from gpuwatch.agent.logs.scanner import Scanner
 from gpuwatch.agent.logs.search import Search
+from gpuwatch.runs.bounded_scan import BoundedScan, TooManySkippedError
 from gpuwatch.runs.files import LogPath, reason
 from gpuwatch.runs.opening import open_file
 from gpuwatch.runs.packing import Contents
@@ -89,7 +90,8 @@ def reader(ruleset: RuleSet, new_sieve: Callable[[RuleSet], Any]) -> Callable[[P
             ruleset, name, count(1).__next__, speaker, sieve=sieve, gather=recorder, progress=steps
         )
         sections = ToolSections()
-        result = read_part(part, scanner, recorder, steps, sections, dial)
+        bounded = BoundedScan(scanner, ruleset, name)
+        result = read_part(part, bounded, recorder, steps, sections, dial)
         take_tools(part, result, sections, rules)
         result.suspended = dict(ruleset.suspended)
         return result
@@ -109,21 +111,20 @@ def speaker_of(log: LogPath) -> Callable[[], dict[str, Any]] | None:
 
 def read_part(
     part: Part,
-    scanner: Scanner,
+    scan: BoundedScan,
     recorder: Recorder,
     steps: StepRecorder,
     sections: ToolSections,
     dial: Dial,
 ) -> PartRead:
-    """Feed the scanner; what cannot be read is told, and what came before it counts."""
+    """Scan a part; what cannot be read is told, and what came before it counts."""
     read = PartRead()
     tail, tail_at = b"", 0
     try:
         for data, offset, size in fed(part):
             recorder.own = part.start <= offset and (part.end is None or offset < part.end)
             steps.own = recorder.own
-            scanner.feed(*sections.feed(data, offset), part.log.until, backlog=True)
-            scanner.progress()
+            scan.feed(*sections.feed(data, offset), part.log.until)
             dial.read(size)
             if recorder.own:
                 read.bytes += len(data)
@@ -136,9 +137,12 @@ def read_part(
         read.trouble = reason(error)
     except DamageError as damage:
         read.trouble = str(damage)
-    scanner.feed(*sections.end(), part.log.until, backlog=True)
-    scanner.end()
-    scanner.progress()
+    except TooManySkippedError:
+        read.trouble = "the rest is not read"
+    else:
+        scan.feed(*sections.end(), part.log.until)
+    scan.finish()
+    read.trouble = "; ".join(filter(None, [scan.trouble, read.trouble])) or None
     read.series = steps.series
     if part.end is None:
         read.last_lines = last_lines(tail, LAST_LINES)

@@ -140,6 +140,24 @@ class Scanner(object):
         """Matches for which there was no room among the findings that are kept apart."""
         return self.gather.left_out
 
+    @property
+    def unfinished(self):
+        # type: () -> bytes
+        """What is fed and waits for the end of its line."""
+        return self._tail
+
+    @property
+    def fed_to(self):
+        # type: () -> int
+        """The offset behind the last byte that was fed."""
+        return self._fed_to
+
+    def rewind(self):
+        # type: () -> None
+        """A scan was broken off: what is fed next may be the same once more."""
+        self._tail, self._looked = b"", 0
+        self._tracebacks = TracebackEnds()
+
     def unread_from(self, offset):
         # type: (int) -> int
         """The first byte that is not searched, where the next one to be fed is at `offset`."""
