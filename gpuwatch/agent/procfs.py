@@ -12,7 +12,7 @@ def read_bytes(path, limit=65536):
     # type: (str, int) -> bytes | None
     """Up to `limit` bytes of a file; plain descriptors, because `open()` costs five times as much."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
     except (OSError, ValueError):
         return None
     try:
