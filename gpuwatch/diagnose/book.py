@@ -9,6 +9,7 @@ from time import perf_counter
 from msgspec import structs
 
 from gpuwatch.diagnose.alert import Alert
+from gpuwatch.diagnose.attempts.closing import Attempt, Closing, attempts, closings, with_closing, with_ends
 from gpuwatch.diagnose.attempts.vanished import VanishedWatch
 from gpuwatch.diagnose.classes import Packs
 from gpuwatch.diagnose.ended_jobs.jobs import ENDED_S, EndedJob
@@ -104,6 +105,8 @@ class AlertBook:
         self._silences: list[Silence] = []
         self._tracks: list[StepTrack] = []
         self._outcomes_at = float("-inf")
+        self._running: dict[str, Attempt] = {}
+        self._closings: dict[str, Closing] = {}
         self._heard: dict[str, NodeReport] = {}
         """Node -> what it tells of its own processes and files, as of the judgement that is made."""
 
@@ -318,6 +321,10 @@ class AlertBook:
         """Take the newest steps of the ranks that logged errors; True when one of these went on since."""
         errors = [alert for alert in self.alerts.values() if alert.recovered or may_recover(alert)]
         self._tracks = tracks_for(errors, fleet, now, wall) if errors else []
+        self._running = attempts(fleet, now, wall)
+        again = closings(self.incidents, self._running, self.places, self._closings, wall)
+        if again.keys() != self._closings.keys():
+            return True
         unsettled = [alert for alert in errors if not alert.recovered]
         return any(alert.recovered for alert in with_outcomes(unsettled, self._tracks))
 
@@ -355,7 +362,8 @@ class AlertBook:
                 if alert.state == "firing" or name not in self._rounds.holding.alerts:
                     self._joiner.put(alert)
         known = with_contradictions(self._joiner.joined(), self._where, self._heard)
-        alerts = with_outcomes([*known, *self._ended.alerts.values()], self._tracks)
+        known = [*known, *self._ended.alerts.values()]
+        alerts = with_ends(known, with_outcomes(known, self._tracks))
         alerts = self._lasting_ids.name_alerts(alerts)
         yield
         alerts = [self._flagged(alert, wall) for alert in alerts]
@@ -370,10 +378,14 @@ class AlertBook:
             found.append(structs.replace(incident, checkpoint=self.checkpoints.get(incident.job)))
         yield
         self.alerts = {alert.id: alert for alert in alerts}
+        named = self._lasting_ids.name_incidents(in_order(found))
+        self._closings = closings(named, self._running, self.places, self._closings, wall)
         self.incidents = sorted(
-            self._lasting_ids.name_incidents(in_order(found)),
+            (with_closing(each, self._closings.get(each.id)) for each in named),
             key=lambda incident: (-incident.first, -incident.number),
         )
+        ended = [each for incident in self.incidents if incident.closed for each in incident.alerts]
+        self.alerts.update((each.id, each) for each in ended if each.id in self.alerts)
 
     def _placed(self, alert: Alert) -> Alert:
         """A condition of a GPU is of the rank that runs there."""

@@ -88,5 +88,7 @@ class Incident(msgspec.Struct, frozen=True):
     heard: Heard | None = None
     """None: nobody has asked the ranks."""
     over: bool = False
-    """Every alert of it was resolved or acknowledged."""
+    """Every alert of it was resolved or acknowledged, or it was closed."""
+    closed: str | None = None
+    """Why it is over while lines of it still stand: the job runs again, or a hang has no rank left."""
     acknowledged: bool = False

@@ -36,6 +36,7 @@ def incident_facts(incident: Incident) -> Facts:
         "last_seen": None if all(map(undated, incident.alerts)) else incident.last or None,
         "confidence": incident.confidence,
         "because": plain(incident.because),
+        "closed": incident.closed,
         "settle": [plain(step) for step in incident.settle],
         "followers": incident.followers,
         "silent": list(incident.silent),

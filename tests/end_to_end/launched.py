@@ -79,9 +79,9 @@ def quick_session(
 ) -> Iterator[Session]:
     """A session whose agents list processes every `MEDIUM_S`; `settings`: node -> more of its agent's."""
 
-    def way(python: str | None, wanted: Mapping[str, Any], modules: Mapping[str, str] | None) -> Way:
+    def way(python: str | None, wanted: Mapping[str, Any], *more: Any) -> Way:
         own = (settings or {}).get(wanted["host"], {})
-        return agent_way(python, {"kmsg": "/none", **wanted, "medium_s": MEDIUM_S, **own}, modules)
+        return agent_way(python, {"kmsg": "/none", **wanted, "medium_s": MEDIUM_S, **own}, *more)
 
     monkeypatch.setattr(agent_link, "agent_way", way)
     plan.setdefault("thresholds", QUICK)

@@ -64,6 +64,7 @@ class IncidentList(ThingsPage):
             Segment(f" #{incident.number}", sure),
             Segment(f" {age} ago  ", look.dim),
             Segment(f"{stands}  " if stands else "", look.dim),
+            Segment(f"{incident.closed}  " if incident.closed else "", look.strong),
         ]
         room = width - sum(part.cell_length for part in head)
         return (*head, Segment(fit(incident.sentence, room), sure))

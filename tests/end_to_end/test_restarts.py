@@ -1,0 +1,48 @@
+"""A job that runs again, and a hang that nobody is left to have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuwatch.diagnose.attempts import vanished
+from tests.end_to_end.launched import launched, quick_session
+from tests.parts import SEEN_BY_EVERY_AGENT
+
+pytestmark = SEEN_BY_EVERY_AGENT
+
+
+def test_the_incident_of_an_ended_attempt_closes_when_the_next_one_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        quick_session(monkeypatch) as session,
+        launched(session, tmp_path / "job", "again", "--max-restarts", "2") as job,
+    ):
+        job.kill(1)
+        job.until(lambda: [(one.code, one.rank) for one in job.incidents()] == [("rank.killed", 1)])
+        job.until(lambda: [one.over for one in job.incidents()] == [True])
+        (incident,) = job.incidents()
+        assert incident.closed is not None
+        assert "steps again" in incident.closed
+        firing = [
+            one for one in session.book.alerts.values() if one.state == "firing" and one.job == job.name
+        ]
+        assert [one.code for one in firing if one.severity in ("error", "critical")] == []
+
+
+def test_a_hang_closes_when_its_last_rank_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vanished, "SIBLINGS_S", 60.0)
+    with (
+        quick_session(monkeypatch) as session,
+        launched(session, tmp_path / "job", "hung", "--stay", "--nproc", "3", wait=3) as job,
+    ):
+        job.until(lambda: session.fleet.progress.voices)
+        for rank in range(3):
+            job.order(rank, "hang")
+        job.until(lambda: [one.code for one in job.incidents()] == ["job.hang"], seconds=60)
+        job.launcher.kill()
+        for rank in range(3):
+            job.kill(rank)
+        job.until(lambda: [(one.code, one.over) for one in job.incidents()] == [("job.hang", True)])
