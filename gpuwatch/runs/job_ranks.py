@@ -31,12 +31,12 @@ def with_census(
     """Add what sample lines say of the ranks and their number; and which words count ranks."""
     found = census(sampled(logs))
     words = ranks_counted_by(found)
-    more = [*clues_of_processes(found), *clues_of_tasks(found, words), *clues_of_hosts(found, words)]
+    more = [*clues_of_processes(found, words), *clues_of_tasks(found, words), *clues_of_hosts(found, words)]
     if found.announced is not None and all(clue.world is None for clue in clues):
         more.append(Clue("", OWN_LINE, world=found.announced))
     if all("rank" in row for each in rows.values() for row in each):
         return list(owners), [*clues, *more], words
-    own = own_ranks_of(found, [owner.file for owner in owners])
+    own = own_ranks_of(found, [owner.file for owner in owners], words)
     return [with_rank(owner, own) for owner in owners], [*clues, *more], words
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
@@ -23,6 +23,11 @@ from gpuwatch.runs.owners import ATTEMPT
 
 OWN_LINE = "the job's own line"
 PID = re.compile(r"(?<![A-Za-z0-9_])pid['\"]?[ :=]{1,4}['\"]?(\d{2,10})\b", re.IGNORECASE)
+HOST = re.compile(
+    r"\b(?:host|node|hostname|nodename)['\"]?[ =:]{1,3}['\"]?([A-Za-z](?=[\w.-]{0,80}\d)[\w.-]{0,80}\w)"
+    r"(?=[\s,;)\]}\"']|$)"
+)
+"""A line that states the host of its process."""
 HOST_PID = re.compile(r"\[([A-Za-z][\w.-]{0,80}):(\d{2,10})\] \D{0,40}\brank (\d{1,6})\b")
 """Open MPI's report of where it binds each rank."""
 BUS = re.compile(r"\b(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]\b")
@@ -82,6 +87,10 @@ class Census:
     """Word and number -> the hosts on which lines say that this process is."""
     tasks: dict[int, tuple[str, str]] = field(default_factory=dict)
     """Slurm task -> its node and the file that says so."""
+    numbered: dict[str, set[Clue]] = field(default_factory=lambda: defaultdict(set))
+    """Word -> the processes that lines name after it, with the number as rank."""
+    indexes: dict[tuple[str, str], set[int]] = field(default_factory=lambda: defaultdict(set))
+    """File and word -> the numbers in it."""
     launched: bool = False
     """Whether lines are of a launcher that starts several ranks in one task."""
     single: bool = False
@@ -129,6 +138,8 @@ def _count(found: Census, file: str, text: str, by: Speaker, reading: Reading) -
     rank = by.rank if by.rank is not None else reading.rank
     if reading.index is not None and reading.word is not None:
         found.numbers[reading.word].add(reading.index)
+        found.indexes[file, reading.word].add(reading.index)
+        found.numbered[reading.word].update(_identities(file, text, reading.index, by))
         if rank is not None and rank != reading.index:
             found.disproved.add(reading.word)
         if by.host is not None:
@@ -141,7 +152,7 @@ def _count(found: Census, file: str, text: str, by: Speaker, reading: Reading) -
         if not reading.phrase or by.rank is not None:
             found.ranks[file].add(rank)
         _find_host(found, text, rank)
-        _identify(found, file, text, rank, by)
+        found.clues.update(_identities(file, text, rank, by))
     _find_banner(found, file, text)
 
 
@@ -158,16 +169,17 @@ def _count_tasks(found: Census, file: str, text: str) -> None:
                 found.tasks[task] = (told[1], file)
 
 
-def _identify(found: Census, file: str, text: str, rank: int, by: Speaker) -> None:
-    """Keep the pid and the PCI address that a line gives beside its rank."""
-    pids, buses = set(PID.findall(text)), set(BUS.findall(text))
+def _identities(file: str, text: str, rank: int, by: Speaker) -> Iterator[Clue]:
+    """Give the pid, the PCI address and the local rank that a line has beside its rank."""
+    pids, buses, hosts = set(PID.findall(text)), set(BUS.findall(text)), set(HOST.findall(text))
     pids = pids or ({str(by.pid)} if by.pid is not None else set())
+    host = hosts.pop() if by.host is None and len(hosts) == 1 else by.host
     if by.local_rank is not None:
-        found.clues.add(Clue(file, OWN_LINE, by.host, rank, local_rank=by.local_rank))
+        yield Clue(file, OWN_LINE, host, rank, local_rank=by.local_rank)
     if len(pids) == 1:
-        found.clues.add(Clue(file, OWN_LINE, by.host, rank, pid=int(pids.pop())))
+        yield Clue(file, OWN_LINE, host, rank, pid=int(pids.pop()))
     if len(buses) == 1:
-        found.clues.add(Clue(file, OWN_LINE, by.host, rank, bus_id=buses.pop()))
+        yield Clue(file, OWN_LINE, host, rank, bus_id=buses.pop())
 
 
 def _find_host(found: Census, text: str, rank: int) -> None:
@@ -210,7 +222,7 @@ def _counts_ranks(found: Census, word: str, numbers: set[int]) -> bool:
     return world is None or most == world or (most < world < 2 * most and len(numbers) < most)
 
 
-def own_ranks_of(found: Census, files: Sequence[str]) -> dict[str, int]:
+def own_ranks_of(found: Census, files: Sequence[str], words: frozenset[str] = frozenset()) -> dict[str, int]:
     """Give the rank of each file of one process, by its name, its banner, or the only rank in its lines."""
     if found.single and found.world in (None, 1):
         return dict.fromkeys(files, 0)
@@ -228,7 +240,17 @@ def own_ranks_of(found: Census, files: Sequence[str]) -> dict[str, int]:
     if 0 in own.values() and len(files) > 1 and len(own) < 2:
         own = {}  # of a shared log, in which rank 0 speaks for all
     named = ranks_of_names(files, found)
-    return {**named, **own}
+    return {**named, **_by_index(found, words), **own}
+
+
+def _by_index(found: Census, words: frozenset[str]) -> dict[str, int]:
+    """Give the rank of each file with one number after a word that counts ranks, where all are different."""
+    lone = {
+        file: next(iter(numbers))
+        for (file, word), numbers in found.indexes.items()
+        if word in words and len(numbers) == 1
+    }
+    return lone if len(lone) > 1 and len(set(lone.values())) == len(lone) else {}
 
 
 def ranks_of_names(files: Sequence[str], found: Census) -> dict[str, int]:
@@ -277,14 +299,13 @@ def clues_of_hosts(found: Census, words: frozenset[str]) -> list[Clue]:
     ]
 
 
-def clues_of_processes(found: Census) -> list[Clue]:
+def clues_of_processes(found: Census, words: frozenset[str]) -> list[Clue]:
     """Give the process and GPU of each rank, but for those that two ranks claim."""
     claims: Mapping[tuple[object, ...], set[int | None]] = defaultdict(set)
-    for clue in found.clues:
+    clues = found.clues.union(*(found.numbered[word] for word in words))
+    for clue in clues:
         claims[claim(clue)].add(clue.rank)
-    known = sorted(
-        found.clues, key=lambda clue: (clue.file, clue.rank or 0, clue.pid or 0, clue.bus_id or "")
-    )
+    known = sorted(clues, key=lambda clue: (clue.file, clue.rank or 0, clue.pid or 0, clue.bus_id or ""))
     return [clue for clue in known if len(claims[claim(clue)]) == 1]
 
 

@@ -186,6 +186,23 @@ def table_below_the_only_exception(n: int) -> Job:
     return {"job.log": TRACE + "RuntimeError: the bridge said no\n" + table}
 
 
+def address_on_one_of_four_hosts(n: int) -> Job:
+    start = "".join(f"[{r}] pci 0000:{16 + r % 2:02x}:00.0 host k{r // 2}\n" for r in range(WORLD))
+    xid = f"NVRM: Xid (PCI:0000:{16 + n % 2:02x}:00): 79, pid=44, GPU has fallen off the bus."
+    return {"job.out": start, f"k{n // 2}.kern": f"Mar  4 10:11:12 k{n // 2} kernel: {xid}\n"}
+
+
+def thread_of_nccl(n: int) -> Job:
+    init = "k1:{pid}:9{pid} [{r}] NCCL INFO comm 0x1 rank {r} nranks 8 cudaDev {r} busId {bus:x} - Init\n"
+    start = "".join(init.format(pid=100 + r, r=r, bus=0x1B000 + r * 0x10000) for r in range(WORLD))
+    return {"job.out": start + f"k1:{100 + n}:33 [{n}] {OOM}\n"}
+
+
+def process_index_of_each_file(n: int) -> Job:
+    start = "I0304 10:11:02.345678 1 distributed.py:1] process_index={r} of 8\n"
+    return {f"host{r}.txt": start.format(r=r) + (TRACE + OOM + "\n" if r == n else "") for r in range(WORLD)}
+
+
 def local_rank_of_a_node(n: int) -> Job:
     logs = {
         f"k{node}.log": "".join(f"[default{local}]:[rank{4 * node + local}]: lr 0.1\n" for local in range(4))
@@ -216,6 +233,7 @@ TOLD: dict[str, Callable[[int], Job]] = {
             file_per_rank, logged_traceback, json_records, pid_of_the_rank, coordinator,
             other_size, stall, ray_actor, ray_list_of_workers, address_of_the_gpu, only_rank_of_the_host,
             file_of_a_pod, workerlog, local_rank_of_a_node, fatal_line_that_names_a_rank,
+            address_on_one_of_four_hosts, thread_of_nccl, process_index_of_each_file,
             one_of_those_that_warned_ended_of_it, table_below_the_only_exception,
         )
     },
@@ -231,6 +249,7 @@ def test_the_rank_that_the_lines_tell(job: Callable[[int], Job], number: int, tm
 TAGS = (
     "R{n}/{host}: ", "<{n:02}@{host}> ", "[rank {n}@{host}] ", "[{host} | worker {n}] ", "{host}/r{n}: ",
     "({host}, rank {n}) ", "rank {n} on {host}: ", "[rang {n}@{host}] ", "10:11:12 <{n:02}@{host}> ",
+    "[{n}/8 {host}] ",
     "run7 rank {n} ({host}) says: ",
 )  # fmt: skip
 """Heads that name a rank and its host."""

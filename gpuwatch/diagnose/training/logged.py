@@ -23,6 +23,8 @@ from gpuwatch.runs.step_series import StepPoint, StepSeries
 
 LEAST_TIMINGS = 3
 SPIKE_WINDOW = 256
+UNDATED_POINTS = 100
+"""Steps without times of which the last ones show more than a hiccup."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,8 @@ def _lasted(points: Sequence[StepPoint], sign: Sign) -> bool:
     """Whether the last steps, which a sign is about, took as long as it must have been true."""
     if not sign.hold_s:
         return True
+    if all(point.at is None for point in points):
+        return len(points) >= UNDATED_POINTS
     times = [point.at for point in points[-RECENT:] if point.at is not None]
     return len(times) > 1 and times[-1] - times[0] >= sign.hold_s
 
