@@ -260,6 +260,17 @@ def test_an_answer_tells_before_silence_alone_would_and_names_the_rank() -> None
     assert story.watch.suspected == set()
 
 
+def test_a_look_between_two_states_does_not_make_a_second_hang_of_one() -> None:
+    """A hang is asked about once: a GPU that flickers for one look, and no line, is the same silence."""
+    story = Story()
+    story.train(8, 60)
+    low = ranks_of(8, **SPIN)
+    story.silent(low, 80)
+    assert story.watch.suspected == {"job-1"}
+    story.tick(aged(tuple(ranks_of(8, **{**SPIN, "busy_pct": 60.0})), 82, steps=True))
+    assert story.watch.suspected == {"job-1"}
+
+
 def test_an_answer_that_may_be_a_pause_only_refines_what_is_told_in_its_time() -> None:
     story = Story()
     story.train(8, 60, busy_pct=0.0)

@@ -99,7 +99,7 @@ class HangWatch:
         self._at = float("-inf")
         self.alerts: dict[str, Alert] = {}
         self.suspected: set[str] = set()
-        """Jobs that may hang: silent for a window, with signs of it. Their ranks may be asked."""
+        """Jobs that may hang: silent for a window, with signs of it, until they move; they may be asked."""
 
     def answer(self, job: str, answer: HangAnswer) -> None:
         """Take in what the ranks of a suspected job answered; the next look refines its verdict."""
@@ -145,6 +145,7 @@ class HangWatch:
         job.deaf = False
         if at > job.moved + EVERY_S / 2:
             job.wake(at)
+            self.suspected.discard(name)
         quiet_s, usual_s = now - job.moved, job.usual_s
         here = {rank.rank: rank for rank in ranks}
         job.members.update(here)
@@ -168,7 +169,6 @@ class HangWatch:
         """Tell what the signs say when they have said it for long enough; `limit`: one window, in seconds."""
         if found is None:
             job.since = None
-            self.suspected.discard(name)
             return self._end(name)
         job.looks = look_of(found)
         job.since = now if job.since is None else job.since
