@@ -16,7 +16,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.places import Places
 
 APART_S = 1.0
-"""Seconds by which start times may be off: /proc counts from a boot time in whole seconds."""
+"""Seconds by which start times may be too early: /proc counts from a boot time in whole seconds."""
 STEPS = 2
 """Told steps that prove that a new attempt trains."""
 SILENT_START_S = 300.0
@@ -91,7 +91,7 @@ def _closed(
     incident: Incident, running: Mapping[str, Attempt], places: Places, wall: float
 ) -> Closing | None:
     attempt, cause = running.get(incident.job or ""), incident.cause
-    if attempt is not None and attempt.began > incident.first + APART_S and attempt.works(wall):
+    if attempt is not None and attempt.began > incident.first - APART_S and attempt.works(wall):
         return Closing(wall, f"restarted {clock(attempt.began, wall)}, steps again")
     recovered_at = None if cause is None or cause.code not in EXITS else cause.recovered_at
     if cause is not None and recovered_at is not None and wall - recovered_at > LISTED_S:
