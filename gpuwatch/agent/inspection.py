@@ -16,7 +16,7 @@ MAX_COMMAND = 300
 MAX_LOGS = 8
 MAX_DESCRIPTORS = 256
 
-_LOG_NAME = re.compile(r"\.(log|txt|out|err|stdout|stderr)([.-]\d+)?$")
+_LOG_NAME = re.compile(r"\.(log|txt|out|err|stdout|stderr|jsonl|ndjson|json|csv)([.-]\d+)?$")
 _CONTAINERS = (
     (re.compile(r"docker[/-]([0-9a-f]{12,64})"), "docker"),
     (re.compile(r"cri-containerd[:-]([0-9a-f]{12,64})"), "containerd"),

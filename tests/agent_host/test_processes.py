@@ -157,6 +157,13 @@ sys.exit(subprocess.Popen([sys.executable, "-c", {SAY_READY!r}], env=rank).wait(
         shell.wait()
 
 
+@pytest.mark.parametrize("suffix", ["log", "jsonl", "ndjson", "json", "csv", "csv.1"])
+def test_a_metrics_file_that_a_rank_holds_open_is_one_of_its_logs(job: Job, suffix: str) -> None:
+    path = job.folder / f"metrics.{suffix}"
+    pid = job.start(f"held = open({str(path)!r}, 'a')\n{SAY_READY}", RANK_3)
+    assert str(path) in rows(ProcessReader())[pid].logs
+
+
 def test_a_launcher_without_ranks_here_is_followed_with_its_job(tmp_path: Path) -> None:
     """`srun` and `mpirun` write the words of ranks of other nodes, which do not descend from them."""
     out = tmp_path / "srun.out"

@@ -22,6 +22,7 @@ RANK = """
 import os, sys, time
 control, total = sys.argv[1], int(sys.argv[2])
 print("[W socket.cpp:462] [c10d] The hostname of the client socket cannot be retrieved. err=-3", flush=True)
+metrics = open(sys.argv[3], "a", buffering=1) if len(sys.argv) > 3 else None
 step = 0
 while step < total:
     word = open(control).read().strip() if os.path.exists(control) else ""
@@ -39,6 +40,8 @@ while step < total:
     step += 1
     loss = "nan" if word == "nan" else "%.4f" % (1 / step + 1)
     print(f"step {step}/{total} loss {loss}", flush=True)
+    if metrics is not None:
+        metrics.write('{"step": %d, "loss": %s}\\n' % (step, loss))
     time.sleep(0.2)
 """
 ELASTIC = "{} {} torch/distributed/elastic/"
@@ -66,6 +69,7 @@ def start(args: argparse.Namespace, attempt: int) -> list[subprocess.Popen[bytes
             "TORCHELASTIC_RESTART_COUNT": str(attempt),
         }
         argv = [sys.executable, "-c", RANK, f"{args.folder}/ctl/rank{rank}", str(args.total)]
+        argv += [f"{args.folder}/{args.metrics}"] if args.metrics and rank == 0 else []
         if args.inherit:
             found.append(subprocess.Popen(argv, env=env))
         elif args.nowhere:
@@ -98,6 +102,7 @@ def main() -> int:
     parser.add_argument("--max-restarts", type=int, default=0)
     parser.add_argument("--total", type=int, default=100_000)
     parser.add_argument("--inherit", action="store_true")
+    parser.add_argument("--metrics", help="a file into which rank 0 writes its steps as JSON lines")
     parser.add_argument("--nowhere", action="store_true")
     parser.add_argument("--stay", action="store_true")
     args = parser.parse_args()
