@@ -59,6 +59,7 @@ REMEDIES: dict[str, str] = {
     "num.scale_min": "Stop it: every step overflows. Go back a checkpoint, use bf16 or a lower learning "
     "rate.",
     "num.steps_skipped": "The loss scale is too high or the run diverges: look at the gradient norm.",
+    "train.restarted": "Look above the step that came again, in all logs, for why the attempt before ended.",
     "train.slow": "Look for a straggler (clocks, heat), for checkpoints and evaluations, and at the data "
     "loader.",
     "train.low_utilisation": "Profile a step: data loading and host code leave the GPUs waiting.",

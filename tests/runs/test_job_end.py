@@ -336,3 +336,20 @@ def test_a_time_limit_after_a_save_is_no_failure(tmp_path: Path) -> None:
     end += "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-03-05T00:00:03 DUE TO TIME LIMIT ***\n"
     (tmp_path / "c.out").write_text(steps(60, 300) + end)
     assert all(incident.severity == "warning" for incident in report(tmp_path).incidents)
+
+
+def test_tokens_per_second_that_fall_are_found_without_any_time(tmp_path: Path) -> None:
+    fast = "".join(f"step {step} loss {3 - step / 900:.3f} tok/s 52000\n" for step in range(200))
+    slow = "".join(f"step {step} loss {3 - step / 900:.3f} tok/s 21000\n" for step in range(200, 400))
+    (tmp_path / "t.log").write_text(fast + slow)
+    assert [(alert.code, alert.fields["step"]) for alert in report(tmp_path).outside] == [("train.slow", 200)]
+
+
+def test_steps_that_come_again_tell_of_a_restart(tmp_path: Path) -> None:
+    (tmp_path / "t.log").write_text(steps(300, 400) + steps(400, 400, first=201))
+    found = report(tmp_path)
+    assert [(alert.code, alert.severity) for alert in found.outside] == [("train.restarted", "info")]
+    (tmp_path / "t.log").write_text(steps(300, 4000) + steps(390, 4000, first=201))
+    alerts = [each for incident in report(tmp_path).incidents for each in incident.alerts]
+    alerts += report(tmp_path).outside
+    assert ("train.restarted", "warning") in [(alert.code, alert.severity) for alert in alerts]

@@ -13,7 +13,7 @@ from gpuwatch.diagnose.straggler.own_time import STEP, slow_ranks
 from gpuwatch.diagnose.straggler.telling import CODE as SLOW_RANK
 from gpuwatch.diagnose.training.first_nan import first_nans
 from gpuwatch.diagnose.training.numerics import LEAST, numerics, spike
-from gpuwatch.diagnose.training.pace import RECENT, collapsed, pace
+from gpuwatch.diagnose.training.pace import RECENT, collapsed, collapsed_rate, pace, went_back
 from gpuwatch.diagnose.training.sign import Sign
 from gpuwatch.diagnose.training.watch import ENDS_RUNS, TITLES
 from gpuwatch.fleet.progress import RankProgress, Step, Value
@@ -94,7 +94,12 @@ def _of_speaker(speaker: LoggedVoice) -> Iterator[Alert]:
     for sign in numerics(speaker.voice):
         codes.add(sign.code)
         yield _alert(speaker, sign)
-    slow = list(collapsed(list(speaker.voice.steps)))
+    steps = list(speaker.voice.steps)
+    slow = list(collapsed(steps))
+    if not slow and all(step.took_s is None for step in steps):
+        slow = list(collapsed_rate(steps))
+    if not speaker.voice.per_epoch:
+        slow += went_back(steps)
     of_speed = [sign for sign in pace(speaker.voice, ()) if not slow or sign.code != slow[0].code]
     for sign in (*slow, *of_speed):
         if _lasted(speaker.series.points, sign):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from statistics import fmean, median
 
 from gpuwatch.diagnose.training.sign import Sign
@@ -64,16 +65,45 @@ def over_limit(voice: RankProgress, slow_step_s: float) -> Iterator[Sign]:
 
 def collapsed(steps: Sequence[Step]) -> Iterator[Sign]:
     """Of a run that has ended: from some step on each took at least twice the time that was usual before."""
-    known = [(step, step.took_s) for step in steps if step.took_s and math.isfinite(step.took_s)]
+    times = [(step.step, step.took_s) for step in steps if step.took_s and math.isfinite(step.took_s)]
+    for step, now, usual in _fallen(times):
+        text = f"a step takes {now:.3g} s where {usual:.3g} s were usual (x{now / usual:.1f})"
+        yield Sign("train.slow", "warning", text, LASTS_S, step=step)
+
+
+def collapsed_rate(steps: Sequence[Step]) -> Iterator[Sign]:
+    """The same of a run that logs no times, by its tokens or samples per second."""
+    for unit in ("tokens", "samples"):
+        rates = [(step.step, getattr(step, f"{unit}_per_s")) for step in steps]
+        found = _fallen([(step, 1.0 / rate) for step, rate in rates if rate and math.isfinite(rate)])
+        for step, now, usual in found:
+            text = f"{1 / now:,.0f} {unit}/s where {1 / usual:,.0f} were usual (x{usual / now:.2f})"
+            yield Sign("train.slow", "warning", text, LASTS_S, step=step)
+            return
+
+
+def _fallen(known: Sequence[tuple[int, float]]) -> Iterator[tuple[int, float, float]]:
+    """The step from which on all times are at least twice the usual, with the times since and before."""
     count = len(known) // RECENT
     levels = [median(took for _, took in known[n * RECENT : (n + 1) * RECENT]) for n in range(count)]
     for at in range(LEAST_PAST // RECENT, count - 1):
         usual = median(levels[:at])
         if min(levels[at:]) >= COLLAPSED * usual:
-            now = median(levels[at:])
-            text = f"a step takes {now:.3g} s where {usual:.3g} s were usual (x{now / usual:.1f})"
-            yield Sign("train.slow", "warning", text, LASTS_S, step=known[at * RECENT][0].step)
+            yield known[at * RECENT][0], median(levels[at:]), usual
             return
+
+
+def went_back(steps: Sequence[Step]) -> Iterator[Sign]:
+    """Steps that came again, and went on: the job was started from a checkpoint or from its beginning."""
+    backs = [
+        (before.step, after.step)
+        for at, (before, after) in enumerate(pairwise(steps), 1)
+        if after.step < before.step and at >= RECENT and at + RECENT <= len(steps)
+    ]
+    if backs:
+        times = "once" if len(backs) == 1 else f"{len(backs)} times"
+        text = f"after step {backs[-1][0]:,} came step {backs[-1][1]:,} again: restarted {times}"
+        yield Sign("train.restarted", "warning", text)
 
 
 def step_s(times: Sequence[float]) -> float:

@@ -30,6 +30,7 @@ TITLES = {
     "num.plateau": "Loss stands still",
     "num.steps_skipped": "Many steps are skipped",
     "train.slow": "Training is slow",
+    "train.restarted": "Steps went back",
     "train.low_utilisation": "GPUs are little used",
     "train.communication_bound": "Training waits for communication",
     "train.data_bound": "Training waits for data",
