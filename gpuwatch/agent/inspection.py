@@ -16,7 +16,10 @@ MAX_COMMAND = 300
 MAX_LOGS = 8
 MAX_DESCRIPTORS = 256
 
-_LOG_NAME = re.compile(r"\.(log|txt|out|err|stdout|stderr|jsonl|ndjson|json|csv)([.-]\d+)?$")
+_LOG_NAME = re.compile(r"\.(log|txt|out|err|stdout|stderr|jsonl|ndjson|json|csv)([.-](\d+|old|bak))?$")
+_DELETED = " (deleted)"
+_NEVER_NAMED = re.compile(r"/#\d+ \(deleted\)$")
+"""A temporary file (O_TMPFILE): it is nobody's log."""
 _CONTAINERS = (
     (re.compile(r"docker[/-]([0-9a-f]{12,64})"), "docker"),
     (re.compile(r"cri-containerd[:-]([0-9a-f]{12,64})"), "containerd"),
@@ -87,12 +90,13 @@ def log_files(folder, targets, all_files=False):
     for descriptor in sorted(targets):
         target = targets[descriptor]
         standard = descriptor in (1, 2)
-        if not standard and not all_files and not _LOG_NAME.search(target):
+        name = target[: -len(_DELETED)] if target.endswith(_DELETED) else target
+        if _NEVER_NAMED.search(target) or not (standard or all_files or _LOG_NAME.search(name)):
             continue
         if clean(target, 4096) != target or not _written(folder, descriptor, standard):
             continue
         path = _path_here(folder, descriptor, target)
-        if path is not None and path not in found:
+        if path is not None and not any(path == each or _is_same(path, each) for each in found):
             found.append(path)
             if len(found) == MAX_LOGS:
                 break
@@ -128,9 +132,13 @@ def _written(folder, descriptor, standard):
 
 def _path_here(folder, descriptor, target):
     # type: (str, int, str) -> str | None
-    """The path under which this machine finds the open file, if it is a regular one that still has a name."""
+    """The path under which this machine finds the open file, if it is a regular one.
+
+    One that was deleted has no other way left than the descriptor of its writer.
+    """
+    through = os.path.join(folder, "fd", str(descriptor))
     try:
-        opened = os.stat(os.path.join(folder, "fd", str(descriptor)))
+        opened = os.stat(through)
     except OSError:
         return None
     if not stat.S_ISREG(opened.st_mode):
@@ -138,7 +146,16 @@ def _path_here(folder, descriptor, target):
     for path in (target, os.path.join(folder, "root") + target):
         if _same_file(path, opened):
             return path
-    return None
+    return through if target.endswith(_DELETED) else None
+
+
+def _is_same(path, other):
+    # type: (str, str) -> bool
+    """A deleted file behind two descriptors has two paths."""
+    try:
+        return path.endswith(("/fd/1", "/fd/2")) and _same_file(path, os.stat(other))
+    except OSError:
+        return False
 
 
 def _same_file(path, opened):

@@ -10,12 +10,15 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from gpuwatch.fleet.node import Node
+from gpuwatch.link.backoff import RetryPace
 from gpuwatch.report.pending import pending_of, waited_for
 from gpuwatch.session import Session
 
 POLL_S = 0.05
 COLD_S = 10.0
 """A driver that nobody holds open takes so long to start; a report without --wait waits for it."""
+PATIENT_S = 15.0
+"""Who waits so long wants an answer of nodes that refuse at first, too; a short report says that they do."""
 LAST_POLLS = 50
 """After the wait: what has come is judged to its end, as long as that takes no more updates than this."""
 
@@ -30,8 +33,10 @@ def silent(_nodes: Sequence[Node], _left_s: float) -> None:
 class FirstReport:
     """Ask it after every poll; it remembers the first reading that it saw of each part."""
 
-    def __init__(self) -> None:
+    def __init__(self, until: float = 0.0) -> None:
+        """`until`: a lost node whose link dials again before this moment (monotonic) is waited for."""
         self._first: dict[tuple[str, str], float] = {}
+        self._until = until
 
     def missing(self, nodes: Iterable[Node], now: float) -> list[Node]:
         """The nodes that a report would still miss something of."""
@@ -40,7 +45,7 @@ class FirstReport:
     def settled(self, node: Node, now: float) -> bool:
         """The node has failed, or all of it has come, the quick tiers twice, and its logs are searched."""
         if node.state(now) in {"lost", "stale"}:
-            return True
+            return not self._comes_back(node, now)
         parts = [self._twice(node, "", node.host_at), listed(node), not _waits(node, now)]
         parts.append(not node.events_held)
         parts += [
@@ -49,6 +54,15 @@ class FirstReport:
             if gpu.state == "ok" or waited_for(gpu)
         ]
         return all(parts)
+
+    def _comes_back(self, node: Node, now: float) -> bool:
+        """A refusal may pass, as of an sshd that has too many logins under way (MaxStartups).
+
+        What needs a person (a wrong key) is tried again so late that nothing is waited for.
+        """
+        retry_at, most_s = node.link.retry_at, RetryPace().most_s
+        soon = retry_at is not None and retry_at < self._until and retry_at - now <= most_s
+        return now < self._until and (soon or (node.link.phase == "connecting" and node.hello is None))
 
     def _twice(self, node: Node, part: str, at: float | None) -> bool:
         return at is not None and at > self._first.setdefault((node.name, part), at)
@@ -94,8 +108,8 @@ def wait_for_first_report(
         clock: Monotonic seconds.
         pause: Sleeps.
     """
-    first = FirstReport()
     began = since = clock()
+    first = FirstReport(began + longest_s if longest_s >= PATIENT_S else 0.0)
     while True:
         session.poll()
         now = clock()

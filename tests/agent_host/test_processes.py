@@ -164,6 +164,19 @@ def test_a_metrics_file_that_a_rank_holds_open_is_one_of_its_logs(job: Job, suff
     assert str(path) in rows(ProcessReader())[pid].logs
 
 
+@pytest.mark.parametrize("how", ["delete", "rename"])
+def test_lines_into_a_deleted_or_renamed_log_can_be_read(job: Job, how: str) -> None:
+    path = job.folder / "rank_3.log"
+    pid = job.start(SAY_READY, RANK_3, path.name)
+    if how == "delete":
+        path.unlink()
+    else:
+        path.rename(f"{path}.old")
+    (log,) = rows(ProcessReader())[pid].logs
+    assert Path(log).read_text() == "ready\n"
+    assert log == (f"/proc/{pid}/fd/1" if how == "delete" else f"{path}.old")
+
+
 def test_a_launcher_without_ranks_here_is_followed_with_its_job(tmp_path: Path) -> None:
     """`srun` and `mpirun` write the words of ranks of other nodes, which do not descend from them."""
     out = tmp_path / "srun.out"

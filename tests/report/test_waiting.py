@@ -6,7 +6,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.link.inbox import LinkStatus
 from gpuwatch.report.waiting import FirstReport
 from gpuwatch.wire import GpuSample, LogFile, Logs, Process, Ranks
-from tests.report.fleets import NODE_TIME, START, fast, feed, hello, plan, reading, sample
+from tests.report.fleets import NODE_TIME, START, fast, feed, healthy_fleet, hello, plan, reading, sample
 
 STUCK = GpuSample(uuid="GPU-0001", state="stuck", stuck_in="nvmlInit", stuck_s=1.0)
 
@@ -92,3 +92,14 @@ def test_what_the_ranks_write_is_waited_for() -> None:
     searched = structs.replace(listed, searched_to=7)
     feed(fleet, "gpu-001", Logs(t=NODE_TIME, seq=4, files=[searched], complete=True))
     assert first.settled(node, START + 2)
+
+
+def test_a_refusal_that_may_pass_is_waited_for_where_the_wait_is_long_enough() -> None:
+    fleet = healthy_fleet()
+    feed(fleet, "gpu-001", LinkStatus("lost", "connection reset", retry_at=START + 2.0, attempt=1))
+    node = fleet.nodes["gpu-001"]
+    assert FirstReport(START + 120.0).missing([node], START) == [node]
+    assert FirstReport(START + 1.0).missing([node], START) == []
+    assert FirstReport().missing([node], START) == []
+    feed(fleet, "gpu-001", LinkStatus("lost", "wrong key", retry_at=START + 60.0, attempt=1))
+    assert FirstReport(START + 120.0).missing([node], START) == []

@@ -94,8 +94,9 @@ class Catalog(object):
         Launchers (pid, paths, job) write what ranks print into their pipes, and how ranks ended.
         """
         self._writers, self._launchers, self._local_ranks = {}, {}, local_ranks
+        here = {}  # type: dict[tuple[int, int], str]
         for row in rows:
-            for path in row["paths"]:
+            for path in sorted({self._one_path(path, here) for path in row["paths"]}):
                 self._writers.setdefault(path, []).append(row)
         for path in self._writers:
             self.add(path, "process")
@@ -105,6 +106,25 @@ class Catalog(object):
                 self.add(path, "process", job=row.get("job"))
         for entry in self.entries.values():
             self._introduce(entry)
+
+    def _one_path(self, path, here):
+        # type: (str, dict[tuple[int, int], str]) -> str
+        """The path under which a file is followed that processes in containers see at several.
+
+        `here`: (device, inode) -> the path that was met first.
+        """
+        if not path.startswith("/proc/") or path in self.blocked:
+            return path
+        self._enter(path)
+        try:
+            found = os.stat(path)
+        except OSError:
+            return path
+        key = found.st_dev, found.st_ino
+        for entry in self.entries.values():
+            if entry.follower is not None and (entry.follower.device, entry.follower.inode) == key:
+                return entry.path
+        return here.setdefault(key, path)
 
     def _introduce(self, entry):
         # type: (Entry) -> None
