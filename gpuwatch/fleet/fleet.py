@@ -161,7 +161,7 @@ class Fleet:
                 node.logs_truncated, node.logs_at, node.logs_complete = what.truncated, at, what.complete
                 node.logs_listed_at = what.t
                 node.log_misses = what.misses
-                node.shared_folders = what.shared
+                node.shared_folders, node.search_cut = what.shared, what.search_cut
                 self._name_files(node)
                 self.logs_version += 1
             case Progress():

@@ -126,6 +126,8 @@ class Node:
     """The agent that speaks now has found every log file that is due."""
     shared_folders: list[SharedFolder] = field(default_factory=list)
     """On network file systems, where the logs of ended jobs may be."""
+    search_cut: bool = False
+    """A bound ended its search for ended jobs before it was through."""
     logs_at: float | None = None
     logs_listed_at: float = 0.0
     """When the agent made the newest list of log files (unix seconds of the node's clock)."""

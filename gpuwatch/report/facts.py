@@ -70,8 +70,9 @@ def fleet_facts(
         {"job": each.job, "ranks": each.ranks, "nodes": list(each.nodes), "silent_s": round(each.seconds, 1)}
         for each in stands.silent
     ]
+    facts["cut_searches"] = [node.name for node in fleet.nodes.values() if node.search_cut]
     facts["checkpoints"] = job_checkpoint_facts(stands.checkpoints)
-    facts["ended_jobs"] = ended_facts(stands.ended, stands.incidents, stands.checkpoints)
+    facts["ended_jobs"] = ended_facts(stands.ended, stands.of_ended, stands.checkpoints)
     facts["unread_logs"] = [
         {"node": node.name, "file": plain(file.path), "read_pct": rounded(file.backlog_pct)}
         for node, file in stands.unread

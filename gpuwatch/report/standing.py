@@ -37,6 +37,8 @@ class Standing:
     """Job -> its last checkpoint."""
     ended: tuple[EndedJob, ...] = ()
     """Jobs that ended before we connected, the last one first."""
+    of_ended: tuple[Incident, ...] = ()
+    """The incidents of these, also those that are over because a job was started since."""
 
     def says(self, finding: Finding) -> bool:
         """Whether an incident or alert here tells of this condition already."""
@@ -73,4 +75,5 @@ def standing(book: AlertBook, fleet: Fleet, wall: float) -> Standing:
         tuple(silent_jobs(fleet.nodes.values(), wall)),
         book.checkpoints,
         book.ended_jobs,
+        tuple(each for each in book.incidents if each.job in {job.name for job in book.ended_jobs}),
     )

@@ -303,11 +303,15 @@ def silent_lines(stands: Standing) -> list[Line]:
 
 def ended_lines(fleet: Fleet, stands: Standing, time: float) -> list[Line]:
     """Jobs that ended before we connected; that none runs is said first."""
-    text = ended_sentence(stands.ended, stands.incidents, time)
+    cut = [node.name for node in fleet.nodes.values() if node.search_cut]
+    bounds = f"{fold(cut)}: not all folders were searched for ended jobs (too many files)"
+    lines = [labelled("info", bounds)] if cut else []
+    text = ended_sentence(stands.ended, stands.of_ended, time)
     if text is None:
-        return []
+        return lines
     bad = {incident.job for incident in stands.incidents} & {job.name for job in stands.ended}
-    return [labelled("warning" if bad else "info", f"No job runs. {text}" if not job_runs(fleet) else text)]
+    said = text if job_runs(fleet) else f"No job runs. {text}"
+    return [labelled("warning" if bad else "info", said), *lines]
 
 
 def labelled(severity: Severity, text: str) -> Line:

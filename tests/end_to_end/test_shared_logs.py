@@ -55,11 +55,11 @@ def test_one_of_two_nodes_follows_and_the_other_takes_over(
         procs = {"a": proc_of(tmp_path / "a", logs), "b": proc_of(tmp_path / "b", logs, rank.pid)}
         unreachable: set[str] = set()
 
-        def way(python: str | None, settings: Mapping[str, Any], modules: Mapping[str, str] | None) -> Way:
+        def way(python: str | None, settings: Mapping[str, Any], *rest: Any) -> Way:
             if settings["host"] in unreachable:
                 raise CarrierError("out of order", final=True)
             return agent_way(
-                python, {**settings, "kmsg": "/none", "proc": str(procs[settings["host"]])}, modules
+                python, {**settings, "kmsg": "/none", "proc": str(procs[settings["host"]])}, *rest
             )
 
         monkeypatch.setattr(agent_link, "agent_way", way)
