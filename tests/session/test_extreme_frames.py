@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
+import random
+import time
+import zlib
+from typing import Any
 
 import pytest
 
 from gpuwatch.diagnose.book import AlertBook
+from gpuwatch.diagnose.ras import RasError
+from gpuwatch.diagnose.ras_reading import read_ras
+from gpuwatch.fleet.asked import Asked
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.inbox import Arrival, LinkStatus
@@ -17,7 +25,9 @@ from gpuwatch.report.terminal import print_report
 from gpuwatch.report.text import report
 from gpuwatch.report.verdict import findings
 from gpuwatch.rules.load import Packs, load_packs
-from gpuwatch.wire import FrameError, decode
+from gpuwatch.wire import FrameError, Particulars, decode
+from gpuwatch.wire.dumps import DumpPiece, DumpPlaces, Dumps
+from gpuwatch.wire.stacks import Lent, RasAnswer, RasAnswers, Stacks
 from tests.wire.extreme_frames import Extremes
 
 FRAMES = 400
@@ -31,6 +41,54 @@ def packs() -> Packs:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_extreme_frames_are_refused_or_processed(seed: int, packs: Packs) -> None:
+    process(seed, packs)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_extreme_frames_of_ten_minutes_are_refused_or_processed(packs: Packs) -> None:
+    end = time.monotonic() + 600.0
+    while time.monotonic() < end:
+        seed = random.getrandbits(32)
+        try:
+            process(seed, packs)
+        except Exception as error:
+            raise AssertionError(f"keep the seed {seed} among those of the suite") from error
+
+
+@pytest.mark.parametrize("kind", [Stacks, RasAnswers, Dumps, DumpPlaces, DumpPiece, Particulars, Lent])
+def test_extreme_answers_are_read_or_refused_with_a_reason(kind: type[Any]) -> None:
+    made, read = Extremes(1), 0
+    for _ in range(FRAMES):
+        asked = Asked("a", 1)
+        asked.data = json.loads(json.dumps(made.part(kind)))
+        answer, why = asked.read(kind)
+        assert (answer is None) != (why is None)
+        read += answer is not None
+    assert read > FRAMES // 10
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ("json", b"[" * 1_000_000),
+        ("json", b'{"a":' * 100_000),
+        ("json", b'{"nccl_version":' + b"9" * 100_000 + b"}"),
+        ("json", b"null"),
+        ("text", b"\0" * 1_000_000),
+        ("text", b"Group 0\n" * 100_000),
+        ("text", b"9" * 1_000_000),
+    ],
+)
+def test_what_is_no_answer_of_ras_is_refused(form: str, words: bytes) -> None:
+    packed = base64.b64encode(zlib.compress(words)).decode()
+    with pytest.raises(RasError) as caught:
+        read_ras(RasAnswer(address="a", packed=packed, format=form), "a")
+    assert len(str(caught.value)) < 1000
+
+
+def process(seed: int, packs: Packs) -> None:
+    """Take frames of a seed into a fleet of two nodes, judge them and print reports."""
     plan = Plan(nodes=(NodeSpec("a"), NodeSpec("b")), source="test")
     fleet, book, made = Fleet(plan), AlertBook(packs, plan.thresholds), Extremes(seed)
     taken = 0

@@ -47,6 +47,11 @@ class Extremes:
         made: dict[str, Any] = self.value(self._random.choice(self._kinds))
         return made
 
+    def part(self, kind: type[Any]) -> Any:
+        """What an answer brings, as JSON-compatible data."""
+        self._tame = self._random.choice(TAME)
+        return self.value(inspect.type_info(kind))
+
     def value(self, kind: inspect.Type) -> Any:  # noqa: PLR0911 - one return a kind of value
         """A value of a type of msgspec's."""
         pick = self._random
