@@ -95,7 +95,8 @@ def _head(told: Told, cause: Alert, where: Whereabouts, now: float) -> str:
     if cause.code in SCHEDULER:
         who = f"job {cause.job or cause.fields['job']}" if cause.job or cause.fields.get("job") else ""
     if cause.code == "node_lost":
-        lost = [each.rank for each in where.on(told.node, told.job)]
+        here = where.on(told.node, told.job)
+        lost = [each.rank for each in here if each.until is None or each.until >= cause.first]
         ranks = f" with {'rank' if len(lost) == 1 else 'ranks'} {ranges(lost)}" if lost else ""
         return f"{told.node}{ranks} {cause.text} {at}"
     if told.named and len(told.named) > 1:

@@ -8,7 +8,7 @@ from gpuwatch.diagnose.hang.remedy import commands, on_node
 from gpuwatch.diagnose.stacks import RankStack
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import NodeSpec
-from gpuwatch.wire import KernelThread, Process, ProcessStack, Ranks
+from gpuwatch.wire import KernelThread, Process, ProcessStack, PythonThread, Ranks, StackFrame
 from tests.report.fleets import NODE_TIME, feed, plan
 
 
@@ -50,3 +50,17 @@ def test_what_was_stopped_is_let_go_on_before_anything_else(
     told = commands(fleet, (2,), "7", {("gpu-001", 50): RankStack(2, "gpu-001", 50, stack=stack)})
     assert told[0][1] == line
     assert told[1] == ("end that rank", "ssh gpu-001 kill 50")
+
+
+@pytest.mark.parametrize(
+    ("function", "ended"),
+    [("save_checkpoint", False), ("run_evaluation", False), ("validate", False), ("get_batch", True)],
+)
+def test_a_rank_that_saves_or_evaluates_is_not_to_be_ended(function: str, ended: bool) -> None:
+    fleet = Fleet(plan("gpu-001"))
+    feed(fleet, "gpu-001", Ranks(t=NODE_TIME, seq=1, processes=[Process(50, "python", rank=2, job="7")]))
+    frames = [StackFrame(function, "train.py", 9), StackFrame("main", "train.py", 40)]
+    stack = ProcessStack(50, python=[PythonThread(main=True, frames=frames)])
+    told = commands(fleet, (2,), "7", {("gpu-001", 50): RankStack(2, "gpu-001", 50, stack=stack)})
+    assert any("kill" in line for _, line in told) is ended
+    assert told

@@ -10,7 +10,7 @@ from gpuwatch.diagnose.confidence import LEVELS
 from gpuwatch.diagnose.hang.signs import RankSigns
 from gpuwatch.diagnose.hang.verdict import SilentHang
 from gpuwatch.diagnose.incident import Heard
-from gpuwatch.diagnose.stacks import main_thread
+from gpuwatch.diagnose.stacks import RankStack, main_thread
 from gpuwatch.diagnose.waiting import Hearing, kept
 
 PAUSING = re.compile(
@@ -55,8 +55,13 @@ def _pausing(hearing: Hearing, job: str, culprits: Sequence[int]) -> bool:
         for each in spot.ranks
         if each.rank in culprits
     )
-    threads = filter(None, map(main_thread, stacks))
-    return any(PAUSING.search(frame.function) for thread in threads for frame in thread.frames)
+    return any(map(pauses, stacks))
+
+
+def pauses(stack: RankStack) -> bool:
+    """Whether any frame of a rank's main thread is of a function that saves, evaluates or prepares."""
+    thread = main_thread(stack)
+    return thread is not None and any(PAUSING.search(frame.function) for frame in thread.frames)
 
 
 def refined(hang: SilentHang, answer: HangAnswer, ranks: Sequence[RankSigns]) -> SilentHang:

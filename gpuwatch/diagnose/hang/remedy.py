@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from gpuwatch.diagnose.hang.answer import pauses
 from gpuwatch.diagnose.stacks import RankStack, held_children, kernel_thread
 from gpuwatch.diagnose.waiting import Hearing
 from gpuwatch.diagnose.waits import STOPPED
@@ -55,6 +56,9 @@ def commands(
         for spec, process in first.values()
         for step in _look(spec, process, stacks.get((spec.name, process.pid)))
     ]
+    heard = [stacks.get((spec.name, process.pid)) for spec, process in first.values()]
+    if any(each is not None and pauses(each) for each in heard):
+        return told[:8]  # it saves or evaluates for all, and comes back: nothing is to be ended
     slurm = _slurm_job(fleet, job)
     if slurm is not None:
         listed = ",".join(nodes)
