@@ -29,6 +29,7 @@ from gpuwatch.diagnose.incidents.log_tracks import (
 from gpuwatch.diagnose.incidents.outcome import FINISHED, with_outcomes
 from gpuwatch.diagnose.incidents.outlived import with_later_lines
 from gpuwatch.diagnose.incidents.planned_end import with_planned_ends
+from gpuwatch.diagnose.incidents.unfinished import unfinished_alerts
 from gpuwatch.diagnose.judge import incidents
 from gpuwatch.diagnose.training.checkpoints import Checkpoint, of_lines
 from gpuwatch.diagnose.training.logged import progress_alerts
@@ -115,6 +116,7 @@ def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
     alerts = [alert for alert in alerts if alert.code != FINISHED]
     alerts += of_progress(alerts, scan.files, end)
     alerts += stop_alerts(end, judged_tracks, alerts, closings)
+    alerts += unfinished_alerts(scan.unfinished, end, alerts, scan.files)
     judgement = sorted(
         incidents(alerts, scan.places, packs, time, last_lines_of(scan.files)),
         key=lambda incident: incident.first,

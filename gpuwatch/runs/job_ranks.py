@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gpuwatch.runs.clues import Clue
-from gpuwatch.runs.files import LogPath
 from gpuwatch.runs.rank_census import (
     OWN_LINE,
     census,
@@ -18,7 +17,6 @@ from gpuwatch.runs.rank_census import (
 )
 from gpuwatch.runs.rank_map import FileOwner
 from gpuwatch.runs.record import Row
-from gpuwatch.runs.samples import sampled
 from gpuwatch.runs.step_series import StepSeries
 
 TASK = "task"
@@ -26,10 +24,13 @@ TASK = "task"
 
 
 def with_census(
-    owners: Sequence[FileOwner], clues: Sequence[Clue], logs: Sequence[LogPath], rows: Mapping[str, list[Row]]
+    owners: Sequence[FileOwner],
+    clues: Sequence[Clue],
+    samples: Sequence[tuple[str, Sequence[bytes]]],
+    rows: Mapping[str, list[Row]],
 ) -> tuple[list[FileOwner], list[Clue], frozenset[str]]:
     """Add what sample lines say of the ranks and their number; and which words count ranks."""
-    found = census(sampled(logs))
+    found = census(samples)
     words = ranks_counted_by(found)
     more = [*clues_of_processes(found, words), *clues_of_tasks(found, words), *clues_of_hosts(found, words)]
     if found.announced is not None and all(clue.world is None for clue in clues):

@@ -28,8 +28,10 @@ from gpuwatch.runs.owners import path_says
 from gpuwatch.runs.rank_map import FileOwner, RankMap, rank_map
 from gpuwatch.runs.reading import Part, PartRead, parts_of, reader
 from gpuwatch.runs.record import Match, Recovery, Row, gathered
+from gpuwatch.runs.samples import sampled
 from gpuwatch.runs.step_series import FIRST_LINES, LARGE, LEAST_FIRST_LINES, StepSeries, joined
 from gpuwatch.runs.times import COPIED_S, Times, bound_of, likely_time, needs_time
+from gpuwatch.runs.unfinished import Unfinished, unfinished
 from gpuwatch.runs.workers import Counter, Workers
 from gpuwatch.wire import Finding
 
@@ -96,6 +98,8 @@ class Scan:
     """Lines about checkpoints, as `checkpoint_line` gives them."""
     stopped: bool = False
     """It was ended before it was through."""
+    unfinished: Unfinished | None = None
+    """What one rank began and did not end, by its lines."""
 
 
 @dataclass
@@ -268,7 +272,8 @@ def whole(
         for read in parts:
             clues += clues_of(name, read.clues)
         clues += clues_of(name, rows[name])
-    owners, clues, counted = with_census(owners, clues, [file.log for file in files], rows)
+    samples = list(sampled([file.log for file in files]))
+    owners, clues, counted = with_census(owners, clues, samples, rows)
     known = rank_map(owners, clues)
     known = replace(known, places=replace(known.places, counted=counted))
     writers = {log: place.rank for place in reversed(known.places.ranks) for log in place.logs}
@@ -289,6 +294,7 @@ def whole(
         tuple(row["at"] for read in every for row in read.clues if is_save(row)),
         tuple(checkpoint_line(row) for read in every for row in read.clues if row["rule"] in (SAVED, BEGUN)),
         stopped,
+        unfinished(samples),
     )
 
 

@@ -353,3 +353,23 @@ def test_steps_that_come_again_tell_of_a_restart(tmp_path: Path) -> None:
     alerts = [each for incident in report(tmp_path).incidents for each in incident.alerts]
     alerts += report(tmp_path).outside
     assert ("train.restarted", "warning") in [(alert.code, alert.severity) for alert in alerts]
+
+
+@pytest.mark.parametrize("rank", [0, 2, 7])
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [
+        ("Rank {n}: Starting all-reduce", "Rank {n}: All-Reduce complete"),
+        ("[rank {n}] entering broadcast #3", "[rank {n}] left broadcast #3"),
+    ],
+)
+def test_the_rank_that_alone_began_and_did_not_end_hangs(
+    begin: str, end: str, rank: int, tmp_path: Path
+) -> None:
+    text = "".join(begin.format(n=n) + "\n" for n in range(8))
+    ends = [end.format(n=n) + "\n" for n in range(8)]
+    (tmp_path / "t.log").write_text(text + "".join(ends))
+    assert report(tmp_path).incidents == ()
+    (tmp_path / "t.log").write_text(text + "".join(ends[:rank] + ends[rank + 1 :]))
+    (incident,) = report(tmp_path).incidents
+    assert (incident.code, incident.rank) == ("job.hang", rank)
