@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from gpuwatch.wire import LogFile
 
 _SLURM = re.compile(r"slurm-(\d{1,12}(?:_\d{1,8})?)(?:[._-][^/]{0,40})?\.(?:out|err|log)")
-_WANDB = re.compile(r"(.{1,4000})/wandb/(?:offline-)?run-[^/]{1,100}/(?:files|logs)")
-_LIGHTNING = re.compile(r"(.{1,4000})/lightning_logs(?:/version_\d{1,6})?")
+_WANDB = re.compile(r"/wandb/(?:offline-)?run-[^/]{1,100}/(?:files|logs)$")
+_LIGHTNING = re.compile(r"/lightning_logs(?:/version_\d{1,6})?$")
 _TORCHELASTIC = re.compile(r"/torchelastic_[^/]{1,100}/([^/]{1,200})_[^/_]{1,20}")
 _RANK = re.compile(
     r"(?:[-_.]?(?:global|local)?[-_.]?(?:rank|task|worker|node|r))?[-_.=]?\d{1,6}$", re.IGNORECASE
@@ -67,9 +67,9 @@ def _shown_apart(folders: Iterable[str]) -> dict[str, str]:
 def _folder(folder: str) -> str:
     """The folder of the job: above what wandb and Lightning make in it."""
     for form in (_WANDB, _LIGHTNING):
-        found = form.fullmatch(folder)
+        found = form.search(folder)
         if found is not None:
-            return found.group(1)
+            return folder[: found.start()]
     return folder
 
 

@@ -17,7 +17,7 @@ GROWING_S = 5.0
 SAME_SIZE = 0.9
 """A checkpoint with under this share of the bytes of the one before is not whole."""
 _DIGITS = re.compile(r"\d+")
-_SHARD = re.compile(r"(.{1,200}?)-?(\d{1,6})-of-(\d{1,6})(\..{1,40})")
+_SHARD = re.compile(r"(\d{1,6})-of-(\d{1,6})(\.[^/]{1,40})$")
 _TEMPORARY = re.compile(
     r"(?i)(?:\.tmp|\.temp|\.part|\.incomplete|\.orbax-checkpoint-tmp)(?:[-.]\w{0,60})?$|^tmp[-_.]"
 )
@@ -104,11 +104,10 @@ def _is_whole(path, found, before):
         return False  # torch.distributed.checkpoint writes it last
     shards = {}  # type: dict[tuple[str, str, str], set[int]]
     for name in names:
-        shard = _SHARD.fullmatch(name)
+        shard = _SHARD.search(name)
         if shard is not None:
-            shards.setdefault((shard.group(1), shard.group(3), shard.group(4)), set()).add(
-                int(shard.group(2))
-            )
+            number, total, ending = shard.groups()
+            shards.setdefault((name[: shard.start()], total, ending), set()).add(int(number))
     if any(len(numbers) < int(total) for (_, total, _), numbers in shards.items()):
         return False
     if before is not None:
