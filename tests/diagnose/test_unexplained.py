@@ -28,12 +28,12 @@ def severities(report: dict[str, Any]) -> dict[str, str]:
     return {each["class"]: each["severity"] for each in [*report["incidents"], *report["alerts"]]}
 
 
-def test_an_error_after_which_the_rank_logs_no_step_is_a_warning_and_counted(tmp_path: Path) -> None:
+def test_an_error_after_which_the_rank_logs_no_step_ended_the_job_and_is_counted(tmp_path: Path) -> None:
     log = "\n".join([*STEPS[:30], ERROR.format(31, 4), ERROR.format(32, 5), ERROR.format(33, 6)])
     report = scan_of(tmp_path, rank_3=log)
     assert (report["found"], report["unexplained_errors"]) == (True, 3)
-    (warned,) = [each for each in report["alerts"] if each["class"] == UNEXPLAINED]
-    assert (warned["severity"], warned["rank"]) == ("warning", 3)
+    (incident,) = report["incidents"]
+    assert (incident["class"], incident["rank"]) == (UNEXPLAINED, 3)
 
 
 def test_an_error_that_the_rank_outlives_is_a_note_but_the_log_is_not_called_clean(tmp_path: Path) -> None:
