@@ -24,6 +24,7 @@ from gpuwatch.diagnose.classes import (
     UNSPECIFIC,
     explains,
 )
+from gpuwatch.diagnose.grouping import is_precursor
 from gpuwatch.diagnose.incident import UNKNOWN
 from gpuwatch.diagnose.incidents.absent_ranks import absent_ranks
 from gpuwatch.diagnose.incidents.unexplained import last_resort
@@ -159,7 +160,7 @@ def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float
         for alert in alerts
         if alert.role in ("root", "first")
         and alert.code not in TIMEOUTS
-        and alert.code not in PRECURSORS
+        and not is_precursor(alert)
         and alert.code != UNEXPLAINED
         and (alert.severity in ("error", "critical") or alert.code in EXPLICIT)
         and not (alert.code == "c10d.monitored_barrier" and alert.rank not in (0, None) and not listed(alert))
@@ -403,7 +404,7 @@ def _own_words(alert: Alert, ended: Alert) -> bool:
         and alert.role in ("root", "first")
         and alert.code not in TIMEOUTS
         and alert.code not in EXITS
-        and alert.code not in PRECURSORS
+        and not is_precursor(alert)
         and alert.code not in PEER_TROUBLE
         and alert.code not in UNSPECIFIC
         and alert.severity in ("error", "critical")

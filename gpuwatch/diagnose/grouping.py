@@ -82,12 +82,17 @@ def _worth_it(group: Group, where: Whereabouts) -> bool:
     return _thrown_out(group) or any(
         alert.severity in ("error", "critical")
         and alert.role != "hint"
-        and alert.code not in PRECURSORS
+        and not is_precursor(alert)
         and alert.code not in QUIET_ALONE
         and not (alert.kernel and alert.rank is None and alert.code.startswith("proc."))  # anybody's process
         and (alert.code != "node_lost" or len(group.alerts) > 1 or bool(where.on(alert.node)))
         for alert in group.alerts
     )
+
+
+def is_precursor(alert: Alert) -> bool:
+    """Whether an alert is about something that passes as a rule, and did not last."""
+    return alert.code in PRECURSORS and "lasts" not in alert.fields
 
 
 def _thrown_out(group: Group) -> bool:

@@ -32,7 +32,7 @@ from gpuwatch.diagnose.incidents.planned_end import with_planned_ends
 from gpuwatch.diagnose.incidents.unfinished import unfinished_alerts
 from gpuwatch.diagnose.judge import incidents
 from gpuwatch.diagnose.training.checkpoints import Checkpoint, of_lines
-from gpuwatch.diagnose.training.logged import progress_alerts
+from gpuwatch.diagnose.training.logged import progress_alerts, with_lasting
 from gpuwatch.fleet.places import RankPlace
 from gpuwatch.plain import plain
 from gpuwatch.report.facts import Facts, rounded
@@ -113,7 +113,7 @@ def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
     saved_last = saved_at_end(main_tracks(tracks), closings)
     alerts = without_harm(alerts, scan.saves, ends, saved_last=saved_last)
     alerts = with_planned_ends(alerts, closings)
-    alerts = [alert for alert in alerts if alert.code != FINISHED]
+    alerts = with_lasting([alert for alert in alerts if alert.code != FINISHED], scan.files)
     alerts += of_progress(alerts, scan.files, end)
     alerts += stop_alerts(end, judged_tracks, alerts, closings)
     alerts += unfinished_alerts(scan.unfinished, end, alerts, scan.files)

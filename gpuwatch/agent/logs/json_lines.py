@@ -25,6 +25,13 @@ _EXCEPTIONS = (
     "exc_info", "exc_text", "exception", "error", "err", "traceback", "stack_trace", "stacktrace", "stack",
     "error.stack_trace", "exception.stacktrace", "reason",
 )  # fmt: skip
+_OUTCOMES = (
+    "exit_code", "exitCode", "exitcode", "exit_status", "returncode", "return_code", "wait_status", "signal",
+    "oom_killed", "OOMKilled", "cgroup_oom_kill",
+)  # fmt: skip
+"""How a process ended: a supervisor's message is `worker exited`, and the rest stands in fields."""
+MAX_OUTCOME = 80
+"""Characters of such a value."""
 _INSIDE = ("record", "jsonPayload", "fields", "attributes", "extra", "kubernetes", "_source")
 """Objects in a record that say more of the same."""
 _RANKS = ("rank", "global_rank", "RANK")
@@ -65,10 +72,22 @@ def texts_of(text, speaker):
         return []
     for part in parts:
         _name_speaker(part, speaker)
-    texts = [message]
+    texts = [message + _outcome(parts)]
     texts.extend(_text(part[name]) for part in parts for name in _EXCEPTIONS if name in part)
     lines = [line for each in texts for line in _LINES.split(each) if line.strip()]
     return lines[:MAX_TEXTS]
+
+
+def _outcome(parts):
+    # type: (list[dict[str, Any]]) -> str
+    """How a process ended, as `exit_code=137` behind the message; fields that say nothing are left out."""
+    found = [(name, part[name]) for part in parts for name in _OUTCOMES if name in part]
+    told = [
+        "{}={}".format(name, str(value)[:MAX_OUTCOME])
+        for name, value in found
+        if isinstance(value, (str, int)) and value and value != "0"
+    ]
+    return " " + " ".join(told) if told else ""
 
 
 def unescaped(data):

@@ -8,11 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
+from msgspec import structs
+
 from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.straggler.own_time import STEP, slow_ranks
 from gpuwatch.diagnose.straggler.telling import CODE as SLOW_RANK
 from gpuwatch.diagnose.training.first_nan import first_nans
-from gpuwatch.diagnose.training.numerics import LEAST, numerics, spike
+from gpuwatch.diagnose.training.numerics import LASTING, LEAST, numerics, spike
 from gpuwatch.diagnose.training.pace import RECENT, collapsed, collapsed_rate, pace, went_back
 from gpuwatch.diagnose.training.sign import Sign
 from gpuwatch.diagnose.training.watch import ENDS_RUNS, TITLES
@@ -25,6 +27,8 @@ LEAST_TIMINGS = 3
 SPIKE_WINDOW = 256
 UNDATED_POINTS = 100
 """Steps without times of which the last ones show more than a hiccup."""
+END_BYTES = 2048
+"""What stands so close to the end of a log was so at its end."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,22 @@ def progress_alerts(files: Iterable[LogScan]) -> list[Alert]:
     first = first_nans(each.voice for each in voices).values()
     found += [_alert(by_voice[id(nan.voice)], nan.sign, of_one=nan.alone) for nan in first]
     return found + list(_slow_ranks(voices))
+
+
+def with_lasting(alerts: Iterable[Alert], files: Iterable[LogScan]) -> list[Alert]:
+    """The alerts; gradients that are NaN in line after line to the end of a log are a cause by themselves.
+
+    Lines without a step (`{'loss': 0.0, 'grad_norm': nan}` beside a bar) make no series that could be judged.
+    """
+    ends = {file.name: file.size for file in files if file.packing is None}
+    return [
+        structs.replace(alert, severity="error", role="root", fields={**alert.fields, "lasts": 1})
+        if alert.code == "num.grad_nan"
+        and alert.count >= LASTING
+        and ends.get(alert.proof[0].file or "", math.inf) - (alert.last_offset or 0) <= END_BYTES
+        else alert
+        for alert in alerts
+    ]
 
 
 def logged_voice(file: LogScan, series: StepSeries) -> LoggedVoice:
@@ -134,8 +154,12 @@ def _passed_spike(points: Sequence[StepPoint]) -> Iterator[int]:
 
 
 def _alert(of: LoggedVoice, sign: Sign, *, of_one: bool = True) -> Alert:
+    """A sign as an alert. What lasted to the end of the log is an error: nobody stopped the run."""
     point = of.point(sign.step)
     at = point.at if point.at is not None else of.file.last_time or of.file.mtime
+    fields: dict[str, str | int | float] = {} if sign.step is None else {"step": sign.step}
+    if sign.lasts:
+        fields["lasts"] = 1
     node = of.voice.node or None
     proof = Proof(
         "line", sign.text, at, point.at is not None, of.file.node, of.file.name, point.offset, (sign.text,)
@@ -143,17 +167,17 @@ def _alert(of: LoggedVoice, sign: Sign, *, of_one: bool = True) -> Alert:
     return Alert(
         id=f"{sign.code}@{of.file.name}:{of.voice.rank}",
         code=sign.code,
-        severity=sign.severity,
+        severity="error" if sign.lasts and sign.severity == "warning" else sign.severity,
         title=TITLES[sign.code],
         text=sign.text,
         proof=(proof,),
-        role="root" if sign.code in ENDS_RUNS else "hint",
+        role="root" if sign.code in ENDS_RUNS or sign.lasts else "hint",
         node=node if of_one else None,
         rank=of.voice.rank if of_one else None,
         first=at,
         last=at,
         timed=point.at is not None,
-        fields={} if sign.step is None else {"step": sign.step},
+        fields=fields,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from statistics import median
 
 from gpuwatch.diagnose.training.sign import Sign
@@ -25,6 +25,8 @@ COMES_AND_GOES = 3
 EXPLODES = 10.0
 VANISHED = 1e-7
 IN_A_ROW = 3
+LASTING = 32
+"""NaN for so many told steps is no overflow that passes."""
 PLATEAU_STEPS = 1000
 PLATEAU_PCT = 0.1
 PLATEAU_ERRORS = 2.0
@@ -35,6 +37,8 @@ RISEN, RISEN_NOISES = 1.5, 3.0
 """A loss has risen lastingly over so many times its best median, and so many of its noises above it."""
 RISEN_FAR, FAR_STEPS = 3.0, 8
 """So far over its best a loss is lost, in so few told steps."""
+DIVERGED, STAYS = 1.8, 0.9
+"""A run has diverged whose loss stands over so many times its best, and does not fall below this share."""
 RISEN_STEPS = 100
 """For so many told steps, or for the last quarter of the run."""
 
@@ -46,7 +50,7 @@ def numerics(voice: RankProgress) -> Iterator[Sign]:
         return
     yield from spike([step.loss for step in every if step.loss is not None and math.isfinite(step.loss)])
     steps = every[-4 * WINDOW :]
-    yield from gradient_nan(steps)
+    yield from gradient_nan(every)
     norms = [step.grad_norm for step in steps if step.grad_norm is not None and math.isfinite(step.grad_norm)]
     yield from gradients(norms)
     yield from scale(voice)
@@ -67,9 +71,17 @@ def since_restart(steps: Iterable[Step]) -> list[Step]:
 
 def gradient_nan(steps: Sequence[Step]) -> Iterator[Sign]:
     """NaN and Inf of the gradient norm, when it repeats (one fp16 step is normal)."""
-    norms = [step.grad_norm for step in steps[-IN_A_ROW:]]
-    if len(norms) == IN_A_ROW and all(norm is not None and not math.isfinite(norm) for norm in norms):
-        yield Sign("num.grad_nan", "error", f"the gradient norm is {norms[-1]} for {IN_A_ROW} told steps")
+    told = [step for step in steps if step.grad_norm is not None or step is steps[-1]]
+    nan = list(takewhile(_is_nan, reversed(told)))
+    if len(nan) < IN_A_ROW:
+        return
+    lasts = len(nan) >= LASTING
+    text = f"the gradient norm is {nan[0].grad_norm} for {len(nan) if lasts else IN_A_ROW} told steps"
+    yield Sign("num.grad_nan", "error", text, step=nan[-1].step if lasts else None, lasts=lasts)
+
+
+def _is_nan(step: Step) -> bool:
+    return step.grad_norm is not None and not math.isfinite(step.grad_norm)
 
 
 def spike(losses: Sequence[float]) -> Iterator[Sign]:
@@ -156,13 +168,15 @@ def rising(steps: Sequence[Step]) -> Iterator[Sign]:
     best = max(before[at], before[at + 1])
     noise = 1.4826 * max(median(abs(loss - levels[n]) for loss in windows[n]) for n in (at, at + 1))
     limit = max(RISEN * best, best + RISEN_NOISES * noise)
-    came_back = any(level > limit for level in levels[:at]) and max(levels[:at]) >= min(levels[-lasting:])
+    came_back = any(earlier <= limit < later for earlier, later in pairwise(levels[: at + 1]))
     rises = sum(earlier <= limit < later for earlier, later in pairwise(levels[at:]))
     if came_back or rises > 1 or min(levels[-lasting:]) <= limit:
         return
     since = next(n for n in range(at, count) if levels[n] > limit)
     text = f"the loss rose to {levels[-1]:.4g}, it was {best:.4g} about step {recent[at * LEAST].step}"
-    yield Sign("num.loss_rising", "warning", text, step=recent[since * LEAST].step)
+    last = levels[-lasting:]
+    diverged = lasting >= RISEN_STEPS // LEAST and min(last) > DIVERGED * best and last[-1] > STAYS * last[0]
+    yield Sign("num.loss_rising", "warning", text, step=recent[since * LEAST].step, lasts=diverged)
 
 
 def risen_far(steps: Sequence[Step]) -> Iterator[Sign]:

@@ -20,3 +20,5 @@ class Sign:
     """It must have been true for so long."""
     step: int | None = None
     """Since which step, where that is known."""
+    lasts: bool = False
+    """It has been so for long: the run learns nothing any more."""
