@@ -107,7 +107,8 @@ NAMED = _forms(
     r"[A-Za-z][\w.-]{0,60}/\d{1,5} (?=[\[(])",
     r"(?P<host>[a-z][a-z0-9.-]{0,60}[-_]\d{1,5}) {1,20}\| (?=\S)",  # docker compose
     r"(?P<host>[a-z][a-z-]{0,60}\d[A-Za-z0-9.-]{0,60})#(?P<local>\d{1,4})[|>:] ?(?=[\s\S])",
-    r"(?P<host>[A-Za-z][\w.-]{0,80}):(?P<pid>\d{2,10}):\d{2,10} \[\d{1,3}\] (?!NCCL)(?=\S)",
+    r"(?P<host>[A-Za-z][\w.-]{0,80}):(?P<pid>\d{2,10}):\d{2,10} \[\d{1,3}\] "
+    r"(?!NCCL|\S{1,160}:\d{1,6} NCCL)(?=\S)",
     r"(?P<host>node[_-]?\d{1,4}): (?=\[(?:rank|RANK |default)\d|\[?\d{4}-\d\d-\d\d|Traceback \()",
     r"(?P<host>(?=[A-Z0-9-]{0,40}\d)[A-Z][A-Z0-9-]{2,40}): "
     r"(?=\[?\d{4}-\d\d-\d\d[ T]|Traceback \(|\s{2,8}File \")",
