@@ -5,6 +5,7 @@ import platform
 import re
 import socket
 
+from .process_table import boot_time
 from .procfs import clean, names, read_text
 
 _ARM_CORES = {
@@ -33,6 +34,7 @@ def describe(proc="/proc", etc="/etc"):
         "cpu_model": _cpu_model(proc),
         "cpu_count": os.cpu_count(),
         "memory_total_bytes": _memory_total(proc),
+        "booted_at": boot_time(proc),
         "boot_id": read_text(os.path.join(proc, "sys/kernel/random/boot_id"), 64),
     }  # type: dict[str, object]
     return {key: value for key, value in facts.items() if value not in (None, "")}

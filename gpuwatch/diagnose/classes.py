@@ -16,6 +16,9 @@ class Packs(Protocol):
         """Every rule by its id."""
 
 
+REBOOTED = "node_rebooted"
+"""The boot id of a node changed: its ranks went with it."""
+
 TIMEOUTS = frozenset(
     (
         "nccl.watchdog_timeout",
@@ -180,6 +183,7 @@ EXPLAINS: Mapping[str, tuple[str, ...]] = {
     "slurm.time_limit": _ENDED_JOB,
     "slurm.preempted": _ENDED_JOB,
     "slurm.node_failure": ("node_lost", "ray.node_dead", "slurm.cancelled", "rank.*", "proc.*"),
+    REBOOTED: (*_DEATH, "node_lost", "ray.node_dead", "slurm.node_failure"),
     "node_lost": ("ray.node_dead", "slurm.node_failure", "k8s.pod_error"),
     "kernel.panic": ("node_lost", "slurm.node_failure", "ray.node_dead"),
     "gpu.xid.fell_off": (*_XID_ENDS, "gpu.xid.gsp", "gpu.xid.driver", "pcie.aer_fatal", "pcie.aer"),

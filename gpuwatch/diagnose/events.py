@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuwatch.agent.kernel.xid import FOLLOW_UPS, meaning
 from gpuwatch.diagnose.alert import Alert, Proof
-from gpuwatch.diagnose.classes import Packs
+from gpuwatch.diagnose.classes import REBOOTED, Packs
 from gpuwatch.diagnose.whereabouts import Whereabouts
 from gpuwatch.diagnose.wording import what
 from gpuwatch.wire import Event, Role
@@ -13,7 +13,7 @@ from gpuwatch.wire import Event, Role
 def alert_of_event(
     node: str, event: Event, packs: Packs, where: Whereabouts, offset_s: float
 ) -> Alert | None:
-    """An Xid, SXid or ECC event as an alert; other events are conditions too, and told as such."""
+    """An Xid, SXid, ECC event or reboot as an alert; other events are conditions too, and told as such."""
     fields: dict[str, str | int | float] = {}
     role: Role = "root"
     if event.event == "xid" and event.code is not None:
@@ -25,13 +25,15 @@ def alert_of_event(
             fields["sxid"] = event.code
     elif event.event == "ecc":
         code = "cuda.ecc"
+    elif event.event == "reboot":
+        code = REBOOTED
     else:
         return None
     rule = packs.by_id.get(code)
     at = event.t - offset_s
     place = None if event.gpu is None else where.by(node, "uuid", event.gpu, at=at)
     gpu = where.gpu(node, event.gpu, None)
-    text = what(code, event.title, fields)
+    text = "rebooted" if code == REBOOTED else what(code, event.title, fields)
     return Alert(
         id=f"{event.event}:{event.code}@{node}:{event.gpu or ''}:{event.t:.3f}",
         code=code,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from gpuwatch.diagnose.alert import Alert
-from gpuwatch.diagnose.classes import PRECURSORS
+from gpuwatch.diagnose.classes import PRECURSORS, REBOOTED
 from gpuwatch.diagnose.moments import attempt_of, attempts_end, bounds, onset, sure
 from gpuwatch.diagnose.whereabouts import Whereabouts, lived
 from gpuwatch.fleet.places import Reach
@@ -85,7 +85,7 @@ def _worth_it(group: Group, where: Whereabouts) -> bool:
         and not is_precursor(alert)
         and alert.code not in QUIET_ALONE
         and not (alert.kernel and alert.rank is None and alert.code.startswith("proc."))  # anybody's process
-        and (alert.code != "node_lost" or len(group.alerts) > 1 or bool(where.on(alert.node)))
+        and (alert.code not in ("node_lost", REBOOTED) or len(group.alerts) > 1 or bool(where.on(alert.node)))
         for alert in group.alerts
     )
 

@@ -8,6 +8,7 @@ from gpuwatch.fleet.node import Node
 REMEDIES: dict[str, str] = {
     "gpu_lost": "Drain the node and read its kernel log for the Xid. Only a reboot brings it back; if it "
     "falls off the bus again, replace it.",
+    "node_rebooted": "Read why (`journalctl -b -1 -e`, the BMC's event log); its ranks are gone.",
     "rank.vanished": "Read the end of its log, the kernel log (OOM killer, segfault) and the launcher's "
     "output; the others wait for it.",
     "gpu_stuck": "Look for Xids in the kernel log and for processes in state D; usually only a reboot helps.",

@@ -15,6 +15,7 @@ from gpuwatch.diagnose.classes import (
     GATHERINGS,
     LAUNCHER,
     PEER_TROUBLE,
+    REBOOTED,
     SCHEDULER,
     TIMEOUTS,
     UNSPECIFIC,
@@ -94,7 +95,7 @@ def _head(told: Told, cause: Alert, where: Whereabouts, now: float) -> str:
     who = _tasks(told, cause) or place(told.rank, told.node, told.gpu)
     if cause.code in SCHEDULER:
         who = f"job {cause.job or cause.fields['job']}" if cause.job or cause.fields.get("job") else ""
-    if cause.code == "node_lost":
+    if cause.code in ("node_lost", REBOOTED):
         here = where.on(told.node, told.job)
         lost = [each.rank for each in here if each.until is None or each.until >= cause.first]
         ranks = f" with {'rank' if len(lost) == 1 else 'ranks'} {ranges(lost)}" if lost else ""

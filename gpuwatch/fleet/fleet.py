@@ -138,6 +138,7 @@ class Fleet:
             case Sample():
                 self._take_sample(node, what, at)
             case Hello():
+                self._note_reboot(node, what, at)
                 self._take_hello(node, what)
             case Ranks():
                 node.processes_partial, node.processes_at = what.partial, at
@@ -287,6 +288,17 @@ class Fleet:
         self.findings_version += 1
         self.logs_version += 1
         self.version += 1
+
+    def _note_reboot(self, node: Node, hello: Hello, at: float) -> None:
+        """An ssh node with another boot id than before; a pod of the same name may be on another machine."""
+        before = node.hello
+        if before is None or node.spec.link != "ssh" or None in (before.boot_id, hello.boot_id):
+            return
+        if before.boot_id != hello.boot_id and before.host == hello.host:
+            booted = hello.t if hello.booted_at is None else hello.booted_at
+            event = Event(t=booted, seq=hello.seq, event="reboot", title="Node rebooted", severity="error")
+            node.events.append(event)
+            self.events.append(NodeEvent(node.name, at, event))
 
     def _take_hello(self, node: Node, hello: Hello) -> None:
         listed = len(node.gpus.keys() | {info.uuid for info in hello.gpus})

@@ -17,7 +17,8 @@ class RetryPace:
     """
 
     first_s: float = 1.0
-    most_s: float = 30.0
+    most_s: float = 8.0
+    """A node that reboots is dialled within 10 s of its sshd's return."""
     final_first_s: float = 60.0
     final_most_s: float = 600.0
     settled_s: float = 30.0

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from gpuwatch.wire.gpus import GpuInfo, GpuSample, Topology
 from gpuwatch.wire.host import AgentCost, HostSample
-from gpuwatch.wire.limits import Count, Few, Line, Many, Name, Real, Text, Whole
+from gpuwatch.wire.limits import Count, Few, Line, Many, Moment, Name, Real, Text, Whole
 from gpuwatch.wire.logs import Finding, Lines, Logs
 from gpuwatch.wire.part import Frame, Notice, Severity
 from gpuwatch.wire.processes import Process
@@ -38,6 +38,8 @@ class Hello(Frame, tag="hello", frozen=True):
     cpu_count: Whole | None = None
     memory_total_bytes: Whole | None = None
     boot_id: Name | None = None
+    booted_at: Moment | None = None
+    """When its kernel started (node's clock)."""
     addresses: Few[Name] = []
     """IPv4 and IPv6 addresses, without loopback, link-local ones and the bridges of containers."""
     kernel_log: Name | None = None
@@ -68,7 +70,7 @@ class Event(Frame, tag="event", frozen=True):
     """Something happened at a moment: an Xid, a GPU lost or back, driver trouble."""
 
     event: Name
-    """xid, sxid, gpu_lost, gpu_back, gpu_stuck, gpu_unstuck, ecc, recovery_action, agent."""
+    """xid, sxid, gpu_lost, gpu_back, gpu_stuck, gpu_unstuck, ecc, recovery_action, agent, reboot."""
     title: Name
     severity: Severity = "info"
     gpu: Name | None = None

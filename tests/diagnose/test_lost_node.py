@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 from gpuwatch.diagnose.alert import Alert, Proof
+from gpuwatch.diagnose.book import AlertBook
 from gpuwatch.diagnose.judge import incidents
 from gpuwatch.fleet.places import Places, RankPlace
+from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.wire import Ranks
 from tests.diagnose.finding import PACK
+from tests.report.fleets import NODE_TIME, START, feed, healthy_fleet, hello
 
 LOST_AT = 10_000.0
 
@@ -34,3 +38,19 @@ def test_a_lost_node_lists_no_rank_that_had_ended(until: float | None, named: st
     )
     (incident,) = incidents([lost], places, PACK, LOST_AT)
     assert incident.sentence.startswith(f"n2 with {named} not reachable")
+
+
+def test_a_node_with_another_boot_id_has_rebooted_with_its_ranks() -> None:
+    fleet = healthy_fleet("n2")
+    book = AlertBook(PACK, Thresholds())
+    feed(fleet, "n2", hello(2, boot_id="first"))
+    feed(fleet, "n2", hello(2, boot_id="first"))
+    book.update(fleet, START, NODE_TIME)
+    feed(fleet, "n2", hello(2, boot_id="second", booted_at=NODE_TIME + 60.0), at=START + 90.0)
+    feed(fleet, "n2", Ranks(t=NODE_TIME + 90.0, seq=9), at=START + 90.0)
+    for second in range(90, 100, 3):
+        book.update(fleet, START + second, NODE_TIME + second)
+    told = [(one.code, one.node, one.first) for one in book.incidents if one.code == "node_rebooted"]
+    assert told == [("node_rebooted", "n2", NODE_TIME + 60.0)]
+    (incident,) = (one for one in book.incidents if one.code == "node_rebooted")
+    assert incident.sentence.startswith("n2 with ranks 0-1 rebooted")
