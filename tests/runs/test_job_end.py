@@ -259,9 +259,9 @@ def test_steps_that_take_ten_times_as_long_to_the_end_are_slow_training(
 def test_a_loss_that_rises_in_an_ended_job_has_the_live_class(tmp_path: Path) -> None:
     text = "".join(step_line(step, 600, f"{1 + step / 50:.3f}") for step in range(1, 601))
     (tmp_path / "rank_0.log").write_text(text)
-    assert [(each.code, each.severity) for each in report(tmp_path).outside] == [
-        ("num.loss_rising", "warning")
-    ]
+    found = report(tmp_path)
+    assert [(each.code, each.severity) for each in found.incidents] == [("num.loss_rising", "error")]
+    assert found.outside == ()
 
 
 def test_two_jobs_side_by_side_have_an_end_each(tmp_path: Path) -> None:
