@@ -116,6 +116,8 @@ def line_ranks(text):
         if head.empty and bare is not None and "NCCL" not in text:
             head.take("bare", int(bare.group("n")), bare.group("world"))
     failed = _read_sentence(text, at, head.empty)
+    if head.empty and failed.empty and own_level(text) in GRAVE:
+        _read_mention(text, at, head)
     return head if failed.empty else failed
 
 
@@ -202,8 +204,6 @@ def _read_sentence(text, at, anonymous):
         named = pattern.search(text)
         if named is not None:
             failed.setdefault((word, int(named.group("n"))), None)
-    if anonymous and not failed and own_level(text) in GRAVE:
-        failed = _mentioned(text, at)
     ranks = [each for each in failed if SCOPES[each[0]] == RANK]
     chosen = ranks or [each for each in failed if SCOPES[each[0]] == INDEX]
     reading = Reading()
@@ -213,11 +213,14 @@ def _read_sentence(text, at, anonymous):
     return reading
 
 
-def _mentioned(text, at):
-    # type: (str, int) -> dict[tuple[str, int], str | None]
-    """The ranks that an error names as no peers: `Check failed: 2 vs. 0, rank 5 device 5: no memory`."""
-    return {
-        ("rank", int(found.group("n"))): found.group("world")
+def _read_mention(text, at, reading):
+    # type: (str, int, Reading) -> None
+    """Take the only rank that an error names as no peer: `Check failed: 2 vs. 0, rank 5 device 5: no room`.
+
+    What is known of the writer goes before it.
+    """
+    ranks = {
+        int(found.group("n"))
         for found in islice(NAMED.finditer(text, at), MAX_MENTIONS)
         if _word(found) == "rank"
         and not _counts_other(found, text)
@@ -225,6 +228,8 @@ def _mentioned(text, at):
         and not text[: found.start()].endswith(" of ")
         and not _PATH.search(text[max(0, found.start() - 1) : found.end() + 2])
     }
+    if len(ranks) == 1:
+        reading.take("rank", ranks.pop())
 
 
 def _failed(found, text, anonymous):
