@@ -47,7 +47,7 @@ def test_a_rank_that_vanishes_beside_its_siblings_is_reported_without_a_cause(
 def test_ranks_that_end_at_the_announced_last_step_or_all_together_are_no_incident(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vanished, "SIBLINGS_S", 2.0)
+    monkeypatch.setattr(vanished, "SIBLINGS_S", 6.0)
     with (
         quick_session(monkeypatch) as session,
         launched(session, tmp_path / "a", "ends", "--total", "25", "--stay", wait=2) as ends,
@@ -58,7 +58,7 @@ def test_ranks_that_end_at_the_announced_last_step_or_all_together_are_no_incide
         stopped.launcher.kill()
         for rank in (0, 1):
             stopped.kill(rank)
-        pause(session, 5.0)
+        pause(session, 8.0)
         assert [one.code for one in ends.incidents() + stopped.incidents() if one.code == vanished.CODE] == []
 
 
