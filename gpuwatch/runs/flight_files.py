@@ -16,6 +16,7 @@ from gpuwatch.runs.flight_runs import of_the_last_attempt, of_the_youngest_job
 from gpuwatch.runs.opening import open_file
 from gpuwatch.runs.packing import Contents, packing_of
 from gpuwatch.runs.scan import usable_cores
+from gpuwatch.runs.utf16 import HEAD_BYTES
 from gpuwatch.runs.workers import Dial, Workers
 
 MAX_FILES = 20_000
@@ -180,7 +181,7 @@ def _read(task: _Task, dial: Dial) -> Dump | str:
     path = Path(task.path)
     try:
         with open_file(path) as file:
-            packing = packing_of(file.read(8))
+            packing = packing_of(file.read(HEAD_BYTES))
         contents = Contents(path, packing)
         pieces, size = [], 0
         for piece in contents.pieces():

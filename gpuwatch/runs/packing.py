@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import bz2
-import codecs
 import lzma
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import zstandard
 
 from gpuwatch.runs.opening import open_file
+from gpuwatch.runs.utf16 import as_utf8, encoding_of
 
+UTF_16 = "utf-16"
 READ_BYTES = 1 << 20
 PACKED_BYTES = 2048
 """Fed to zstd's decoder at once: it may expand 32,000 times, then gives 64 MB at most."""
@@ -25,11 +26,11 @@ LEAST_UNPACKED = 1 << 30
 MAX_EXPANSION = 1000
 """A file may unpack to `LEAST_UNPACKED` bytes, or to this many times its size; logs reach about 300."""
 
-MAGIC: tuple[tuple[bytes, str], ...] = (
-    (b"\x1f\x8b", "gzip"),
-    (b"\x28\xb5\x2f\xfd", "zstd"),
-    (b"\xfd7zXZ\x00", "xz"),
-    (b"BZh", "bzip2"),
+MAGIC: tuple[tuple[re.Pattern[bytes], str], ...] = (
+    (re.compile(rb"\x1f\x8b\x08[\x00-\x1f]"), "gzip"),
+    (re.compile(rb"\x28\xb5\x2f\xfd"), "zstd"),
+    (re.compile(rb"\xfd7zXZ\x00"), "xz"),
+    (re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), "bzip2"),
 )
 """What a file begins with says how it is packed; names lie (`dmesg.gz` that a copy has unpacked)."""
 
@@ -88,30 +89,11 @@ DECODERS: dict[str, Callable[[], Decoder]] = {
 BROKEN = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, EOFError, ValueError)
 
 
-UTF_16 = "utf-16"
-UTF_16_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-"""What Windows tools write in front of text of two bytes a character."""
-
-
 def packing_of(head: bytes) -> str | None:
     """`gzip`, `zstd`, `xz`, `bzip2`, `utf-16`, or None for a plain file, by its first bytes."""
-    if head[:2] in UTF_16_MARKS and head[2:4] != b"\0\0":
+    if encoding_of(head) is not None:
         return UTF_16
-    return next((name for magic, name in MAGIC if head.startswith(magic)), None)
-
-
-def as_utf8(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Pieces of a file that begins with the mark of UTF-16, as UTF-8; other files as they are."""
-    first = next(pieces, b"")
-    encoding = UTF_16_MARKS.get(first[:2])
-    if encoding is None or first[2:4] == b"\0\0":
-        yield first
-        yield from pieces
-        return
-    decoder = codecs.getincrementaldecoder(encoding)("replace")
-    for piece in chain([first[2:]], pieces):
-        yield decoder.decode(piece).encode("utf-8", "replace")
-    yield decoder.decode(b"", final=True).encode("utf-8", "replace")
+    return next((name for magic, name in MAGIC if magic.match(head)), None)
 
 
 @dataclass

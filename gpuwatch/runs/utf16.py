@@ -1,0 +1,106 @@
+"""UTF-16 text, as Windows tools write it, as UTF-8; plain stretches in between stay as they are."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+from itertools import chain
+
+MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+"""The byte order mark of each encoding."""
+HEAD_BYTES = 4096
+PIECE_BYTES = 1 << 20
+UNDECIDED_BYTES = 256
+"""Kept back at the end of a piece: longer than `PLAIN` must be to match."""
+MOST_HELD = 1 << 16
+MOST_WITHOUT_NUL = 1024
+"""Bytes of UTF-16 without a space, digit or line end."""
+_WIDE = rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
+_ASCII = rb"[\t\n\r\x1b\x20-\x7e]"
+PLAIN = rb"(?=(?:%s|%s){24})(?:%s+|%s)+" % (_ASCII, _WIDE, _ASCII, _WIDE)
+"""ASCII or UTF-8. UTF-16 has NUL bytes in Latin text and in every line end; 12 other characters that read
+like this by chance are less likely than 1e-6."""
+STRETCH = {
+    "utf-16-le": re.compile(PLAIN + rb"(?!\0)"),  # the byte before NUL is a character of UTF-16
+    "utf-16-be": re.compile(rb"(?<!\0)" + PLAIN),
+}
+
+
+def encoding_of(head: bytes) -> str | None:
+    """`utf-16-le` or `utf-16-be` where bytes begin with its mark and go on in it; else None.
+
+    A mark alone decides nothing: `cat` puts one into the midst of files, and what appends to a file takes no
+    notice of it.
+    """
+    encoding = MARKS.get(head[:2])
+    if encoding is None or head[2:4] == b"\0\0":  # the latter is UTF-32
+        return None
+    text = head[2:HEAD_BYTES]
+    return encoding if not text or (b"\0" in text and not STRETCH[encoding].match(text)) else None
+
+
+def as_utf8(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Pieces of a file that begins as UTF-16 text, as UTF-8; other files as they are."""
+    first = next(pieces, b"")
+    encoding = encoding_of(first)
+    if encoding is None:
+        yield first
+        yield from pieces
+        return
+    decoder = Utf16(encoding)
+    for piece in chain([first[2:]], pieces):
+        for at in range(0, len(piece), PIECE_BYTES):
+            yield decoder.feed(piece[at : at + PIECE_BYTES])
+    yield decoder.end()
+
+
+class Utf16:
+    """Decodes UTF-16 among which there are stretches of plain text, as of `>>` behind PowerShell's output."""
+
+    def __init__(self, encoding: str) -> None:
+        self._stretch = STRETCH[encoding]
+        self._decoder = codecs.getincrementaldecoder(encoding)("replace")
+        self._held = b""
+        self._wide = False
+        """What is held back goes on in UTF-16."""
+
+    def feed(self, data: bytes) -> bytes:
+        """The bytes that are decided, as UTF-8."""
+        data = self._held + data
+        self._held = b""
+        parts, at = self._decided(data)
+        rest = data[at:]
+        if rest and not self._held:
+            keep = min(len(rest), UNDECIDED_BYTES)
+            keep += (len(rest) - keep) % 2
+            self._held = rest[len(rest) - keep :]
+            parts.append(self._text(rest[: len(rest) - keep]))
+        return b"".join(parts)
+
+    def end(self) -> bytes:
+        """The rest, as UTF-8."""
+        data, self._held = self._held, b""
+        parts, at = self._decided(data, final=True)
+        return b"".join([*parts, self._text(data[at:], final=True)])
+
+    def _decided(self, data: bytes, *, final: bool = False) -> tuple[list[bytes], int]:
+        """Text up to the end of the last plain stretch, and where that is; holds back what may go on."""
+        parts = []
+        at = 0
+        for plain in self._stretch.finditer(data):
+            start, end = plain.span()
+            parts.append(self._text(data[at:start], final=True))
+            if not final and end == len(data):
+                start = start if end - start < MOST_HELD else end - UNDECIDED_BYTES
+                self._held = data[start:]
+                end = start
+            parts.append(data[plain.start() : end])
+            self._wide = False
+            at = end
+        return parts, at
+
+    def _text(self, data: bytes, *, final: bool = False) -> bytes:
+        """Bytes between plain stretches: UTF-16, unless no NUL is among them. `final`: its last ones."""
+        self._wide = b"\0" in data or (self._wide and len(data) < MOST_WITHOUT_NUL)
+        return self._decoder.decode(data, final).encode("utf-8", "replace") if self._wide else data
