@@ -18,7 +18,7 @@ from gpuwatch.runs.opening import open_file
 from gpuwatch.runs.packing import Contents
 from gpuwatch.runs.record import Match, Recorder, Recovery, Row
 from gpuwatch.runs.step_series import StepRecorder, StepSeries, last_lines
-from gpuwatch.runs.times import Times, needs_time, times_around
+from gpuwatch.runs.times import Times, TimesAround, needs_time, stretches
 from gpuwatch.runs.tools.rows import host_clue, number_gpus, tool_matches
 from gpuwatch.runs.tools.sections import ToolSections
 from gpuwatch.runs.workers import Dial
@@ -29,6 +29,8 @@ AROUND_BYTES = 1 << 18
 """Read before a part, for what must have come before its first lines, and behind it, for its last block."""
 FEED_BYTES = 1 << 19
 TAIL_BYTES = 1 << 16
+MOST_DATED_BYTES = 1 << 20
+"""Read at once to date findings."""
 LAST_LINES = 12
 
 
@@ -169,18 +171,23 @@ def take_tools(part: Part, read: PartRead, sections: ToolSections, rules: Mappin
 def date(part: Part, read: PartRead, tail: bytes, tail_at: int) -> None:
     """Look around the lines that nothing dates, and for the last time in the file."""
     arrived = part.log.until
+    ending = TimesAround(tail, arrived)
     if part.end is None:
-        read.last_time = times_around(tail, len(tail), arrived).above
-    for event in read.events:
-        if isinstance(event, Match) and needs_time(event.row, arrived):
-            offset = event.row["offset"]
-            if part.log.packing is None:
-                low = max(0, offset - TAIL_BYTES)
-                with open_file(part.log.path) as file:
-                    file.seek(low)
-                    read.times[offset] = times_around(file.read(2 * TAIL_BYTES), offset - low, arrived)
-            elif offset >= tail_at:
-                read.times[offset] = times_around(tail, offset - tail_at, arrived)
+        read.last_time = ending.of(len(tail)).above
+    undated = {
+        event.row["offset"]
+        for event in read.events
+        if isinstance(event, Match) and needs_time(event.row, arrived)
+    }
+    if part.log.packing is not None:
+        read.times = {offset: ending.of(offset - tail_at) for offset in undated if offset >= tail_at}
+    elif undated:
+        with open_file(part.log.path) as file:
+            for together in stretches(sorted(undated), TAIL_BYTES, MOST_DATED_BYTES):
+                low = max(0, together[0] - TAIL_BYTES)
+                file.seek(low)
+                around = TimesAround(file.read(together[-1] + TAIL_BYTES - low), arrived)
+                read.times.update((offset, around.of(offset - low)) for offset in together)
 
 
 class DamageError(Exception):

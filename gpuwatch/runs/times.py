@@ -7,7 +7,8 @@ file's own stamp and than the last line of the whole job. Where a file was copie
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,25 +34,47 @@ class Times:
     below: float | None = None
 
 
-def times_around(data: bytes, at: int, mtime: float) -> Times:
-    """Look in both directions from the line at byte `at` of `data`."""
-    above = first_time(reversed_lines(data[:at]), mtime)
-    below = first_time(_ENDS.split(data[at:])[1 : LOOK_LINES + 1], mtime)
-    return Times(above, below)
+class TimesAround:
+    """The nearest times around several lines of one stretch of a file; each line of it is read once."""
+
+    def __init__(self, data: bytes, mtime: float) -> None:
+        self._data = data
+        self._mtime = mtime
+        self._starts = [0, *(end.end() for end in _ENDS.finditer(data))]
+        self._known: dict[int, float | None] = {}
+
+    def of(self, at: int) -> Times:
+        """Look in both directions from the line that begins or goes on at byte `at`."""
+        line = bisect_right(self._starts, at) - 1
+        begun = self._data[self._starts[line] : at]
+        above = time_of(shown(begun), self._mtime) if begun else None
+        if above is None:
+            above = self._first(range(line - 1, max(-1, line - 1 - LOOK_LINES), -1))
+        return Times(above, self._first(range(line + 1, min(len(self._starts), line + 1 + LOOK_LINES))))
+
+    def _first(self, lines: range) -> float | None:
+        return next((at for line in lines if (at := self._time(line)) is not None), None)
+
+    def _time(self, line: int) -> float | None:
+        if line not in self._known:
+            end = self._starts[line + 1] if line + 1 < len(self._starts) else len(self._data)
+            self._known[line] = time_of(shown(self._data[self._starts[line] : end]), self._mtime)
+        return self._known[line]
 
 
-def reversed_lines(data: bytes) -> list[bytes]:
-    """The last lines, the last one first."""
-    return _ENDS.split(data)[::-1][:LOOK_LINES]
+def stretches(offsets: Sequence[int], around: int, most: int) -> Iterator[list[int]]:
+    """Ascending offsets in lists whose stretches of the file, `around` bytes on both sides, are apart.
 
-
-def first_time(lines: list[bytes], mtime: float) -> float | None:
-    """The first time in these lines."""
-    for line in lines:
-        at = time_of(shown(line), mtime)
-        if at is not None:
-            return at
-    return None
+    None spans more than `most` bytes, or it has one offset.
+    """
+    together: list[int] = []
+    for offset in offsets:
+        if together and (offset - together[-1] > 2 * around or offset - together[0] > most):
+            yield together
+            together = []
+        together.append(offset)
+    if together:
+        yield together
 
 
 def likely_time(times: Times, mtime: float, job_end: float | None) -> float:

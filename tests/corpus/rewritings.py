@@ -17,7 +17,7 @@ from gpuwatch.agent.logs.normalise import messages
 from gpuwatch.agent.logs.scanner import Scanner
 from gpuwatch.agent.logs.sieve import Sieve
 from gpuwatch.rules.score import ALARMING, ARRIVED
-from gpuwatch.runs.packing import as_utf8
+from gpuwatch.runs.utf16 import as_utf8
 from tests.corpus.excerpts import Excerpt, read
 from tests.packs import built_in_rules
 

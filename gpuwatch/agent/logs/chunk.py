@@ -1,6 +1,7 @@
 """A stretch of whole lines of one file, and the end of what came before it."""
 
 import re
+from functools import lru_cache
 
 from .normalise import messages
 from .prefixes import differ
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 PAST = 16 * 1024
 """Bytes of what came before that are kept, for context and conditions."""
 MAX_TRACEBACK = 30
+NEIGHBOURS = 256
+"""Lines that are kept as they were read: those around one finding are mostly around the next one, too."""
 
 _END = re.compile(rb"[\r\n]")
 _ROW = re.compile(r"\s*(time|host|rank|exitcode|error_file|traceback)\s*: (.*)")
@@ -24,6 +27,19 @@ _RAISED = re.compile(
     r"[A-Za-z_][\w.]{2,}(?:Error|Exception|Interrupt|Exit|Warning|Closed\w*|Timeout)\b"
     r"|(?:[A-Za-z_]\w*\.){0,8}[A-Z]\w*[a-z]\w*(?::|$)"
 )
+
+
+@lru_cache(maxsize=NEIGHBOURS)
+def _last_message(line):
+    # type: (bytes) -> tuple[str, Speaker]
+    """The last message of a physical line, and who says it; not to be changed."""
+    return messages(line)[0][-1]
+
+
+@lru_cache(maxsize=NEIGHBOURS)
+def _time_of(line, arrived):
+    # type: (bytes, float) -> float | None
+    return time_of(shown(line), arrived)
 
 
 class Chunk(object):
@@ -153,7 +169,7 @@ class Chunk(object):
         # type: (int, float) -> float | None
         """The first time that a line below carries."""
         for line in self.below(end, 40):
-            at = time_of(shown(line), arrived)
+            at = _time_of(line, arrived)
             if at is not None:
                 return at
         return None
@@ -162,7 +178,7 @@ class Chunk(object):
         # type: (int, float) -> float | None
         """The last time that a line above carries."""
         for line in reversed(self.above(start, 40)):
-            at = time_of(shown(line), arrived)
+            at = _time_of(line, arrived)
             if at is not None:
                 return at
         return None
@@ -181,7 +197,7 @@ class Chunk(object):
         # type: (int, Speaker) -> list[str]
         lines = []  # type: list[str]
         for raw in reversed(self.above(start, 3 * MAX_TRACEBACK)):
-            text, who = messages(raw)[0][-1]
+            text, who = _last_message(raw)
             if differ(who, by):
                 continue
             lines.append(shown(raw))
