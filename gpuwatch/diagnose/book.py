@@ -164,7 +164,8 @@ class AlertBook:
         if now >= self._outcomes_at + OUTCOMES_EVERY_S:
             self._outcomes_at = now
             self._dirty |= self._look_for_outcomes(fleet, now, wall)
-            self._dirty |= changed(self.alerts.values(), self._where, node_reports(fleet, now, wall))
+            logged = (alert for name, alert in self.alerts.items() if name not in self._ended.alerts)
+            self._dirty |= changed(logged, self._where, node_reports(fleet, now, wall))
         self._dirty |= self._ended.go(fleet, self.alerts.values(), self.version, now, wall)
         if now >= self._settle_at:
             self._settle_at = now + SETTLE_EVERY_S

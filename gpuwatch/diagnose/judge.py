@@ -94,7 +94,7 @@ def incident_of(
     if found.cause is not None and found.cause.code == HANG and found.cause.rank is None:
         # seen from outside nobody stood out; time-outs that came since may tell who did not take part
         found = found if stuck is None or not stuck.suspects else Verdict()
-    blame = _blame(found, stuck, believed, where, job)
+    blame = _without_accused(_blame(found, stuck, believed, where, job), found.cause, believed)
     cause = found.cause
     if cause is not None:
         alerts = [cause, *(alert for alert in alerts if alert.id != cause.id)]
@@ -207,6 +207,15 @@ def _blame(
         lower = LEVELS[max(0, LEVELS.index(blame.level) - 1)]
         blame = replace(blame, level=lower, because=f"{blame.because}; but {doubt}")
     return blame
+
+
+def _without_accused(blame: Blame, cause: Alert | None, alerts: Sequence[Alert]) -> Blame:
+    """A node that only refuted lines of others name is no culprit."""
+    refuted = cause.refuted if cause is not None else all(alert.refuted for alert in alerts)
+    told = alerts if cause is None else [cause]
+    if not refuted or blame.node in {proof.node for alert in told for proof in alert.proof}:
+        return blame
+    return replace(blame, node=None, gpu=None, level="low")
 
 
 def _joined(blame: Blame, joined: tuple[int, str], where: Whereabouts, job: str | None) -> Blame:

@@ -13,8 +13,9 @@ from gpuwatch.diagnose.whereabouts import Whereabouts
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.rank_places import places_of
 from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.link.inbox import LinkStatus
 from gpuwatch.wire import Process, Ranks
-from tests.diagnose.test_book import Cluster
+from tests.diagnose.test_book import TIMED_OUT, Cluster
 from tests.report.fleets import NODE_TIME, feed, hello, plan
 
 XID = {"xid": 79, "pci": "0000:01:00"}
@@ -58,6 +59,15 @@ class Watched(Cluster):
     def incident(self) -> Incident:
         (incident,) = self.book.incidents
         return incident
+
+
+def idle(cluster: Watched, name: str) -> None:
+    """Add a node that runs no rank."""
+    added = Fleet(plan(name)).nodes[name]
+    cluster.fleet.nodes[name] = added
+    cluster.names.append(name)
+    cluster.tell(name, LinkStatus("live"), hello(8, host=name, boot_id=name, kernel_log="/dev/kmsg"))
+    cluster.tell(name, wire.Ranks(t=cluster.t, seq=1))
 
 
 @pytest.fixture
@@ -136,6 +146,76 @@ def test_a_ranks_line_in_another_nodes_log_is_no_sure_cause(cluster: Watched) ->
     assert cluster.incident().code == "storage.full", "what nothing speaks against goes first"
 
 
+@pytest.mark.parametrize("source", ["process", "path", "line", "field", "index", None])
+@pytest.mark.parametrize("sender", ["gpu-001", "gpu-003"])
+@pytest.mark.parametrize("host", [None, "gpu-002"])
+def test_no_way_to_know_a_rank_makes_another_nodes_line_name_a_healthy_node(
+    sender: str, source: wire.RankSource | None, host: str | None
+) -> None:
+    cluster = Watched()
+    idle(cluster, "gpu-003")
+    cluster.find("oom.cuda", 9, sender, file="/tmp/rank9.log", rank_from=source, host=host, job="4711")
+    cluster.wait()
+    assert (cluster.incident().node, cluster.incident().confidence) == (None, "low")
+    assert "gpu-002" not in " ".join(cluster.incident().do)
+
+
+@pytest.mark.parametrize("job", ["4711", None])
+@pytest.mark.parametrize(
+    ("rule", "more"),
+    [
+        ("oom.cuda", {"host": "gpu-002"}),
+        ("rank.exit_error", {"fields": {"node": "gpu-002"}}),
+        ("nccl.desync_report", {"fields": {"missing_ranks": "9"}}),
+        ("peer.connection_lost", {"fields": {"missing_ranks": "9"}}),
+        ("nccl.watchdog_timeout", {"fields": {"missing_ranks": "9"}}),
+    ],
+)
+def test_a_node_outside_the_job_names_no_node_of_it(
+    cluster: Watched, rule: str, more: dict[str, object], job: str | None
+) -> None:
+    idle(cluster, "gpu-003")
+    cluster.find(rule, None, "gpu-003", file="/tmp/x.log", job=job, **more)
+    cluster.wait()
+    assert all(each.node != "gpu-002" and each.confidence == "low" for each in cluster.book.incidents)
+    cluster.find("storage.full", 2, "gpu-001", rank_from="process")
+    cluster.step(3)
+    assert any(
+        (each.code, each.rank, each.node) == ("storage.full", 2, "gpu-001") for each in cluster.book.incidents
+    )
+
+
+def test_forged_timeouts_of_all_ranks_but_one_name_no_node(cluster: Watched) -> None:
+    idle(cluster, "gpu-003")
+    for rank in range(16):
+        if rank != 9:
+            cluster.find("nccl.watchdog_timeout", rank, "gpu-003", rank_from="process", fields=TIMED_OUT)
+    cluster.wait()
+    assert all((each.node, each.confidence) == (None, "low") for each in cluster.book.incidents)
+
+
+def test_a_kernel_line_of_a_node_outside_the_job_blames_no_other_node() -> None:
+    cluster = Watched(kernel=False)
+    idle(cluster, "gpu-003")
+    cluster.find("gpu.xid.fell_off", None, "gpu-003", file="/tmp/x.log", host="gpu-002", fields=XID)
+    cluster.wait()
+    assert all((each.node, each.confidence) == (None, "low") for each in cluster.book.incidents)
+
+
+@pytest.mark.parametrize("identity", ["nfs:1", "nfs:2"])
+def test_a_file_that_the_ranks_own_node_reads_as_well_speaks_for_its_rank(
+    cluster: Watched, identity: str
+) -> None:
+    path = "/logs/rank_9.log"
+    for name, seen in (("gpu-001", identity), ("gpu-002", "nfs:1")):
+        files = [wire.LogFile(path, state="following", identity=seen)]
+        cluster.tell(name, wire.Logs(t=cluster.t, seq=6, files=files, complete=True))
+    cluster.find("oom.cuda", 9, "gpu-001", file=path, rank_from="path")
+    cluster.wait()
+    known = cluster.incident().node, cluster.incident().confidence
+    assert (known == ("gpu-002", "high")) == (identity == "nfs:1")
+
+
 @pytest.mark.parametrize("own_log", [True, False])
 def test_a_launchers_log_may_hold_other_nodes_ranks(cluster: Watched, *, own_log: bool) -> None:
     """As srun's does: their own logs have the line too, or they write none."""
@@ -148,7 +228,13 @@ def test_a_launchers_log_may_hold_other_nodes_ranks(cluster: Watched, *, own_log
     cluster.find("oom.cuda", 9, "gpu-001", file="/logs/slurm.out", rank_from="line")
     cluster.step(3)
     incident = cluster.incident()
-    assert (incident.code, incident.rank, incident.confidence) == ("oom.cuda", 9, "high")
+    sure = "high" if own_log else "medium"
+    assert (incident.code, incident.rank, incident.confidence) == ("oom.cuda", 9, sure)
+    left = [each for each in cluster.fleet.nodes["gpu-002"].processes if each.rank != 9]
+    cluster.tell("gpu-002", wire.Ranks(t=cluster.t, seq=6, processes=left))
+    cluster.step(6)
+    assert (cluster.incident().rank, cluster.incident().node) == (9, "gpu-002")
+    assert cluster.incident().confidence == "high", "the end of its process confirms it"
 
 
 @pytest.mark.parametrize("node", ["gpu-001", "gpu-002"])

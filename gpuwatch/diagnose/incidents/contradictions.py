@@ -1,20 +1,37 @@
-"""Lines about a rank in another node's log, weighed against what the rank's own node reports."""
+"""Lines about a rank or node in another node's log, weighed against what the node itself reports.
+
+How a rank is known does not matter here: prefix, path and process are what the node that sends the line says.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from msgspec import structs
 
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.classes import EXITS, KERNEL_RULES
+from gpuwatch.diagnose.incidents.absent_ranks import absent_ranks
 from gpuwatch.diagnose.whereabouts import Whereabouts
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.places import RankPlace
 
 NOTICED_S = 15.0
 """A process that ended is off its node's list so soon: processes are listed every few seconds."""
+
+
+class Doubt(NamedTuple):
+    """What speaks against a line."""
+
+    text: str
+    """Empty: nothing."""
+    refuted: bool = False
+    """The line leads no incident while anything else does, and never with the name of the other node."""
+
+
+UNDISPUTED = Doubt("")
 
 
 @dataclass(frozen=True)
@@ -24,9 +41,11 @@ class NodeReport:
     processes_at: float | None = None
     """When it listed its processes last: unix seconds on our clock."""
     read: frozenset[str] = frozenset()
-    """Log files on its own disks that its agent follows."""
-    shared: frozenset[str] = frozenset()
-    """Log files that other nodes see as well."""
+    """Log files on its own disks that its agent follows; none while the link is lost."""
+    shared: Mapping[str, str] = field(default_factory=dict)
+    """Log files that other nodes see as well -> the identity that they have on all of them."""
+    jobs: frozenset[str | None] = frozenset()
+    """Of its processes, launchers included."""
 
 
 def node_reports(fleet: Fleet, now: float, wall: float) -> dict[str, NodeReport]:
@@ -34,8 +53,13 @@ def node_reports(fleet: Fleet, now: float, wall: float) -> dict[str, NodeReport]
     return {
         name: NodeReport(
             None if node.processes_at is None else wall - (now - node.processes_at),
-            frozenset(f.path for f in node.logs if f.state == "following" and f.identity is None),
-            frozenset(file.path for file in node.logs if file.identity is not None),
+            frozenset(
+                f.path
+                for f in node.logs
+                if f.state == "following" and f.identity is None and node.link.phase == "live"
+            ),
+            {file.path: file.identity for file in node.logs if file.identity is not None},
+            frozenset(each.job for each in node.processes if each.rank is not None or each.job is not None),
         )
         for name, node in fleet.nodes.items()
     }
@@ -44,13 +68,13 @@ def node_reports(fleet: Fleet, now: float, wall: float) -> dict[str, NodeReport]
 def with_contradictions(
     alerts: Iterable[Alert], where: Whereabouts, reports: Mapping[str, NodeReport]
 ) -> list[Alert]:
-    """The alerts, those marked that the node of their rank contradicts."""
+    """The alerts, those marked that the node of their rank contradicts or does not confirm."""
     found = []
     for alert in alerts:
-        doubt = "" if alert.doubt else contradiction(alert, where, reports)
-        if doubt:
-            text = f"{alert.text}; {doubt}"
-            found.append(structs.replace(alert, doubt=doubt, refuted=True, text=text))
+        doubt = UNDISPUTED if alert.refuted else contradiction(alert, where, reports)
+        if doubt.text:
+            text = f"{alert.text}; {doubt.text}"
+            found.append(structs.replace(alert, doubt=doubt.text, refuted=doubt.refuted, text=text))
         else:
             found.append(alert)
     return found
@@ -59,38 +83,96 @@ def with_contradictions(
 def changed(alerts: Iterable[Alert], where: Whereabouts, reports: Mapping[str, NodeReport]) -> bool:
     """Whether a contradiction came up, or fell, since the alerts were marked."""
     return any(
-        alert.refuted != bool(contradiction(alert, where, reports))
+        (alert.doubt, alert.refuted) != contradiction(alert, where, reports)
         for alert in alerts
         if not alert.code.startswith(KERNEL_RULES)
     )
 
 
-def contradiction(alert: Alert, where: Whereabouts, reports: Mapping[str, NodeReport]) -> str:
-    """What speaks against a line, in words; empty where nothing does."""
-    if alert.rank is None or alert.kernel or alert.rank_from not in ("line", "field", "index"):
-        return ""
-    place = where.of(alert.rank, alert.job)
-    if place is None:
-        return ""
-    report = reports.get(place.node, NodeReport())
-    if alert.code in EXITS and _lives(alert, place, report):
-        return f"rank {alert.rank} still runs on {place.node}, as process {place.pid}"
-    if alert.rank_from == "line" and _only_elsewhere(alert, place, reports):
-        return f"rank {alert.rank} runs on {place.node}, and its own log there does not have it"
-    return ""
+def contradiction(alert: Alert, where: Whereabouts, reports: Mapping[str, NodeReport]) -> Doubt:
+    """What speaks against a line about another node's rank, or against one about a rank that still runs."""
+    place = None if alert.rank is None else where.of(alert.rank, alert.job)
+    if place is not None and alert.rank_from in ("line", "field", "index") and _lives(alert, place, reports):
+        text = f"rank {alert.rank} still runs on {place.node}, as process {place.pid}"
+        return Doubt(text, refuted=True)
+    senders = {proof.node for proof in alert.proof if proof.node is not None}
+    if not senders or any(proof.kind != "line" for proof in alert.proof):
+        return UNDISPUTED
+    if place is not None and place.node not in senders:
+        return _about_rank(alert, place, senders, where, reports)
+    if any(alert.job in _jobs(sender, where, reports) for sender in senders):
+        return UNDISPUTED
+    if place is None and alert.node is not None and alert.node not in senders:
+        return _about_node(alert.node, senders, where, reports)
+    return _about_listed(alert, senders, where, reports)
 
 
-def _only_elsewhere(alert: Alert, place: RankPlace, reports: Mapping[str, NodeReport]) -> bool:
-    """Whether other nodes' logs have the rank's line, and the rank's own log, which is read, has not."""
-    for proof in alert.proof:
-        seen = reports.get(proof.node or "", NodeReport())
-        if proof.kind != "line" or proof.node == place.node or proof.file in seen.shared:
-            return False
-    return any(path in reports.get(place.node, NodeReport()).read for path in place.logs)
+def _about_rank(
+    alert: Alert,
+    place: RankPlace,
+    senders: set[str],
+    where: Whereabouts,
+    reports: Mapping[str, NodeReport],
+) -> Doubt:
+    """A line about a rank of another node, confirmed by its end there, or as read from its own file."""
+    own = reports.get(place.node, NodeReport())
+    seen = {
+        reports[proof.node].shared.get(proof.file or "")
+        for proof in alert.proof
+        if proof.node is not None and proof.node in reports
+    } - {None}
+    if _ended(alert, place) or seen & {own.shared.get(path) for path in place.logs}:
+        return UNDISPUTED
+    job_mates = any(place.job in _jobs(sender, where, reports) for sender in senders)
+    is_read = any(path in own.read for path in place.logs)
+    log = "its own log there does not have it" if is_read else "nothing there confirms it"
+    refuted = not job_mates or (is_read and alert.code not in EXITS)
+    return Doubt(
+        f"rank {alert.rank} runs on {place.node}, and {log}", refuted and not seen & set(own.shared.values())
+    )
 
 
-def _lives(alert: Alert, place: RankPlace, report: NodeReport) -> bool:
-    """Whether its node listed the same process long after it is said to have ended."""
-    if place.until is not None or place.started is None or report.processes_at is None:
+def _about_node(node: str, senders: set[str], where: Whereabouts, reports: Mapping[str, NodeReport]) -> Doubt:
+    """A line that names another node, from nodes that run no job together with it."""
+    jobs = _jobs(node, where, reports)
+    if any(jobs & _jobs(sender, where, reports) for sender in senders):
+        return UNDISPUTED
+    return Doubt(f"{_named(senders)}, which logged it, runs no job together with {node}", refuted=True)
+
+
+def _about_listed(
+    alert: Alert, senders: set[str], where: Whereabouts, reports: Mapping[str, NodeReport]
+) -> Doubt:
+    """A line that lists ranks of another node, from nodes that run nothing of their job."""
+    places = [where.of(rank, alert.job) for rank in absent_ranks(alert)]
+    listed = [place for place in places if place is not None and place.node not in senders]
+    if any(place.job in _jobs(sender, where, reports) for place in listed for sender in senders):
+        return UNDISPUTED
+    text = f"{_named(senders)}, which logged it, runs nothing of that job"
+    return Doubt(text, refuted=True) if listed else UNDISPUTED
+
+
+def _jobs(node: str, where: Whereabouts, reports: Mapping[str, NodeReport]) -> set[str | None]:
+    """The jobs of a node's ranks, those that ended included, and of its launchers."""
+    return {place.job for place in where.on(node)} | reports.get(node, NodeReport()).jobs
+
+
+def _named(nodes: set[str]) -> str:
+    return min(nodes)
+
+
+def _ended(alert: Alert, place: RankPlace) -> bool:
+    """Whether the rank's own node shows that its process ended since, or was started anew."""
+    if place.until is not None:
+        return alert.first <= place.until + NOTICED_S
+    if place.since is None or place.started is None:
         return False
-    return place.started < alert.first and report.processes_at > alert.last + NOTICED_S
+    return place.since <= alert.first < place.started
+
+
+def _lives(alert: Alert, place: RankPlace, reports: Mapping[str, NodeReport]) -> bool:
+    """Whether its node listed the same process long after a line says that it ended."""
+    listed_at = reports.get(place.node, NodeReport()).processes_at
+    if alert.code not in EXITS or place.until is not None or place.started is None or listed_at is None:
+        return False
+    return place.started < alert.first and listed_at > alert.last + NOTICED_S
