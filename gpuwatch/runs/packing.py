@@ -22,9 +22,10 @@ PACKED_BYTES = 2048
 """Fed to zstd's decoder at once: it may expand 32,000 times, then gives 64 MB at most."""
 PIECE_BYTES = 1 << 20
 """Taken from the other decoders at once: bzip2 expands 4 kB to gigabytes."""
-LEAST_UNPACKED = 1 << 30
+LEAST_UNPACKED = 128 << 20
 MAX_EXPANSION = 1000
-"""A file may unpack to `LEAST_UNPACKED` bytes, or to this many times its size; logs reach about 300."""
+"""A file may unpack to `LEAST_UNPACKED` bytes, which are read within seconds, or to this many times its size;
+logs reach about 300."""
 
 MAGIC: tuple[tuple[re.Pattern[bytes], str], ...] = (
     (re.compile(rb"\x1f\x8b\x08[\x00-\x1f]"), "gzip"),

@@ -121,6 +121,16 @@ def test_a_bomb_comes_in_bounded_pieces_and_ends_at_a_bound(
     assert contents.damage is not None or packing == "gzip"  # 1 in 1,000 is what a log may reach
 
 
+@pytest.mark.parametrize("packing", ["bzip2", "xz"])
+def test_a_kilobyte_does_not_unpack_to_more_than_is_read_within_seconds(tmp_path: Path, packing: str) -> None:
+    path = tmp_path / "rank_0.log"
+    path.write_bytes(PACKERS[packing](b"\n" * (4 << 20)) * 40)
+    assert path.stat().st_size < 130_000
+    contents = Contents(path, packing)
+    assert sum(map(len, contents.pieces())) <= 128 << 20
+    assert contents.damage is not None
+
+
 @pytest.mark.parametrize("packing", PACKERS)
 def test_of_a_file_that_breaks_off_all_that_is_there_is_read(tmp_path: Path, packing: str) -> None:
     noise = random.Random(3).randbytes(400_000).hex().encode()
