@@ -15,6 +15,7 @@ from gpuwatch.fleet.jobs import Jobs
 from gpuwatch.fleet.log_stream import LogStream
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.fleet.progress import FleetProgress
+from gpuwatch.fleet.rank_changes import RankChanges, TooManyError
 from gpuwatch.fleet.shared_findings import FindingKey, SharedFindings
 from gpuwatch.fleet.twins import Twins
 from gpuwatch.hosts.plan import Plan
@@ -42,10 +43,6 @@ KEPT_CHARACTERS = 8_000_000
 """Of the lines of one node's findings; the oldest go first."""
 MOST_GPUS = 1024
 """Of a node, those that it listed earlier included."""
-
-
-class TooManyError(Exception):
-    """A node tells of more than any machine has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +97,7 @@ class Fleet:
         self._listed: dict[str, list[LogFile]] = {}
         """Node -> its log files as its agent told them."""
         self._twins = Twins()
+        self._rank_changes = RankChanges()
         self.version = 0
 
     def apply(self, arrival: Arrival) -> None:
@@ -141,6 +139,7 @@ class Fleet:
                 self._note_reboot(node, what, at)
                 self._take_hello(node, what)
             case Ranks():
+                self._rank_changes.admit(node.name, what.processes, at)
                 node.processes_partial, node.processes_at = what.partial, at
                 self._take_processes(node, what.processes)
             case Event():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
@@ -14,6 +15,8 @@ from gpuwatch.wire import LogFile, Process
 Loose: TypeAlias = dict[tuple[str, str], Reach]
 Ranks: TypeAlias = dict[tuple[str | None, int], RankPlace]
 """By job and rank."""
+KEPT_ENDED = 2_048
+"""Of one node, the ranks that ended last: jobs on CPUs come and go without an end."""
 
 
 def places_of(nodes: Collection[Node], before: Places | None = None, wall: float | None = None) -> Places:
@@ -73,9 +76,16 @@ def _keep_ended(ranks: Ranks, known: Ranks, wall: float | None) -> None:
     """Add the ranks that are gone, unless another job's rank is on their GPU."""
     taken = {(place.node, place.gpu) for place in ranks.values() if place.gpu is not None}
     jobs = {place.job for place in ranks.values()}
-    for key, place in known.items():
-        if key not in ranks and (place.job in jobs or (place.node, place.gpu) not in taken):
-            ranks[key] = place if place.until is not None else replace(place, until=wall)
+    gone = [
+        (key, place if place.until is not None else replace(place, until=wall))
+        for key, place in known.items()
+        if key not in ranks and (place.job in jobs or (place.node, place.gpu) not in taken)
+    ]
+    kept: Counter[str] = Counter()
+    for key, place in sorted(gone, key=lambda each: -(each[1].until or 0.0)):
+        kept[place.node] += 1
+        if kept[place.node] <= KEPT_ENDED:
+            ranks[key] = place
 
 
 def _loose(

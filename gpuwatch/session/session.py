@@ -13,6 +13,7 @@ from gpuwatch.diagnose.book import AlertBook
 from gpuwatch.fleet.asked import Asked
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.log_stream import LogStream
+from gpuwatch.fleet.rank_changes import TooManyError
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.bounds import Allowance
 from gpuwatch.link.inbox import Arrival, Inbox, LinkStatus
@@ -155,6 +156,9 @@ class Session:
                     f"the frames of this node took more than {CPU_SHARE:.0%} of a core to process; "
                     "no agent does that, so the link was closed",
                 )
+        except TooManyError as error:
+            self.faults.append(error)
+            self._links.hang_up(arrival.node, f"{error}; no agent does that, so the link was closed")
         except Exception as error:
             if isinstance(arrival.what, LinkStatus):
                 raise

@@ -32,6 +32,18 @@ def hello(gpus: list[dict[str, Any]]) -> dict[str, Any]:
     return {**told, "gpus": gpus, "kernel_log": "/dev/kmsg"}
 
 
+def processes(what: str, number: int) -> list[dict[str, Any]]:
+    """One list: of many long rows, of more short ones, or of as many ranks of one job as are allowed."""
+    if what == "processes":
+        each = {"name": "python", "world_size": 1_000_000, "command": noise(100)}
+        return [{"pid": n, "rank": n, "job": f"{n % 500}-{number}", **each} for n in range(4000)]
+    if what == "small processes":
+        ranks = [(n, (n * 47 + number) % 1_000_000, f"j{(n + number) % 5000}") for n in range(9000)]
+    else:
+        ranks = [(n, n + number, "4711") for n in range(1000)]
+    return [{"pid": pid, "name": "p", "rank": rank, "job": job} for pid, rank, job in ranks]
+
+
 def frames(what: str) -> Iterator[dict[str, Any]]:
     now = time.time()
     for number in itertools.count():
@@ -59,10 +71,8 @@ def frames(what: str) -> Iterator[dict[str, Any]]:
         elif what == "files":
             files = [{"path": f"/logs/{noise(60)}", "size": 5, "searched_to": 5} for _ in range(5000)]
             yield {"kind": "logs", "complete": True, "files": files}
-        elif what == "processes":
-            each = {"name": "python", "world_size": 1_000_000, "command": noise(100)}
-            rows = [{"pid": n, "rank": n, "job": f"{n % 500}-{number}", **each} for n in range(4000)]
-            yield {"kind": "ranks", "processes": rows}
+        elif what.endswith(("processes", "ranks")):
+            yield {"kind": "ranks", "processes": processes(what, number)}
         elif what == "missing":
             if not number:
                 yield hello([gpu(each) for each in range(900)])

@@ -17,7 +17,8 @@ from tests.end_to_end.pty_program import Pty
 pytestmark = pytest.mark.long
 
 AGENT = str(Path(__file__).with_name("flooding_agent.py"))
-KINDS = ("gpus", "titles", "findings", "small findings", "phases", "files", "processes", "missing")
+KINDS = ("gpus", "titles", "findings", "small findings", "phases", "files", "processes", "missing",
+         "small processes", "ranks")  # fmt: skip
 FLOOD_S = 15.0
 SETTLED_S = 5.0
 """The honest node's agent has started by then."""
@@ -57,7 +58,7 @@ def test_a_flood_costs_its_own_node_the_link_and_no_other_anything(kind: str) ->
     assert oldest < 2.0
 
 
-@pytest.mark.parametrize("kind", ["small findings", "processes", "findings"])
+@pytest.mark.parametrize("kind", ["small findings", "processes", "findings", "small processes", "ranks"])
 def test_the_screen_ends_within_a_second_under_a_flood(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "hosts.yaml"
     path.write_text(hosts(kind))

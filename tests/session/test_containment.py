@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,14 @@ import pytest
 from gpuwatch.diagnose import rounds
 from gpuwatch.diagnose.health import node_conditions
 from gpuwatch.fleet.fleet import KEPT_CHARACTERS, MOST_GPUS, Fleet
+from gpuwatch.fleet.node import Node
+from gpuwatch.fleet.rank_changes import MOST_PROCESSES
+from gpuwatch.fleet.rank_places import KEPT_ENDED, places_of
 from gpuwatch.hosts.load import parse_plan
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.inbox import Arrival, LinkStatus
 from gpuwatch.session import Session
-from gpuwatch.wire import AnyFrame, Event, Finding, GpuInfo, Hello, HostSample, Sample
+from gpuwatch.wire import AnyFrame, Event, Finding, GpuInfo, Hello, HostSample, Process, Ranks, Sample
 
 HELLO = Hello(t=1.0, seq=1, host="h", agent="1", python="3", pid=1, interval_s=1.0)
 
@@ -83,6 +87,48 @@ def test_a_fault_that_is_of_no_node_is_not_hidden(session: Session, monkeypatch:
     monkeypatch.setattr(rounds.Rounds, "go", fails)
     with pytest.raises(ZeroDivisionError):
         session.poll()
+
+
+def ranked(count: int, number: int = 0) -> Ranks:
+    """A list of ranks; `number`: another one is of other jobs."""
+    rows = [
+        Process(pid, "p", rank=pid, job=f"j{number}-{pid % 500}", world_size=9000) for pid in range(count)
+    ]
+    return Ranks(t=1.0, seq=3, processes=rows)
+
+
+@pytest.mark.parametrize("count", [MOST_PROCESSES + 1, 9_000])
+def test_a_list_of_more_processes_than_an_agent_sends_costs_the_link(session: Session, count: int) -> None:
+    tell(session, "bad", ranked(count))
+    tell(session, "good", ranked(MOST_PROCESSES))
+    session.poll()
+    assert session._links.ended == ["bad"]  # type: ignore[attr-defined]
+    assert not session.fleet.nodes["bad"].processes
+    assert len(session.fleet.nodes["good"].processes) == MOST_PROCESSES
+
+
+def test_ranks_that_change_without_an_end_cost_the_link_and_little_time(session: Session) -> None:
+    began = time.thread_time()
+    for number in range(60):
+        tell(session, "bad", ranked(800, number))
+        tell(session, "good", ranked(8, number))
+        tell(session, "other", ranked(800))
+        session.poll()
+    assert set(session._links.ended) == {"bad"}  # type: ignore[attr-defined]
+    assert len(session.book.places.ranks) < 10_000
+    assert time.thread_time() - began < 10.0
+
+
+def test_ranks_that_ended_are_kept_up_to_a_bound() -> None:
+    node = Node(NodeSpec("a"), 1.0)
+    known = None
+    for number in range(2 * KEPT_ENDED // 800 + 2):
+        node.processes = ranked(800, number).processes
+        known = places_of([node], known, float(number))
+    assert known is not None
+    ended = [place for place in known.ranks if place.until is not None]
+    assert len(ended) == KEPT_ENDED
+    assert min(place.until or 0.0 for place in ended) >= number - 3
 
 
 def test_a_node_with_more_gpus_than_any_machine_has_loses_its_link(session: Session) -> None:
