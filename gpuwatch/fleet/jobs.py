@@ -1,7 +1,8 @@
 """Which job a process, a log file and a line are of: the one rule, for everything that asks.
 
 A job is known by the first of these that there is: the id that its processes carry (Slurm's, the launcher's
-run id, PMIx's namespace); its rendezvous, MASTER_ADDR:PORT; else by its world size, `unnamed-8`. No job has a
+run id, PMIx's namespace); its rendezvous, MASTER_ADDR:PORT; else by its world size, `unnamed-8`. A rendezvous
+on the loopback is that of one node, with its port (`n1:29500`) or without (`unnamed-8@n1`). No job has a
 rank twice: where two living processes claim one rank, they are of two jobs, told apart by their rendezvous,
 by what started them, and by the folders that they write to. What is not clear is of no job.
 """
@@ -225,7 +226,8 @@ class Jobs:
 def _member(jobs: Jobs, process: Process, host: str) -> Member:
     launcher = process.launcher or 0
     master = _whole(process.master)
-    if master is not None and master.startswith(_LOOPBACK):
+    alone = (process.master or "").startswith(_LOOPBACK)
+    if master is not None and alone:
         master = f"{host}:{master.rpartition(':')[2]}"
     if master is not None and _RESTARTS in process.variables:
         master = jobs.lasting(f"{host}:{launcher or process.pid}", master)
@@ -234,7 +236,7 @@ def _member(jobs: Jobs, process: Process, host: str) -> Member:
         host,
         process.pid,
         process.rank if process.rank is not None else -1,
-        process.job or master or f"{UNNAMED}{size}",
+        process.job or master or f"{UNNAMED}{size}{f'@{host}' if alone else ''}",
         master,
         launcher,
         home(process.logs[0]) if process.logs else "",

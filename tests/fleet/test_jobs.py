@@ -29,6 +29,17 @@ def test_a_rendezvous_on_the_loopback_is_that_of_one_machine() -> None:
     assert set(told.jobs("n2").values()) == {"n2:29500"}
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1", "localhost", "[::1]"])
+def test_a_loopback_address_without_a_port_is_that_of_one_machine(address: str) -> None:
+    told = Several(2)
+    for node, first in (("n1", 100), ("n2", 200)):
+        told.run(node, *(rank(number, first + number, master=address) for number in range(4)))
+    assert set(told.jobs("n1").values()) == {"unnamed-4@n1"}
+    assert set(told.jobs("n2").values()) == {"unnamed-4@n2"}
+    assert not told.fleet.nodes["n1"].rivals
+    assert not told.fleet.nodes["n2"].rivals
+
+
 def test_an_address_without_a_port_names_no_job() -> None:
     told = Several()
     told.run("n1", rank(0, 100, master="n1"))
