@@ -1,8 +1,8 @@
 """Passwords, keys and tokens in command lines and log text are masked where they are read.
 
 What is masked: values of options and assignments whose name ends in a word for a secret, passwords in URLs,
-`Bearer` and `Basic` credentials, and tokens with the form of a known issuer. A secret that stands without any
-of these signs cannot be told from other text.
+credentials of `Authorization`, signatures in URLs, private keys, and tokens with the form of a known issuer.
+A secret that stands without any of these signs cannot be told from other text.
 """
 
 import re
@@ -16,23 +16,50 @@ MAX_SECRET = 4096
 _SIGNS = (
     "passw", "passphrase", "secret", "token", "apikey", "api_key", "api-key", "access_key", "access-key",
     "accesskey", "auth", "bearer", "://", "hf_", "akia", "asia", "ghp_", "gho_", "ghs_", "ghu_", "ghr_",
-    "github_pat_", "glpat-", "xox", "sk-", "aiza", "eyj", "wandb", "private_key", "private-key", "credential",
+    "github_pat_", "glpat-", "xox", "sk-", "aiza", "eyj", "wandb", "private", "credential",
+    "nvapi-", "npm_", "dckr_pat_", "pypi-", "sg.", "ya29.", "-pass", "_pass", "pwd", "sig=", "signature=",
+    "accountkey", "curl",
 )  # fmt: skip
 """One of these words stands in every text with something to mask, in lower case."""
 _NAMED = re.compile(
     r"(?:passw(?:or)?d|passphrase|secret|token|api[-_]?key|access[-_]?key|secret[-_]?key|private[-_]?key"
-    r"|auth[-_]?key|credentials?)(?P<between>\\?[\"']{0,2} {0,3}[=:] {0,3}|[\"']? {1,3})"
-    r"(?:\\?(?P<quote>[\"'])(?P<quoted>[^\"'\n]{1,4096})|(?P<value>[^\s\"',;&<>(){}\[\]]{1,4096}))",
+    r"|auth[-_]?key|credentials?)(?P<between>\\?[\"']{0,2} {0,3}[=:] {0,3}|[\"']?[ \t]{1,8})"
+    r"(?:[br]{0,2}\\?(?P<quote>[\"'])(?P<quoted>[^\"'\n]{1,4096})|(?P<value>[^\s\"',;&<>(){}\[\]]{1,4096}))",
     re.IGNORECASE,
 )
 _FORMS = re.compile(
     r"\bhf_[A-Za-z0-9]{16,200}|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{20,255}"
     r"|\bgithub_pat_\w{20,255}|\bglpat-[\w-]{16,255}|\bxox[abeoprs]-[A-Za-z0-9-]{10,255}"
     r"|\bsk-(?:ant-|proj-|or-)?[A-Za-z0-9_-]{20,255}|\bAIza[\w-]{35}"
+    r"|\bnvapi-[\w-]{16,255}|\bnpm_[A-Za-z0-9]{16,255}|\bdckr_pat_[\w-]{16,255}|\bpypi-Ag[\w-]{16,1000}"
+    r"|\bSG\.[\w-]{16,255}\.[\w-]{16,255}|\bya29\.[\w-]{16,2000}"
     r"|\beyJ[\w-]{10,2000}\.[\w-]{10,2000}\.[\w-]{0,2000}"
 )
-_BEARER = re.compile(r"(\bBearer {1,3}|\bAuthorization: {0,3}Basic {1,3})([\w.~+/=-]{8,4096})", re.IGNORECASE)
-_URL = re.compile(r"(?<=://)([^\s/@:\"']{0,256})(:[^\s/@\"']{0,256})?(?=@)")
+_BEARER = re.compile(
+    r"(\bBearer {1,3}|\bAuthorization[\"']?: {0,3}[\"']?(?:Basic|Token|Api-?Key|Digest) {1,3})"
+    r"([\w.~+/=-]{8,4096})",
+    re.IGNORECASE,
+)
+_URL = re.compile(r"(?<=://)([^\s/@:\"']{0,256})(:[^\s/\"']{0,256})?(?=@)")
+_SIGNED = re.compile(
+    r"([?&;]sig(?:nature)?=|\bX-(?:Amz|Goog)-(?:Signature|Security-Token)=|\b(?:Account|SharedAccess)Key=)"
+    r"([^\s\"'&;]{4,4096})",
+    re.IGNORECASE,
+)
+"""Signatures in URLs, and keys of connection strings."""
+_OPTION = re.compile(
+    r"((?:^|(?<=[\s\"']))--?(?:[A-Za-z]{1,24}[-_]){0,3}(?:pass|pwd|auth)(?:=|[ \t]{1,8})[\"']?)"
+    r"([^\s\"',;&<>-][^\s\"']{3,4095})",
+    re.IGNORECASE,
+)
+_CURL_USER = re.compile(
+    r"((?:^|(?<=\s))(?:-u|--user|--proxy-user)[= ]{0,3}[\"']?[^\s:\"']{1,256}:)([^\s\"']{1,4096})"
+)
+_PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)([^-]{1,16384})")
+_METHODS = frozenset(
+    ("basic", "digest", "gssapi", "kerberos", "ldap", "munge", "auth/munge", "oauth", "oauth2")
+)
+"""Ways to log in, which `--auth` may name."""
 _WANDB = re.compile(r"(wandb login (?:--?[\w-]{1,20} )?)([0-9a-f]{40})", re.IGNORECASE)
 _NO_SECRETS = frozenset(
     [
@@ -80,6 +107,11 @@ def masked(text):
     text = _URL.sub(_url, text)
     text = _BEARER.sub(r"\1" + MASK, text)
     text = _WANDB.sub(r"\1" + MASK, text)
+    text = _PRIVATE_KEY.sub(r"\1" + MASK, text)
+    text = _SIGNED.sub(r"\1" + MASK, text)
+    text = _OPTION.sub(_option, text)
+    if "curl" in lower:
+        text = _CURL_USER.sub(r"\1" + MASK, text)
     text = _FORMS.sub(MASK, text)
     return _NAMED.sub(_named, text)
 
@@ -92,12 +124,19 @@ def _url(found):
     return MASK if len(user) >= _LONG_USER else user
 
 
+def _option(found):
+    # type: (Match[str]) -> str
+    value = found.group(2).lower()
+    plain = value in _METHODS or value in _NO_SECRETS or value.startswith((MASK, "*", "$", "<"))
+    return found.group(0) if plain else found.group(1) + MASK
+
+
 def _named(found):
     # type: (Match[str]) -> str
     """A value behind a name; behind a space it is one only in an option."""
     whole, between = found.group(0), found.group("between")
     value = (found.group("quoted") or found.group("value")).rstrip("\\")
-    spaced = not between.strip("\\ \"'")
+    spaced = not between.strip("\\ \t\"'")
     if spaced and (value.startswith("-") or not _in_option(found)):
         return whole
     if not value or value.strip().lower() in _NO_SECRETS or value.startswith((MASK, "*", "$", "<")):
@@ -125,5 +164,5 @@ def _is_text_token(found, value):
 def _in_option(found):
     # type: (Match[str]) -> bool
     """Whether the name is that of an option, `--hf-token` or `-password`."""
-    before = found.string[max(0, found.start() - 48) : found.start()]
+    before = found.string[max(0, found.start() - 48) : found.start()].replace("\t", " ")
     return before[before.rfind(" ") + 1 :].lstrip("\"'([=")[:1] == "-"
