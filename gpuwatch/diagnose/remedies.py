@@ -11,6 +11,8 @@ REMEDIES: dict[str, str] = {
     "node_rebooted": "Read why (`journalctl -b -1 -e`, the BMC's event log); its ranks are gone.",
     "rank.vanished": "Read the end of its log, the kernel log (OOM killer, segfault) and the launcher's "
     "output; the others wait for it.",
+    "rank_missing": "Read the end of its log, the kernel log (OOM killer, segfault) and the launcher's "
+    "output; the others wait for it.",
     "gpu_stuck": "Look for Xids in the kernel log and for processes in state D; usually only a reboot helps.",
     "gpu_stale": "Its numbers are old: do not trust them. If it goes on, the driver is about to hang.",
     "values_unreadable": "Run `nvidia-smi -q` there and read the kernel log for Xids; if it stays "

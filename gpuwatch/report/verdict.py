@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuwatch.agent.logs.finder import NOTHING
+from gpuwatch.diagnose.attempts.missing import MissingRank, missing_ranks
 from gpuwatch.diagnose.condition import ORDER, Condition, Evidence
 from gpuwatch.diagnose.health import gpu_conditions, node_conditions
 from gpuwatch.diagnose.incident import Incident
+from gpuwatch.diagnose.wording import job_text
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.report.pending import pending
@@ -39,7 +41,14 @@ def findings(fleet: Fleet, now: float) -> list[Finding]:
             found += [
                 Finding(node, gpu, condition) for condition in gpu_conditions(gpu, node, thresholds, now)
             ]
+    found += [Finding(each.node, None, _missing(each)) for each in missing_ranks(fleet, now)]
     return sorted(found, key=lambda finding: ORDER.index(finding.condition.severity))
+
+
+def _missing(one: MissingRank) -> Condition:
+    ended = "" if one.last_line is None else f", its log ended with: {one.last_line}"
+    text = f"rank {one.rank} of {one.world_size} is not there: no process{ended}"
+    return Condition("rank_missing", "error", f"{text} ({job_text(one.job)})", Evidence("its siblings live"))
 
 
 def unanswered(node: Node, now: float) -> list[Condition]:

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.diagnose.attempts import vanished
+from gpuwatch.diagnose.attempts import missing, vanished
+from gpuwatch.diagnose.attempts.missing import missing_ranks
 from gpuwatch.report.pending import pending
+from gpuwatch.report.verdict import findings
+from tests.end_to_end.cluster import watch
 from tests.end_to_end.launched import launched, pause, quick_session
 from tests.parts import SEEN_BY_EVERY_AGENT
 
@@ -42,6 +45,28 @@ def test_a_rank_that_vanishes_beside_its_siblings_is_reported_without_a_cause(
         (incident,) = job.incidents()
         assert "vanished, exit status unknown" in incident.sentence
         assert "killed" not in incident.sentence
+
+
+@pytest.mark.long
+def test_a_rank_that_died_before_gpuwatch_came_is_missed_beside_its_siblings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(missing, "STARTED_S", 2.0)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "3")
+    with (
+        quick_session(monkeypatch) as session,
+        launched(session, tmp_path / "job", "stays", "--stay", "--nproc", "3", wait=3) as job,
+    ):
+        job.kill(1)
+        with quick_session(monkeypatch) as later:
+            watch(
+                later,
+                lambda fleet, now: (
+                    [(one.job, one.rank) for one in missing_ranks(fleet, now)] == [(job.name, 1)]
+                ),
+            )
+            codes = [each.condition.code for each in findings(later.fleet, time.monotonic())]
+            assert codes.count("rank_missing") == 1
 
 
 def test_ranks_that_end_at_the_announced_last_step_or_all_together_are_no_incident(

@@ -52,7 +52,7 @@ class VanishedWatch:
         if now - self._at < EVERY_S:
             return False
         self._at = now
-        nodes = {name: node for name, node in fleet.nodes.items() if _tells_ranks(node, now)}
+        nodes = {name: node for name, node in fleet.nodes.items() if tells_ranks(node, now)}
         running = _running(nodes.values())
         for key, (node, process) in running.items():
             self._seen[key] = Seen(node.name, process, _gpu(node, process), wall)
@@ -71,7 +71,7 @@ class VanishedWatch:
             if not seen.missing or name in self.alerts or wall - seen.at < SIBLINGS_S:
                 continue
             left = [key for key, (node, one) in running.items() if key[0] == job and _older(node, one, seen)]
-            if left and not _was_done(progress, job, rank):
+            if left and not was_done(progress, job, rank):
                 self.alerts[name] = _alert(name, job, rank, seen, len(left))
                 changed = True
         back = {f"{CODE}@{job}:{rank}:" for job, rank in running}
@@ -82,7 +82,7 @@ class VanishedWatch:
         return changed
 
 
-def _tells_ranks(node: Node, now: float) -> bool:
+def tells_ranks(node: Node, now: float) -> bool:
     """Whether the list of its processes is one of now, and whole."""
     fresh = node.processes_at is not None and node.processes_at >= node.agent_since
     return node.state(now) == "live" and fresh and node.processes_partial is None
@@ -107,7 +107,7 @@ def _older(node: Node, process: Process, seen: Seen) -> bool:
     return process.start is None or process.start - node.offset_s <= seen.at + STARTED_S
 
 
-def _was_done(progress: FleetProgress, job: str, rank: int) -> bool:
+def was_done(progress: FleetProgress, job: str, rank: int) -> bool:
     """Whether the last step of the rank, or of its job where it tells none, is the announced last one."""
     voices = [each for each in progress.voices.values() if each.job == job]
     own = [each for each in voices if each.rank == rank] or voices
