@@ -139,6 +139,38 @@ def test_the_marks_of_a_format_tell_whether_it_is_whole(
     assert facts(files(tmp_path / "step_5", *names)).get("complete") == complete
 
 
+@pytest.mark.parametrize(
+    ("gone", "first", "step", "complete"),
+    [
+        (None, 1, 4, 1),
+        (1, 3, 4, 0),  # the one before lacks it, too
+        (3, 3, 4, 0),  # no gap in the numbers shows it
+        (0, 4, 4, 0),
+    ],
+)
+def test_a_rank_s_shard_is_missed_in_all_that_follow_its_end(
+    tmp_path: Path, gone: int | None, first: int, step: int, complete: int
+) -> None:
+    for number in range(1, step + 1):
+        ranks = [rank for rank in range(4) if rank != gone or number < first]
+        folder = Path(files(tmp_path / f"step_{number}", *(f"shard-rank{rank}.pt" for rank in ranks)))
+        for path in (*folder.iterdir(), folder):
+            os.utime(path, (1000.0 + number, 1000.0 + number))
+    told = facts(str(tmp_path / f"step_{step}"))
+    assert told["complete"] == complete
+    assert told.get("good") == (None if complete else str(tmp_path / f"step_{first - 1}"))
+
+
+def test_a_job_that_goes_on_with_fewer_ranks_keeps_the_bytes(tmp_path: Path) -> None:
+    for number, (ranks, size) in enumerate([(4, 10), (2, 20), (2, 20)], 1):
+        folder = Path(
+            files(tmp_path / f"step_{number}", *(f"rank{each}.pt" for each in range(ranks)), size=size)
+        )
+        for path in (*folder.iterdir(), folder):
+            os.utime(path, (1000.0 + number, 1000.0 + number))
+    assert facts(str(tmp_path / "step_3"))["complete"] == 1
+
+
 def test_what_was_written_just_now_may_still_grow(tmp_path: Path) -> None:
     folder = files(tmp_path / "step_5", "__0_0.distcp", ".metadata")
     assert "complete" not in facts(folder, now=1003.0)

@@ -7,7 +7,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any, Iterable  # noqa: F401 - used in type comments
 
 MAX_FILES = 4096
 MAX_DEPTH = 3
@@ -18,6 +18,7 @@ SAME_SIZE = 0.9
 """A checkpoint with under this share of the bytes of the one before is not whole."""
 _DIGITS = re.compile(r"\d+")
 _SHARD = re.compile(r"(\d{1,6})-of-(\d{1,6})(\.[^/]{1,40})$")
+_RANK = re.compile(r"(?i)(?:rank|shard|part|worker)[-_.=]?(\d{1,6})(?!\d)")
 _TEMPORARY = re.compile(
     r"(?i)(?:\.tmp|\.temp|\.part|\.incomplete|\.orbax-checkpoint-tmp)(?:[-.]\w{0,60})?$|^tmp[-_.]"
 )
@@ -80,21 +81,20 @@ def facts(path, now=None):
     if (time.time() if now is None else now) - found.written_at < GROWING_S:
         return told
     older = _older(path, found.written_at)
-    whole = _is_whole(path, found, older[0][1] if older else None)
+    whole = _is_whole(path, found, [one for _, one in older])
     if whole is not None:
         told["complete"] = int(whole)
     if whole is False:
         for number, (beside, one) in enumerate(older):
-            before = older[number + 1][1] if number + 1 < len(older) else None
-            if _is_whole(beside, one, before) is not False:
+            if _is_whole(beside, one, [before for _, before in older[number + 1 :]]) is not False:
                 told.update(good=beside, good_at=round(one.written_at, 3))
                 break
     return told
 
 
-def _is_whole(path, found, before):
-    # type: (str, Found, Found | None) -> bool | None
-    """By the marks of its format, else against the one before; None: neither tells."""
+def _is_whole(path, found, older):
+    # type: (str, Found, list[Found]) -> bool | None
+    """By the marks of its format, else against `older` ones, the newest first; None: neither tells."""
     names = [name.rpartition("/")[2] for name in found.files]
     if any(_TEMPORARY.search(name) for name in names + [os.path.basename(path)]):
         return False
@@ -110,9 +110,31 @@ def _is_whole(path, found, before):
             shards.setdefault((name[: shard.start()], total, ending), set()).add(int(number))
     if any(len(numbers) < int(total) for (_, total, _), numbers in shards.items()):
         return False
-    if before is not None:
-        return len(found.files) >= len(before.files) and found.size >= SAME_SIZE * before.size
+    if _has_gap(found.files) or any(_lacks(found, one) for one in older):
+        return False
+    if older:
+        return len(found.files) >= len(older[0].files) and found.size >= SAME_SIZE * older[0].size
     return True if shards or ".metadata" in names or "_CHECKPOINT_METADATA" in names else None
+
+
+def _has_gap(names):
+    # type: (Iterable[str]) -> bool
+    """Whether a rank below the highest one has no file of a form that the others have."""
+    forms = {}  # type: dict[tuple[str, str], set[int]]
+    for name in names:
+        for rank in _RANK.finditer(name):
+            form = name[: rank.start(1)], name[rank.end(1) :]
+            forms.setdefault(form, set()).add(int(rank.group(1)))
+    return any(
+        len(numbers) > 1 and min(numbers) <= 1 and len(numbers) <= max(numbers) - min(numbers)
+        for numbers in forms.values()
+    )
+
+
+def _lacks(found, earlier):
+    # type: (Found, Found) -> bool
+    """Whether files and bytes of an earlier one are lacking; a job on fewer ranks keeps the bytes."""
+    return len(found.files) < len(earlier.files) and found.size < SAME_SIZE * earlier.size
 
 
 def _older(path, written_at):
