@@ -20,6 +20,7 @@ NAMES = [
     "__main__.DataGone", "DataGone: shard 3", "__main__.load.<locals>.Gone: 7", "lost", "pkg.Höher: 3",
     "MyError: CUDA tile lost",
 ]  # fmt: skip
+AT = "2026-05-04T10:00:00Z"
 FOUND = {"python.exception", "rank.error_unexplained"}
 
 
@@ -88,3 +89,18 @@ def test_the_parts_of_an_exception_group() -> None:
 )
 def test_what_is_no_end_of_a_program(text: str) -> None:
     assert [each["rule"] for each in scanned(text) if each["severity"] != "info"] == []
+
+
+@pytest.mark.parametrize(
+    ("record", "found"),
+    [
+        ({"heure": AT, "niveau": "ERREUR", "rang": 5, "texte": "OSError: [Errno 28] plus de place"}, 1),
+        ({"heure": AT, "rang": 5, "reponse": "OSError: [Errno 28] plus de place"}, 0),
+        ({"niveau": "ERREUR", "rang": 5, "texte": "OSError: [Errno 28] plus de place"}, 0),
+    ],
+)
+def test_a_record_with_a_time_and_a_level_is_a_loggers_in_any_language(
+    record: dict[str, Any], found: int
+) -> None:
+    told = scanned(json.dumps(record) + "\n")
+    assert [(each["rule"], each["rank"]) for each in told] == [("storage.full", 5)] * found

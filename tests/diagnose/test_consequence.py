@@ -34,6 +34,10 @@ def severities(folder: Path, *lines: str) -> dict[str, str]:
             "NCCL error: unhandled system error, falling back to gloo",
         ),
         (
+            "graph capture failed: CUDA out of memory",
+            "graph capture failed: CUDA out of memory; continuing in eager mode",
+        ),
+        (
             "OSError: [Errno 98] Address already in use",
             "[Errno 98] Address already in use, trying the next port",
         ),

@@ -42,6 +42,10 @@ NO_EVENTS = [
     "mca: libuct.so.0: cannot open shared object file: No such file or directory (ignored)",
     "Exception ignored in: <function Bar.__del__ at 0x7f>\nTraceback (most recent call last):\n"
     "AttributeError: 'Bar' object has no attribute 'disp'",
+    "Exception ignored in: <function Reader.__del__ at 0x7f>\n"
+    "AttributeError: 'NoneType' object has no attribute 'close'",
+    f"[eval sample 4] >>> RuntimeError: {OOM}",
+    "[sample 12]: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.",
     "expecting failure: RuntimeError: NCCL error: unhandled system error",
     "2025-03-02 10:00:00 ERROR upload of the snapshot failed; will try again at the next one",
     # samples at a prompt, subjects of commits, dry runs

@@ -107,7 +107,7 @@ _TEXT_LABEL = re.compile(
     r"|question|answer"
     r"|instruction|prediction|hypothesis|(?:sample|model|target|input|output|reference)[ _](?:text|output"
     r"|answer)"
-    r"|(?:sample|example)[ _#]?\d{1,9})s?[\"']?\s?[:=>]"
+    r"|(?:sample|example)[ _#]?\d{1,9})s?[\"'\])]?\s?[:=>]"
     r"|(?:^|[\s{,\[(|\"'])(?:text|content|input|output|response|sample|example|target|user|assistant"
     r"|human|ref|story"
     r"|document|query|caption|title)s?[\"']?\s?[:=]\s?[\"'`\u201c]"
@@ -198,6 +198,8 @@ def is_quoted_above(chunk, start, text, raw):
         if raised:
             sample = text[:1] == " " and _SAMPLE_HEADING.search(above) is not None
             return sample or above.startswith("Exception ignored in")
+        if number == 0 and above.startswith("Exception ignored in"):
+            return True
         raised = "Traceback (most recent" in above and not fences
         if raised:
             continue

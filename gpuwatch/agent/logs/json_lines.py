@@ -34,13 +34,18 @@ MAX_OUTCOME = 80
 """Characters of such a value."""
 _INSIDE = ("record", "jsonPayload", "fields", "attributes", "extra", "kubernetes", "_source")
 """Objects in a record that say more of the same."""
-_RANKS = ("rank", "global_rank", "RANK")
+_RANKS = ("rank", "global_rank", "RANK", "rang", "rango", "ранг")
 _LOCAL_RANKS = ("local_rank", "LOCAL_RANK")
-_HOSTS = ("hostname", "host", "node", "node_name", "_HOSTNAME", "HOSTNAME")
+_HOSTS = (
+    "hostname", "host", "node", "node_name", "_HOSTNAME", "HOSTNAME", "knoten", "rechner", "noeud",
+    "nodo", "узел",
+)  # fmt: skip
 _PROGRAMS = ("SYSLOG_IDENTIFIER", "_COMM", "syslog_identifier")
 
 _BEGIN = re.compile(r'\{\s{0,4}"')
 _LINES = re.compile(r"[\r\n]+")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
+_LEVEL = re.compile(r"[^\W\d_]{2,12}$")
 _ESCAPE = re.compile(rb'\\(?:u[0-9a-fA-F]{4}|[nrtbf/"\\])')
 _SHORT = {b"\\" + bytes([c]): b" " + bytes([c]) for c in b'"/\\'}
 
@@ -69,13 +74,30 @@ def texts_of(text, speaker):
     parts = [record] + [record[name] for name in _INSIDE if isinstance(record.get(name), dict)]
     message = _first(parts, _MESSAGES, str)
     if message is None:
-        return []
+        foreign = _foreign(record)
+        if foreign:
+            _name_speaker(record, speaker)
+        return foreign
     for part in parts:
         _name_speaker(part, speaker)
     texts = [message + _outcome(parts)]
     texts.extend(_text(part[name]) for part in parts for name in _EXCEPTIONS if name in part)
     lines = [line for each in texts for line in _LINES.split(each) if line.strip()]
     return lines[:MAX_TEXTS]
+
+
+def _foreign(record):
+    # type: (dict[str, Any]) -> list[str]
+    """The texts of a logger that names its fields in another language; empty where it is no logger's record.
+
+    It has a time and a level (one word in capitals).
+    """
+    values = [value for value in record.values() if isinstance(value, str)]
+    level = next((each for each in values if _LEVEL.match(each) and each == each.upper()), None)
+    if level is None or not any(_TIME.match(each) for each in values):
+        return []
+    texts = [each for each in values if " " in each.strip() and not _TIME.match(each)]
+    return [line for each in texts for line in _LINES.split(each) if line.strip()][:MAX_TEXTS]
 
 
 def _outcome(parts):
