@@ -15,7 +15,7 @@ from gpuwatch.diagnose.classes import Packs
 from gpuwatch.diagnose.ended_jobs.jobs import ENDED_S, EndedJob
 from gpuwatch.diagnose.ended_jobs.watch import EndedJobsWatch
 from gpuwatch.diagnose.events import alert_of_event
-from gpuwatch.diagnose.found import Found, alert_of, retold
+from gpuwatch.diagnose.found import Found, alert_of, retold, stated_host
 from gpuwatch.diagnose.grouping import groups
 from gpuwatch.diagnose.hang.answer import HangAnswer
 from gpuwatch.diagnose.hang.watch import HangWatch
@@ -27,6 +27,7 @@ from gpuwatch.diagnose.incidents.contradictions import (
     with_contradictions,
 )
 from gpuwatch.diagnose.incidents.fleet_tracks import tracks_for
+from gpuwatch.diagnose.incidents.log_writers import LogWriters, ReadFile
 from gpuwatch.diagnose.incidents.outcome import StepTrack, may_recover, with_outcomes
 from gpuwatch.diagnose.judge import in_order, incident_of
 from gpuwatch.diagnose.lasting_ids import LastingIds
@@ -87,6 +88,7 @@ class AlertBook:
         self._checkpoints_version = 0
         self._ended = EndedJobsWatch()
         self._told: dict[str, Alert] = {}
+        self._writers = LogWriters()
         self._joiner = Joiner()
         self._lasting_ids = LastingIds()
         self._sources: dict[str, NodeFinding | NodeEvent] = {}
@@ -153,6 +155,7 @@ class AlertBook:
         if fleet.version != self._fleet_version:
             self._fleet_version = fleet.version
             self._take_places(fleet, now, wall)
+            self._retell(self._writers.take(fleet), fleet)
             self._look_for_findings(fleet)
             self._take_events(fleet)
         self._take_findings(fleet)
@@ -281,7 +284,17 @@ class AlertBook:
         for key in list(islice(self._untaken, TAKEN_AT_ONCE)):
             found = self._findings[key] = self._untaken.pop(key)
             self._tell(found, fleet.nodes[found.node])
+            host = stated_host(found.finding)
+            if self._writers.note(found.node, found.finding, host, self._where):
+                self._retell({(found.node, found.finding.file)}, fleet)
             self._dirty = True
+
+    def _retell(self, files: set[ReadFile], fleet: Fleet) -> None:
+        """Place the findings of these files anew: who wrote them is known better."""
+        for source in list(self._sources.values()) if files else ():
+            if isinstance(source, NodeFinding) and (source.node, source.finding.file) in files:
+                self._tell(source, fleet.nodes[source.node])
+                self._dirty = True
 
     def _take_events(self, fleet: Fleet) -> None:
         new: list[NodeEvent] = []
@@ -302,7 +315,11 @@ class AlertBook:
             if alert is None:
                 return
         else:
-            alert = alert_of(Found(node.name, source.finding, offset, error), self._packs, self._where)
+            file = source.finding.file
+            foreign = self._writers.is_foreign(node.name, file)
+            writer = self._writers.writer(node.name, file, self._where) if foreign else None
+            found = Found(node.name, source.finding, offset, error, foreign, writer)
+            alert = alert_of(found, self._packs, self._where)
         known, before = self._told.get(alert.id), self._sources.get(alert.id)
         self._keep(alert if known is None or before is source else retold(known, alert))
         self._sources[alert.id] = source

@@ -22,6 +22,8 @@ from gpuwatch.wire import KERNEL_LOG, Finding, RankSource, Role
 
 _TABLE_RANK = re.compile(r"^\W*rank\s*: (\d+) \(local_rank: \d+\)", re.MULTILINE)
 _TABLE_HOST = re.compile(r"^\W*host\s*: (\S+)", re.MULTILINE)
+_RAY_TASK = re.compile(r"ray::[^\s(]{1,200}\(\)? ?\(?pid=\d{1,10}, ip=([\d.]{7,15})")
+"""Where the task ran whose exception a Ray driver prints; the innermost one stands last."""
 LOCALHOST = ("localhost", "localhost.localdomain", "127.0.0.1")
 """Names no node."""
 
@@ -37,6 +39,9 @@ class Found:
     """The node's clock minus ours."""
     error_s: float = 0.0
     """How far `offset_s` may be off."""
+    foreign: bool = False
+    """Another node may have written the file; then `writer` is the node of lines that name none."""
+    writer: str | None = None
 
 
 def alerts_of(found: Iterable[Found], packs: Packs, places: Places) -> list[Alert]:
@@ -155,9 +160,9 @@ def _place(
 ) -> tuple[str | None, RankPlace | None, RankSource | None]:
     """Node, rank's place and how the rank is known."""
     finding = found.finding
-    node = found.node
-    if finding.file == KERNEL_LOG and node is not None:  # whatever host the finding names
-        return _kernel_place(finding, node, where, _dated(finding, at))
+    if finding.file == KERNEL_LOG and found.node is not None:  # whatever host the finding names
+        return _kernel_place(finding, found.node, where, _dated(finding, at))
+    node = found.writer if found.foreign else found.node
     named = _table_entry(finding)
     if named is not None:
         rank, host = named
@@ -170,8 +175,9 @@ def _place(
             if place is None
             else (place.node, place, "field")
         )
-    if finding.host is not None:
-        node = where.node_named(finding.host)
+    host = finding.host or _ray_host(finding)
+    if host is not None:
+        node = where.node_named(host)
     if kernel and where.places.live and node is not None:
         return _kernel_place(finding, node, where, _dated(finding, at))
     blamed = finding.fields.get("node") if finding.rule in NODE_NAMING else None
@@ -183,7 +189,7 @@ def _place(
         return None, None, None  # the scheduler's words stand wherever its output goes
     place, known = _rank_place(found, node, where, at, kernel=kernel)
     if place is not None:
-        named_here = node is not None and (finding.host is not None or blamed is not None)
+        named_here = node is not None and (host is not None or blamed is not None)
         if named_here and place.node != node and not where.places.live:  # the line names both
             place = RankPlace(place.rank, node or "", place.job)
         return place.node or node, place, known
@@ -217,14 +223,32 @@ def _kernel_place(
 
 def _table_entry(finding: Finding) -> tuple[int, str | None] | None:
     """Rank and host of an entry in torchrun's table of failures: they stand above its exit code."""
-    if finding.rank is not None or not finding.rule.startswith("rank."):
+    if not finding.rule.startswith("rank."):
         return None
     above = "\n".join(finding.lines[: finding.key + 1][-4:])
     rank = _TABLE_RANK.findall(above)
-    if not rank:
+    if not rank or finding.rank not in (None, int(rank[-1])):
         return None
     host = _TABLE_HOST.findall(above)
     return int(rank[-1]), host[-1] if host and host[-1] not in LOCALHOST else None
+
+
+def stated_host(finding: Finding) -> str | None:
+    """The host that the lines of a finding name as theirs; None: the file's own."""
+    entry = _table_entry(finding)
+    blamed = finding.fields.get("node") if finding.rule in NODE_NAMING else None
+    return (
+        (entry and entry[1])
+        or finding.host
+        or _ray_host(finding)
+        or (None if blamed is None else str(blamed))
+    )
+
+
+def _ray_host(finding: Finding) -> str | None:
+    above = "\n".join(finding.lines[: finding.key + 1])
+    hosts = _RAY_TASK.findall(above) if "ray::" in above else []
+    return hosts[-1] if hosts else None
 
 
 def _task(finding: Finding, node: str, where: Whereabouts, at: float) -> RankPlace | None:

@@ -24,6 +24,24 @@ DEAD = """\
 [rank1]:   File "train.py", line 9, in <module>
 [rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB.
 """
+TABLE = """\
+2024-05-01 10:00:00 step 100 loss 2.5
+E0501 10:00:05 255 api.py:1002] failed (exitcode: 3) local_rank: 1 (pid: 257) of binary: /usr/bin/python
+Root Cause (first observed failure):
+[0]:
+  time      : 2024-05-01_10:00:05
+  host      : {host}
+  rank      : 3 (local_rank: 1)
+  exitcode  : 3 (pid: 257)
+"""
+DRIVER = """\
+(RayTrainWorker pid=4301, ip=10.77.0.17) step 100/5000 loss 3.21
+2024-05-01 10:00:05,811\tERROR tune_controller.py:1331 -- Trial task failed for trial TorchTrainer_1a2b3_00000
+ray.exceptions.RayTaskError(RuntimeError): ray::_Inner.train() (pid=4200, ip=10.77.0.17, actor_id=9f1)
+ray.exceptions.RayTaskError(RuntimeError): ray::_RayTrainWorker__execute.get_next() (pid=5302, ip=10.77.0.28)
+  File "/home/u/train.py", line 61, in train_func
+RuntimeError: CUDA error: an illegal memory access was encountered
+"""
 RANK = "import time\nprint('step 1 loss 2.5', flush=True)\ntime.sleep(170)"
 
 
@@ -78,3 +96,49 @@ def test_a_dead_jobs_log_is_of_no_job_that_runs_and_told_once(
             pause(session, 2.0)
             told = [(one.code, one.rank, one.job, len(one.alerts)) for one in session.book.incidents]
             assert told == [("oom.cuda", 1, None, 1)]
+
+
+def nodes_blamed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, nodes: tuple[str, ...]
+) -> set[tuple[str, str | None]]:
+    """Code and node of every incident and alert that the logs of a folder lead to, in nodes without jobs."""
+    procs = {name: {"proc": proc_of(folder.parent / f"proc-{name}", [])} for name in nodes}
+    with quick_session(monkeypatch, nodes, procs, log_options=(f"{folder}/*",)) as session:
+
+        def settled() -> bool:
+            listed = [node.logs for node in session.fleet.nodes.values()]
+            return all(logs and all(one.searched_to for one in logs) for logs in listed)
+
+        watch(session, lambda _fleet, _now: settled())
+        pause(session, 1.5)
+        told = session.book.incidents
+        return {(a.code, a.node) for one in told for a in one.alerts} | {(one.code, one.node) for one in told}
+
+
+@pytest.mark.parametrize(("host", "node"), [("n2", "n2"), ("n1", "n1"), ("elsewhere", None)])
+def test_a_table_in_a_file_that_several_nodes_see_names_the_node_of_its_rank(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, node: str | None
+) -> None:
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    (folder / "launcher.log").write_text(TABLE.format(host=host))
+    assert nodes_blamed(folder, monkeypatch, ("n1", "n2")) == {("rank.exit_error", node)}
+
+
+def test_a_file_that_several_nodes_see_is_of_the_node_that_its_name_tells_or_of_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    (folder / "worker-n2.log").write_text(DEAD)
+    (folder / "rank_1.log").write_text(DEAD.replace("rank1", "rank0").replace("20.00", "30.00"))
+    assert nodes_blamed(folder, monkeypatch, ("n1", "n2")) == {("oom.cuda", "n2"), ("oom.cuda", None)}
+
+
+def test_the_driver_of_a_ray_job_is_not_where_its_task_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    (folder / "driver.log").write_text(DRIVER)
+    assert {node for _, node in nodes_blamed(folder, monkeypatch, ("n1",))} == {None}

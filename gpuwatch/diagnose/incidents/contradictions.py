@@ -103,7 +103,7 @@ def contradiction(alert: Alert, where: Whereabouts, reports: Mapping[str, NodeRe
     if any(alert.job in _jobs(sender, where, reports) for sender in senders):
         return UNDISPUTED
     if place is None and alert.node is not None and alert.node not in senders:
-        return _about_node(alert.node, senders, where, reports)
+        return _about_node(alert, alert.node, senders, where, reports)
     return _about_listed(alert, senders, where, reports)
 
 
@@ -116,11 +116,7 @@ def _about_rank(
 ) -> Doubt:
     """A line about a rank of another node, confirmed by its end there, or as read from its own file."""
     own = reports.get(place.node, NodeReport())
-    seen = {
-        reports[proof.node].shared.get(proof.file or "")
-        for proof in alert.proof
-        if proof.node is not None and proof.node in reports
-    } - {None}
+    seen = _shared_files(alert, reports)
     if _ended(alert, place) or seen & {own.shared.get(path) for path in place.logs}:
         return UNDISPUTED
     job_mates = any(place.job in _jobs(sender, where, reports) for sender in senders)
@@ -132,11 +128,21 @@ def _about_rank(
     )
 
 
-def _about_node(node: str, senders: set[str], where: Whereabouts, reports: Mapping[str, NodeReport]) -> Doubt:
-    """A line that names another node, from nodes that run no job together with it."""
+def _about_node(
+    alert: Alert, node: str, senders: set[str], where: Whereabouts, reports: Mapping[str, NodeReport]
+) -> Doubt:
+    """A line that names another node, from nodes that run no job together with it.
+
+    Of a job that has ended nothing else is left: a node that runs no job and sees the file is not
+    contradicted, and one that does not see it is named with a doubt.
+    """
     jobs = _jobs(node, where, reports)
     if any(jobs & _jobs(sender, where, reports) for sender in senders):
         return UNDISPUTED
+    if not jobs:
+        own = reports.get(node, NodeReport())
+        is_seen = bool(_shared_files(alert, reports) & set(own.shared.values()))
+        return UNDISPUTED if is_seen else Doubt(f"nothing on {node} confirms it")
     return Doubt(f"{_named(senders)}, which logged it, runs no job together with {node}", refuted=True)
 
 
@@ -150,6 +156,16 @@ def _about_listed(
         return UNDISPUTED
     text = f"{_named(senders)}, which logged it, runs nothing of that job"
     return Doubt(text, refuted=True) if listed else UNDISPUTED
+
+
+def _shared_files(alert: Alert, reports: Mapping[str, NodeReport]) -> set[str]:
+    """Identities of the files that an alert stands in and that several nodes see."""
+    seen = (
+        reports[p.node].shared.get(p.file or "")
+        for p in alert.proof
+        if p.node is not None and p.node in reports
+    )
+    return {identity for identity in seen if identity is not None}
 
 
 def _jobs(node: str, where: Whereabouts, reports: Mapping[str, NodeReport]) -> set[str | None]:
