@@ -204,11 +204,22 @@ def _in_time(job: str | None, alerts: Sequence[Alert], limits: dict[str, tuple[f
         fitting = [group for group in found if group.begin <= high + GAP_S and group.end >= low - GAP_S]
         number = attempt_of(alert, ends)
         if fitting:
-            same = [group for group in fitting if group.attempt == number]
-            (same or fitting)[-1].alerts.append(alert)
+            same = [group for group in fitting if group.attempt == number] or fitting
+            own = [group for group in same if _is_told_of_in(alert, group)]
+            (own or same)[-1].alerts.append(alert)
         else:
             found.append(Group(job, [alert], number, alert.first, alert.first))
     return found
+
+
+def _is_told_of_in(alert: Alert, group: Group) -> bool:
+    """Whether a group has an error of the same rank, or of its node as the kernel tells it."""
+    return any(
+        each.rank == alert.rank is not None
+        or (each.kernel and each.rank is None and each.node == alert.node is not None)
+        for each in group.alerts
+        if each.severity in ("error", "critical")
+    )
 
 
 def _adopted(homeless: list[Alert], found: list[Group], where: Whereabouts) -> list[Alert]:

@@ -10,6 +10,7 @@ from gpuwatch.runs.rank_census import (
     OWN_LINE,
     census,
     clues_of_hosts,
+    clues_of_own_hosts,
     clues_of_processes,
     clues_of_tasks,
     own_ranks_of,
@@ -32,7 +33,12 @@ def with_census(
     """Add what sample lines say of the ranks and their number; and which words count ranks."""
     found = census(samples)
     words = ranks_counted_by(found)
-    more = [*clues_of_processes(found, words), *clues_of_tasks(found, words), *clues_of_hosts(found, words)]
+    more = [
+        *clues_of_processes(found, words),
+        *clues_of_tasks(found, words),
+        *clues_of_hosts(found, words),
+        *clues_of_own_hosts(found),
+    ]
     if found.announced is not None and all(clue.world is None for clue in clues):
         more.append(Clue("", OWN_LINE, world=found.announced))
     if all("rank" in row for each in rows.values() for row in each):

@@ -30,6 +30,12 @@ HOST = re.compile(
 """A line that states the host of its process."""
 HOST_PID = re.compile(r"\[([A-Za-z][\w.-]{0,80}):(\d{2,10})\] \D{0,40}\brank (\d{1,6})\b")
 """Open MPI's report of where it binds each rank."""
+PID_OF_RANK = re.compile(
+    r"\b(?:pid|process|proc)[ =:]{1,2}(\d{2,10})(?: ?(?:->|=>|=|:|is) ?| ?\()"
+    r"(?:global )?rank[ =:]{0,2}(\d{1,6})\b",
+    re.IGNORECASE,
+)
+"""A pid with its rank: `pid 4022 -> rank 1`, `proc 3311 (rank 2)`."""
 BUS = re.compile(r"\b(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]\b")
 WORLD = re.compile(
     r"\b(?:world[ _-]?size|nranks|MPI size|nprocs|n_ranks|num_ranks|num_processes)['\"]?[\s.]{0,40}"
@@ -43,10 +49,10 @@ OWN = re.compile(
 )
 """What stands before the rank in a banner of the process itself: `process rank: 5, device: cuda`."""
 BESIDE = re.compile(
-    r"[ ,]{1,2}(?:\((?:(?:host|node)(?:name)?[ =:]{1,2})?|@ ?|on (?:(?:host|node) )?)"
-    r"(?!(?:gpu|cuda|npu|device|dev|card|pid|tid|tp|pp|dp|stage|step|node|local_rank|port|line|epoch)"
-    r"[ _:=-]?\d{0,9}[),: ])"
-    r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80})(?=[),: ]|$)"
+    r"(?:[ ,]{1,2}(?:\((?:(?:host|node)(?:name)?[ =:]{1,2})?|@ ?|on (?:(?:host|node) )?)|\] ?\[)"
+    r"(?!(?:gpu|cuda|npu|device|dev|card|pid|tid|tp|pp|dp|stage|step|node|local_rank|port|line|epoch|phase|round"
+    r"|[EWIF])[ _:=-]?\d{0,9}[),:\] ])"
+    r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80})(?=[),:\] ]|$)"
 )
 """The host behind the rank in a line: `rank 29 (gx-14) says`, `rank 3 on gpu-004: lost`."""
 ONE_PROCESS = re.compile(r"'--local_rank=0'.{0,4000}exits with return code")
@@ -63,6 +69,12 @@ VARIABLE = re.compile(
 NODE_VARIABLE = re.compile(
     r"\b(?:SLURMD_NODENAME|HOSTNAME|NODENAME|K8S_NODE_NAME)=['\"]?([A-Za-z][\w.-]{0,80})"
 )
+OWN_HOST = re.compile(
+    r"^\W{0,3}(?:host ?name|SLURMD_NODENAME|running on (?:host|node))['\"]?[ =:]{1,3}"
+    r"['\"]?([A-Za-z][\w.-]{0,80}\w)",
+    re.IGNORECASE,
+)
+"""A line at whose head a log states the host that it is of."""
 SRUN_TASKS = re.compile(r"\bsrun: error: ([\w.-]{1,120}): tasks? ([\d,-]{1,400}): ")
 MOST_TASKS = 100_000
 
@@ -85,6 +97,8 @@ class Census:
     clues: set[Clue] = field(default_factory=set)
     hosts: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
     """Word and number -> the hosts on which lines say that this process is."""
+    own_hosts: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """File -> the hosts that it states as its own."""
     tasks: dict[int, tuple[str, str]] = field(default_factory=dict)
     """Slurm task -> its node and the file that says so."""
     numbered: dict[str, set[Clue]] = field(default_factory=lambda: defaultdict(set))
@@ -153,7 +167,7 @@ def _count(found: Census, file: str, text: str, by: Speaker, reading: Reading) -
             found.ranks[file].add(rank)
         _find_host(found, text, rank)
         found.clues.update(_identities(file, text, rank, by))
-    _find_banner(found, file, text)
+    _find_banner(found, file, text, by)
 
 
 def _count_tasks(found: Census, file: str, text: str) -> None:
@@ -191,13 +205,19 @@ def _find_host(found: Census, text: str, rank: int) -> None:
             return
 
 
-def _find_banner(found: Census, file: str, text: str) -> None:
+def _find_banner(found: Census, file: str, text: str, by: Speaker) -> None:
+    stated = OWN_HOST.search(text)
+    if stated is not None:
+        found.own_hosts[file].add(stated[1])
     told = set(VARIABLE.findall(text))
     if len(told) == 1:
         rank, host = int(told.pop()), NODE_VARIABLE.search(text)
         found.variables[file].add(rank)
         if host is not None:
             found.hosts["rank", rank].add(host[1])
+    for pid, rank in PID_OF_RANK.findall(text):
+        if is_rank(int(rank)):
+            found.clues.add(Clue(file, OWN_LINE, by.host, int(rank), pid=int(pid)))
     bound = HOST_PID.search(text)
     if bound is not None:
         found.clues.add(Clue(file, OWN_LINE, bound[1], int(bound[3]), pid=int(bound[2])))
@@ -299,6 +319,14 @@ def clues_of_hosts(found: Census, words: frozenset[str]) -> list[Clue]:
     ]
 
 
+def clues_of_own_hosts(found: Census) -> list[Clue]:
+    """Say of which host each file is, where several files each state another one."""
+    stated = {file: next(iter(hosts)) for file, hosts in found.own_hosts.items() if len(hosts) == 1}
+    if len(stated) < 2 or len(set(stated.values())) < len(stated):
+        return []  # a job's one log begins with the host of its first process
+    return [Clue(file, OWN_LINE, host) for file, host in sorted(stated.items())]
+
+
 def clues_of_processes(found: Census, words: frozenset[str]) -> list[Clue]:
     """Give the process and GPU of each rank, but for those that two ranks claim."""
     claims: Mapping[tuple[object, ...], set[int | None]] = defaultdict(set)
@@ -310,6 +338,6 @@ def clues_of_processes(found: Census, words: frozenset[str]) -> list[Clue]:
 
 
 def claim(clue: Clue) -> tuple[object, ...]:
-    """Name the process or GPU that a clue gives to a rank: a local rank is of the node of its file."""
-    at = clue.file if clue.local_rank is not None else ""
+    """Name the process or GPU that a clue gives to a rank: without a host it is of the node of its file."""
+    at = clue.file if clue.local_rank is not None or clue.host is None else ""
     return (clue.host, clue.pid, clue.bus_id, clue.local_rank, at)

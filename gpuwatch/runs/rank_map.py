@@ -74,10 +74,11 @@ def rank_map(owners: Sequence[FileOwner], clues: Sequence[Clue]) -> RankMap:
     addresses = addresses_of(clues)
     nodes = nodes_of_files(owners, clues, addresses)
     ranks: dict[int, _Rank] = defaultdict(_Rank)
+    apart = files_of_nodes(clues)
     for clue in sorted(clues, key=lambda clue: ORDER.index(clue.how)):
         if clue.rank is not None:
             host = addresses.get(clue.host, clue.host) if clue.host is not None else None
-            if host is None and clue.local_rank is not None:
+            if host is None and (clue.local_rank is not None or clue.file in apart):
                 host = nodes.get(clue.file)
             ranks[clue.rank].take(clue, host)
     own = own_ranks(owners, clues)
@@ -162,6 +163,20 @@ def nodes_of_files(
         elif likely[owner.file] and not inside:
             nodes[owner.file] = addresses.get(likely[owner.file][0], likely[owner.file][0])
     return nodes
+
+
+def files_of_nodes(clues: Iterable[Clue]) -> set[str]:
+    """Give the files that are of one node each: they give the same pids or PCI addresses to other ranks."""
+    claims: dict[tuple[int | None, str | None], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for clue in clues:
+        if clue.rank is not None and clue.host is None and (clue.pid or clue.bus_id):
+            claims[clue.pid, clue.bus_id][clue.file].add(clue.rank)
+    return {
+        file
+        for files in claims.values()
+        if len(files) > 1 and len(set().union(*files.values())) == sum(map(len, files.values())) == len(files)
+        for file in files
+    }
 
 
 def folders_named(file: str, hosts: AbstractSet[str]) -> list[str]:
