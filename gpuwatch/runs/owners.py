@@ -41,6 +41,7 @@ TOOL_WORDS = {
         "pystack",
         "sel",
         "ipmitool",
+        "cloudwatch",
     ),
 }
 LOG_WORDS = (

@@ -75,6 +75,7 @@ BRACKETED_STAMPS = _forms(
     r"\[(?:\d\d[/-]\d\d )?" + _CLOCK + r"\][:| ]?",
     r"\[\d{10}(?:\.\d{1,9}|\d{3})?\](?=[ :])[:| ]?",
 )
+ANGLED_STAMPS = _forms(r"<\d{4}[-/]\d\d[-/]\d\d[T ]" + _CLOCK + _ZONE + r">[:| ]?")
 KERNEL_STAMPS = _forms(
     r"\[\s{0,8}\d{1,8}\.\d{6}\](?:\[\s{0,8}[TC]\d{1,8}\])? ?",
     r"\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] ?",
@@ -133,6 +134,7 @@ _TABLE = (
     ("[(<{", PLAIN, TAGS),
     ("[", SYSTEM, KERNEL_STAMPS),
     ("[", STAMP, BRACKETED_STAMPS),
+    ("<", STAMP, ANGLED_STAMPS),
     ("(", PLAIN, PARENTHESISED),
     ("<0", SYSTEM, PRIORITIES),
     ("0", PLAIN, NUMBERED),

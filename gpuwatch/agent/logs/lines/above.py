@@ -55,12 +55,23 @@ def _of_traceback(lines, by):
         if differ(who, by):
             continue
         if begun:
-            return line_ranks(text) if _LOGGED.search(text) is not None else None
+            return _with_tag(text, who) if _LOGGED.search(text) is not None else None
         if _BEGIN.search(text) is not None:
-            reading = line_ranks(text)
+            reading = _with_tag(text, who)
             if not reading.empty:
                 return reading
             begun = True
         elif text[:1] not in (" ", "\t"):
             return None
     return None
+
+
+def _with_tag(text, by):
+    # type: (str, Speaker) -> Reading
+    """Read a line whose tag may have named the process: `r17@gpu-2 | ERROR | it died`."""
+    reading = line_ranks(text)
+    if reading.empty and by.rank is not None:
+        reading.take("rank", by.rank)
+    elif reading.empty and by.task is not None:
+        reading.take("task", by.task)
+    return reading

@@ -56,7 +56,7 @@ _PAIRS = re.compile(r"(?:^|\s)[A-Za-z_][\w.]{0,40}=(?:\"|[^\s=])")
 _PATH = re.compile(r"^[/\\]|[/\\].?$|\.\w$")
 """Around a name that is part of a path: `/ckpt/rank3.pt`."""
 _WORD = re.compile(
-    r"ran[kg]|worker|task|proc|replica|trainer|\u8fdb\u7a0b|\bpe[ :=#_-]?\d|\br[_-]?\d"
+    r"ran[kg]|worker|task|proc|replica|trainer|\u8fdb\u7a0b|\bpe[ :=#_-]?\d|device=|\br[_-]?\d"
     r"|\u0440\u0430\u043d[\u0433\u043a]|\u30e9\u30f3\u30af|\ub7ad\ud06c|\u79e9",
     re.IGNORECASE,
 )

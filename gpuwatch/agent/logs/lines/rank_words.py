@@ -19,6 +19,7 @@ SCOPES = {
     "replica": INDEX,
     "trainer": INDEX,
     "pe": INDEX,
+    "ordinal": INDEX,
     "letter": INDEX,
     "bare": INDEX,
 }
@@ -35,6 +36,7 @@ _WORDS = (
     r"|(?P<replica>replica(?:[ _-]?(?:id|index))?)"
     r"|(?P<trainer>trainer(?:[ _-]?(?:id|index))?)"
     r"|(?P<pe>pe)"
+    r"|(?P<ordinal>device=(?:tpu|xla))"
     r"|(?P<letter>r))"
 )
 _END = r"(?![0-9A-Za-z_]|\.\d|-\d)"
