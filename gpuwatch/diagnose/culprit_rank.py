@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuwatch.diagnose.alert import Alert
-from gpuwatch.diagnose.classes import EXITS, PEER_TROUBLE, SCHEDULER, TIMEOUTS
+from gpuwatch.diagnose.classes import EXITS, PEER_TROUBLE, SCHEDULER, TIMEOUTS, UNSPECIFIC, explains
 from gpuwatch.diagnose.suspects import Hang
 from gpuwatch.diagnose.whereabouts import Whereabouts
 
 EXIT_S = 600.0
 """The end of a rank that comes later than this after a cause (seconds) is not its consequence."""
+SUFFERS_S = 120.0
+"""An error of a rank that comes later than this after a fault (seconds) is not its consequence."""
+SAME_MOMENT_S = 2.0
 LEAST_FOLLOWERS = 3
 """With so many ranks that timed out the one that did not is no coincidence."""
 TERMINATED = 3
@@ -26,6 +29,9 @@ def rank_of_cause(
     ended = first_to_end(cause, alerts)
     if ended is not None and _may_be_on(ended, cause, alerts, where, job):
         return ended, "the only rank that its launcher says ended by itself"
+    suffered = first_to_suffer(cause, alerts, where, job)
+    if suffered is not None:
+        return suffered
     if stuck is None or len(stuck.suspects) != 1 or cause.node is not None:
         return None
     if len(stuck.odd) == 1:
@@ -46,6 +52,56 @@ def first_to_end(cause: Alert, alerts: Sequence[Alert]) -> int | None:
             ended.setdefault(weight, set()).add(alert.rank)
     first = ended[min(ended)] if ended else set()
     return next(iter(first)) if len(first) == 1 else None
+
+
+def first_to_suffer(
+    cause: Alert, alerts: Sequence[Alert], where: Whereabouts, job: str | None
+) -> tuple[int, str] | None:
+    """Give the rank that a cause without a rank hit first, and why, by the ranks' own errors.
+
+    Storage fails for all ranks of a node, of which one reads first. Elsewhere only the rank counts that alone
+    has what the cause brings about.
+    """
+    storage = cause.code.startswith("storage.")
+    if cause.kernel and not storage:
+        return None
+    suffering = [
+        alert
+        for alert in alerts
+        if alert.rank is not None
+        and not alert.kernel
+        and alert.severity in ("error", "critical")
+        and -SAME_MOMENT_S <= alert.first - cause.first <= SUFFERS_S
+        and _may_be_on(alert.rank, cause, alerts, where, job)
+    ]
+    if storage and cause.node is not None:
+        errors = [each for each in suffering if each.code.startswith("storage.") or each.code in UNSPECIFIC]
+        on_node = [each for each in errors if _node_of(each, where, job) == cause.node]
+        ranks = _first_ranks(on_node)
+        because = f"the first rank on {cause.node} with an error of its own after it"
+    else:
+        ranks = {
+            each.rank for each in suffering if explains(cause.code, each.code) or each.code == cause.code
+        }
+        because = "the only rank that says what follows from it"
+    rank = next(iter(ranks), None)
+    return (rank, because) if len(ranks) == 1 and rank is not None else None
+
+
+def _first_ranks(errors: Sequence[Alert]) -> set[int | None]:
+    """Give the ranks of the earliest errors; in one file the upper line is the earlier one."""
+    moment = min((each.first for each in errors), default=0.0)
+    files: dict[object, list[Alert]] = {}
+    for each in errors:
+        if each.first == moment or not each.timed:
+            files.setdefault((each.proof[0].node, each.proof[0].file), []).append(each)
+    return {min(each, key=lambda alert: alert.proof[0].offset or 0).rank for each in files.values()}
+
+
+def _node_of(alert: Alert, where: Whereabouts, job: str | None) -> str | None:
+    """The node of the rank of an alert, by its place or by its line."""
+    place = None if alert.rank is None else where.of(alert.rank, job)
+    return place.node if place is not None and place.node else alert.node
 
 
 def _may_be_on(rank: int, cause: Alert, alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> bool:

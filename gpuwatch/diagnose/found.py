@@ -279,7 +279,9 @@ def _rank_place(
         address, index = bus_key(str(bus)), fields.get("gpu")
         then = _dated(finding, at)
         place = where.by(node, "bus", address, job, then) or where.only("bus", address, job)
-        return place or (None if index is None else where.by(node, "gpu", index, job, then)), "process"
+        place = place or (None if index is None else where.by(node, "gpu", index, job, then))
+        if place is not None:
+            return place, "process"
     numbered = where.numbered(finding.index_of, finding.index, job)
     if numbered is not None:
         return numbered, "index"
@@ -288,7 +290,8 @@ def _rank_place(
         if place is not None:
             return place, "process"
     if kernel:  # in a rank's own file a process prints what its driver told it
-        own = None if where.places.live else where.of_file(found.node, finding.file, job)
+        unknown = where.places.live or bus is not None
+        own = None if unknown else where.of_file(found.node, finding.file, job)
         return own, None if own is None else "path"
     local = finding.local_rank if finding.local_rank is not None else fields.get("local_rank")
     if isinstance(local, int):

@@ -212,6 +212,73 @@ def local_rank_of_a_node(n: int) -> Job:
     return logs
 
 
+def pids_that_repeat_on_each_node(n: int) -> Job:
+    table = "rank {rank} -> cuda:{local} pid {pid} bus 0000:{bus:02x}:00.0\n"
+    logs = {
+        f"node_rank_{node}.log": f"hostname: k{node} node_rank={node}\n"
+        + "".join(
+            table.format(rank=4 * node + local, local=local, pid=8400 + local, bus=16 + local)
+            for local in range(4)
+        )
+        for node in range(2)
+    }
+    xid = f"NVRM: Xid (PCI:0000:{16 + n % 4:02x}:00): 79, pid=44, GPU has fallen off the bus."
+    return logs | {f"k{n // 4}.kern": f"Mar  4 10:11:12 k{n // 4} kernel: {xid}\n"}
+
+
+def table_of_pids(n: int) -> Job:
+    table = ", ".join(f"pid {700 + rank} -> rank {rank}" for rank in range(WORLD))
+    xid = f"NVRM: Xid (PCI:0000:c1:00): 79, pid={700 + n}, GPU has fallen off the bus."
+    return {
+        "job.out": f"Hostname k3\nrank mapping: {table}\n",
+        "k3.kern": f"Mar  4 10:11:12 k3 kernel: {xid}\n",
+    }
+
+
+def first_on_the_node_that_lost_its_storage(n: int) -> Job:
+    said = "2025-03-04 10:11:{at} [rank {rank}@k{node}] ERROR fetch: OSError: [Errno {code}] I/O went wrong\n"
+    start = "".join(f"2025-03-04 10:01:02 [rank {rank}@k{rank // 4}] INFO lr 0.1\n" for rank in range(WORLD))
+    other = n + 1 if n % 4 < 3 else n - 1
+    told = said.format(at=20, rank=n, node=n // 4, code=116) + said.format(
+        at=24, rank=other, node=n // 4, code=108
+    )
+    kernel = (
+        "Mar  4 10:11:12 k{node} kernel: LustreError: 167-0: scr-OST1: This client was evicted by scr-OST1; "
+    )
+    kernel += "in progress operations using this service will fail.\n"
+    return {"job.out": start + told, f"k{n // 4}.messages": kernel.format(node=n // 4)}
+
+
+def box_of_mpich(n: int) -> Job:
+    start = "".join(f"[{rank} / 8] Using GPU {rank}\n" for rank in range(WORLD))
+    box = f"=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   RANK {n} PID 44{n} RUNNING AT k-a\n"
+    return {
+        "job.out": start
+        + "signal (11): Segmentation fault\n\n"
+        + box
+        + "=   KILLED BY SIGNAL: 11 (Segmentation fault)\n"
+    }
+
+
+def only_rank_that_suffers(n: int) -> Job:
+    kernel = "/pytorch/Indexing.cu:1308: indexSelect: block: [201,0,0], thread: [87,0,0] "
+    kernel += "Assertion `srcIndex < size` failed.\n"
+    return {
+        "job.out": lines("[rank{n}]: ")
+        + kernel
+        + f"[rank{n}]: RuntimeError: CUDA error: device-side assert triggered\n"
+    }
+
+
+def device_of_torch_xla(n: int) -> Job:
+    above = "Exception in device=TPU:{n}: {why}\n" + TRACE
+    echo = "RuntimeError: mesh_service.cc:377 : Failed to meet rendezvous 'save': Socket closed (14)\n"
+    told = above.format(n=n, why="'answer'") + "KeyError: 'answer'\n"
+    return {
+        "job.out": told + "".join(above.format(n=r, why="rendezvous") + echo for r in (7, 0, 3) if r != n)
+    }
+
+
 TOLD: dict[str, Callable[[int], Job]] = {
     **{
         head: headed(head)
@@ -235,6 +302,8 @@ TOLD: dict[str, Callable[[int], Job]] = {
             file_of_a_pod, workerlog, local_rank_of_a_node, fatal_line_that_names_a_rank,
             address_on_one_of_four_hosts, thread_of_nccl, process_index_of_each_file,
             one_of_those_that_warned_ended_of_it, table_below_the_only_exception,
+            pids_that_repeat_on_each_node, table_of_pids, first_on_the_node_that_lost_its_storage,
+            box_of_mpich, only_rank_that_suffers, device_of_torch_xla,
         )
     },
 }  # fmt: skip
@@ -249,7 +318,8 @@ def test_the_rank_that_the_lines_tell(job: Callable[[int], Job], number: int, tm
 TAGS = (
     "R{n}/{host}: ", "<{n:02}@{host}> ", "[rank {n}@{host}] ", "[{host} | worker {n}] ", "{host}/r{n}: ",
     "({host}, rank {n}) ", "rank {n} on {host}: ", "[rang {n}@{host}] ", "10:11:12 <{n:02}@{host}> ",
-    "[{n}/8 {host}] ",
+    "[{n}/8 {host}] ", "[rang {n}/8][{host}] ", "[1,mpirank:{n},{host}]<stderr>:",
+    "<2025-03-04 10:11:12.250> r{n:02}@{host} | ",
     "run7 rank {n} ({host}) says: ",
 )  # fmt: skip
 """Heads that name a rank and its host."""
@@ -275,7 +345,19 @@ def test_numbers_that_begin_anew_on_each_host_are_no_ranks(tag: str, tmp_path: P
     assert (found.rank, found.node) == (None, "zs01")
 
 
+EVICTED = "LustreError: 167-0: scr-OST1: This client was evicted by scr-OST1; in progress operations"
+EVICTED = f"Mar  4 10:11:12 k1 kernel: {EVICTED} using this service will fail.\n"
+
 NOT_TOLD: dict[str, Job] = {
+    "two in one moment after the storage of their node failed": {
+        f"k1/rank{rank}.log": f"2025-03-04 10:11:20 [rank{rank}]: OSError: [Errno 5] I/O went wrong\n"
+        for rank in (2, 3)
+    }
+    | {"k1/k1.messages": EVICTED},
+    "two that a failed assertion ended": {
+        "job.out": "A.cu:1: f: block: [2,0,0], thread: [8,0,0] Assertion `srcIndex < size` failed.\n"
+        + "".join(f"[rank{n}]: RuntimeError: CUDA error: device-side assert triggered\n" for n in (2, 3))
+    },
     "no rank at all": {"job.out": "lr 0.1\n" + OOM + "\n"},
     "tasks that start several ranks": {
         "93.out": "".join(f"{rank // 4}: [rank{rank}]: lr 0.1\n" for rank in range(8)) + f"1: {OOM}\n"
