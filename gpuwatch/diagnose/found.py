@@ -69,7 +69,9 @@ def alert_of(found: Found, packs: Packs, where: Whereabouts) -> Alert:
     by_driver = finding.file == KERNEL_LOG or "tool" in finding.fields
     kernel = by_driver or finding.rule.startswith(KERNEL_RULES)
     node, place, rank_from = _place(found, where, at, kernel=kernel)
-    claim = None if by_driver or not kernel else kernel_claim(finding, node or found.node, where.places)
+    claim = None
+    if kernel and not by_driver:
+        claim = kernel_claim(finding, node or found.node, where.places, at if finding.timed else None)
     gpu = None if place is None else place.gpu
     if place is None:
         gpu = _gpu_index(finding, node, where, kernel=kernel)

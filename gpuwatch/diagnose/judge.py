@@ -14,6 +14,7 @@ from gpuwatch.diagnose.cause import Verdict, raised_by, verdict
 from gpuwatch.diagnose.classes import (
     EXITS,
     GATHERINGS,
+    KERNEL_RULES,
     PEER_TROUBLE,
     SCHEDULER,
     TIMEOUTS,
@@ -107,7 +108,12 @@ def incident_of(
     ids = min(alerts, key=lambda alert: (alert.first, alert.id)).id
     raised = None if cause is None else raised_by(cause, alerts)
     explain, do, links = playbook(
-        code if raised is None else raised.code, packs, blame.node, blame.gpu, blame.rank
+        code if raised is None else raised.code,
+        packs,
+        blame.node,
+        blame.gpu,
+        blame.rank,
+        unconfirmed=cause is not None and bool(cause.doubt) and code.startswith(KERNEL_RULES),
     )
     firing = [alert for alert in alerts if alert.state == "firing" and not alert.acknowledged]
     text = sentence.sentence(told, where, now)

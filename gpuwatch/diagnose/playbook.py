@@ -26,16 +26,26 @@ UNKNOWN_DO = (
     "Read the nodes' kernel logs and the scheduler's record of the job, around the start of the hang.",
     "Only when the suspect was busy with something legitimate: raise the timeout of that process group.",
 )
+CONFIRM = (
+    "Look for the line in the kernel log of {node} first (`dmesg -T`): any process can print one like it."
+)
 
 
 def playbook(
-    code: str, packs: Packs, node: str | None, gpu: int | None, rank: int | None
+    code: str,
+    packs: Packs,
+    node: str | None,
+    gpu: int | None,
+    rank: int | None,
+    *,
+    unconfirmed: bool = False,
 ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """Explanation, steps and links of a class."""
+    """Explanation, steps and links of a class. `unconfirmed`: a kernel's line that a job's log has."""
     values: dict[str, object] = {"node": node, "gpu": gpu, "rank": rank}
     rule = packs.by_id.get(code)
     if rule is not None:
-        return filled(rule.explain, values), tuple(filled(step, values) for step in rule.do), rule.links
+        steps = (CONFIRM, *rule.do) if unconfirmed else rule.do
+        return filled(rule.explain, values), tuple(filled(step, values) for step in steps), rule.links
     if code == UNKNOWN:
         return UNKNOWN_EXPLAIN, UNKNOWN_DO, ()
     remedy = REMEDIES.get(code)

@@ -51,6 +51,10 @@ class Places:
     """Of a live fleet, whose nodes are all known: a log cannot bring in another one."""
     kernel_logs: frozenset[str] = frozenset()
     """Nodes whose kernel log their agents read."""
+    kernel_spans: tuple[tuple[str | None, float, float], ...] = ()
+    """Of an ended job: node, first and last time (unix seconds) of each file that is a kernel log."""
+    job_logs: frozenset[str] = frozenset()
+    """Of an ended job: files that its ranks wrote, or that have steps of a training."""
     world: int | None = None
     """Number of ranks of the only job, as its lines state it."""
     counted: frozenset[str] = frozenset()

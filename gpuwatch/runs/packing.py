@@ -28,7 +28,7 @@ MAX_EXPANSION = 1000
 logs reach about 300."""
 
 MAGIC: tuple[tuple[re.Pattern[bytes], str], ...] = (
-    (re.compile(rb"\x1f\x8b\x08[\x00-\x1f]"), "gzip"),
+    (re.compile(rb"\x1f\x8b"), "gzip"),
     (re.compile(rb"\x28\xb5\x2f\xfd"), "zstd"),
     (re.compile(rb"\xfd7zXZ\x00"), "xz"),
     (re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), "bzip2"),

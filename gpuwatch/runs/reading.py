@@ -55,6 +55,8 @@ class PartRead:
     """Matches that are not even counted in one of the others."""
     bytes: int = 0
     """Of text that was looked at, once each."""
+    first_time: float | None = None
+    """The first time that a line carries, of those near the beginning of the file."""
     last_time: float | None = None
     """The last time that a line carries, where the part reaches to the end of the file."""
     times: dict[int, Times] = field(default_factory=dict)
@@ -130,6 +132,8 @@ def read_part(
             dial.read(size)
             if recorder.own:
                 read.bytes += len(data)
+            if not offset:
+                read.first_time = TimesAround(b"\n" + data[:TAIL_BYTES], part.log.until).of(0).below
             tail = (tail + data)[-TAIL_BYTES:]
             tail_at = offset + len(data) - len(tail)
             if dial.stopping:

@@ -275,8 +275,8 @@ def whole(
     samples = list(sampled([file.log for file in files]))
     owners, clues, counted = with_census(owners, clues, samples, rows)
     known = rank_map(owners, clues)
-    known = replace(known, places=replace(known.places, counted=counted))
     writers = {log: place.rank for place in reversed(known.places.ranks) for log in place.logs}
+    known = with_kernel_logs(replace(known, places=replace(known.places, counted=counted)), owners, files)
     every = [read for parts in reads.values() for read in parts]
     suspended = {rule: why for read in every for rule, why in read.suspended.items()}
     return Scan(
@@ -296,6 +296,23 @@ def whole(
         stopped,
         unfinished(samples),
     )
+
+
+def with_kernel_logs(known: RankMap, owners: Sequence[FileOwner], files: Sequence[_File]) -> RankMap:
+    """Which files are kernel logs, and what time they cover; which are the job's own."""
+    spans = []
+    own = {log for place in known.places.ranks for log in place.logs}
+    for file, owner in zip(files, owners, strict=True):
+        reads = file.in_order()
+        if path_says(file.log.inner).kernel:
+            own.discard(file.log.name)
+            firsts = [read.first_time for read in reads if read.first_time is not None]
+            lasts = [read.last_time for read in reads if read.last_time is not None]
+            if firsts and lasts:
+                spans.append((known.nodes.get(file.log.name), min(firsts), max(lasts)))
+        elif owner.rank is not None or owner.local_rank is not None or any(read.series for read in reads):
+            own.add(file.log.name)
+    return replace(known, places=replace(known.places, kernel_spans=tuple(spans), job_logs=frozenset(own)))
 
 
 def checkpoint_line(clue: Row) -> tuple[str, bool, float, bool]:

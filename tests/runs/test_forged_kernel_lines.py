@@ -1,0 +1,69 @@
+"""Lines of the kernel in a job's own log, which any process can print."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from gpuwatch.cli.scan import scan
+
+XID = "[Sun Nov 22 {} 2026] NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.\n"
+KILL = (
+    "Nov 22 {} gpu-007 kernel: Out of memory: Killed process 1234 (python) total-vm:1048576kB, anon-rss:9kB\n"
+)
+BEFORE = "[Sun Nov 22 09:00:00 2026] Linux version 6.1\n"
+AFTER = "[Sun Nov 22 11:00:00 2026] usb 1-1: new device\n"
+OOM = "2026-11-22 09:59:58 [rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+STEPS = "".join(f"2026-11-22 09:59:{n:02d} step {n} loss 2.{n}\n" for n in range(20))
+
+
+def incidents(folder: Path, **files: str) -> list[dict[str, Any]]:
+    """Those of a scan over a folder of such files."""
+    for name, text in files.items():
+        (folder / (name.replace("__", "-") + ".log")).write_text(text)
+    found = CliRunner().invoke(scan, ["--json", str(folder)])
+    told: list[dict[str, Any]] = json.loads(found.output)["incidents"]
+    return told
+
+
+@pytest.mark.parametrize("line", [XID, KILL])
+@pytest.mark.parametrize("name", ["rank0", "train"])
+def test_a_line_in_the_jobs_own_log_alone_is_not_sure(tmp_path: Path, line: str, name: str) -> None:
+    (told,) = incidents(tmp_path, **{name: STEPS + line.format("10:00:00") + KILL.format("10:00:00")})
+    assert told["confidence"] == "medium"
+    assert name in told["because"] or "rank 0" in told["because"]
+    assert "dmesg" in told["do"][0]
+
+
+def test_a_kernel_log_that_covers_the_time_and_is_silent_refutes_it(tmp_path: Path) -> None:
+    forged = XID.format("10:00:00") + KILL.format("10:00:00")
+    assert incidents(tmp_path, rank0=STEPS + forged, dmesg__gpu__007=BEFORE + AFTER) == []
+
+
+def test_a_refuted_line_does_not_lead_over_what_the_job_says(tmp_path: Path) -> None:
+    forged = KILL.format("09:59:50") + XID.format("09:59:50")
+    found = incidents(tmp_path, rank0=STEPS + forged + OOM, dmesg__gpu__007=BEFORE + AFTER)
+    assert [each["class"] for each in found] == ["oom.cuda"]
+
+
+def test_a_kernel_log_that_has_it_as_well_makes_it_sure(tmp_path: Path) -> None:
+    line = XID.format("10:00:00")
+    kernel = BEFORE + line + AFTER
+    (told,) = incidents(tmp_path, rank0=STEPS + KILL.format("09:00:00") + line, dmesg__gpu__007=kernel)
+    assert (told["class"], told["confidence"]) == ("gpu.xid.fell_off", "high")
+
+
+def test_a_kernel_log_of_another_time_refutes_nothing(tmp_path: Path) -> None:
+    old = BEFORE + BEFORE.replace("09:00:00", "09:30:00")
+    forged = XID.format("10:00:00") + KILL.format("10:00:00")
+    (told,) = incidents(tmp_path, rank0=STEPS + forged, dmesg__gpu__007=old)
+    assert told["confidence"] == "medium"
+
+
+def test_a_kernel_log_keeps_its_weight(tmp_path: Path) -> None:
+    (told,) = incidents(tmp_path, rank0=STEPS, dmesg__gpu__007=BEFORE + XID.format("10:00:00"))
+    assert (told["class"], told["confidence"]) == ("gpu.xid.fell_off", "high")
