@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from typing import Any
 
 import msgspec
+import pytest
 
 from gpuwatch.agent.logs import newest, past
 from gpuwatch.agent.logs.past import STEPS
@@ -267,6 +269,31 @@ def test_the_past_is_told_thinned_with_its_ends() -> None:
     assert max(later - before for before, later in itertools.pairwise(steps)) <= 64
     assert all(each.loss == 9.0 - each.step / 1000 and each.tokens_per_s == 1500 for each in frame.past)
     assert (frame.backlog, frame.fields, frame.past[0].at) == (True, {}, None)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "[rank{rank}]: step {step}/9000 | loss {loss} | grad_norm 1.0\n",
+        "rank {rank} step {step} loss {loss}\n",
+        '{{"step": {step}, "loss": {loss}, "grad_norm": 1.0, "rank": {rank}}}\n',
+    ],
+)
+def test_the_past_keeps_where_the_loss_of_each_rank_turns_to_nan(form: str) -> None:
+    began = {0: 1250, 1: 1249, 2: 1147, 3: 1251}
+    json = form.startswith("{")
+    text = "".join(
+        form.format(rank=rank, step=step, loss=("NaN" if json else "nan") if step >= began[rank] else 2.5)
+        for step in range(1, 4000)
+        for rank in began
+    )
+    turns = {}
+    for frame in past_of(text):
+        assert len(frame.past) <= STEPS
+        told = [(each.step, float(each.loss)) for each in frame.past if each.loss is not None]
+        first = next(at for at, (_, loss) in enumerate(told) if math.isnan(loss))
+        turns[frame.rank] = (told[first - 1][0], told[first][0])
+    assert turns == {rank: (step - 1, step) for rank, step in began.items()}
 
 
 def test_a_short_past_is_told_whole_with_the_lines_own_times() -> None:

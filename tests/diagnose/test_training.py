@@ -6,6 +6,7 @@ import math
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import accumulate, pairwise
 
 import pytest
@@ -50,6 +51,15 @@ def nan_from(first: int) -> Callable[[int], float]:
 
 def codes(told: RankProgress, busy: tuple[float, ...] = ()) -> set[str]:
     return {sign.code for sign in (*numerics(told), *pace(told, busy))}
+
+
+def test_the_first_nan_is_looked_for_in_what_the_log_held_before() -> None:
+    told = voice(20, loss=lambda _step: math.nan)
+    told.steps = deque(replace(step, step=step.step + 100) for step in told.steps)
+    told.past = [Step(each, -math.inf, None, 2.0 if each < 60 else math.nan) for each in range(100)]
+    sign = first_nans([told])["4711"].sign
+    assert sign.step == 60
+    assert "at the latest" not in sign.text
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])

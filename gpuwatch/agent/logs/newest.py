@@ -3,6 +3,8 @@
 import re
 from collections import OrderedDict
 
+from .past import VOICE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
@@ -19,10 +21,7 @@ FLOOD_BYTES, FLOOD_VOICES = 128 * 1024, 16
 KEPT = 256
 """Lines that wait to be read."""
 
-_VOICE = re.compile(
-    rb"^\s*(?:\[[^\]\d]{0,12}\d{1,6}\]|\d{1,6}: |\[\d+,\d+\]<)|[Rr](?:ank|ANK)[ :=]{0,3}\d{1,6}\b"
-)
-_MAY_DIFFER = re.compile(rb"^\s*(?:\[[A-Za-z ]{0,12}\]|: |\[,\]<)|[Rr](?:ank|ANK)[ :=]{0,3}(?![A-Za-z])")
+_MAY_DIFFER = re.compile(rb"^\s*(?:\[[A-Za-z ]{0,12}\]|: |\[,\]<)|[Rr](?:ank|ANK)\"?[ :=]{0,3}(?![A-Za-z])")
 
 
 class Newest(object):
@@ -57,7 +56,7 @@ class Newest(object):
         # type: (Any, float, bool) -> None
         """Say of what was taken last where it stands in the file, and when it came."""
         for at, line, shape, dialects in self._found:
-            voice = _VOICE.search(line, 0, 200)
+            voice = VOICE.search(line, 0, 200)
             key = (shape, voice.group() if voice else b"")
             self._waiting.pop(key, None)
             self._waiting[key] = (offset_of(at), arrived, backlog, line, shape, dialects)
@@ -84,7 +83,7 @@ def _others(lines, shapes, index, most):
     seen = {}  # type: dict[bytes, int]
     for at in range(index, max(-1, index - most), -1):
         if shapes[at] == shape:
-            voice = _VOICE.search(lines[at], 0, 200)
+            voice = VOICE.search(lines[at], 0, 200)
             if voice is None:
                 break
             if seen.setdefault(voice.group(), at) != at and len(seen) == 1 and index - at > 8:

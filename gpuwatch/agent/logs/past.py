@@ -1,5 +1,8 @@
 """What stood in a log before we came, thinned: so many lines of each shape, evenly over all of them."""
 
+import math
+import re
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
@@ -14,6 +17,12 @@ KEPT_IN_ALL = 4 * KEPT
 """Lines of all shapes: some 60 ms to read."""
 MAX_SHAPES = 512
 MAX_LINE = 4096
+MAX_VOICES, MAX_BEFORE = 1024, 4
+ODD = re.compile(rb"(?i)(?<![a-z_])nan(?![a-z_])")
+VOICE = re.compile(
+    rb"^\s*(?:\[[^\]\d]{0,12}\d{1,6}\]|\d{1,6}: |\[\d+,\d+\]<)|[Rr](?:ank|ANK)\"?[ :=]{0,3}\d{1,6}\b"
+)
+"""Who says a line, as its first 200 bytes tell."""
 
 
 class _Kept(object):
@@ -46,6 +55,10 @@ class Past(object):
         self._kept = {}  # type: dict[bytes, _Kept]
         self._number = 0
         self._lines = 0
+        self._before = {}  # type: dict[bytes, dict[bytes, tuple[int, bytes, list[Dialect]]]]
+        """Voice -> shape without a NaN -> its newest line."""
+        self._onsets = {}  # type: dict[tuple[bytes, bytes], list[tuple[int, bytes, list[Dialect]]]]
+        """Voice and shape with a NaN -> the first such line, behind those that were the newest before it."""
 
     def take(self, lines, shapes, paced):
         # type: (list[bytes], list[bytes], dict[bytes, list[Dialect]]) -> None
@@ -60,6 +73,7 @@ class Past(object):
             if len(lines[index]) > MAX_LINE:
                 continue
             kept.last = (self._number + index, lines[index])
+            self._note_onset(kept, shape)
             if kept.seen % kept.stride == 0:
                 kept.lines.append(kept.last)
                 self._lines += 1
@@ -70,6 +84,22 @@ class Past(object):
             kept.seen += 1
         self._number += len(lines)
 
+    def _note_onset(self, kept, shape):
+        # type: (_Kept, bytes) -> None
+        at, line = kept.last
+        found = VOICE.search(line, 0, 200)
+        voice = found.group() if found else b""
+        before = self._before.get(voice)
+        if before is None:
+            if len(self._before) >= MAX_VOICES:
+                return
+            before = self._before[voice] = {}
+        if ODD.search(shape) is None:
+            if shape in before or len(before) < MAX_BEFORE:
+                before[shape] = (at, line, kept.dialects)
+        elif (voice, shape) not in self._onsets and len(self._onsets) < MAX_VOICES:
+            self._onsets[voice, shape] = list(before.values()) + [(at, line, kept.dialects)]
+
     def lines(self):
         # type: () -> list[tuple[int, bytes, list[Dialect]]]
         """What was kept, in the order of the file: number, line, dialects."""
@@ -77,17 +107,37 @@ class Past(object):
         for kept in self._kept.values():
             lines = kept.lines if kept.lines[-1:] == [kept.last] else kept.lines + [kept.last]
             found += [(at, line, kept.dialects) for at, line in lines]
+        there = {row[0]: row for rows in self._onsets.values() for row in rows}
+        there.update((row[0], row) for row in found)
+        found = list(there.values())
         found.sort(key=_number)
         return found
 
 
 def evenly(points):
     # type: (list[Any]) -> list[Any]
-    """At most `STEPS` of them, the first and the last among these."""
+    """At most `STEPS` of them, among these the first, the last, and both sides of the loss's turn to NaN."""
     if len(points) <= STEPS:
         return points
     last = len(points) - 1
-    return [points[at * last // (STEPS - 1)] for at in range(STEPS)]
+    chosen = {at * last // (STEPS - 3) for at in range(STEPS - 2)}
+    turn = _turn(points)
+    if turn is not None:
+        chosen.update((max(0, turn - 1), turn))
+    return [points[at] for at in sorted(chosen)]
+
+
+def _turn(points):
+    # type: (list[Any]) -> int | None
+    """Where the run of losses that are no number begins that lasts to the end; None: there is none."""
+    turn = None
+    for at in range(len(points) - 1, -1, -1):
+        loss = points[at][2]
+        if loss is not None:
+            if math.isfinite(float(loss)):
+                return turn
+            turn = at
+    return turn
 
 
 def _number(row):

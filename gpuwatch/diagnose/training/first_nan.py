@@ -58,7 +58,7 @@ def onset(voice: RankProgress) -> Onset | None:
 
     Where it was none before and became one again (an empty batch), only several in a row are told.
     """
-    losses = [step for step in voice.steps if step.loss is not None]
+    losses = [step for step in voice.curve() if step.loss is not None]
     since = len(losses)
     while since and not _is_number(losses[since - 1]):
         since -= 1
