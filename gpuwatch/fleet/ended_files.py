@@ -28,6 +28,14 @@ def is_ended(file: LogFile) -> bool:
     return file.source == "found" and file.last_at is not None and not file.pids
 
 
+def has_own_id(path: str) -> bool:
+    """Whether the path holds an id of the job that is the same on all of its nodes."""
+    if _SLURM.fullmatch(path.rpartition("/")[2]):
+        return True
+    elastic = _TORCHELASTIC.search(path)
+    return elastic is not None and elastic.group(1) != "none"
+
+
 def ended_job_names(files: Iterable[LogFile], home: Callable[[str], str]) -> dict[str, str]:
     """Path -> the name of its job, of the ended files among these.
 

@@ -212,6 +212,9 @@ class Fleet:
         """Say of which jobs a node's log files are, and what was found in them before that was known."""
         listed = self._twins.named(node.name, self._listed.get(node.name, []))
         node.logs = self.jobs.files(node.name, listed)
+        for name in self.jobs.take_renamed():
+            self._jobless.setdefault(name, set()).update(key for key in self.findings if key[0] == name)
+            self._name_files(self.nodes[name])
         waiting = self._jobless.get(node.name, set())
         for key in list(waiting):
             known = self.findings.get(key)

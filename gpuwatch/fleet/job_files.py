@@ -11,6 +11,7 @@ from typing import TypeVar
 from msgspec import structs
 
 from gpuwatch.fleet.ended_files import ended_job_names
+from gpuwatch.fleet.same_path import SamePath
 from gpuwatch.wire import LogFile
 
 KEPT_FILES = 50_000
@@ -27,6 +28,7 @@ class JobFiles:
         """The same by the identity that a file of a shared file system has on every node."""
         self._listed: dict[str, dict[str, str]] = {}
         """Node -> path -> job, of the last list."""
+        self.same_path = SamePath()
 
     def of(self, node: str, path: str) -> str | None:
         """The job of a file, as far as that is clear."""
@@ -57,6 +59,7 @@ class JobFiles:
             silent: All such jobs.
         """
         ended = ended_job_names([file for file in files if (node, file.path) not in self._writers], home)
+        ended = self.same_path.names(node, files, ended)
         found = dict(ended)
         unclear = []
         for file in files:

@@ -140,6 +140,10 @@ class Jobs:
         here = {name for names in owners.values() for name in names}
         return self._files.take(node, files, owners, here & silent, silent)
 
+    def take_renamed(self) -> set[str]:
+        """The nodes whose ended jobs have other names since this was asked last."""
+        return self._files.same_path.take_renamed()
+
     def of_line(self, node: str, file: str, told: str | None) -> str | None:
         """The job of what stands in a file; `told`: as the agent, or we before, had it."""
         job = self._files.of(node, file)
