@@ -318,7 +318,8 @@ class AlertBook:
             file = source.finding.file
             foreign = self._writers.is_foreign(node.name, file)
             writer = self._writers.writer(node.name, file, self._where) if foreign else None
-            found = Found(node.name, source.finding, offset, error, foreign, writer)
+            until = self._writers.written_until(node.name, file)
+            found = Found(node.name, source.finding, offset, error, foreign, writer, until)
             alert = alert_of(found, self._packs, self._where)
         known, before = self._told.get(alert.id), self._sources.get(alert.id)
         self._keep(alert if known is None or before is source else retold(known, alert))

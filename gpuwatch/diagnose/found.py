@@ -14,7 +14,7 @@ from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.classes import KERNEL_RULES, NODE_NAMING, UNEXPLAINED, Packs
 from gpuwatch.diagnose.incidents.kernel_claims import kernel_claim
 from gpuwatch.diagnose.incidents.unexplained import quoted
-from gpuwatch.diagnose.whereabouts import Whereabouts, bus_key
+from gpuwatch.diagnose.whereabouts import STARTED_S, Whereabouts, bus_key
 from gpuwatch.diagnose.witnesses import joined
 from gpuwatch.diagnose.wording import what
 from gpuwatch.fleet.places import Places, RankPlace
@@ -42,6 +42,8 @@ class Found:
     foreign: bool = False
     """Another node may have written the file; then `writer` is the node of lines that name none."""
     writer: str | None = None
+    written_until: float | None = None
+    """When the file was last written (unix seconds on our clock), where that is known."""
 
 
 def alerts_of(found: Iterable[Found], packs: Packs, places: Places) -> list[Alert]:
@@ -190,12 +192,22 @@ def _place(
     if finding.rule.startswith("slurm.") and finding.rank is None:
         return None, None, None  # the scheduler's words stand wherever its output goes
     place, known = _rank_place(found, node, where, at, kernel=kernel)
+    if place is not None and _is_older(found, place, at):  # a line of another job, which had ended before
+        place = None if finding.rank is None else RankPlace(finding.rank, node or "")
     if place is not None:
         named_here = node is not None and (host is not None or blamed is not None)
         if named_here and place.node != node and not where.places.live:  # the line names both
             place = RankPlace(place.rank, node or "", place.job)
         return place.node or node, place, known
     return node, None, finding.rank_from
+
+
+def _is_older(found: Found, place: RankPlace, at: float) -> bool:
+    """Whether a line that is of no known job was written before this rank was started first."""
+    times = [_dated(found.finding, at), found.written_until]
+    last = min((time for time in times if time is not None), default=None)
+    known = found.finding.job is None and place.since is not None and last is not None
+    return known and (last or 0.0) < (place.since or 0.0) - STARTED_S
 
 
 def _dated(finding: Finding, at: float) -> float | None:

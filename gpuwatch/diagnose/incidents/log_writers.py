@@ -26,6 +26,7 @@ class LogWriters:
         self._shared: dict[ReadFile, str | None] = {}
         """-> the one node that is known to write it."""
         self._naming: set[ReadFile] = set()
+        self._grown: dict[ReadFile, float] = {}
 
     def take(self, fleet: Fleet) -> set[ReadFile]:
         """Look at the files that the nodes list; those of which something else is known now."""
@@ -37,6 +38,12 @@ class LogWriters:
             for node in fleet.nodes.values()
             for file in node.logs
             if file.identity is not None
+        }
+        self._grown = {
+            (node.name, file.path): file.grown_at - node.offset_s
+            for node in fleet.nodes.values()
+            for file in node.logs
+            if file.grown_at is not None
         }
         for (node, _), (identity, written) in shared.items():
             if written:
@@ -57,6 +64,10 @@ class LogWriters:
             return False
         self._naming.add(file)
         return True
+
+    def written_until(self, node: str, path: str) -> float | None:
+        """When a file was last written (unix seconds on our clock); None: unknown."""
+        return self._grown.get((node, path))
 
     def is_foreign(self, node: str, path: str) -> bool:
         """Whether a line of this file that names no host may be another node's than the reader's."""
