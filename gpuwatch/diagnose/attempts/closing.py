@@ -64,7 +64,7 @@ def attempts(fleet: Fleet, now: float, wall: float) -> dict[str, Attempt]:
     for voice in fleet.progress.voices.values():
         if voice.job in began and voice.stepped_at is not None:
             since = began[voice.job] - wall + now
-            told = sum(step.at >= since for step in list(voice.steps)[-STEPS:])
+            told = sum(step.at >= since for step in voice.curve()[-STEPS:])  # also those from before we came
             steps[voice.job] = max(told, steps.get(voice.job, 0))
     return {job: Attempt(start, steps.get(job, 0), job in steps) for job, start in began.items()}
 
@@ -91,7 +91,7 @@ def _closed(
     incident: Incident, running: Mapping[str, Attempt], places: Places, wall: float
 ) -> Closing | None:
     attempt, cause = running.get(incident.job or ""), incident.cause
-    if attempt is not None and attempt.began > incident.first - APART_S and attempt.works(wall):
+    if attempt is not None and attempt.began > _earliest(incident) - APART_S and attempt.works(wall):
         return Closing(wall, f"restarted {clock(attempt.began, wall)}, steps again")
     recovered_at = None if cause is None or cause.code not in EXITS else cause.recovered_at
     if cause is not None and recovered_at is not None and wall - recovered_at > LISTED_S:
@@ -105,6 +105,14 @@ def _closed(
         return None
     last = max(end for end in ends if end is not None)
     return Closing(wall, f"its last rank ended {clock(last, wall)}") if wall - last >= LAST_RANK_S else None
+
+
+def _earliest(incident: Incident) -> float:
+    """When its cause happened at the earliest, as far as the stamps above its line tell."""
+    cause = incident.cause
+    if cause is None or cause.timed or cause.not_before is None:
+        return incident.first
+    return min(incident.first, cause.not_before)
 
 
 def with_ends(before: Iterable[Alert], after: Iterable[Alert]) -> list[Alert]:
