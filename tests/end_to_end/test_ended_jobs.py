@@ -222,6 +222,53 @@ def test_a_log_that_is_still_written_is_of_no_ended_job(alone: Path, tmp_path: P
     assert files == [str(alone / "running" / "rank1.log")]
 
 
+@pytest.mark.parametrize("name", ["rank{}.log", "out.rank{}", "attempt_0/{}/stdout.log"])
+@pytest.mark.usefixtures("alone")
+def test_the_log_of_a_dead_rank_is_read_beside_those_of_its_siblings(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "far" / "away" / "run7"
+    logs = [folder / name.format(rank) for rank in range(3)]
+    code = "import time; print('step 1/100 loss 2.0', flush=True); time.sleep(60)"
+    fails = "print('step 1/100 loss 2.0', flush=True); raise RuntimeError('shape mismatch: expected 4096')"
+    old = folder / name.format(7)
+    for log in (*logs, old):
+        log.parent.mkdir(parents=True, exist_ok=True)
+    old.write_text("step 1/100 loss 2.0\n")
+    os.utime(old, (time() - 3600, time() - 3600))
+    (folder / "other_run2.log").write_text(
+        "RuntimeError: CUDA error: an illegal memory access was encountered\n"
+    )
+    processes = []
+    for rank, log in enumerate(logs):
+        env = {
+            **os.environ,
+            "GROUP_RANK": "0",
+            "LOCAL_WORLD_SIZE": "3",
+            "RANK": str(rank),
+            "LOCAL_RANK": str(rank),
+            "WORLD_SIZE": "3",
+            "MASTER_ADDR": "127.0.0.1",
+        }
+        with log.open("wb") as out:
+            argv = [sys.executable, "-c", fails if rank == 1 else code]
+            processes.append(subprocess.Popen(argv, env=env, stdout=out, stderr=out))
+    processes[1].wait()
+    for process in (processes[0], processes[2]):
+        (tmp_path / "proc" / str(process.pid)).symlink_to(f"/proc/{process.pid}")
+    with Session(PLAN) as session:
+        try:
+            watch(session, lambda _fleet, _now: searched(session) and bool(session.book.incidents))
+            (incident,) = session.book.incidents
+            files = {file.path: file.job for file in session.fleet.nodes["a"].logs if file.source == "found"}
+            assert not session.book.ended_jobs
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+    assert list(files) == [str(logs[1])]
+    assert (incident.job, incident.rank) == (files[str(logs[1])], 1)
+    assert incident.job is not None
+
+
 @pytest.mark.parametrize(
     ("paths", "names"),
     [

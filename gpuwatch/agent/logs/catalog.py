@@ -107,6 +107,16 @@ class Catalog(object):
         for entry in self.entries.values():
             self._introduce(entry)
 
+    def starts(self):
+        # type: () -> list[tuple[str, float]]
+        """Each file that a process with a rank writes, and when its first such writer was started."""
+        found = []
+        for path, rows in self._writers.items():
+            starts = [row["start"] for row in rows if row.get("rank") is not None and row.get("start")]
+            if starts:
+                found.append((path, min(starts)))
+        return found
+
     def _one_path(self, path, here):
         # type: (str, dict[tuple[int, int], str]) -> str
         """The path under which a file is followed that processes in containers see at several.

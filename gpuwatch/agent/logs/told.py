@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
 STUCK = "reading it does not come back; its mount may be dead"
-_WRITER = ("pid", "rank", "local_rank", "job")
+_WRITER = ("pid", "rank", "local_rank", "job", "start")
 ENDLESS_RULE = "it did not come to an end on some line"
 ENDLESS = "scanning it does not come to an end"
 

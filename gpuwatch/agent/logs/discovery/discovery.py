@@ -5,6 +5,7 @@ import pwd
 import time
 
 from ...procfs import clean
+from .siblings import sibling_logs
 from .start_folders import start_folders, written_by_others
 from .tail import Tail
 from .walk import WINDOW_S, Walk
@@ -107,6 +108,9 @@ class Discovery(object):
 
     def _look(self):
         # type: () -> Iterator[None]
+        for path in list(sibling_logs(self._catalog.starts(), self._enter, self._is_blocked)):
+            self._take_sibling(path)
+            yield
         walk = Walk(self._folders(), time.time(), self._enter, self._is_blocked)
         for _ in walk.steps():
             yield
@@ -140,6 +144,21 @@ class Discovery(object):
     def _is_new(self, one):
         # type: (Candidate) -> bool
         return one.path not in self._catalog.entries and self._known.get(one.path) != _state(one)
+
+    def _take_sibling(self, path):
+        # type: (str) -> None
+        """Put the log of a rank that is gone into the catalog; its job runs, so it is of no ended one."""
+        if path in self._catalog.entries:
+            return
+        self._enter(path)
+        try:
+            tail = Tail(path)
+        except OSError:
+            return
+        self._catalog.add(path, "found")
+        entry = self._catalog.entries.get(path)
+        if entry is not None:
+            entry.last_lines = tail.lines
 
     def _take(self, one):
         # type: (Candidate) -> None
