@@ -8,7 +8,7 @@ log, or an argument of its command; else its place in the order of their starts,
 import os
 import re
 
-from .logs.path_ranks import ranks_of_path
+from .base.path_ranks import ranks_of_path
 from .procfs import names, read_text
 from .ranks import MAX_RANKS
 

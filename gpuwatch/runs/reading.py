@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from gpuwatch.agent.logs.path_ranks import ranks_of_path
+from gpuwatch.agent.base.path_ranks import ranks_of_path
 from gpuwatch.agent.logs.progress import Progress
 from gpuwatch.agent.logs.ruleset import Rule, RuleSet
 from gpuwatch.agent.logs.scanner import Scanner

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from gpuwatch.agent.logs.path_ranks import ranks_of_path
+from gpuwatch.agent.base.path_ranks import ranks_of_path
 from gpuwatch.agent.logs.ruleset import Rule as CompiledRule
 from gpuwatch.agent.logs.ruleset import RuleSet
 from gpuwatch.agent.logs.sieve import Sieve

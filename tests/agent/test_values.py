@@ -186,7 +186,7 @@ def test_at_most_eight_calls_for_each_gpu_and_second(start: Start, fake: FakeNvm
     agent.until(lambda frames: len(frames) > 36, "six periods of the 5 s tier", len(agent.frames))
     seconds = 5 * (time.monotonic() - begun)
     calls = [(fake.calls_of(i) - before[i]) / seconds for i in range(8)]
-    assert sum(calls) / 8 <= 8.0
+    assert sum(calls) / 8 <= 8.0 + 8.0 / seconds  # a round of calls begins on either edge
     assert max(calls) <= 9.0  # one round of the 5 s tier may stick out of the window
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from gpuwatch.agent.base.path_ranks import ranks_of_path
 from gpuwatch.agent.logs.entry import Entry
 from gpuwatch.agent.logs.globs import Glob, with_hosts
 from gpuwatch.agent.logs.mounts import network_mounts
-from gpuwatch.agent.logs.path_ranks import ranks_of_path
 from gpuwatch.agent.logs.told import of_processes
 
 

@@ -9,8 +9,8 @@ def test_the_demo_streams_every_gpu_and_ends_at_the_count() -> None:
     done = gpuwatch("dmon", "--demo", "-s", "pucvmet", "-c", "2")
     lines = done.stdout.splitlines()
     rows = [line.split() for line in lines if not line.startswith("#")]
-    titles = lines[0][1:].split()
     assert done.returncode == 0, done.stderr
+    titles = next(line for line in lines if line.startswith("# node"))[1:].split()
     assert titles[:5] == ["node", "gpu", "pwr", "gtemp", "mtemp"]
     assert {len(row) for row in rows} == {len(titles)}
     assert len(rows) == 16 * 8 * 2

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from gpuwatch.agent.logs.path_ranks import ranks_of_path
+from gpuwatch.agent.base.path_ranks import ranks_of_path
 from gpuwatch.fleet.ended_files import ended_job_names
 from gpuwatch.fleet.job_files import home
 from gpuwatch.hosts.plan import NodeSpec, Plan

@@ -2,8 +2,8 @@
 
 from collections import deque
 
+from ..base.path_ranks import ranks_of_path
 from ..procfs import UNPRINTABLE
-from .path_ranks import ranks_of_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
