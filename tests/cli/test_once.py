@@ -77,14 +77,14 @@ def test_a_node_that_cannot_be_reached_is_told_and_the_status_is_1(tmp_path: Pat
     path = hosts_file(
         tmp_path, "hosts:\n  - {name: dead, command: [sh, -c, 'echo the pod is gone >&2; exit 3']}\n"
     )
-    done = gpuwatch("once", path, "--json", "--wait", "60")
+    done = gpuwatch("once", path, "--json", "--wait", "10")
     facts = json.loads(done.stdout)
     assert done.returncode == 1
     (node,) = facts["nodes"]
     assert (node["name"], node["state"], node["gpus"]) == ("dead", "lost", [])
     assert "the pod is gone" in node["error"]
     assert facts["healthy"] is False
-    text = gpuwatch("once", path, "--wait", "60")
+    text = gpuwatch("once", path, "--wait", "10")
     assert text.returncode == 1
     assert "the pod is gone" in text.stdout
 

@@ -4,8 +4,8 @@ import os
 import re
 import stat
 
+from ...base.path_ranks import ranks_of_path
 from ...procfs import names
-from ..path_ranks import ranks_of_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
