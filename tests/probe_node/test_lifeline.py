@@ -91,7 +91,7 @@ def test_a_worker_that_does_not_stop_is_killed() -> None:
 
 
 def test_a_worker_that_was_stopped_is_named_while_the_launcher_says_that_it_is_alive() -> None:
-    with Driven(worker_silence_s=4.0) as driven:
+    with Driven(worker_silence_s=8.0) as driven:
         everyone = with_a_rank(driven)
         assert driven.until(Alive, lambda said: said.worker is not None).worker in {"R", "S"}
         os.kill(everyone[1], signal.SIGSTOP)
