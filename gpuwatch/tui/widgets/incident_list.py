@@ -76,8 +76,8 @@ class IncidentList(ThingsPage):
 
 
 ENDED = (
-    "Logs of a job that had ended before gpuwatch came are read where --log or the hosts file names them; "
-    "gpuwatch scan PATH judges those on this machine."
+    "Logs of jobs that ended in the last 6 hours are looked for on the nodes; older ones are read where "
+    "--log or the hosts file names them. gpuwatch scan PATH judges those on this machine."
 )
 
 
