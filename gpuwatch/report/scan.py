@@ -69,6 +69,8 @@ class ScanReport:
     end: JobEnd = UNKNOWN_END
     jobs: tuple[NamedEnd, ...] = ()
     """How each of several jobs ended; empty: there is one."""
+    checkpoint: Checkpoint | None = None
+    """The last one that the lines tell of."""
 
     @property
     def found(self) -> bool:
@@ -127,7 +129,8 @@ def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
     proofs += [alert.proof[0] for alert in loose if alert.proof]
     last = job_checkpoint(scan, end)
     numbered = [structs.replace(each, checkpoint=last) for each in numbered]
-    return ScanReport(scan, tuple(numbered), tuple(loose), lines_of(proofs, scan), time, seconds, end, jobs)
+    lines = lines_of(proofs, scan)
+    return ScanReport(scan, tuple(numbered), tuple(loose), lines, time, seconds, end, jobs, last)
 
 
 def job_checkpoint(scan: Scan, end: JobEnd) -> Checkpoint | None:
@@ -194,7 +197,7 @@ def scan_facts(report: ScanReport) -> Facts:
         "found": report.found,
         "unexplained_errors": report.unexplained,
         "outcome": outcome_facts(report.end, report.jobs),
-        "checkpoint": checkpoint_facts(job_checkpoint(scan, report.end)),
+        "checkpoint": checkpoint_facts(report.checkpoint),
         "stopped": scan.stopped,
         "engine": scan.engine,
         "bytes": scan.bytes,
