@@ -7,7 +7,6 @@ import hashlib
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import msgspec
 
 from gpuwatch.rules.dialect import Dialect
 from gpuwatch.rules.rule import Rule
+from gpuwatch.whole_file import write_whole
 
 KEPT = 4
 """Files that stay: the packs of this version with and without one's own, and those of the version before."""
@@ -79,14 +79,7 @@ def _own(file: Path) -> bytes:
 
 def _write(folder: Path, file: Path, data: bytes) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=folder, prefix=".rules-")
-    try:
-        with os.fdopen(handle, "wb") as opened:
-            opened.write(data)
-        Path(name).replace(file)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_whole(file, data)
     files = sorted(folder.glob("rules-*.json"), key=lambda each: each.stat().st_mtime)
     for old in files[:-KEPT]:
         old.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ import msgspec
 
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.job_files import home
-from gpuwatch.session.whole_file import write_whole
+from gpuwatch.whole_file import write_whole
 
 FOLDERS = 16
 """Kept of each node, the newest last."""
@@ -52,4 +52,5 @@ class FollowedFolders:
         if self._changed:
             newest = dict(list(self._folders.items())[-NODES:])
             with suppress(OSError):
-                write_whole(self._path, msgspec.json.encode(newest))
+                self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                write_whole(self._path, msgspec.json.encode(newest) + b"\n")

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from gpuwatch.diagnose.silences import Silence
-from gpuwatch.session.whole_file import write_whole
+from gpuwatch.whole_file import write_whole
 
 LOCK_S = 1.0
 """Waited at most for another cockpit, which holds the lock for milliseconds."""
@@ -65,7 +65,7 @@ class SilenceFile:
                     return list(silences)
                 kept = [each for each in others if not any(_same(each, own) for own in added)]
                 lasting = [each for each in [*kept, *added] if each.until is None or each.until > wall]
-                write_whole(self.path, msgspec.json.format(msgspec.json.encode(lasting), indent=2))
+                write_whole(self.path, msgspec.json.format(msgspec.json.encode(lasting), indent=2) + b"\n")
                 self._known = lasting
         except OSError as error:
             self.trouble = f"silences cannot be kept in {self.path}: {error.strerror}"

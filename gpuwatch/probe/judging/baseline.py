@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -15,6 +12,7 @@ import msgspec
 from gpuwatch.probe.judging.links import best_tenth, graded
 from gpuwatch.probe.judging.words import plural, rate_text, size_text, some
 from gpuwatch.probe.results import LinkClass, Results
+from gpuwatch.whole_file import write_whole
 
 FORMAT = "gpuwatch-probe-baseline"
 VERSION = 1
@@ -150,15 +148,7 @@ def _write(path: Path, content: _File) -> None:
     """Whole or not at all."""
     text = msgspec.json.format(msgspec.json.encode(content), indent=2)
     try:
-        number, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-        try:
-            with open(number, "wb") as file:  # noqa: PTH123 - a descriptor
-                file.write(text + b"\n")
-            os.replace(name, path)  # noqa: PTH105 - mkstemp gives a string
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(name)  # noqa: PTH108
-            raise
+        write_whole(path, text + b"\n")
     except OSError as error:
         remedy = "name a file in a folder that you may write to"
         raise BaselineError(f"the baseline {path} cannot be written: {error.strerror}; {remedy}") from None
