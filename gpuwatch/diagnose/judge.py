@@ -34,7 +34,7 @@ from gpuwatch.diagnose.suspects import FEW, Hang, blamed_nodes, hang
 from gpuwatch.diagnose.timeline import timeline
 from gpuwatch.diagnose.whereabouts import Whereabouts
 from gpuwatch.diagnose.wording import guessed, plural
-from gpuwatch.fleet.places import Places
+from gpuwatch.fleet.places import Places, RankPlace
 
 INFERRED = "the program numbers its ranks itself: their numbers are inferred from the order of their starts"
 
@@ -117,7 +117,7 @@ def incident_of(
     )
     firing = [alert for alert in alerts if alert.state == "firing" and not alert.acknowledged]
     text = sentence.sentence(told, where, now)
-    if any(each.inferred for each in where.ranks(job)):
+    if _inferred(blame.rank, cause, where.ranks(job)):
         text, blame = guessed(text), replace(blame, level="low", because=f"{blame.because}; {INFERRED}")
     return Incident(
         id=f"{job or 'nodes'}-{zlib.crc32(ids.encode()):08x}",
@@ -146,6 +146,19 @@ def incident_of(
         over=not firing,
         acknowledged=all(alert.acknowledged for alert in alerts),
     )
+
+
+def _inferred(rank: int | None, cause: Alert | None, places: Iterable[RankPlace]) -> bool:
+    """Whether the culprit's number rests on the order of starts.
+
+    It does not where a log that no such rank writes states the number.
+    """
+    files = {file for each in places if each.inferred for file in (None, *each.logs)}
+    if not files:
+        return False
+    if cause is None or cause.rank != rank or cause.rank_from not in ("path", "line", "field"):
+        return True
+    return any(proof.file in files for proof in cause.proof[:1])
 
 
 def _last_activity(

@@ -34,3 +34,12 @@ def test_stacks_name_inferred_ranks_as_such() -> None:
     (job,) = judge_stacks([stack(rank) for rank in range(4)])
     assert (job.testimony.culprits, job.testimony.confidence) == ((2,), "low")
     assert "rank ~2 " in job.testimony.sentence
+
+
+def test_a_log_that_no_inferred_rank_writes_states_its_rank() -> None:
+    where = places(4)
+    where = replace(where, ranks=tuple(replace(each, inferred=True) for each in where.ranks))
+    tell = Teller(where)
+    tell.say("oom.cuda", 0.0, 3, file="/elsewhere/rank_3.log", rank_from="line")
+    (incident,) = tell.judged()
+    assert (incident.rank, "rank 3" in incident.sentence, incident.confidence) == (3, True, "high")
