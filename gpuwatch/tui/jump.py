@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
+from gpuwatch.tui.cockpit import Cockpit
 from gpuwatch.tui.look import clean
-
-if TYPE_CHECKING:
-    from gpuwatch.tui.app import GpuwatchApp
 
 MOST = 60
 """Hits that are offered at once."""
@@ -23,8 +21,8 @@ class JumpProvider(Provider):
     """Nodes as `node`, GPUs as `node gpu N`."""
 
     @property
-    def _cockpit(self) -> GpuwatchApp:
-        return cast("GpuwatchApp", self.app)
+    def _cockpit(self) -> Cockpit:
+        return cast("Cockpit", self.app)
 
     def _places(self) -> Iterator[tuple[str, partial[None], str]]:
         app = self._cockpit

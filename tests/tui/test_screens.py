@@ -16,6 +16,7 @@ from gpuwatch import wire
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.inbox import Arrival, LinkStatus
 from gpuwatch.tui.app import GpuwatchApp
+from gpuwatch.tui.cockpit import Cockpit
 from gpuwatch.tui.screens.fleet import FleetScreen
 from gpuwatch.tui.screens.gpu import GpuScreen
 from gpuwatch.tui.screens.help import HelpPage, HelpScreen
@@ -45,6 +46,14 @@ async def type_filter(pilot: Pilot[None], app: GpuwatchApp, text: str) -> None:
     await pilot.press("slash")
     app.screen.query_one("#filter-text", Input).value = text
     await pilot.pause()
+
+
+async def test_the_app_is_the_cockpit_that_its_screens_use() -> None:
+    app = still_app(demo_session(52))
+    cockpit: Cockpit = app  # mypy compares the two: screens and widgets reach the app by a cast
+    async with app.run_test(size=(120, 40)):
+        cockpit.show_node("gpu-004")
+        assert cockpit.where == "node"
 
 
 async def test_keys_drill_down_and_come_back() -> None:

@@ -153,7 +153,7 @@ class IncidentsScreen(LiveScreen):
         """Tell no more, or again, of the alert's code at its place; of a folded line's, wherever it is."""
         session = self.cockpit.scene.session
         if self.focused is not self.alerts:
-            self.cockpit.notify("tab to the list of alerts: x silences the one under the cursor", timeout=4)
+            self.notify("tab to the list of alerts: x silences the one under the cursor", timeout=4)
             return
         chosen = self.alerts.chosen_alerts()
         if not chosen:
@@ -164,7 +164,7 @@ class IncidentsScreen(LiveScreen):
         trouble = change(first.code, node=where[0], gpu=where[1], rank=where[2])
         place = f"at {place_of(first)}" if one else "everywhere"
         text = f"{first.code} {place}: {word}; x takes it back" + (f" ({trouble})" if trouble else "")
-        self.cockpit.notify(clean(text), timeout=4, markup=False)
+        self.notify(clean(text), timeout=4, markup=False)
         self.cockpit.pump()
 
     def action_unhealthy(self) -> None:

@@ -213,7 +213,7 @@ class LinksScreen(LiveScreen):
         """Choose another one; the old ones stay in the list."""
         probing = self.running()
         if probing is not None:
-            self.cockpit.notify("a probe is running: ctrl+x ends it first", timeout=4)
+            self.notify("a probe is running: ctrl+x ends it first", timeout=4)
             return
         self.view.show(None)
         self.pull()
@@ -237,7 +237,7 @@ class LinksScreen(LiveScreen):
         running = self.running()
         if running is not None:
             self.view.show(running)
-            self.cockpit.notify("a probe is running already: this is it", timeout=4)
+            self.notify("a probe is running already: this is it", timeout=4)
         else:
             self.cockpit.scene.session.probe(wish)
             self.view.show(len(self.cockpit.scene.session.probes) - 1)
@@ -249,7 +249,7 @@ class LinksScreen(LiveScreen):
         if running is None:
             return
         self.cockpit.scene.session.probes[running].cancel()
-        self.cockpit.notify("the probe is ended on every node; what was measured stays", timeout=4)
+        self.notify("the probe is ended on every node; what was measured stays", timeout=4)
         self.pull()
 
     def step_back(self) -> bool:
@@ -257,7 +257,7 @@ class LinksScreen(LiveScreen):
         results, probing = self.view.results, self.view.probing
         if results is not None and probing is not None and results.phase == "asking":
             probing.cancel()
-            self.cockpit.notify("not started; ctrl+n chooses another probe", timeout=4)
+            self.notify("not started; ctrl+n chooses another probe", timeout=4)
             self.pull()
             return True
         return False
@@ -286,11 +286,11 @@ class LinksScreen(LiveScreen):
         if probing is None or results is None:
             return
         if refusal := self._why_no_retest(results, bool(links)):
-            self.cockpit.notify(refusal, timeout=4, markup=False)
+            self.notify(refusal, timeout=4, markup=False)
             return
         probing.retest([(each.pair.src, each.pair.dst) for each in links])
         text = f"{self.matrix.copy_text()}: {counted(len(links), 'link')} once more, alone"
-        self.cockpit.notify(clean(text), timeout=4, markup=False)
+        self.notify(clean(text), timeout=4, markup=False)
 
     def _why_no_retest(self, results: Results, some: bool) -> str:
         if not some:

@@ -8,12 +8,11 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from gpuwatch.tui import keys
+from gpuwatch.tui.cockpit import Cockpit
 from gpuwatch.tui.widgets.lines import Lines, Picker
 
 if TYPE_CHECKING:
     from textual.binding import BindingType
-
-    from gpuwatch.tui.app import GpuwatchApp
 
 
 def set_height(part: Widget, lines: int) -> None:
@@ -37,9 +36,9 @@ class LiveScreen(Screen[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide"), (160, "-vast")]  # noqa: RUF012 - textual types it so
 
     @property
-    def cockpit(self) -> GpuwatchApp:
-        """The app, by its own type."""
-        return cast("GpuwatchApp", self.app)
+    def cockpit(self) -> Cockpit:
+        """The app, as screens use it."""
+        return cast("Cockpit", self.app)
 
     def arrange_parts(self) -> None:
         """Give the parts their heights, before they are pulled."""

@@ -41,7 +41,7 @@ class WaitingScreen(LiveScreen):
         """The second key: ranks write files, so asking alone never does it."""
         why = self.page.question.write_dumps()
         if why:
-            self.cockpit.notify(why, timeout=5, markup=False)
+            self.notify(why, timeout=5, markup=False)
         self.pull()
 
     @on(Picker.Chosen, "#hearing")

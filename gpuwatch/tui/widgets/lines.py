@@ -21,7 +21,7 @@ from gpuwatch.tui.look import Look, clean, fit
 if TYPE_CHECKING:
     from textual.binding import BindingType
 
-    from gpuwatch.tui.app import GpuwatchApp
+    from gpuwatch.tui.cockpit import Cockpit
     from gpuwatch.tui.scene import Scene
 
 Row: TypeAlias = "tuple[Segment, ...]"
@@ -56,9 +56,9 @@ class Lines(ScrollView):
         """Lines painted so far; tests count them."""
 
     @property
-    def cockpit(self) -> GpuwatchApp:
-        """The app, by its own type."""
-        return cast("GpuwatchApp", self.app)
+    def cockpit(self) -> Cockpit:
+        """The app, as widgets use it."""
+        return cast("Cockpit", self.app)
 
     @property
     def scene(self) -> Scene:
