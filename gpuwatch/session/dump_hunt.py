@@ -21,7 +21,7 @@ from gpuwatch.plain import plain
 from gpuwatch.session.dump_choice import Case, Key, Listed, Seat, chosen
 from gpuwatch.session.dump_courier import Courier, Parcel
 from gpuwatch.session.dump_writing import WRITE_S, Writing
-from gpuwatch.session.session import Session
+from gpuwatch.session.node_requests import NodeRequests
 from gpuwatch.wire import DumpPlaces
 
 Phase: TypeAlias = Literal["listing", "writing", "fetching", "judging", "over"]
@@ -34,7 +34,7 @@ class DumpHunt:
 
     def __init__(
         self,
-        session: Session,
+        session: NodeRequests,
         seats: Mapping[Key, Seat],
         *,
         whole: bool,

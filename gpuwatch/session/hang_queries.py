@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from time import time as wall
 from typing import TYPE_CHECKING
 
+from gpuwatch.diagnose.book import AlertBook
 from gpuwatch.diagnose.hang.answer import HangAnswer, answer_of
 from gpuwatch.diagnose.hang.watch import CODE
 
 if TYPE_CHECKING:
     from gpuwatch.session.inquiry import Inquiry
-    from gpuwatch.session.session import Session
+    from gpuwatch.session.node_requests import NodeRequests
 
 LONGEST_S = 10.0
 """A node that has not answered by then is given up."""
@@ -35,16 +36,25 @@ class Query:
 class HangQueries:
     """Call `update` after every poll of the session; it never blocks."""
 
-    def __init__(self, session: Session, clock: Callable[[], float] = time.monotonic) -> None:
-        """Ask nobody yet; `clock`: monotonic seconds."""
+    def __init__(
+        self, session: NodeRequests, book: AlertBook, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Send no request yet.
+
+        Args:
+            session: Sends the requests.
+            book: States which jobs hang, and takes the answers.
+            clock: Monotonic seconds.
+        """
         self._session = session
+        self._book = book
         self._clock = clock
         self._queries: dict[str, Query] = {}
         """Job -> the query of its present silence."""
 
     def update(self) -> None:
         """Ask the ranks of jobs that newly seem to hang, and take in what came of earlier questions."""
-        suspected = self._session.book.suspected_hangs
+        suspected = self._book.suspected_hangs
         if not suspected and not self._queries:
             return
         for job in [job for job in self._queries if job not in suspected]:
@@ -58,7 +68,7 @@ class HangQueries:
                 query.kept = self._keep(job, query.answer)
 
     def _ask(self, job: str) -> Query:
-        from gpuwatch.session.inquiry import Inquiry  # noqa: PLC0415 - it needs a session itself
+        from gpuwatch.session.inquiry import Inquiry  # noqa: PLC0415 - loaded when a job hangs
 
         inquiry = Inquiry(self._session, silent_job=job, longest_s=LONGEST_S, clock=self._clock)
         return Query(inquiry, wall())
@@ -69,14 +79,14 @@ class HangQueries:
         if query.over:
             query.answer = answer_of(query.inquiry.hearing(self._session.fleet), job, query.at)
             if query.answer is not None:
-                self._session.book.answer_hang(job, query.answer)
+                self._book.answer_hang(job, query.answer)
 
     def _keep(self, job: str, answer: HangAnswer) -> bool:
         """Keep it with the incident of this hang; False: there is none yet."""
-        book, name = self._session.book, f"{CODE}@{job}"
-        for incident in book.incidents:
+        name = f"{CODE}@{job}"
+        for incident in self._book.incidents:
             if any(alert.id == name and alert.state == "firing" for alert in incident.alerts):
                 if incident.heard is None or incident.heard.at < answer.heard.at:
-                    book.hear(incident.id, answer.heard)
+                    self._book.hear(incident.id, answer.heard)
                 return True
         return False

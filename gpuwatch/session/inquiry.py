@@ -22,7 +22,7 @@ from gpuwatch.fleet.rank_places import places_of
 from gpuwatch.session.dump_choice import Key, Seat
 from gpuwatch.session.dump_hunt import DumpHunt
 from gpuwatch.session.loan import Loan
-from gpuwatch.session.session import Session
+from gpuwatch.session.node_requests import NodeRequests
 from gpuwatch.wire import RasAnswer, RasAnswers, Stacks
 
 LONGEST_S = 20.0
@@ -41,7 +41,7 @@ class Inquiry:
 
     def __init__(
         self,
-        session: Session,
+        session: NodeRequests,
         *,
         nodes: Collection[str] | None = None,
         py_spy: str | None = "",

@@ -97,7 +97,7 @@ class Session:
         self._times: dict[str, Allowance] = {}
         """Node -> CPU seconds that taking in its frames may take."""
         self._asked = 0
-        self._hang_queries = HangQueries(self) if plan.hang_query == "auto" else None
+        self._hang_queries = HangQueries(self, self.book) if plan.hang_query == "auto" else None
         self._sharing = Sharing()
         self._options = options or LinkOptions()
         self._followed = FollowedFolders(settings_folder() / "followed.json")
@@ -289,7 +289,7 @@ class Session:
 
     def inquire(self) -> Inquiry:
         """Ask all ranks and NCCL whom everyone waits for; call its `update` after every poll."""
-        from gpuwatch.session.inquiry import Inquiry  # noqa: PLC0415 - it needs a session itself
+        from gpuwatch.session.inquiry import Inquiry  # noqa: PLC0415 - loaded when it is asked for
 
         return Inquiry(self)
 

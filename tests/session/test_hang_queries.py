@@ -50,7 +50,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Recorded:
 
 
 def test_a_hang_is_asked_about_once_and_the_next_one_anew(session: Recorded) -> None:
-    queries = HangQueries(session)
+    queries = HangQueries(session, session.book)
     queries.update()
     assert session.asked == []
     session.hanging = {"b"}
