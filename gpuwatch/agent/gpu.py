@@ -9,10 +9,45 @@ from .pulse import Reader
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections import deque  # noqa: F401 - used in type comments
-    from typing import Any, Callable  # noqa: F401 - used in type comments
+    from typing import Any, Callable, Protocol  # noqa: F401 - used in type comments
 
-    from .driver import Driver  # noqa: F401 - used in type comments
+    from .nvml import Nvml
     from .pulse import Pulse  # noqa: F401 - used in type comments
+    from .settings import Settings
+
+    class GpuDriver(Protocol):
+        """The driver, as its GPUs use it."""
+
+        nvml: Nvml
+        settings: Settings
+        version: str | None
+        event_set: Any
+        round: int
+
+        def admit(self, gpu):
+            # type: (Gpu) -> bool
+            """Whether the GPU is on the list."""
+
+        def papers(self):
+            # type: () -> dict[int, dict[str, Any]]
+            """What the driver's files say, by index."""
+
+        def peers_of(self, gpu):
+            # type: (Gpu) -> dict[str, tuple[Any, str]]
+            """Handles and bus ids of the other GPUs."""
+
+        def watch(self, gpu):
+            # type: (Gpu) -> None
+            """Register the GPU for events."""
+
+        def recovered(self):
+            # type: () -> None
+            """The driver answers again."""
+
+        def failed(self, code):
+            # type: (int) -> None
+            """A call failed with a code of the driver itself."""
+
 
 EVERYTHING_FROM_S = 2.0
 """With ticks so far apart all values fit into the budget of 8 calls a second at every tick."""
@@ -24,7 +59,7 @@ class Gpu(Reader):
     """Leaves ("fast" | "medium" | "slow" | "processes", value) in `found`."""
 
     def __init__(self, index, driver, pulse, events):
-        # type: (int, Driver, Pulse, deque[dict[str, Any]]) -> None
+        # type: (int, GpuDriver, Pulse, deque[dict[str, Any]]) -> None
         Reader.__init__(self, "GPU {}".format(index), pulse, events)
         self.index = index
         self.asker = Asker(driver.nvml)
