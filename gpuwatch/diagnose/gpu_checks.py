@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from gpuwatch.diagnose.condition import Condition, Evidence, duration
 from gpuwatch.fleet.metrics import METRICS, slowdown_c
+from gpuwatch.fleet.missing_text import no_answer
 from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node, Tiers
-from gpuwatch.fleet.readings import memory_pct, no_answer
+from gpuwatch.fleet.readings import memory_pct
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.wire import GpuFast, GpuMedium, GpuSlow, Severity
 

@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 
 from gpuwatch.diagnose.wording import job_text, ranks_text
 from gpuwatch.fleet.log_coverage import unlogged
+from gpuwatch.fleet.missing_text import no_answer
 from gpuwatch.fleet.node import Gpu, Node
-from gpuwatch.fleet.readings import no_answer
 from gpuwatch.hosts.names import fold
 from gpuwatch.wire import NO_PYTHON, LogFile
 

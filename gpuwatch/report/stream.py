@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import datetime
 
 from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.missing_text import without_gpus
 from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node
-from gpuwatch.fleet.readings import without_gpus
 from gpuwatch.plain import plain
 from gpuwatch.report.dmon import Layout
 from gpuwatch.report.facts import node_error

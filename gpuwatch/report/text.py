@@ -13,9 +13,9 @@ from gpuwatch.diagnose.condition import ORDER
 from gpuwatch.diagnose.wording import place, plural, ranges
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.metrics import NODE_METRICS
+from gpuwatch.fleet.missing_text import without_gpus
 from gpuwatch.fleet.node import Node
 from gpuwatch.fleet.quantities import seconds_text
-from gpuwatch.fleet.readings import without_gpus
 from gpuwatch.hosts.names import fold
 from gpuwatch.plain import plain
 from gpuwatch.report.facts import node_error

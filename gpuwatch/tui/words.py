@@ -7,9 +7,9 @@ from collections import Counter
 from msgspec import structs
 
 from gpuwatch.diagnose.condition import Evidence
+from gpuwatch.fleet.missing_text import no_answer, without_gpus
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.fleet.quantities import seconds_text
-from gpuwatch.fleet.readings import no_answer, without_gpus
 from gpuwatch.tui.look import Severity
 
 

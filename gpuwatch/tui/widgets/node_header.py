@@ -7,9 +7,9 @@ from typing import ClassVar
 from rich.cells import cell_len
 from rich.segment import Segment
 
+from gpuwatch.fleet.missing_text import without_gpus
 from gpuwatch.fleet.node import Node
 from gpuwatch.fleet.quantities import MEMORY, seconds_text
-from gpuwatch.fleet.readings import without_gpus
 from gpuwatch.tui.look import Look, clean, fit
 from gpuwatch.tui.overview import STATE_SEVERITY, NodeView
 from gpuwatch.tui.widgets.lines import Page, Row
