@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from time import perf_counter
 
 from msgspec import structs
 
 from gpuwatch.diagnose.alert import Alert
+from gpuwatch.diagnose.alerts.operator_marks import OperatorMarks
+from gpuwatch.diagnose.alerts.reported import ReportedAlerts
 from gpuwatch.diagnose.attempts.closing import Attempt, Closing, attempts, closings, with_closing, with_ends
 from gpuwatch.diagnose.attempts.vanished import VanishedWatch
 from gpuwatch.diagnose.classes import Packs
 from gpuwatch.diagnose.ended_jobs.jobs import ENDED_S, EndedJob
 from gpuwatch.diagnose.ended_jobs.watch import EndedJobsWatch
-from gpuwatch.diagnose.events import alert_of_event
-from gpuwatch.diagnose.found import Found, alert_of, retold, stated_host
 from gpuwatch.diagnose.grouping import groups
 from gpuwatch.diagnose.hang.answer import HangAnswer
 from gpuwatch.diagnose.hang.watch import HangWatch
@@ -27,7 +26,6 @@ from gpuwatch.diagnose.incidents.contradictions import (
     with_contradictions,
 )
 from gpuwatch.diagnose.incidents.fleet_tracks import tracks_for
-from gpuwatch.diagnose.incidents.log_writers import LogWriters, ReadFile
 from gpuwatch.diagnose.incidents.outcome import StepTrack, may_recover, with_outcomes
 from gpuwatch.diagnose.judge import in_order, incident_of
 from gpuwatch.diagnose.lasting_ids import LastingIds
@@ -36,30 +34,22 @@ from gpuwatch.diagnose.silences import Silence
 from gpuwatch.diagnose.straggler.watch import StragglerWatch
 from gpuwatch.diagnose.training.checkpoints import Checkpoint, checkpoints
 from gpuwatch.diagnose.training.watch import TrainingWatch
-from gpuwatch.diagnose.whereabouts import Whereabouts
 from gpuwatch.diagnose.witnesses import Joiner
-from gpuwatch.fleet.fleet import Fleet, NodeEvent, NodeFinding
-from gpuwatch.fleet.node import Node
+from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.places import Places
-from gpuwatch.fleet.rank_places import places_of
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.wire import Severity
 
-KEPT_ALERTS = 20_000
 SETTLED_S = 3600.0
 """A line or an event that was not told again for so long is over."""
 SETTLE_EVERY_S = 10.0
 JUDGE_S_PER_ALERT = 0.0002
 """Pause between two judgements for each alert (4 s at 20,000): judging then takes at most a few percent."""
-TAKEN_AT_ONCE = 1000
-"""Findings that one update takes in; of a flood the rest comes with the next ones."""
 FOLDED_AT_ONCE = 1500
 SLICE_S = 0.04
 """An update judges for so long, or one step; the next one goes on."""
 FLOOD_S = 5.0
 """So long judging waits at most until a flood of findings has been taken in."""
-PLACES_S = 2.0
-"""Ranks are placed anew at most this often."""
 OUTCOMES_EVERY_S = 2.0
 """How often the errors are looked through for ranks that went on."""
 SEVERAL, TOGETHER_S = 3, 30.0
@@ -77,40 +67,40 @@ class AlertBook:
         self.version = 0
         self.checkpoints: dict[str | None, Checkpoint] = {}
         """Job -> its last checkpoint, as of the last judgement."""
-        self.places = Places()
         self._packs = packs
-        self._where = Whereabouts(self.places)
         self._thresholds = thresholds
+        self._joiner = Joiner()
+        self._reported = ReportedAlerts(packs, self._joiner)
         self._rounds = Rounds(thresholds)
         self._hangs = HangWatch(thresholds)
         others = (StragglerWatch(thresholds), TrainingWatch(thresholds), VanishedWatch())
         self._watches = (self._hangs, *others)
         self._checkpoints_version = 0
         self._ended = EndedJobsWatch()
-        self._told: dict[str, Alert] = {}
-        self._writers = LogWriters()
-        self._joiner = Joiner()
+        self._marks = OperatorMarks()
         self._lasting_ids = LastingIds()
-        self._sources: dict[str, NodeFinding | NodeEvent] = {}
-        self._findings: dict[tuple[str, float, int], NodeFinding] = {}
-        self._untaken: dict[tuple[str, float, int], NodeFinding] = {}
-        self._findings_version = -1
-        self._last_event: NodeEvent | None = None
-        self._fleet_version = -1
-        self._processes: dict[str, float | None] = {}
-        self._placed_at: float | None = None
         self._dirty = False
         self._judging: Iterator[None] | None = None
         self._judge_at = 0.0
         self._settle_at = 0.0
-        self._acknowledged: dict[str, int] = {}
-        self._silences: list[Silence] = []
         self._tracks: list[StepTrack] = []
         self._outcomes_at = float("-inf")
         self._running: dict[str, Attempt] = {}
         self._closings: dict[str, Closing] = {}
-        self._heard: dict[str, NodeReport] = {}
-        """Node -> what it tells of its own processes and files, as of the judgement that is made."""
+        self._node_reports: dict[str, NodeReport] = {}
+        """Node -> what it reports of its own processes and files, as of the judgement that is made."""
+
+    def renewed(self) -> AlertBook:
+        """A book that judges all facts once more; ids and what the operator marked are kept."""
+        book = AlertBook(self._packs, self._thresholds)
+        book._marks, book._lasting_ids, book.version = self._marks, self._lasting_ids, self.version + 1
+        book._mark_now()
+        return book
+
+    @property
+    def places(self) -> Places:
+        """Where the ranks run, as far as is known."""
+        return self._reported.places
 
     @property
     def ended_jobs(self) -> tuple[EndedJob, ...]:
@@ -124,7 +114,7 @@ class AlertBook:
     @property
     def silences(self) -> tuple[Silence, ...]:
         """Plain data, for the session to store."""
-        return tuple(self._silences)
+        return self._marks.silences
 
     @property
     def counts(self) -> dict[Severity, int]:
@@ -138,7 +128,7 @@ class AlertBook:
     @property
     def behind(self) -> bool:
         """Whether something was taken in, or is to be, that `alerts` and `incidents` do not show yet."""
-        taking = bool(self._untaken) or self._joiner.behind or self._ended.behind(self.version)
+        taking = self._reported.behind or self._joiner.behind or self._ended.behind(self.version)
         return self._dirty or taking or self._judging is not None
 
     def update(self, fleet: Fleet, now: float, wall: float) -> bool:
@@ -152,13 +142,7 @@ class AlertBook:
         Returns:
             True when an alert or an incident changed.
         """
-        if fleet.version != self._fleet_version:
-            self._fleet_version = fleet.version
-            self._take_places(fleet, now, wall)
-            self._retell(self._writers.take(fleet), fleet)
-            self._look_for_findings(fleet)
-            self._take_events(fleet)
-        self._take_findings(fleet)
+        self._dirty |= self._reported.update(fleet, now, wall)
         self._dirty |= fleet.checkpoints.version != self._checkpoints_version
         self._checkpoints_version = fleet.checkpoints.version
         self._dirty |= self._rounds.go(fleet, now, wall)
@@ -168,30 +152,29 @@ class AlertBook:
             self._outcomes_at = now
             self._dirty |= self._look_for_outcomes(fleet, now, wall)
             logged = (alert for name, alert in self.alerts.items() if name not in self._ended.alerts)
-            self._dirty |= changed(logged, self._where, node_reports(fleet, now, wall))
+            self._dirty |= changed(logged, self._reported.where, node_reports(fleet, now, wall))
         self._dirty |= self._ended.go(fleet, self.alerts.values(), self.version, now, wall)
         if now >= self._settle_at:
             self._settle_at = now + SETTLE_EVERY_S
-            self._dirty |= self._settle(wall)
+            self._dirty |= self._reported.settle(wall, self.lasts_s)
+            self._dirty |= self._marks.expire(wall)
         self._joiner.fold(FOLDED_AT_ONCE)
         if self._judging is not None:
             return self._judged(fleet, now, wall)
         if not self._dirty or now < self._judge_at:
             return False
-        if (self._untaken or self._joiner.behind) and now < self._judge_at + FLOOD_S:
+        if (self._reported.behind or self._joiner.behind) and now < self._judge_at + FLOOD_S:
             return False
         return self._judged(fleet, now, wall)
 
     def acknowledge(self, id: str) -> None:  # noqa: A002 - the word that alerts and incidents use
-        """An alert, or all alerts of an incident, by its id: somebody is at it. Unknown ids do nothing."""
-        for each in self._meant(id):
-            self._acknowledged[each] = self.alerts[each].count
+        """Acknowledge an alert, or all alerts of an incident, by its id. Unknown ids do nothing."""
+        self._marks.acknowledge(self._meant(id))
         self._mark_now()
 
     def unacknowledge(self, id: str) -> None:  # noqa: A002 - the word that alerts and incidents use
-        """Take it back: an alert, or all alerts of an incident, want to be looked at again."""
-        for each in self._meant(id):
-            self._acknowledged.pop(each, None)
+        """Clear the acknowledgement of an alert, or of all alerts of an incident."""
+        self._marks.unacknowledge(self._meant(id))
         self._mark_now()
 
     def hear(self, id: str, heard: Heard) -> None:  # noqa: A002 - the word that alerts and incidents use
@@ -208,10 +191,11 @@ class AlertBook:
         """Refine the verdict on a silent job with what its ranks answered."""
         self._hangs.answer(job, answer)
 
-    def _meant(self, id: str) -> list[str]:  # noqa: A002 - the word that alerts and incidents use
+    def _meant(self, id: str) -> list[Alert]:  # noqa: A002 - the word that alerts and incidents use
         """The alerts that an alert's or an incident's id stands for."""
-        wanted = [id] if id in self.alerts else []
-        return wanted + [a.id for incident in self.incidents if incident.id == id for a in incident.alerts]
+        incidents = (incident for incident in self.incidents if incident.id == id)
+        names = [id, *(alert.id for incident in incidents for alert in incident.alerts)]
+        return [self.alerts[name] for name in names if name in self.alerts]
 
     def silence(
         self,
@@ -221,120 +205,25 @@ class AlertBook:
         rank: int | None = None,
         until: float | None = None,
     ) -> None:
-        """Say no more of these alerts, until a moment (unix seconds) or for good."""
-        self._silences = [each for each in self._silences if not _same(each, code, node, gpu, rank)]
-        self._silences.append(Silence(code, node, gpu, rank, until))
+        """Silence these alerts until a moment (unix seconds), or until the silence is removed."""
+        self._marks.silence(Silence(code, node, gpu, rank, until))
         self._mark_now()
 
     def unsilence(
         self, code: str, node: str | None = None, gpu: int | None = None, rank: int | None = None
     ) -> None:
-        """Take a silence back."""
-        self._silences = [each for each in self._silences if not _same(each, code, node, gpu, rank)]
+        """Remove a silence."""
+        self._marks.unsilence(Silence(code, node, gpu, rank))
         self._mark_now()
 
     def restore(self, silences: Iterable[Silence]) -> None:
-        """Silences of an earlier session."""
-        self._silences = list(silences)
-        self._mark_now()
-
-    def begin_anew(self) -> None:
-        """Forget what was judged, not what a person said; the next updates judge all facts once more."""
-        kept = self._silences, self._acknowledged, self._lasting_ids, self.version
-        self.__init__(self._packs, self._thresholds)  # type: ignore[misc]
-        self._silences, self._acknowledged, self._lasting_ids, self.version = kept
-        self.version += 1
+        """Replace all silences by those of an earlier session."""
+        self._marks.restore(silences)
         self._mark_now()
 
     def _mark_now(self) -> None:
         """What a person did is seen with the next update."""
         self._dirty, self._judge_at = True, 0.0
-
-    def _take_places(self, fleet: Fleet, now: float, wall: float) -> None:
-        if self._placed_at is not None and now - self._placed_at < PLACES_S:
-            return
-        told = {name: node.processes_at for name, node in fleet.nodes.items()}
-        if told == self._processes:
-            return
-        self._processes, self._placed_at = told, now
-        places = places_of(list(fleet.nodes.values()), self.places, wall)
-        if places == self.places:
-            return
-        self.places, self._where = places, Whereabouts(places)
-        for name, source in self._sources.items():
-            alert = self._told[name]
-            if None in (alert.rank, alert.node, alert.gpu, alert.job):
-                self._tell(source, fleet.nodes[source.node])
-                self._dirty = True
-
-    def _look_for_findings(self, fleet: Fleet) -> None:
-        if fleet.findings_version == self._findings_version:
-            return
-        self._findings_version = fleet.findings_version
-        known = self._findings
-        self._untaken.update(
-            (key, found) for key, found in fleet.findings.items() if known.get(key) is not found
-        )
-        if len(known) > len(fleet.findings):
-            self._findings = {key: found for key, found in known.items() if key in fleet.findings}
-            gone = [name for name, source in self._sources.items() if _is_dropped(source, fleet)]
-            self._drop(gone)
-
-    def _take_findings(self, fleet: Fleet) -> None:
-        for key in list(islice(self._untaken, TAKEN_AT_ONCE)):
-            found = self._findings[key] = self._untaken.pop(key)
-            self._tell(found, fleet.nodes[found.node])
-            host = stated_host(found.finding)
-            if self._writers.note(found.node, found.finding, host, self._where):
-                self._retell({(found.node, found.finding.file)}, fleet)
-            self._dirty = True
-
-    def _retell(self, files: set[ReadFile], fleet: Fleet) -> None:
-        """Place the findings of these files anew: who wrote them is known better."""
-        for source in list(self._sources.values()) if files else ():
-            if isinstance(source, NodeFinding) and (source.node, source.finding.file) in files:
-                self._tell(source, fleet.nodes[source.node])
-                self._dirty = True
-
-    def _take_events(self, fleet: Fleet) -> None:
-        new: list[NodeEvent] = []
-        for event in reversed(fleet.events):
-            if event is self._last_event:
-                break
-            new.append(event)
-        for event in reversed(new):
-            self._tell(event, fleet.nodes[event.node])
-            self._last_event, self._dirty = event, True
-
-    def _tell(self, source: NodeFinding | NodeEvent, node: Node) -> None:
-        """Make an alert of a finding or an event and keep it."""
-        clock = node.clock
-        offset, error = (0.0, 0.0) if clock is None else (clock.offset_s, clock.error_s)
-        if isinstance(source, NodeEvent):
-            alert = alert_of_event(node.name, source.event, self._packs, self._where, offset)
-            if alert is None:
-                return
-        else:
-            file = source.finding.file
-            foreign = self._writers.is_foreign(node.name, file)
-            writer = self._writers.writer(node.name, file, self._where) if foreign else None
-            until = self._writers.written_until(node.name, file)
-            found = Found(node.name, source.finding, offset, error, foreign, writer, until)
-            alert = alert_of(found, self._packs, self._where)
-        known, before = self._told.get(alert.id), self._sources.get(alert.id)
-        self._keep(alert if known is None or before is source else retold(known, alert))
-        self._sources[alert.id] = source
-        if len(self._told) > KEPT_ALERTS:
-            self._drop(list(islice(self._told, KEPT_ALERTS // 10)))
-
-    def _drop(self, names: Iterable[str]) -> None:
-        for name in names:
-            del self._told[name], self._sources[name]
-            self._joiner.drop(name)
-
-    def _keep(self, alert: Alert) -> None:
-        self._told[alert.id] = alert
-        self._joiner.put(alert)
 
     def _look_for_outcomes(self, fleet: Fleet, now: float, wall: float) -> bool:
         """Take the newest steps of the ranks that logged errors; True when one of these went on since."""
@@ -347,20 +236,11 @@ class AlertBook:
         unsettled = [alert for alert in errors if not alert.recovered]
         return any(alert.recovered for alert in with_outcomes(unsettled, self._tracks))
 
-    def _settle(self, wall: float) -> bool:
-        """End alerts of lines and events that are long past, and silences whose time is over."""
-        old = [a for a in self._told.values() if a.state == "firing" and wall - a.last > self.lasts_s(a.job)]
-        for alert in old:
-            self._keep(structs.replace(alert, state="resolved"))
-        kept = [each for each in self._silences if each.until is None or wall < each.until]
-        ended, self._silences = len(self._silences) - len(kept), kept
-        return bool(old or ended)
-
     def _judged(self, fleet: Fleet, now: float, wall: float) -> bool:
         """Go on judging for a slice of time, or begin; True when it came to its end."""
         if self._judging is None:
             self._dirty = False
-            self._heard = node_reports(fleet, now, wall)
+            self._node_reports = node_reports(fleet, now, wall)
             self.checkpoints = checkpoints(fleet, now, wall)
             self._judging = self._judge(len(fleet.nodes), wall)
         until = perf_counter() + SLICE_S
@@ -380,13 +260,13 @@ class AlertBook:
             for name, alert in watch.alerts.items():
                 if alert.state == "firing" or name not in self._rounds.holding.alerts:
                     self._joiner.put(alert)
-        known = with_contradictions(self._joiner.joined(), self._where, self._heard)
+        where = self._reported.where
+        known = with_contradictions(self._joiner.joined(), where, self._node_reports)
         known = [*known, *self._ended.alerts.values()]
         alerts = with_ends(known, with_outcomes(known, self._tracks))
         alerts = self._lasting_ids.name_alerts(alerts)
         yield
-        alerts = [self._flagged(alert, wall) for alert in alerts]
-        where = self._where
+        alerts = [self._marks.applied(alert, wall) for alert in alerts]
         found = []
         grouped = groups([alert for alert in alerts if not alert.silenced], where)
         for group in grouped:
@@ -409,22 +289,10 @@ class AlertBook:
     def _placed(self, alert: Alert) -> Alert:
         """A condition of a GPU is of the rank that runs there."""
         at = alert.first if alert.code == "xid" else alert.last
-        place = None if alert.gpu is None else self._where.by(alert.node, "gpu", alert.gpu, at=at)
+        place = None if alert.gpu is None else self._reported.where.by(alert.node, "gpu", alert.gpu, at=at)
         if place is None:
             return alert
         return structs.replace(alert, rank=place.rank, rank_from="process", job=place.job)
-
-    def _flagged(self, alert: Alert, wall: float) -> Alert:
-        again = alert.proof[0].kind == "value" and alert.count > self._acknowledged.get(alert.id, alert.count)
-        acknowledged = alert.id in self._acknowledged and not again
-        silenced = any(each.covers(alert, wall) for each in self._silences)
-        if acknowledged == alert.acknowledged and silenced == alert.silenced:
-            return alert
-        return structs.replace(alert, acknowledged=acknowledged, silenced=silenced)
-
-
-def _same(silence: Silence, code: str, node: str | None, gpu: int | None, rank: int | None) -> bool:
-    return (silence.code, silence.node, silence.gpu, silence.rank) == (code, node, gpu, rank)
 
 
 def _way_lost(alerts: list[Alert], nodes: int) -> list[Alert]:
@@ -434,10 +302,3 @@ def _way_lost(alerts: list[Alert], nodes: int) -> list[Alert]:
         return alerts
     ids = {alert.id for alert in lost}
     return [structs.replace(a, role="hint") if a.id in ids else a for a in alerts]
-
-
-def _is_dropped(source: NodeFinding | NodeEvent, fleet: Fleet) -> bool:
-    """Whether a finding had to make room for newer ones."""
-    if isinstance(source, NodeEvent):
-        return False
-    return (source.node, source.since, source.finding.id) not in fleet.findings

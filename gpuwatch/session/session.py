@@ -140,7 +140,7 @@ class Session:
                 self._links.hang_up(
                     node, f"what this node tells could not be judged, please report it: {plain(repr(error))}"
                 )
-            self.book.begin_anew()
+            self.book = self.book.renewed()
 
     def _apply(self, arrival: Arrival) -> None:
         """Take one arrival into the fleet; a frame that cannot be processed costs its own node the link."""

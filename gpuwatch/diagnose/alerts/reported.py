@@ -1,0 +1,176 @@
+"""Alerts of what nodes report: one of each log finding and each event, placed on ranks and GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+from msgspec import structs
+
+from gpuwatch.diagnose.alert import Alert
+from gpuwatch.diagnose.classes import Packs
+from gpuwatch.diagnose.events import alert_of_event
+from gpuwatch.diagnose.found import Found, alert_of, retold, stated_host
+from gpuwatch.diagnose.incidents.log_writers import LogWriters, ReadFile
+from gpuwatch.diagnose.whereabouts import Whereabouts
+from gpuwatch.diagnose.witnesses import Joiner
+from gpuwatch.fleet.fleet import Fleet, NodeEvent, NodeFinding
+from gpuwatch.fleet.node import Node
+from gpuwatch.fleet.places import Places
+from gpuwatch.fleet.rank_places import places_of
+
+MAX_ALERTS = 20_000
+MAX_FINDINGS_PER_UPDATE = 1000
+"""Of a flood the rest comes with the next updates."""
+PLACES_S = 2.0
+"""Ranks are placed anew at most this often."""
+
+Source = NodeFinding | NodeEvent
+
+
+class ReportedAlerts:
+    """Keeps the alerts of findings and events up to date, and passes each change on to the joiner."""
+
+    def __init__(self, packs: Packs, joiner: Joiner) -> None:
+        self.places = Places()
+        self.where = Whereabouts(self.places)
+        self._packs = packs
+        self._joiner = joiner
+        self._alerts: dict[str, Alert] = {}
+        self._sources: dict[str, Source] = {}
+        self._writers = LogWriters()
+        self._findings: dict[tuple[str, float, int], NodeFinding] = {}
+        self._untaken: dict[tuple[str, float, int], NodeFinding] = {}
+        self._findings_version = -1
+        self._last_event: NodeEvent | None = None
+        self._fleet_version = -1
+        self._processes: dict[str, float | None] = {}
+        self._placed_at: float | None = None
+
+    @property
+    def behind(self) -> bool:
+        """Whether findings wait for the next update."""
+        return bool(self._untaken)
+
+    def update(self, fleet: Fleet, now: float, wall: float) -> bool:
+        """Take in what is new in the fleet; True where an alert may have changed.
+
+        Args:
+            fleet: What is known now.
+            now: Monotonic seconds, the fleet's own clock.
+            wall: Unix seconds.
+        """
+        changed = False
+        if fleet.version != self._fleet_version:
+            self._fleet_version = fleet.version
+            changed |= self._take_places(fleet, now, wall)
+            changed |= self._place_again(self._writers.take(fleet), fleet)
+            self._look_for_findings(fleet)
+            changed |= self._take_events(fleet)
+        return self._take_findings(fleet) or changed
+
+    def settle(self, wall: float, lasts_s: Callable[[str | None], float]) -> bool:
+        """Resolve alerts that were not repeated for as long as `lasts_s` of their job; True where one was."""
+        old = [a for a in self._alerts.values() if a.state == "firing" and wall - a.last > lasts_s(a.job)]
+        for alert in old:
+            self._keep(structs.replace(alert, state="resolved"))
+        return bool(old)
+
+    def _take_places(self, fleet: Fleet, now: float, wall: float) -> bool:
+        if self._placed_at is not None and now - self._placed_at < PLACES_S:
+            return False
+        listed = {name: node.processes_at for name, node in fleet.nodes.items()}
+        if listed == self._processes:
+            return False
+        self._processes, self._placed_at = listed, now
+        places = places_of(list(fleet.nodes.values()), self.places, wall)
+        if places == self.places:
+            return False
+        self.places, self.where = places, Whereabouts(places)
+        changed = False
+        for name, source in self._sources.items():
+            alert = self._alerts[name]
+            if None in (alert.rank, alert.node, alert.gpu, alert.job):
+                self._take(source, fleet.nodes[source.node])
+                changed = True
+        return changed
+
+    def _look_for_findings(self, fleet: Fleet) -> None:
+        if fleet.findings_version == self._findings_version:
+            return
+        self._findings_version = fleet.findings_version
+        known = self._findings
+        self._untaken.update(
+            (key, found) for key, found in fleet.findings.items() if known.get(key) is not found
+        )
+        if len(known) > len(fleet.findings):
+            self._findings = {key: found for key, found in known.items() if key in fleet.findings}
+            gone = [name for name, source in self._sources.items() if _is_dropped(source, fleet)]
+            self._drop(gone)
+
+    def _take_findings(self, fleet: Fleet) -> bool:
+        new = list(islice(self._untaken, MAX_FINDINGS_PER_UPDATE))
+        for key in new:
+            found = self._findings[key] = self._untaken.pop(key)
+            self._take(found, fleet.nodes[found.node])
+            host = stated_host(found.finding)
+            if self._writers.note(found.node, found.finding, host, self.where):
+                self._place_again({(found.node, found.finding.file)}, fleet)
+        return bool(new)
+
+    def _place_again(self, files: set[ReadFile], fleet: Fleet) -> bool:
+        """Place the findings of these files anew: who wrote them is known better."""
+        changed = False
+        for source in list(self._sources.values()) if files else ():
+            if isinstance(source, NodeFinding) and (source.node, source.finding.file) in files:
+                self._take(source, fleet.nodes[source.node])
+                changed = True
+        return changed
+
+    def _take_events(self, fleet: Fleet) -> bool:
+        new: list[NodeEvent] = []
+        for event in reversed(fleet.events):
+            if event is self._last_event:
+                break
+            new.append(event)
+        for event in reversed(new):
+            self._take(event, fleet.nodes[event.node])
+            self._last_event = event
+        return bool(new)
+
+    def _take(self, source: Source, node: Node) -> None:
+        """Make an alert of a finding or an event and keep it."""
+        clock = node.clock
+        offset, error = (0.0, 0.0) if clock is None else (clock.offset_s, clock.error_s)
+        if isinstance(source, NodeEvent):
+            alert = alert_of_event(node.name, source.event, self._packs, self.where, offset)
+            if alert is None:
+                return
+        else:
+            file = source.finding.file
+            foreign = self._writers.is_foreign(node.name, file)
+            writer = self._writers.writer(node.name, file, self.where) if foreign else None
+            until = self._writers.written_until(node.name, file)
+            found = Found(node.name, source.finding, offset, error, foreign, writer, until)
+            alert = alert_of(found, self._packs, self.where)
+        known, before = self._alerts.get(alert.id), self._sources.get(alert.id)
+        self._keep(alert if known is None or before is source else retold(known, alert))
+        self._sources[alert.id] = source
+        if len(self._alerts) > MAX_ALERTS:
+            self._drop(list(islice(self._alerts, MAX_ALERTS // 10)))
+
+    def _drop(self, names: Iterable[str]) -> None:
+        for name in names:
+            del self._alerts[name], self._sources[name]
+            self._joiner.drop(name)
+
+    def _keep(self, alert: Alert) -> None:
+        self._alerts[alert.id] = alert
+        self._joiner.put(alert)
+
+
+def _is_dropped(source: Source, fleet: Fleet) -> bool:
+    """Whether a finding had to make room for newer ones."""
+    if isinstance(source, NodeEvent):
+        return False
+    return (source.node, source.since, source.finding.id) not in fleet.findings
