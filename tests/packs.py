@@ -1,4 +1,7 @@
-"""The built-in rules as the agent takes them, compiled once in each test process."""
+"""The built-in rules as the agent takes them, compiled once in each test process, and in no other.
+
+A module asks for them in its tests, not where it is imported: every test process imports every module.
+"""
 
 from __future__ import annotations
 
@@ -13,3 +16,15 @@ from gpuwatch.rules.load import load_packs
 def built_in_rules() -> RuleSet:
     """All rules without the progress dialects. Tests share it: one that suspends a rule makes its own."""
     return RuleSet(compiled(load_packs().rules))
+
+
+@cache
+def rules_and_dialects() -> RuleSet:
+    """All of the built-in packs, shared in the same way."""
+    return RuleSet(compiled(load_packs().all))
+
+
+@cache
+def dialects() -> RuleSet:
+    """The progress dialects alone, shared in the same way."""
+    return RuleSet(compiled(load_packs().dialects))

@@ -18,7 +18,6 @@ from tests.bench.log_lines import numeric_lines, source_lines, text_lines
 from tests.packs import built_in_rules
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
-RULES = built_in_rules()
 
 
 def lost(lines: Iterable[str]) -> tuple[int, list[tuple[str, str]]]:
@@ -31,7 +30,7 @@ def lost(lines: Iterable[str]) -> tuple[int, list[tuple[str, str]]]:
         at += len(line)
     starts = sorted(ends)
     led: set[tuple[int, str]] = set()
-    sieve = Sieve(RULES)
+    sieve = Sieve(built_in_rules())
     sieve.hits(data)  # the second time it knows the shapes
     index = 0
     for place, phrase in sieve.hits(data):
@@ -42,7 +41,7 @@ def lost(lines: Iterable[str]) -> tuple[int, list[tuple[str, str]]]:
     missing = []
     for number, line in enumerate(data.splitlines()):
         texts = [text for text, _ in messages(line)[0]]
-        for rule in RULES.rules:
+        for rule in built_in_rules().rules:
             if any(pattern.search(text) for pattern in rule.match for text in texts):
                 count += 1
                 if (number, rule.id) not in led:

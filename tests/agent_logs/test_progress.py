@@ -19,12 +19,11 @@ from gpuwatch.rules.compile import compiled
 from gpuwatch.rules.load import load_packs
 from gpuwatch.wire import Progress
 from tests.agent_logs.scanning import NOW
+from tests.packs import dialects
 
-RULES = RuleSet(compiled(load_packs().dialects))
 
-
-def scanner(speaker: Any = None, rules: RuleSet = RULES) -> Scanner:
-    return Scanner(rules, "/logs/a.log", itertools.count(1).__next__, speaker)
+def scanner(speaker: Any = None, rules: RuleSet | None = None) -> Scanner:
+    return Scanner(rules or dialects(), "/logs/a.log", itertools.count(1).__next__, speaker)
 
 
 def told(text: str, one: Scanner | None = None) -> list[dict[str, Any]]:

@@ -10,7 +10,6 @@ import pytest
 from gpuwatch.agent.logs.scanner import Scanner
 from tests.packs import built_in_rules
 
-RULES = built_in_rules()
 HEAD = "Traceback (most recent call last):"
 FRAMES = f'{HEAD}\n  File "/a/t.py", line 4, in <module>\n    raise it\n'
 NAMES = [
@@ -27,7 +26,7 @@ FOUND = {"python.exception", "rank.error_unexplained"}
 def scanned(text: str, piece: int = 1 << 20) -> list[dict[str, Any]]:
     """The findings of a file that comes in pieces of so many bytes."""
     ids = iter(range(1000))
-    scanner = Scanner(RULES, "/x.log", lambda: next(ids))
+    scanner = Scanner(built_in_rules(), "/x.log", lambda: next(ids))
     data, found = text.encode(), []
     for at in range(0, len(data), piece):
         found += scanner.feed(data[at : at + piece], at, 100.0)

@@ -7,8 +7,6 @@ import pytest
 from gpuwatch.rules.score import ALARMING, scan_excerpt
 from tests.packs import built_in_rules
 
-RULES = built_in_rules()
-
 OOM = "CUDA out of memory. Tried to allocate 2.00 GiB."
 NO_EVENTS = [
     # advice and lists of possibilities
@@ -80,7 +78,7 @@ EVENTS = [
 
 
 def alarms(text: str) -> list[str]:
-    found = scan_excerpt(RULES, text.split("\n"))
+    found = scan_excerpt(built_in_rules(), text.split("\n"))
     return [str(each["rule"]) for each in found if each["severity"] in ALARMING]
 
 

@@ -10,13 +10,11 @@ import pytest
 from gpuwatch.agent.logs.scanner import Scanner
 from tests.packs import built_in_rules
 
-RULES = built_in_rules()
-
 
 def found(text: str) -> list[dict[str, Any]]:
     """The newest state of each finding."""
     numbers = itertools.count()
-    scanner = Scanner(RULES, "kernel log", lambda: next(numbers))
+    scanner = Scanner(built_in_rules(), "kernel log", lambda: next(numbers))
     told = [*scanner.feed(text.encode(), 0, 1.0), *scanner.end()]
     return list({each["id"]: each for each in told}.values())
 

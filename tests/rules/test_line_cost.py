@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 
 import gpuwatch.agent.logs
-from gpuwatch.agent.logs.ruleset import RuleSet
 from gpuwatch.agent.logs.scanner import Scanner
 from gpuwatch.rules.check import op, parsed
-from gpuwatch.rules.compile import compiled
 from gpuwatch.rules.load import load_packs
+from tests.packs import rules_and_dialects
 from tests.rules.test_ambiguity import at_most
 from tests.rules.test_pattern_cost import REPEATED
 
@@ -85,11 +84,8 @@ def pieces() -> list[bytes]:
     return [each.encode("utf-8", "replace") for each in dict.fromkeys(made) if each.strip()]
 
 
-RULES = RuleSet(compiled(load_packs([]).all))
-
-
 def cost_s(data: bytes) -> float:
-    scanner = Scanner(RULES, "a.log", itertools.count(1).__next__)
+    scanner = Scanner(rules_and_dialects(), "a.log", itertools.count(1).__next__)
     began = process_time()
     with at_most(GIVEN_UP_S):
         scanner.feed(data, 0, 1.7e9)
@@ -100,6 +96,7 @@ def cost_s(data: bytes) -> float:
 
 @pytest.mark.parametrize("share", range(SHARE))
 def test_a_byte_costs_the_same_in_a_long_line(share: int) -> None:
+    rules_and_dialects().compile()
     slow = []
     for piece in pieces()[share::SHARE]:
         long = cost_s((piece.replace(b"\n", b" ") * LONG)[: LONG - 1] + b"\n")
@@ -109,4 +106,4 @@ def test_a_byte_costs_the_same_in_a_long_line(share: int) -> None:
             if long > MOST * short:
                 slow.append((piece[:80], long, short))
     assert not slow
-    assert not RULES.suspended
+    assert not rules_and_dialects().suspended

@@ -11,7 +11,6 @@ from gpuwatch.rules.score import Score, read_excerpts, scan_excerpt, score
 from tests.packs import built_in_rules
 
 PACKS = load_packs()
-RULES = built_in_rules()
 CORPUS = Path(__file__).parents[3] / "shared/corpus"
 
 BAR = " 66%|######    | 2/3 [00:02<00:01,  1.00s/it]"
@@ -24,7 +23,7 @@ def copies(rule_id: str, text: str) -> str:
 
 
 def found(text: str) -> set[object]:
-    return {finding["rule"] for finding in scan_excerpt(RULES, text.rstrip("\n").split("\n"))}
+    return {finding["rule"] for finding in scan_excerpt(built_in_rules(), text.rstrip("\n").split("\n"))}
 
 
 @pytest.mark.parametrize("rule_id", PACKS.by_id)
@@ -54,8 +53,8 @@ def test_wrapping_does_not_hide_an_example(rule_id: str) -> None:
 def test_no_example_takes_long() -> None:
     for rule in PACKS.rules:
         for example in rule.examples:
-            scan_excerpt(RULES, (example.strip("\n") * 40)[:4096].split("\n"))
-    assert RULES.suspended == {}
+            scan_excerpt(built_in_rules(), (example.strip("\n") * 40)[:4096].split("\n"))
+    assert built_in_rules().suspended == {}
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +62,7 @@ def scored() -> Score:
     files = [CORPUS / "distributed.jsonl", CORPUS / "hardware.jsonl"]
     if not all(file.exists() for file in files):
         pytest.skip("the labelled excerpts are not here")
-    return score(RULES, (excerpt for file in files for excerpt in read_excerpts(file)))
+    return score(built_in_rules(), (excerpt for file in files for excerpt in read_excerpts(file)))
 
 
 def test_the_packs_reach_their_goals_on_labelled_excerpts(scored: Score) -> None:

@@ -9,12 +9,11 @@ from gpuwatch.rules.score import ALARMING, scan_excerpt
 from tests.agent_logs.scanning import found, rule, ruleset
 from tests.packs import built_in_rules
 
-RULES = built_in_rules()
 HEADS = ("Jun 15 12:00:31 gpu-003 {}: {}", "2025-06-15T12:00:31.123456+02:00 gpu-003 {}: {}")
 
 
 def classes(line: str) -> set[str]:
-    return {each["rule"] for each in scan_excerpt(RULES, [line]) if each["severity"] in ALARMING}
+    return {each["rule"] for each in scan_excerpt(built_in_rules(), [line]) if each["severity"] in ALARMING}
 
 
 @pytest.mark.parametrize("head", HEADS)

@@ -13,9 +13,9 @@ from gpuwatch.rules.compile import compiled
 from gpuwatch.rules.dialect import Dialect, Example
 from gpuwatch.rules.load import load_packs
 from gpuwatch.rules.score_progress import read_labelled, read_line, same, score_progress
+from tests.packs import rules_and_dialects
 
 PACKS = load_packs()
-RULES = RuleSet(compiled(PACKS.all))
 BY_ID = {dialect.id: dialect for dialect in PACKS.dialects}
 CORPUS = Path(__file__).parents[3] / "shared/corpus/progress.jsonl"
 EXAMPLES = [(dialect.id, example) for dialect in PACKS.dialects for example in dialect.examples]
@@ -55,14 +55,14 @@ def wrong(example: Example, given: dict[str, Any]) -> dict[str, tuple[object, ob
     ("name", "example"), EXAMPLES, ids=[f"{name}-{i}" for i, (name, _) in enumerate(EXAMPLES)]
 )
 def test_a_dialect_reads_every_field_of_its_examples_and_no_other(name: str, example: Example) -> None:
-    assert wrong(example, read_line(RULES, example.line)) == {}
+    assert wrong(example, read_line(rules_and_dialects(), example.line)) == {}
     assert wrong(example, read_line(alone(BY_ID[name]), example.line)) == {}
 
 
 @pytest.mark.parametrize("name", [name for name, dialect in BY_ID.items() if dialect.negatives])
 def test_what_a_dialect_must_not_read_gives_nothing(name: str) -> None:
     for line in BY_ID[name].negatives:
-        given = read_line(RULES, line)
+        given = read_line(rules_and_dialects(), line)
         assert not set(given) - {"rank"}, line
 
 
@@ -80,9 +80,11 @@ def test_what_a_dialect_must_not_read_gives_nothing(name: str) -> None:
     ],
 )
 def test_a_bar_is_found_behind_the_heads_of_launchers_containers_and_loggers(head: str) -> None:
-    given = read_line(RULES, f"{head} 25%|##5       | 30/120 [01:00<03:00,  2.00s/it]")
+    given = read_line(rules_and_dialects(), f"{head} 25%|##5       | 30/120 [01:00<03:00,  2.00s/it]")
     assert (given["step"], given["total_steps"], given["eta_s"], given["step_time_s"]) == (30, 120, 180, 2)
-    assert not read_line(RULES, f"{head}Evaluating:  25%|##5       | 30/120 [01:00<03:00,  2.00s/it]")
+    assert not read_line(
+        rules_and_dialects(), f"{head}Evaluating:  25%|##5       | 30/120 [01:00<03:00,  2.00s/it]"
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,7 +96,7 @@ def test_prefixes_and_colours_hide_nothing(example: Example) -> None:
         f"\x1b[32m{example.line}\x1b[0m",
         f"2031-01-02T03:04:05.006Z {example.line}",
     ):
-        differs = wrong(example, read_line(RULES, line))
+        differs = wrong(example, read_line(rules_and_dialects(), line))
         differs.pop("rank", None)
         assert differs == {}, line
 
@@ -102,12 +104,12 @@ def test_prefixes_and_colours_hide_nothing(example: Example) -> None:
 def test_the_dialects_reach_their_goals_on_labelled_lines() -> None:
     if not CORPUS.exists():
         pytest.skip("the labelled lines are not here")
-    facts = score_progress(RULES, read_labelled(CORPUS)).facts()
+    facts = score_progress(rules_and_dialects(), read_labelled(CORPUS)).facts()
     assert facts["field_recall"] >= 0.95, facts["field_recall"]
     assert facts["field_precision"] >= 0.98, facts["field_precision"]
 
 
 def test_no_example_takes_long() -> None:
     for _, example in EXAMPLES:
-        read_line(RULES, (example.line * 40)[:8192])
-    assert RULES.suspended == {}
+        read_line(rules_and_dialects(), (example.line * 40)[:8192])
+    assert rules_and_dialects().suspended == {}

@@ -7,8 +7,6 @@ import pytest
 from gpuwatch.rules.score import scan_excerpt
 from tests.packs import built_in_rules
 
-RULES = built_in_rules()
-
 STAMP = "2025-03-02 10:00:00"
 SIGNS = [
     # (line, class, healthy twin)
@@ -54,10 +52,10 @@ SIGNS = [
 def test_a_sign_of_trouble_is_found_with_its_class_and_its_healthy_twin_is_not(
     line: str, name: str, twin: str
 ) -> None:
-    found = {finding["rule"]: finding for finding in scan_excerpt(RULES, line.split("\n"))}
+    found = {finding["rule"]: finding for finding in scan_excerpt(built_in_rules(), line.split("\n"))}
     assert name in found, line
     assert found[name]["severity"] != "info"
-    assert [each["rule"] for each in scan_excerpt(RULES, [twin])] == []
+    assert [each["rule"] for each in scan_excerpt(built_in_rules(), [twin])] == []
 
 
 def test_the_list_below_a_refused_configuration_belongs_to_the_finding() -> None:
@@ -67,10 +65,10 @@ def test_the_list_below_a_refused_configuration_belongs_to_the_finding() -> None
         "  - lr is negative",
         "x",
     ]
-    (finding,) = [each for each in scan_excerpt(RULES, lines) if each["rule"] == "config.invalid"]
+    (finding,) = [each for each in scan_excerpt(built_in_rules(), lines) if each["rule"] == "config.invalid"]
     assert set(lines[:3]) <= set(finding["lines"])
 
 
 def test_a_pair_that_fails_names_both_ranks() -> None:
-    (finding,) = scan_excerpt(RULES, ["Rank 4 <-> Rank 6: FAILED - Connection reset"])
+    (finding,) = scan_excerpt(built_in_rules(), ["Rank 4 <-> Rank 6: FAILED - Connection reset"])
     assert (finding["rank"], finding["fields"]["peer_rank"]) == (4, 6)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from gpuwatch import wire
@@ -23,10 +25,15 @@ from gpuwatch.rules.score import scan_excerpt
 T0 = 1_790_000_000.0
 NODE, GPU, PCI = "gpu-007", "GPU-7-3", "0000:4C:00"
 PACKS = load_packs()
-RULES = RuleSet(compiled(rule for rule in PACKS.rules if rule.id.startswith("gpu.xid.")))
 PLACES = Places((RankPlace(11, NODE, "4711", 3, GPU, f"0000{PCI}.0", 4242, 3, 16, ()),), {})
 UNUSED_NOW = {61}
 """Unused in NVIDIA's list, but sent by old drivers: listed with its title, of the class of unknown codes."""
+
+
+@cache
+def rules() -> RuleSet:
+    """Those about Xids."""
+    return RuleSet(compiled(rule for rule in PACKS.rules if rule.id.startswith("gpu.xid.")))
 
 
 def by_nvml(code: int) -> Alert:
@@ -39,7 +46,7 @@ def by_nvml(code: int) -> Alert:
 
 def by_line(code: int, text: str = ", pid=4242, name=train.py", place: str = f"PCI:{PCI}") -> Alert:
     """The kernel's line, through the scanner."""
-    found = scan_excerpt(RULES, [f"NVRM: Xid ({place}): {code}{text}"])
+    found = scan_excerpt(rules(), [f"NVRM: Xid ({place}): {code}{text}"])
     assert len(found) == 1, (code, found)
     own = {name: value for name, value in found[0].items() if name in wire.Finding.__struct_fields__}
     own |= {"t": T0, "seq": 1, "file": wire.KERNEL_LOG, "at": T0, "last_at": T0, "timed": True}

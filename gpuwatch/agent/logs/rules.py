@@ -26,21 +26,29 @@ def load(sent, suspended):
     compiled = compiled or []
     notices = []  # type: list[dict[str, Any]]
     try:
-        ruleset = RuleSet(compiled)
+        ruleset = _ready(compiled)
     except (re.error, RecursionError, OverflowError):
         notices = [_unusable(str(one["id"]), _fault(one)) for one in compiled if _fault(one)]
-        ruleset = RuleSet([one for one in compiled if not _fault(one)])
+        ruleset = _ready([one for one in compiled if not _fault(one)])
     for path, rules in suspended.items():
         for rule, why in rules.items():
             ruleset.suspend(rule, why, shown(path))
     return ruleset, notices
 
 
+def _ready(compiled):
+    # type: (list[dict[str, Any]]) -> RuleSet
+    """The set with its patterns compiled: the worker tells at its start which of them it cannot use."""
+    ruleset = RuleSet(compiled)
+    ruleset.compile()
+    return ruleset
+
+
 def _fault(rule):
     # type: (dict[str, Any]) -> str
     """Why this Python does not compile a rule; empty where it does."""
     try:
-        RuleSet([rule])
+        _ready([rule])
     except (re.error, RecursionError, OverflowError) as error:
         return str(error) or repr(error)
     return ""

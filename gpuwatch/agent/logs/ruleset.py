@@ -13,7 +13,7 @@ from .programs import DEFAULT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any, Callable, Iterator  # noqa: F401, UP035 - used in type comments
 
 PROGRESS = "progress"
 """The `kind` of a dialect among the compiled rules."""
@@ -41,8 +41,33 @@ class Flood(object):
         self.seconds = seconds
 
 
+class Pattern(object):
+    """A regular expression that is compiled at its first search: few rules meet a line that may match."""
+
+    __slots__ = ("search", "text")
+
+    def __init__(self, text):
+        # type: (str) -> None
+        self.text = text
+        self.search = self._first_search  # type: Callable[[str], re.Match[str] | None]
+
+    def compile(self):
+        # type: () -> None
+        """Make it ready.
+
+        Raises:
+            re.error: this Python cannot compile it; so do RecursionError and OverflowError.
+        """
+        self.search = re.compile(self.text).search
+
+    def _first_search(self, text):
+        # type: (str) -> re.Match[str] | None
+        self.compile()
+        return self.search(text)
+
+
 class Rule(object):
-    """One rule with its patterns compiled."""
+    """One rule."""
 
     __slots__ = (
         "above", "above_lines", "after", "after_lines", "block", "exact", "fallback", "flood", "id", "match",
@@ -55,36 +80,45 @@ class Rule(object):
         self.id = str(plain["id"])
         self.severity = str(plain["severity"])
         self.role = plain["role"]
-        self.match = [re.compile(each) for each in plain["match"]]
-        self.unless = [re.compile(each) for each in plain.get("unless", ())]
+        self.match = [Pattern(each) for each in plain["match"]]
+        self.unless = [Pattern(each) for each in plain.get("unless", ())]
         self.exact = bool(plain.get("exact"))
         """Counts at any level of the line, and inside advice."""
         self.fallback = bool(plain.get("fallback"))
         """Asked only of error lines that no other rule explains."""
         after = plain.get("after")
-        self.after = re.compile(after["match"]) if after else None
+        self.after = Pattern(after["match"]) if after else None
         self.after_lines = int(after["lines"]) if after else 0
         above = plain.get("above")
-        self.above = re.compile(above["match"]) if above else None
+        self.above = Pattern(above["match"]) if above else None
         self.above_lines = int(above["lines"]) if above else 0
         self.block = plain.get("block", 0)
         until = plain.get("until")
-        self.until = re.compile(until) if until else None
+        self.until = Pattern(until) if until else None
         raised = plain.get("raised")
-        self.raised = re.compile(raised) if raised else None
+        self.raised = Pattern(raised) if raised else None
         """Searched in the line that ends a Python traceback, where no other rule explains it."""
         self.newest = bool(plain.get("newest"))
         """One finding of each speaker, which is always the newest match."""
         flood = plain.get("flood")  # type: Any
         self.flood = Flood(flood["count"], flood["seconds"]) if flood else None
         recovery = plain.get("recovery")  # type: Any
-        self.recovery = re.compile(recovery["match"]) if recovery else None
+        self.recovery = Pattern(recovery["match"]) if recovery else None
         self.same = list(recovery["same"]) if recovery else []
         self.steady = bool(plain.get("steady"))
         """Whether its patterns treat all digits alike."""
         self.programs = tuple(plain.get("programs") or DEFAULT)
         """Whose lines it is about, where a line names its program."""
         self.severity_by = plain.get("severity_by") or {}  # type: dict[str, dict[str, str]]
+
+    def patterns(self):
+        # type: () -> Iterator[Pattern]
+        """All that it may search for."""
+        for each in self.match + self.unless:
+            yield each
+        for one in (self.after, self.above, self.until, self.raised, self.recovery):
+            if one is not None:
+                yield one
 
     def severity_of(self, fields):
         # type: (dict[str, Any]) -> str
@@ -161,6 +195,17 @@ class RuleSet(object):
             dialect.shared = _words(by_id, dialect.like, 0)
         self.dialects.sort(key=_comes_last)
         self.phrases = list(found.values())
+
+    def compile(self):
+        # type: () -> None
+        """Make the patterns of all rules ready.
+
+        Raises:
+            re.error: this Python cannot compile one; so do RecursionError and OverflowError.
+        """
+        for rule in self.rules:
+            for pattern in rule.patterns():
+                pattern.compile()
 
     def off_in(self, file):
         # type: (str) -> set[str]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .chunk import Chunk  # noqa: F401 - used in type comments
     from .dialect import Dialect, Reading  # noqa: F401 - used in type comments
     from .line import Line  # noqa: F401 - used in type comments
-    from .ruleset import Rule, RuleSet  # noqa: F401 - used in type comments
+    from .ruleset import Pattern, Rule, RuleSet  # noqa: F401 - used in type comments
 
 SEARCHED = 4096
 """Characters of a line that are searched, around the phrase that led there."""
@@ -94,7 +94,7 @@ class Search(object):
         )
 
     def _above(self, rule, pattern, lines, fields, record):
-        # type: (Rule, re.Pattern[str], list[bytes], dict[str, Any], Any) -> bool
+        # type: (Rule, Pattern, list[bytes], dict[str, Any], Any) -> bool
         for line in [None] + lines[::-1]:
             for text, _ in messages(line)[0] if line is not None else record[::-1]:
                 found = self._first(rule, [pattern], text[:SEARCHED])
@@ -139,7 +139,7 @@ class Search(object):
         return rule.id in self._off or rule.id in self._ruleset.off_everywhere
 
     def _first(self, rule, patterns, text):
-        # type: (Rule, list[re.Pattern[str]], str) -> re.Match[str] | None
+        # type: (Rule, list[Pattern], str) -> re.Match[str] | None
         """The first match of one of a rule's patterns; nothing of ours runs while the rule is marked."""
         if not patterns or rule.id in self._off:
             return None
