@@ -11,6 +11,7 @@ from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.alerts.operator_marks import OperatorMarks
 from gpuwatch.diagnose.alerts.reported import ReportedAlerts
 from gpuwatch.diagnose.attempts.closing import Attempt, Closing, attempts, closings, with_closing, with_ends
+from gpuwatch.diagnose.attempts.missing_watch import MissingWatch
 from gpuwatch.diagnose.attempts.vanished import VanishedWatch
 from gpuwatch.diagnose.classes import Packs
 from gpuwatch.diagnose.ended_jobs.jobs import ENDED_S, EndedJob
@@ -73,7 +74,7 @@ class AlertBook:
         self._reported = ReportedAlerts(packs, self._joiner)
         self._rounds = Rounds(thresholds)
         self._hangs = HangWatch(thresholds)
-        others = (StragglerWatch(thresholds), TrainingWatch(thresholds), VanishedWatch())
+        others = (StragglerWatch(thresholds), TrainingWatch(thresholds), VanishedWatch(), MissingWatch())
         self._watches = (self._hangs, *others)
         self._checkpoints_version = 0
         self._ended = EndedJobsWatch()

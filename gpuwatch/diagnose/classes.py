@@ -172,6 +172,7 @@ EXPLAINS: Mapping[str, tuple[str, ...]] = {
     "rank.bus_error": ("proc.bus_error", "rank.vanished"),
     "rank.abort": ("proc.abort", "rank.vanished"),
     "rank.terminated": ("proc.sigterm", "rank.vanished"),
+    "python.exception": ("rank.vanished",),
     "rank.vanished": ("job.hang",),
     "gpu.driver_mismatch": ("cuda.no_device",),
     "launch.invalid_device": ("cuda.no_device", "mpi.abort"),

@@ -51,6 +51,10 @@ class Standing:
                 and condition.text.startswith(f"Xid {alert.fields.get('xid')}:")
                 for alert in told
             )
+        if condition.code == "rank_missing":
+            return any(
+                alert.node == node and condition.text.startswith(f"rank {alert.rank} of ") for alert in told
+            )
         name = key(node, condition)
         return any(name == alert.id or name in alert.parts for alert in told)
 

@@ -437,3 +437,12 @@ def test_a_verdict_over_1000_ranks_is_cheap() -> None:
     began = time.process_time()
     sum(hash((n, str(n))) for n in range(400_000))
     assert ten < 10 * (time.process_time() - began)  # each far under a few hundred thousand plain steps
+
+
+def test_a_rank_that_was_gone_before_we_came_is_who_the_others_wait_for() -> None:
+    ranks = ranks_of(4, **SPIN)
+    ranks[1] = RankSigns(1, "gpu-000", "job-1", 0, state="Z")
+    found = verdict("job-1", ranks, 95.0, None, {})
+    assert found is not None
+    assert [rank.rank for rank in found.suspects] == [1]
+    assert "rank 1 (gpu-000) has no process" in found.evidence

@@ -9,7 +9,10 @@ from msgspec import structs
 
 from gpuwatch import wire
 from gpuwatch.diagnose.attempts.missing import missing_ranks
+from gpuwatch.diagnose.book import AlertBook
+from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.report.verdict import findings
+from tests.diagnose.finding import PACK
 from tests.fleet.two_jobs import WALL, Several, rank
 
 FOUR = {"LOCAL_WORLD_SIZE": "4"}
@@ -89,7 +92,38 @@ def test_without_a_word_on_its_node_s_ranks_only_its_own_log_tells() -> None:
     assert missing_ranks(told.fleet, 60.0)[0].last_line == "bye"
 
 
-def test_ranks_that_a_program_numbers_itself_prove_nothing() -> None:
+def test_ranks_that_are_numbered_by_their_order_prove_nothing() -> None:
     told = Several()
-    running(told, "n1", *(member(each, rank_source="path") for each in (0, 2)))
+    running(told, "n1", *(member(each, rank_source="order") for each in (0, 2)))
     assert missing(told) == []
+    running(told, "n1", *(member(each, rank_source="path") for each in (0, 2, 3)))
+    assert missing(told) == [("n1", 1)]
+
+
+def incidents(told: Several, until: float) -> list[tuple[str, int | None]]:
+    """Code and rank of those that stand after looks of every second."""
+    book = AlertBook(PACK, Thresholds())
+    for at in range(60, int(until) + 1):
+        running(told, "n1", *map(member, (0, 2, 3)), at=at)
+        book.update(told.fleet, float(at), WALL + at)
+    return [(each.code, each.rank) for each in book.incidents if not each.over]
+
+
+def test_the_screen_names_the_rank_that_was_gone_before_it_came() -> None:
+    told = Several()
+    assert incidents(told, 80.0) == []  # its siblings may end with it
+    assert incidents(told, 95.0) == [("rank.vanished", 1)]
+    log = wire.LogFile("/r/rank_1.log", grown_at=WALL + 5, job="4711", ranks=[1], last_lines=["bye"])
+    told.list_files("n1", log)
+    assert incidents(told, 70.0) == [("rank.vanished", 1)]  # its log shows that they did not
+
+
+def test_the_exception_of_the_rank_that_is_gone_leads() -> None:
+    told = Several()
+    log = wire.LogFile("/r/rank_1.log", grown_at=WALL + 5, job="4711", ranks=[1], rank_from="path")
+    told.list_files("n1", log)
+    lines = ["RuntimeError: shape mismatch"]
+    fields: dict[str, str | int | float] = {"exception": "RuntimeError", "message": "shape mismatch"}
+    more: dict[str, Any] = {"role": "first", "rank": 1, "job": "4711", "lines": lines, "fields": fields}
+    told.find("n1", "/r/rank_1.log", "python.exception", at=5.0, **more)
+    assert incidents(told, 70.0) == [("python.exception", 1)]

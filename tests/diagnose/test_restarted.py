@@ -14,16 +14,23 @@ BEGAN_S = -300.0
 
 
 @pytest.mark.parametrize(
-    ("error_s", "not_before_s", "steps_s", "over"),
+    ("error_s", "not_before_s", "again_s", "steps_s", "over"),
     [
-        (-400.0, None, (-250.0, -200.0), True),
-        (-250.0, -400.0, (-250.0, -200.0), True),  # without a time: bounded by the lines around it
-        (-100.0, None, (-250.0, -200.0), False),  # of the attempt that runs
-        (-400.0, None, (-450.0, -420.0), False),  # no step since
+        (-400.0, None, None, (-250.0, -200.0), True),
+        (-250.0, -400.0, None, (-250.0, -200.0), True),  # without a time: bounded by the lines around it
+        (-100.0, None, None, (-250.0, -200.0), False),  # of the attempt that runs
+        (-400.0, None, None, (-450.0, -420.0), False),  # no step since
+        (-400.0, None, -350.0, (-250.0, -200.0), True),
+        (-400.0, None, -150.0, (-250.0, -200.0), False),  # the new attempt has the same error
     ],
 )
 def test_it_is_over_where_the_log_shows_later_steps(
-    error_s: float, not_before_s: float | None, steps_s: tuple[float, float], *, over: bool
+    error_s: float,
+    not_before_s: float | None,
+    again_s: float | None,
+    steps_s: tuple[float, float],
+    *,
+    over: bool,
 ) -> None:
     cluster = Cluster(1)
     t = cluster.t
@@ -41,6 +48,8 @@ def test_it_is_over_where_the_log_shows_later_steps(
         backlog=True,
         at=t + error_s,
         timed=not_before_s is None,
+        count=1 if again_s is None else 2,
+        last_at=None if again_s is None else t + again_s,
         not_before=None if not_before_s is None else t + not_before_s,
     )
     cluster.step(10)

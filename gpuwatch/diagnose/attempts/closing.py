@@ -91,7 +91,7 @@ def _closed(
     incident: Incident, running: Mapping[str, Attempt], places: Places, wall: float
 ) -> Closing | None:
     attempt, cause = running.get(incident.job or ""), incident.cause
-    if attempt is not None and attempt.began > _earliest(incident) - APART_S and attempt.works(wall):
+    if attempt is not None and _is_of_before(incident, attempt) and attempt.works(wall):
         return Closing(wall, f"restarted {clock(attempt.began, wall)}, steps again")
     recovered_at = None if cause is None or cause.code not in EXITS else cause.recovered_at
     if cause is not None and recovered_at is not None and wall - recovered_at > LISTED_S:
@@ -105,6 +105,13 @@ def _closed(
         return None
     last = max(end for end in ends if end is not None)
     return Closing(wall, f"its last rank ended {clock(last, wall)}") if wall - last >= LAST_RANK_S else None
+
+
+def _is_of_before(incident: Incident, attempt: Attempt) -> bool:
+    """Whether it happened before this attempt began, and its cause has not come again since."""
+    cause = incident.cause
+    again = cause is not None and cause.timed and cause.count > 1 and cause.last > attempt.began + APART_S
+    return attempt.began > _earliest(incident) - APART_S and not again
 
 
 def _earliest(incident: Incident) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -29,6 +29,10 @@ class MissingRank:
     world_size: int
     last_line: str | None
     """The last line of its own log, where that is known."""
+    logged_at: float | None = None
+    """When its own log last grew (unix seconds on our clock), where it has one."""
+    file: str | None = None
+    """That log."""
 
 
 def missing_ranks(fleet: Fleet, now: float) -> list[MissingRank]:
@@ -53,7 +57,7 @@ def missing_ranks(fleet: Fleet, now: float) -> list[MissingRank]:
             node = fleet.nodes[name]
             due = _due(node, job, [each for at, each in members if at is node], world)
             found += [
-                MissingRank(node, job, rank, world, _last_line(node, job, rank))
+                _missing(node, job, rank, world)
                 for rank in sorted(due - present)
                 if not was_done(fleet.progress, job, rank)
             ]
@@ -64,7 +68,7 @@ def _may_be_judged(members: Collection[Member], now: float) -> bool:
     """Whether one job is seen whole on its nodes, and none of its ranks has just started."""
     counts = Counter(process.rank for _, process in members)
     sizes = {process.world_size for _, process in members}
-    if max(counts.values()) > 1 or len(sizes) != 1 or any(process.rank_source for _, process in members):
+    if max(counts.values()) > 1 or len(sizes) != 1 or any(process.inferred for _, process in members):
         return False
     if not any(process.state != "Z" for _, process in members):
         return False
@@ -114,6 +118,11 @@ def _is_own_log(file: LogFile, job: str) -> bool:
     return file.job == job and len(file.ranks) == 1 and file.identity is None and file.source != "kernel"
 
 
-def _last_line(node: Node, job: str, rank: int) -> str | None:
-    logs: Iterable[LogFile] = (file for file in node.logs if _is_own_log(file, job) and file.ranks == [rank])
-    return next((file.last_lines[-1] for file in logs if file.last_lines), None)
+def _missing(node: Node, job: str, rank: int, world: int) -> MissingRank:
+    logs = [file for file in node.logs if _is_own_log(file, job) and file.ranks == [rank]]
+    newest = max(logs, key=lambda file: file.grown_at or 0.0, default=None)
+    if newest is None:
+        return MissingRank(node, job, rank, world, None)
+    last_line = next((file.last_lines[-1] for file in (newest, *logs) if file.last_lines), None)
+    grown = None if newest.grown_at is None else newest.grown_at - node.offset_s
+    return MissingRank(node, job, rank, world, last_line, grown, newest.path)

@@ -53,7 +53,7 @@ class VanishedWatch:
             return False
         self._at = now
         nodes = {name: node for name, node in fleet.nodes.items() if tells_ranks(node, now)}
-        running = _running(nodes.values())
+        running = running_ranks(nodes.values())
         for key, (node, process) in running.items():
             self._seen[key] = Seen(node.name, process, _gpu(node, process), wall)
         for key in [key for key, seen in self._seen.items() if seen.node in nodes and key not in running]:
@@ -88,7 +88,8 @@ def tells_ranks(node: Node, now: float) -> bool:
     return node.state(now) == "live" and fresh and node.processes_partial is None
 
 
-def _running(nodes: Iterable[Node]) -> dict[RankKey, tuple[Node, Process]]:
+def running_ranks(nodes: Iterable[Node]) -> dict[RankKey, tuple[Node, Process]]:
+    """The ranks that have a living process, and where."""
     return {
         (process.job, process.rank): (node, process)
         for node in nodes

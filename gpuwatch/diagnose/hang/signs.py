@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from gpuwatch.diagnose.attempts.missing import missing_ranks
 from gpuwatch.diagnose.wording import place
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node
 from gpuwatch.wire import Process
 
+ENDED = "Z"
+"""State of a process that has ended, also where nothing of it is left."""
 SERVERS = ("vllm", "sglang", "tritonserver", "text-generation", "trtllm", "lmdeploy")
 """Inference engines spin in collectives while nobody asks them anything: they are silent and well."""
 
@@ -21,6 +24,7 @@ class RankSigns:
     node: str
     job: str
     pid: int
+    """0: of a rank that ended before it was seen."""
     gpu: int | None = None
     uuid: str | None = None
     wrote_s: float | None = None
@@ -45,7 +49,7 @@ class RankSigns:
 
 
 def jobs_of(fleet: Fleet, now: float, wall: float) -> dict[str, list[RankSigns]]:
-    """The ranks of every job that trains, in the order of their numbers.
+    """The ranks of every job that trains, in the order of their numbers; with those that have no process.
 
     Args:
         fleet: What is known.
@@ -67,6 +71,9 @@ def jobs_of(fleet: Fleet, now: float, wall: float) -> dict[str, list[RankSigns]]
             if process.rank not in ranks:
                 age = stepped.get((job, process.rank), stepped.get((job, None)))
                 ranks[process.rank] = replace(_signs(node, process, job, wrote, now), stepped_s=age)
+    for one in missing_ranks(fleet, now):
+        gone = RankSigns(one.rank, one.node.name, one.job, 0, state=ENDED)
+        jobs.get(one.job, {}).setdefault(one.rank, gone)
     return {job: [ranks[number] for number in sorted(ranks)] for job, ranks in jobs.items()}
 
 

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from gpuwatch.diagnose.condition import duration
 from gpuwatch.diagnose.confidence import Confidence
 from gpuwatch.diagnose.hang.power import BUSY_PCT, assumed_power, busy_with_what, spins
-from gpuwatch.diagnose.hang.signs import RankSigns
+from gpuwatch.diagnose.hang.signs import ENDED, RankSigns
 from gpuwatch.diagnose.waits import STOPPED
 
 Reading: TypeAlias = Literal["spin", "waiting_for_one", "host", "busy"]
@@ -20,8 +20,6 @@ IDLE_PCT = 5.0
 FEW = 0.1
 """More idle ranks than this share are a part of the job, no culprit."""
 WORKING_CPU_PCT = 50.0
-ENDED = "Z"
-"""A process that has ended, and that nobody has collected yet."""
 SHOWN = 4
 UNSEEN_POWER = "what these GPUs draw while they train is not known: gpuwatch came later"
 STACKS = "D, or gpuwatch stacks SOURCE: which rank is elsewhere in the program"
@@ -163,10 +161,14 @@ def _for_stopped(job: str, stopped: Sequence[RankSigns], waiting: int, silent: s
 def _for_ended(job: str, ended: Sequence[RankSigns], waiting: int, silent: str) -> SilentHang:
     many = len(ended) > 1
     sentence = f"{'their processes have' if many else 'its process has'} ended while {waiting} ranks live on"
-    told = tuple(f"process {rank.pid} of {rank.place} is gone" for rank in ended[:SHOWN])
+    told = tuple(_gone(rank) for rank in ended[:SHOWN])
     first = ended[0]
     settle = (f"the end of the log of rank {first.rank}, and the kernel log of {first.node}: why it ended",)
     return SilentHang(job, "waiting_for_one", tuple(ended), sentence, (silent, *told), "high", settle)
+
+
+def _gone(rank: RankSigns) -> str:
+    return f"process {rank.pid} of {rank.place} is gone" if rank.pid else f"{rank.place} has no process"
 
 
 def _spin(
