@@ -87,3 +87,13 @@ class Alert(msgspec.Struct, frozen=True):
         """Orders what happened at one time: by the place in the log, else by the id."""
         proof = self.proof[0] if self.proof else None
         return (proof.file or "", proof.offset or 0, self.id) if proof is not None else ("", 0, self.id)
+
+
+def process_group(alert: Alert) -> str:
+    """The process group that a line is about: counters of two groups must never be compared."""
+    for field in ("pg_guid", "pg_id", "pg_desc"):
+        value = alert.fields.get(field)
+        if value not in (None, ""):
+            name = str(value).partition("(")[0]  # some of a rank's lines add the description: `0(default_pg)`
+            return "0" if name in ("default_pg", "undefined") else name
+    return "0"

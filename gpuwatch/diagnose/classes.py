@@ -31,6 +31,8 @@ TIMEOUTS = frozenset(
 )
 """Who prints one of these waited for somebody else: a victim."""
 
+TOOK_PART = TIMEOUTS | {"nccl.watchdog_teardown", "nccl.comm_aborted", "nccl.flight_recorder_dump"}
+"""Who prints one of these waited in the collective, or watched over it."""
 EXPLICIT = frozenset(
     (
         "nccl.desync_report",

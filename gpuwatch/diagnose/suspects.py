@@ -6,15 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuwatch.diagnose.alert import Alert
-from gpuwatch.diagnose.classes import LAUNCHER, TIMEOUTS
+from gpuwatch.diagnose.alert import Alert, process_group
+from gpuwatch.diagnose.classes import LAUNCHER, TIMEOUTS, TOOK_PART
 from gpuwatch.diagnose.incidents.absent_ranks import absent_in
 from gpuwatch.diagnose.moments import onset
 from gpuwatch.diagnose.whereabouts import Whereabouts
 from gpuwatch.diagnose.wording import HALVES, collective
 
-TOOK_PART = TIMEOUTS | {"nccl.watchdog_teardown", "nccl.comm_aborted", "nccl.flight_recorder_dump"}
-"""Who prints one of these waited in the collective, or watched over it."""
 EVEN = frozenset(("ALLREDUCE", "ALLGATHER_BASE", "REDUCE_SCATTER_BASE", "BROADCAST", "REDUCE"))
 """Collectives whose input has the same size on every rank."""
 FEW = 3
@@ -91,16 +89,6 @@ def hang(alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> Hang |
         tuple(rank for rank in _left_out(alerts, where, job) if rank not in victims),
         any(each.timed or each.bound != "undated" for each in first),
     )
-
-
-def process_group(alert: Alert) -> str:
-    """The process group that a line is about: counters of two groups must never be compared."""
-    for field in ("pg_guid", "pg_id", "pg_desc"):
-        value = alert.fields.get(field)
-        if value not in (None, ""):
-            name = str(value).partition("(")[0]  # some of a rank's lines add the description: `0(default_pg)`
-            return "0" if name in ("default_pg", "undefined") else name
-    return "0"
 
 
 def _odd_ones(timeouts: Sequence[Alert]) -> tuple[set[int], str]:

@@ -14,7 +14,7 @@ from typing import TypeAlias, TypeVar
 
 from msgspec import structs
 
-from gpuwatch.diagnose.alert import Alert, Proof
+from gpuwatch.diagnose.alert import Alert, Proof, process_group
 from gpuwatch.diagnose.classes import (
     EXITS,
     EXPLICIT,
@@ -22,6 +22,7 @@ from gpuwatch.diagnose.classes import (
     KERNEL_RULES,
     LOST,
     NEW_ATTEMPT,
+    TOOK_PART,
     UNEXPLAINED,
     UNSPECIFIC,
     explains,
@@ -30,7 +31,6 @@ from gpuwatch.diagnose.condition import ORDER
 from gpuwatch.diagnose.incidents.absent_ranks import NAMED_RANKS
 from gpuwatch.diagnose.incidents.unexplained import without_explained
 from gpuwatch.diagnose.moments import ATTEMPT_S, attempt_of, attempt_of_path, batches
-from gpuwatch.diagnose.suspects import TOOK_PART, process_group
 from gpuwatch.diagnose.whereabouts import bus_key
 from gpuwatch.diagnose.wording import HALVES, what
 

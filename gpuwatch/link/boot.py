@@ -18,7 +18,6 @@ from typing import Any
 
 from gpuwatch.link.node_start import ITSELF, PACKAGE
 
-START_MARK = "GPUWATCH1"
 AGENT_ENTRY = PACKAGE + ".main"
 NO_PYTHON = "GPUWATCH0 nopython"
 NO_SMI = "GPUWATCH0 nosmi"

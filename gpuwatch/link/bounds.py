@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuwatch.link.boot import START_MARK
 from gpuwatch.link.inbox import Refused
 
+START_MARK = "GPUWATCH1"
+"""Begins the line of an agent that has started; its nonce follows."""
 NOISE_LIMIT_BYTES = 64 * 1024
 
 

@@ -13,8 +13,7 @@ from gpuwatch.diagnose.classes import UNEXPLAINED
 from gpuwatch.diagnose.incident import Heard, Incident, Moment
 from gpuwatch.plain import plain
 from gpuwatch.report.incident_facts import evidence, undated_incident
-from gpuwatch.report.lines import Line
-from gpuwatch.report.text import names
+from gpuwatch.report.lines import Line, names
 
 Place: TypeAlias = Callable[[Proof], str]
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gpuwatch.fleet.node import Node
-from gpuwatch.report.text import names
+from gpuwatch.report.lines import names
 from gpuwatch.report.waiting import Progress
 
 

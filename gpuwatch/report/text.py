@@ -20,7 +20,7 @@ from gpuwatch.hosts.names import fold
 from gpuwatch.plain import plain
 from gpuwatch.report.facts import node_error
 from gpuwatch.report.gpu_columns import COLUMNS, OLD_TICKS, gpu_style, process_text
-from gpuwatch.report.lines import Line
+from gpuwatch.report.lines import Line, names
 from gpuwatch.report.once.ended_jobs import ended_sentence
 from gpuwatch.report.once.unseen import busy_unseen
 from gpuwatch.report.pending import pending, unreadable
@@ -28,8 +28,6 @@ from gpuwatch.report.standing import Standing
 from gpuwatch.report.verdict import Finding, healthy, without_log
 from gpuwatch.wire import Notice, Severity
 
-NAMED_PLACES = 4
-"""Places that a sentence names; the rest are counted."""
 NAMED_ALERTS = 12
 """Kinds of alerts that are written out."""
 NAMED_REMARKS = 4
@@ -175,12 +173,6 @@ def notice_text(notice: Notice) -> str:
     if not notice.remedy:
         return notice.text
     return f"{notice.text.rstrip('.')}. {notice.remedy[0].upper()}{notice.remedy[1:]}"
-
-
-def names(places: Sequence[str]) -> str:
-    """`gpu-001 GPU 3, gpu-002 GPU 5 and 13 more`."""
-    more = len(places) - NAMED_PLACES
-    return ", ".join(places[:NAMED_PLACES]) + (f" and {more} more" if more > 0 else "")
 
 
 def whereabouts(alerts: Sequence[Alert]) -> str:

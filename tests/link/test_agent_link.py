@@ -19,7 +19,7 @@ import pytest
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.agent_link import AgentLink, Switchboard
 from gpuwatch.link.backoff import RetryPace
-from gpuwatch.link.boot import START_MARK
+from gpuwatch.link.bounds import START_MARK
 from gpuwatch.link.call import CallTiming
 from gpuwatch.link.carrier import Carrier, Dialer
 from gpuwatch.link.command import CommandDialer
