@@ -22,9 +22,10 @@ from gpuwatch.tui.look import Colours, Look, clean, make_look, wants_ascii
 from gpuwatch.tui.overview import Overview, Totals
 from gpuwatch.tui.pace import FASTEST_HZ, Pace
 from gpuwatch.tui.palette import Palette
-from gpuwatch.tui.scene import Scene, Watched
+from gpuwatch.tui.scene import Scene
 from gpuwatch.tui.screens.fleet import FleetScreen
 from gpuwatch.tui.screens.live import LiveScreen
+from gpuwatch.tui.session_protocol import Watched
 from gpuwatch.tui.themes import THEMES, Colourless
 from gpuwatch.tui.travel import Travel
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from gpuwatch.probe.results import Results
 from gpuwatch.tui.link_board import LinkBoard, View
-from gpuwatch.tui.scene import Probing, Scene
+from gpuwatch.tui.scene import Scene
+from gpuwatch.tui.session_protocol import Probing
 
 
 class LinkView:

@@ -7,7 +7,7 @@ from gpuwatch.probe.judging import words
 from gpuwatch.probe.judging.words import listed
 from gpuwatch.probe.results import ENDED, Phase, Results, Seat
 from gpuwatch.probe.verdict import Status, Verdict
-from gpuwatch.tui.look import Severity
+from gpuwatch.tui.severity import Severity
 
 DOING: dict[Phase, str] = {
     "connecting": "looking at the nodes",

@@ -4,40 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import islice
-from typing import Protocol
 
 from gpuwatch.fleet.log_stream import KEPT_LINES, LogStream
 from gpuwatch.tui.log_source import LogSource
 from gpuwatch.tui.log_window import Window
+from gpuwatch.tui.session_protocol import Asker
 
 PAGE = 500
 """Lines that are read at once; fewer where many files are."""
 RATE_S = 5.0
-
-
-class Asker(Protocol):
-    """What a buffer needs of a session."""
-
-    def tail(self, node: str, file: str, lines: int = 200) -> LogStream:
-        """The last lines and every new one."""
-        ...
-
-    def read_lines(
-        self,
-        node: str,
-        file: str,
-        *,
-        offset: int | None = None,
-        time: float | None = None,
-        before: int = 0,
-        after: int = 0,
-    ) -> LogStream:
-        """Lines around a place."""
-        ...
-
-    def drop(self, stream: LogStream) -> None:
-        """Nobody looks at it any more."""
-        ...
 
 
 class _Read:

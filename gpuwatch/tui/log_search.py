@@ -7,27 +7,13 @@ from bisect import insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Protocol
 
 from gpuwatch.fleet.log_stream import LogStream
 from gpuwatch.tui.log_window import UNKNOWN
+from gpuwatch.tui.session_protocol import Searcher
 from gpuwatch.wire import LogLine
 
 MOST_HITS = 20_000
-
-
-class Searcher(Protocol):
-    """What a search needs of a session."""
-
-    def search(
-        self, node: str, pattern: str, files: Sequence[str] = (), *, ignore_case: bool = False
-    ) -> LogStream:
-        """Search files of a node, on the node."""
-        ...
-
-    def drop(self, stream: LogStream) -> None:
-        """Nobody waits for it any more."""
-        ...
 
 
 @dataclass(frozen=True, order=True)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.tui.log_buffer import Buffer
 from gpuwatch.tui.log_fold import Fold
-from gpuwatch.tui.log_search import Hit, LogSearch, Searcher
+from gpuwatch.tui.log_search import Hit, LogSearch
 from gpuwatch.tui.log_view import View
+from gpuwatch.tui.session_protocol import Searcher
 from gpuwatch.wire import LogLine
 
 ERRORS = r"\b(error|exception|traceback|fatal|critical|panic|segmentation fault|killed)\b"

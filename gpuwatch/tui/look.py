@@ -18,8 +18,8 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpuwatch.probe.judging import marks
+from gpuwatch.tui.severity import Severity
 
-Severity: TypeAlias = Literal["ok", "info", "warning", "error", "critical", "unknown"]
 Colours: TypeAlias = Literal["many", "few", "none"]
 """256 or more; the 16 of a plain terminal; none at all (NO_COLOR)."""
 

@@ -11,7 +11,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.metrics import METRICS, NODE_METRICS
 from gpuwatch.fleet.node import STALE_TICKS, Gpu, Node, NodeState
 from gpuwatch.hosts.plan import Thresholds
-from gpuwatch.tui.look import Severity
+from gpuwatch.tui.severity import Severity
 
 _ORDER: dict[Severity, int] = {"ok": 0, "info": 1, "unknown": 2, "warning": 3, "error": 4, "critical": 5}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
 from msgspec import structs
@@ -10,7 +11,8 @@ from gpuwatch.diagnose.condition import Evidence
 from gpuwatch.fleet.missing_text import no_answer, without_gpus
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.fleet.quantities import seconds_text
-from gpuwatch.tui.look import Severity
+from gpuwatch.tui.severity import Severity
+from gpuwatch.wire import Event
 
 
 def since_s(gpu: Gpu, now: float) -> float | None:
@@ -78,3 +80,14 @@ def models(node: Node) -> str:
     """`8x NVIDIA H100 80GB HBM3`; several models each with its count, the most frequent first."""
     counted = Counter(gpu.info.name or "not known yet" for gpu in node.gpu_list())
     return ", ".join(f"{number}x {name}" for name, number in counted.most_common())
+
+
+def event_clock(event: Event) -> str:
+    """When, by the node's clock."""
+    return time.strftime("%H:%M:%S", time.localtime(event.t))
+
+
+def event_title(event: Event) -> str:
+    """What, and how often."""
+    xid = f"Xid {event.code}: " if event.event == "xid" and event.code is not None else ""
+    return f"{xid}{event.title}" + (f" x{event.count}" if event.count > 1 else "")

@@ -7,8 +7,9 @@ import dataclasses
 import pytest
 
 from gpuwatch.fleet.metrics import METRICS
-from gpuwatch.tui.look import Severity, make_look
+from gpuwatch.tui.look import make_look
 from gpuwatch.tui.overview import Overview
+from gpuwatch.tui.severity import Severity
 from gpuwatch.tui.widgets.heat_cells import CellPainter
 from tests.tui.still import NOW, demo_session
 

@@ -12,13 +12,13 @@ from textual.containers import Horizontal, Vertical
 from gpuwatch.tui import keys
 from gpuwatch.tui.look import clean, fit
 from gpuwatch.tui.screens.live import LiveScreen
-from gpuwatch.tui.widgets.alert_list import told_rows
-from gpuwatch.tui.widgets.cell_line import ranks_on
 from gpuwatch.tui.widgets.gpu_card import Subject
 from gpuwatch.tui.widgets.gpu_facts import WINDOWS, fact_rows, plot_rows
+from gpuwatch.tui.widgets.gpu_text import ranks_on
 from gpuwatch.tui.widgets.keys_line import KeysLine
-from gpuwatch.tui.widgets.lines import Page, Row, heading
-from gpuwatch.tui.widgets.panes import event_row, note
+from gpuwatch.tui.widgets.lines import Page, Row, heading, note
+from gpuwatch.tui.widgets.node_alerts import told_rows
+from gpuwatch.tui.widgets.panes import event_row
 from gpuwatch.tui.widgets.status_line import StatusLine
 from gpuwatch.tui.words import trouble_of, trouble_severity
 

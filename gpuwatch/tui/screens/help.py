@@ -11,7 +11,8 @@ from textual.app import ComposeResult
 from textual.screen import ModalScreen
 
 from gpuwatch.tui import keys
-from gpuwatch.tui.look import Severity, fit
+from gpuwatch.tui.look import fit
+from gpuwatch.tui.severity import Severity
 from gpuwatch.tui.widgets.lines import Page, Row, heading
 from gpuwatch.tui.widgets.things import hanging
 

@@ -13,10 +13,10 @@ from textual.widgets import TabbedContent, TabPane
 from gpuwatch.tui import keys
 from gpuwatch.tui.screens.live import LiveScreen, set_height
 from gpuwatch.tui.told import standing
-from gpuwatch.tui.widgets.alert_list import NodeAlerts
 from gpuwatch.tui.widgets.gpu_panels import GpuPanels
 from gpuwatch.tui.widgets.keys_line import KeysLine
 from gpuwatch.tui.widgets.lines import Picker
+from gpuwatch.tui.widgets.node_alerts import NodeAlerts
 from gpuwatch.tui.widgets.node_header import NodeHeader
 from gpuwatch.tui.widgets.panes import Builder, NodePane, digest, events, host, notices, processes, topology
 from gpuwatch.tui.widgets.status_line import StatusLine

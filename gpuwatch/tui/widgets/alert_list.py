@@ -11,12 +11,11 @@ from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.condition import ORDER
 from gpuwatch.diagnose.wording import plural, ranges
 from gpuwatch.hosts.names import fold
-from gpuwatch.tui.look import Look, Severity, clean, fit
-from gpuwatch.tui.overview import NodeView
+from gpuwatch.tui.look import Look, clean, fit
+from gpuwatch.tui.severity import Severity
 from gpuwatch.tui.told import Bundle, bundles, standing
-from gpuwatch.tui.widgets.lines import Row, heading, wrapped
-from gpuwatch.tui.widgets.panes import NodePane, note
-from gpuwatch.tui.widgets.things import Thing, ThingsPage, hanging
+from gpuwatch.tui.widgets.lines import Row, heading, note
+from gpuwatch.tui.widgets.things import Thing, ThingsPage
 from gpuwatch.tui.words import age_text
 
 STANDING, TIMES, AGE = 12, 6, 5
@@ -55,21 +54,6 @@ def alert_row(alert: Alert, wall: float, width: int, look: Look) -> Row:
     return _row(cells, width, look)
 
 
-def told_rows(alert: Alert, wall: float, width: int, look: Look) -> list[Row]:
-    """An alert on the page of its GPU or node: whole, in as many lines as it takes."""
-    fires = standing(alert) == "firing"
-    sign = look.mark(alert.severity) if fires else Segment(look.glyph(alert.severity), look.dim)
-    rank = "" if alert.rank is None else f"rank {alert.rank}: "
-    head = (Segment(" "), sign, Segment(" "))
-    style = look.severity[alert.severity] if fires else look.dim
-    times = f"x{alert.count}" if alert.count > 1 else ""
-    state = "" if fires else standing(alert)
-    gpu = "" if alert.gpu is None else f"GPU {alert.gpu}"
-    facts = (state, gpu, alert.code, times, f"{age_text(max(0.0, wall - alert.last))} ago")
-    under = wrapped("  ".join(fact for fact in facts if fact), width, look.dim, indent=3)
-    return [*hanging(head, rank + (alert.text or alert.title), width, style), *under]
-
-
 def bundle_row(bundle: Bundle, wall: float, width: int, look: Look) -> Row:
     """Many of a kind in one line."""
     first = bundle.alerts[0]
@@ -103,18 +87,6 @@ def _row(cells: Cells, width: int, look: Look) -> Row:
     text = cells.text if wide or not times else f"{times} {cells.text}"
     room = width - sum(part.cell_length for part in head)
     return (*head, Segment(fit(text, max(0, room)), look.text if fires else look.dim))
-
-
-class NodeAlerts(NodePane):
-    """The alerts of a node, on its own screen."""
-
-    def __init__(self, name: str, *, id: str) -> None:  # noqa: A002 - textual's name
-        super().__init__(name, self._rows_of, id=id)
-
-    def _rows_of(self, view: NodeView, width: int, look: Look, now: float) -> list[Row]:  # noqa: ARG002 - a Builder
-        alerts, wall = self.scene.told.at(view.name), self.scene.wall()
-        rows = [row for alert in alerts for row in told_rows(alert, wall, width, look)]
-        return rows or [note("none", look)]
 
 
 class AlertList(ThingsPage):

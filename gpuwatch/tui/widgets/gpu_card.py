@@ -11,9 +11,10 @@ from gpuwatch.fleet.metrics import METRICS, power_limit_w, slowdown_c
 from gpuwatch.fleet.node import Gpu, Node
 from gpuwatch.fleet.quantities import seconds_text
 from gpuwatch.tui.graphs import bar, sparkline
-from gpuwatch.tui.look import Look, Severity, clean, fit
+from gpuwatch.tui.look import Look, clean, fit
 from gpuwatch.tui.overview import NodeView
-from gpuwatch.tui.widgets.cell_line import memory_of, power_text, ranks_on
+from gpuwatch.tui.severity import Severity
+from gpuwatch.tui.widgets.gpu_text import memory_of, power_text, ranks_on
 from gpuwatch.tui.widgets.lines import Row
 from gpuwatch.tui.words import trouble_of, trouble_severity
 

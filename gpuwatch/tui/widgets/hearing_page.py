@@ -11,8 +11,9 @@ from gpuwatch.diagnose.stacks import JobStacks, Spot
 from gpuwatch.diagnose.testimony import Testimony
 from gpuwatch.diagnose.waiting import Hearing
 from gpuwatch.diagnose.wording import plural, ranges, ranks_text
-from gpuwatch.tui.look import Severity, clean
+from gpuwatch.tui.look import clean
 from gpuwatch.tui.question import Question
+from gpuwatch.tui.severity import Severity
 from gpuwatch.tui.widgets.incident_detail import SURE
 from gpuwatch.tui.widgets.lines import Row, heading, wrapped
 from gpuwatch.tui.widgets.things import Thing, ThingsPage, command_things, hanging

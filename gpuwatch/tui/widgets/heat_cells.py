@@ -8,8 +8,9 @@ from rich.style import Style
 
 from gpuwatch.fleet.metrics import Metric, Scale
 from gpuwatch.fleet.node import Gpu
-from gpuwatch.tui.look import Look, Severity
+from gpuwatch.tui.look import Look
 from gpuwatch.tui.overview import NodeView
+from gpuwatch.tui.severity import Severity
 from gpuwatch.tui.words import age_text, since_s
 
 Cell = tuple[str, Style]

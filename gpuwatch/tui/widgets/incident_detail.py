@@ -11,7 +11,8 @@ from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.confidence import Confidence
 from gpuwatch.diagnose.incident import UNKNOWN, Incident
 from gpuwatch.diagnose.wording import clock
-from gpuwatch.tui.look import Severity, clean
+from gpuwatch.tui.look import clean
+from gpuwatch.tui.severity import Severity
 from gpuwatch.tui.widgets.incident_list import severity_of, standing_of
 from gpuwatch.tui.widgets.incident_moments import moment_things, rank_rows
 from gpuwatch.tui.widgets.lines import Row, heading, wrapped

@@ -7,7 +7,8 @@ from collections.abc import Hashable, Iterator
 from rich.segment import Segment
 
 from gpuwatch.diagnose.incident import Incident
-from gpuwatch.tui.look import Look, Severity, clean, fit
+from gpuwatch.tui.look import Look, clean, fit
+from gpuwatch.tui.severity import Severity
 from gpuwatch.tui.watching import Watching, watching
 from gpuwatch.tui.widgets.lines import Row, heading, wrapped
 from gpuwatch.tui.widgets.things import Thing, ThingsPage, hanging

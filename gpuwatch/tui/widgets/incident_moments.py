@@ -10,7 +10,8 @@ from rich.segment import Segment
 from gpuwatch.diagnose.incident import Incident, Moment
 from gpuwatch.diagnose.wording import clock, plural, ranges
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.tui.look import Look, Severity, clean
+from gpuwatch.tui.look import Look, clean
+from gpuwatch.tui.severity import Severity
 from gpuwatch.tui.widgets.lines import Row, heading, text_of, wrapped
 from gpuwatch.tui.widgets.things import Thing, ThingsPage, hanging
 

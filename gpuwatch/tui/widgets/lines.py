@@ -332,3 +332,8 @@ def heading(text: str, width: int, look: Look, note: str = "") -> Row:
         Segment(fit(tail, min(len(tail), max(0, width - len(title) - 2))), look.dim),
         Segment(look.glyphs.rule, look.track),
     )
+
+
+def note(text: str, look: Look) -> Row:
+    """A line that only explains."""
+    return (Segment(f" {clean(text)}", look.dim),)

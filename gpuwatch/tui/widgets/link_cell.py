@@ -12,7 +12,8 @@ from gpuwatch.probe.results import Results
 from gpuwatch.tui.link_board import CODES, NOTHING, UNREACHED, Peers
 from gpuwatch.tui.link_view import LinkView
 from gpuwatch.tui.link_words import counted, rate_text, share_text
-from gpuwatch.tui.look import Severity, fit
+from gpuwatch.tui.look import fit
+from gpuwatch.tui.severity import Severity
 from gpuwatch.tui.widgets.lines import Page, Row, heading, wrapped
 from gpuwatch.tui.widgets.link_cells import sign
 from gpuwatch.tui.widgets.link_matrix import LinkMatrix

@@ -10,7 +10,8 @@ from rich.segment import Segment
 from gpuwatch.probe.results import Results
 from gpuwatch.probe.verdict import Verdict
 from gpuwatch.tui.link_words import counted, share_text
-from gpuwatch.tui.look import Severity, clean
+from gpuwatch.tui.look import clean
+from gpuwatch.tui.severity import Severity
 from gpuwatch.tui.widgets.lines import Row, heading, wrapped
 from gpuwatch.tui.widgets.link_page import LinkPage
 from gpuwatch.tui.widgets.things import Thing, hanging

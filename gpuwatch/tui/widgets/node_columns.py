@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from gpuwatch.fleet import quantities
 from gpuwatch.fleet.quantities import UNKNOWN, Quantity
-from gpuwatch.tui.look import Severity
 from gpuwatch.tui.overview import STATE_SEVERITY, NodeView, rank
+from gpuwatch.tui.severity import Severity
 from gpuwatch.tui.words import age_text, link_words
 
 Cell: TypeAlias = "tuple[str, Severity | None]"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import ClassVar, TypeAlias
 
@@ -11,18 +10,14 @@ from rich.segment import Segment
 from gpuwatch.diagnose.remedies import remedy_for
 from gpuwatch.fleet.quantities import MEMORY, RATE, UNKNOWN, seconds_text
 from gpuwatch.tui.graphs import bar
-from gpuwatch.tui.look import Look, Severity, clean, fit
+from gpuwatch.tui.look import Look, clean, fit
 from gpuwatch.tui.overview import NodeView
-from gpuwatch.tui.widgets.lines import Page, Row, heading, text_of, wrapped
-from gpuwatch.tui.words import evidence_text, link_words
+from gpuwatch.tui.severity import Severity
+from gpuwatch.tui.widgets.lines import Page, Row, heading, note, text_of, wrapped
+from gpuwatch.tui.words import event_clock, event_title, evidence_text, link_words
 from gpuwatch.wire import Disk, Event, IbPort, Nic, Process
 
 Builder: TypeAlias = "Callable[[NodeView, int, Look, float], list[Row]]"
-
-
-def note(text: str, look: Look) -> Row:
-    """A line that only explains."""
-    return (Segment(f" {clean(text)}", look.dim),)
 
 
 def _rank_text(process: Process) -> str:
@@ -240,17 +235,6 @@ def notices(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
     if node.link.noise:
         rows += wrapped(f"the login shell printed: {node.link.noise}", width, look.dim)
     return rows or [note("nothing wrong that gpuwatch can see", look)]
-
-
-def event_clock(event: Event) -> str:
-    """When, by the node's clock."""
-    return time.strftime("%H:%M:%S", time.localtime(event.t))
-
-
-def event_title(event: Event) -> str:
-    """What, and how often."""
-    xid = f"Xid {event.code}: " if event.event == "xid" and event.code is not None else ""
-    return f"{xid}{event.title}" + (f" x{event.count}" if event.count > 1 else "")
 
 
 def event_row(event: Event, width: int, look: Look, where: str = "") -> list[Row]:

@@ -13,7 +13,8 @@ from gpuwatch.diagnose.training.facts import JobFacts, RankRow, Spread
 from gpuwatch.fleet.metrics import METRICS
 from gpuwatch.fleet.quantities import UNKNOWN
 from gpuwatch.tui.graphs import sparkline
-from gpuwatch.tui.look import Look, Severity, clean, fit
+from gpuwatch.tui.look import Look, clean, fit
+from gpuwatch.tui.severity import Severity
 from gpuwatch.tui.training_view import TrainingView
 from gpuwatch.tui.widgets.lines import Cell, Picker, Row, highlighted, joined, text_of
 from gpuwatch.tui.widgets.rank_columns import COLUMNS, SORTS, TREND_S, TRENDS, RankColumn, choose, trend_width

@@ -14,12 +14,12 @@ from gpuwatch.diagnose.ended_jobs.text import outcome_text
 from gpuwatch.diagnose.remedies import remedy_for
 from gpuwatch.diagnose.wording import plural
 from gpuwatch.fleet.node import Gpu
-from gpuwatch.tui.look import Look, Severity, clean, fit
+from gpuwatch.tui.look import Look, clean, fit
 from gpuwatch.tui.overview import NodeView
-from gpuwatch.tui.widgets.lines import Page, Row, heading, highlighted, text_of, wrapped
-from gpuwatch.tui.widgets.panes import event_clock, event_title, note
+from gpuwatch.tui.severity import Severity
+from gpuwatch.tui.widgets.lines import Page, Row, heading, highlighted, note, text_of, wrapped
 from gpuwatch.tui.widgets.things import hanging
-from gpuwatch.tui.words import age_text, attempt_words, evidence_text
+from gpuwatch.tui.words import age_text, attempt_words, event_clock, event_title, evidence_text
 
 MOST = 100
 """Conditions, and events, that are listed."""

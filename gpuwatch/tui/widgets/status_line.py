@@ -9,8 +9,9 @@ from rich.segment import Segment
 
 from gpuwatch.diagnose.incident import Incident
 from gpuwatch.fleet.quantities import seconds_text
-from gpuwatch.tui.look import Look, Severity, clean, fit
+from gpuwatch.tui.look import Look, clean, fit
 from gpuwatch.tui.overview import Totals
+from gpuwatch.tui.severity import Severity
 from gpuwatch.tui.told import Told
 from gpuwatch.tui.widgets.lines import Page, Row
 

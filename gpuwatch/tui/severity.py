@@ -1,0 +1,7 @@
+"""How bad a thing on the screen is."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+Severity: TypeAlias = Literal["ok", "info", "warning", "error", "critical", "unknown"]
