@@ -5,12 +5,15 @@ import os
 from .procfs import clean, names, read_bytes
 
 MAX_DEPTH = 24
+ENDED = "Z"
+_EXIT_CODE = 49
+"""Place of exit_code behind the name; 0 where the kernel does not let us see it."""
 
 
 class Stat(object):
     """One line of /proc/PID/stat, as proc(5) numbers its fields."""
 
-    __slots__ = ("cpu_ticks", "name", "parent", "rss_pages", "start_ticks", "state")
+    __slots__ = ("cpu_ticks", "exit_status", "name", "parent", "rss_pages", "start_ticks", "state")
 
     def __init__(self, line):
         # type: (bytes) -> None
@@ -22,6 +25,11 @@ class Stat(object):
         self.cpu_ticks = int(fields[11]) + int(fields[12])
         self.start_ticks = int(fields[19])
         self.rss_pages = int(fields[21])
+        self.exit_status = None  # type: int | None
+        """Of a process that failed and that nobody has collected yet: its exit code, or minus a signal."""
+        code = int(fields[_EXIT_CODE]) if self.state == ENDED and len(fields) > _EXIT_CODE else 0
+        if code:
+            self.exit_status = -(code & 0x7F) if code & 0x7F else code >> 8
 
 
 def read_stat(proc, pid):

@@ -7,11 +7,11 @@ from collections import Counter
 from .background import Rounds
 from .inspection import Details
 from .launchers import LAUNCHERS, PIPE_READERS, is_launcher, outlets, written
-from .process_table import MAX_DEPTH, boot_time, pids, read_stat
+from .process_table import ENDED, MAX_DEPTH, boot_time, pids, read_stat
 from .procfs import read_bytes
 from .rank_owners import carries_rank, owners, place_of
 from .ranks import identity, variables
-from .spawned import Sibling, is_distributed, ranks
+from .spawned import Sibling, SpawnGroups, has_library, is_distributed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class _Known(object):
         "parent",
         "start",
         "start_ticks",
+        "trains",
         "variables",
     )
 
@@ -61,6 +62,7 @@ class _Known(object):
         self.details = None  # type: Details | None
         self.details_due = 0.0
         self.distributed = False
+        self.trains = None  # type: bool | None
         self.cpu = None  # type: tuple[float, int] | None
 
 
@@ -80,6 +82,7 @@ class ProcessReader(object):
         self._me = os.getpid()  # in a pod of a job the agent itself carries the rank's variables
         self._users = {}  # type: dict[int, str]
         self._rounds = Rounds()
+        self._groups = SpawnGroups()
         self._scan_every_s = scan_every_s
         self._scan_due = monotonic()
         self._ticks_per_s = float(os.sysconf("SC_CLK_TCK"))
@@ -155,13 +158,29 @@ class ProcessReader(object):
         parents = Counter(self._known[pid].parent for pid in free)
         beside = [pid for pid in free if self._known[pid].parent > 1 < parents[self._known[pid].parent]]
         self._learn_details(beside, now)
-        siblings = []
-        for pid in beside:
-            one = self._known[pid]
-            if one.details is not None:
-                command, logs = one.details.command or "", written(one.details, self._ends)
-                siblings.append(Sibling(pid, one.parent, one.start_ticks, command, logs))
-        return ranks(siblings, on_gpu, self._is_distributed)
+        siblings = [one for one in map(self._sibling, beside) if one is not None]
+        return self._groups.ranks(siblings, on_gpu, self._is_distributed, self._has_library)
+
+    def _sibling(self, pid):
+        # type: (int) -> Sibling | None
+        """None: nothing is known of it."""
+        one, found = self._known[pid], read_stat(self._proc, pid)
+        if found is not None and found.state == ENDED:
+            if found.exit_status is None and pid not in self._groups:
+                return None  # it may be a helper that ended well
+            return Sibling(pid, one.parent, one.start_ticks, "", [], ended=True)
+        if one.details is None:
+            return None
+        logs = written(one.details, self._ends)
+        return Sibling(pid, one.parent, one.start_ticks, one.details.command or "", logs)
+
+    def _has_library(self, pid):
+        # type: (int) -> bool
+        """As `spawned.has_library`: asked again of a process that may still be loading."""
+        one = self._known[pid]
+        if one.trains is None or (not one.trains and self._is_young(one)):
+            one.trains = has_library(self._proc, pid)
+        return one.trains
 
     def _is_distributed(self, pid):
         # type: (int) -> bool
@@ -263,6 +282,7 @@ class ProcessReader(object):
             "name": found.name,
             "start": one.start,
             "state": found.state,
+            "exit_status": found.exit_status,
             "cpu_pct": self._cpu(one, found, now),
             "rss_bytes": found.rss_pages * self._page_bytes,
             "gpus": gpus,

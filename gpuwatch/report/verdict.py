@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gpuwatch.agent.logs.finder import NOTHING
 from gpuwatch.diagnose.attempts.missing import MissingRank, missing_ranks
+from gpuwatch.diagnose.attempts.vanished import how_ended
 from gpuwatch.diagnose.condition import ORDER, Condition, Evidence
 from gpuwatch.diagnose.health import gpu_conditions, node_conditions
 from gpuwatch.diagnose.incident import Incident
@@ -47,7 +48,8 @@ def findings(fleet: Fleet, now: float) -> list[Finding]:
 
 def _missing(one: MissingRank) -> Condition:
     ended = "" if one.last_line is None else f", its log ended with: {one.last_line}"
-    text = f"rank {one.rank} of {one.world_size} is not there: no process{ended}"
+    how = how_ended(one.node, one.job, one.rank)
+    text = f"rank {one.rank} of {one.world_size} is not there: {how}{ended}"
     return Condition("rank_missing", "error", f"{text} ({job_text(one.job)})", Evidence("its siblings live"))
 
 

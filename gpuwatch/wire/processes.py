@@ -26,6 +26,8 @@ class Process(Part, frozen=True):
     command: Text | None = None
     state: Name | None = None
     """R, S, D, Z, T: as /proc says it."""
+    exit_status: Whole | None = None
+    """Of one in state Z: its exit code, or minus the signal that ended it; None also where it is 0."""
     gpus: Few[ProcessGpu] = []
     cpu_pct: Real | None = None
     rss_bytes: Whole | None = None

@@ -6,17 +6,20 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from gpuwatch.agent.processes import ProcessReader
-from gpuwatch.agent.spawned import Sibling, ranks
+from gpuwatch.agent.spawned import Sibling, SpawnGroups
+from tests.agent_host.trees import wait_until
 from tests.parts import need_torch
 
+Asked = Callable[[int], bool]
 JOB = Path(__file__).with_name("spawn_job.py")
+WORKERS = Path(__file__).with_name("spawned_workers.py")
 PATIENCE_S = 90.0
 
 
@@ -25,6 +28,10 @@ def siblings(commands: list[str], logs: list[list[str]] | None = None, parent: i
         Sibling(100 + n, parent, 5000 - n, command, logs[n] if logs else [])
         for n, command in enumerate(commands)
     ]
+
+
+def ranks(group: list[Sibling], on_gpu: set[int], distributed: Asked) -> dict[int, dict[str, object]]:
+    return SpawnGroups().ranks(group, on_gpu, distributed, lambda _pid: True)
 
 
 def told(found: dict[int, dict[str, object]]) -> dict[int, tuple[object, object]]:
@@ -58,6 +65,76 @@ def test_what_makes_siblings_ranks(
     commands: list[str], on_gpu: set[int], distributed: set[int], found: int
 ) -> None:
     assert len(ranks(siblings(commands), on_gpu, distributed.__contains__)) == found
+
+
+def workers(*numbers: int, logs: str = "/r/worker_{}.log", started: int = 0) -> list[Sibling]:
+    """Members without a GPU, in the order of their starts, each with a log of its own and one of all."""
+    return [
+        Sibling(100 + number, 50, 5000 + started + number, "", ["/r/out.log", logs.format(number)])
+        for number in numbers
+    ]
+
+
+def ended(pid: int) -> Sibling:
+    return Sibling(pid, 50, 4900 + pid, "", [], ended=True)
+
+
+def given(group: list[Sibling], keeper: SpawnGroups | None = None) -> dict[int, tuple[object, object]]:
+    nobody = lambda _pid: False  # noqa: E731 - shorter than a name for it
+    trains = lambda _pid: True  # noqa: E731 - shorter than a name for it
+    return told((keeper or SpawnGroups()).ranks(group, set(), nobody, trains))
+
+
+def test_logs_that_differ_in_one_number_make_ranks_of_processes_without_a_gpu() -> None:
+    by_path = {100: (0, "path"), 101: (1, "path"), 102: (2, "path")}
+    tracker = Sibling(99, 50, 4990, "resource_tracker", ["/r/out.log"])
+    assert given([*workers(0, 1, 2), tracker]) == by_path
+    assert given(workers(0, 1, 2, logs="/r/{}/train.txt")) == by_path
+    assert given(workers(1, 2, 3)) == {}  # counted from 1: which is rank 0?
+    assert given(workers(0, 40, 812)) == {}
+    loaders = [Sibling(pid, 50, 5000, "", ["/r/out.log"]) for pid in (100, 101)]
+    assert given(loaders) == {}
+    no_library = SpawnGroups().ranks(workers(0, 1), set(), lambda _: False, lambda _: False)
+    assert no_library == {}
+
+
+def test_a_member_that_nobody_has_collected_is_the_rank_of_its_place() -> None:
+    assert given([*workers(0, 2), ended(101)])[101] == (1, "path")
+    assert given([*workers(1, 2), ended(100)])[100] == (0, "path")
+    late = workers(0, 2, started=500)  # started long after it: an earlier attempt's
+    assert 101 not in given([*late, ended(101)])
+
+
+def test_the_ranks_of_those_that_live_on_stay() -> None:
+    keeper = SpawnGroups()
+    given(workers(0, 1, 2), keeper)
+    assert given([*workers(1), ended(102)], keeper) == {101: (1, "path"), 102: (2, "path")}
+    found = keeper.ranks(workers(1), set(), lambda _: False, lambda _: True)
+    assert [(pid, each["rank"], each["world_size"]) for pid, each in found.items()] == [(101, 1, 3)]
+
+
+@pytest.mark.usefixtures("only_job")
+@pytest.mark.timeout(400)
+def test_a_worker_without_a_gpu_that_died_is_listed_with_its_rank_and_exit_status(tmp_path: Path) -> None:
+    (tmp_path / "libtorch.so").write_bytes(b"x" * 4096)
+    with subprocess.Popen([sys.executable, str(WORKERS), str(tmp_path)]) as parent:
+        try:
+            wait_until((tmp_path / "ready").exists, time.sleep)
+            rows = []
+            for _ in range(50):
+                listed, _ = ProcessReader().read({})
+                rows = [row for row in listed if row.get("launcher") == parent.pid]
+                if len(rows) == 3:
+                    break
+                time.sleep(0.1)
+        finally:
+            children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
+            parent.kill()
+            for child in map(int, children):
+                with suppress(ProcessLookupError):
+                    os.kill(child, 9)
+    found = sorted((row["rank"], row["rank_source"], row.get("exit_status")) for row in rows)
+    assert found == [(0, "path", None), (1, "path", 3), (2, "path", None)]
 
 
 @contextmanager

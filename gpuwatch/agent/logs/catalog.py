@@ -108,13 +108,16 @@ class Catalog(object):
             self._introduce(entry)
 
     def starts(self):
-        # type: () -> list[tuple[str, float]]
-        """Each file that a process with a rank writes, and when its first such writer was started."""
+        # type: () -> list[tuple[str, float, int | None]]
+        """Each file that ranks write, when the first of them was started, and which it is where it is one."""
         found = []
         for path, rows in self._writers.items():
-            starts = [row["start"] for row in rows if row.get("rank") is not None and row.get("start")]
-            if starts:
-                found.append((path, min(starts)))
+            mine = [row for row in rows if row.get("rank") is not None and row.get("start")]
+            ranks = {row["rank"] for row in mine}
+            if mine:
+                found.append(
+                    (path, min(row["start"] for row in mine), ranks.pop() if len(ranks) == 1 else None)
+                )
         return found
 
     def _one_path(self, path, here):

@@ -86,7 +86,7 @@ def _age(node: Node, process: Process, now: float) -> float:
 
 
 def _due(node: Node, job: str, here: Collection[Process], world: int) -> set[int]:
-    """The ranks that a node must have, by its ranks that are there and by logs that only it has."""
+    """The ranks that a node must have, by its processes, ended ones too, and by logs that only it has."""
     began = min(process.start or 0.0 for process in here)
     due = {
         rank
@@ -95,6 +95,7 @@ def _due(node: Node, job: str, here: Collection[Process], world: int) -> set[int
         for rank in file.ranks
     }
     blocks = {_block(process, world) for process in here}
+    due.update(each.rank for each in here if each.rank is not None)
     block = next(iter(blocks)) if len(blocks) == 1 else None
     if block is not None:
         due.update(range(*block))

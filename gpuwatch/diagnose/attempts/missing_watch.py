@@ -6,7 +6,7 @@ from msgspec import structs
 
 from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.attempts.missing import MissingRank, missing_ranks
-from gpuwatch.diagnose.attempts.vanished import CODE, EVERY_S, SIBLINGS_S, RankKey, running_ranks
+from gpuwatch.diagnose.attempts.vanished import CODE, EVERY_S, SIBLINGS_S, RankKey, how_ended, running_ranks
 from gpuwatch.fleet.fleet import Fleet
 
 LOOKS_S = 2 * EVERY_S
@@ -67,7 +67,7 @@ def _alert(name: str, one: MissingRank, since: float) -> Alert:
         code=CODE,
         severity="error",
         title="Rank vanished",
-        text="has no process, exit status unknown; other ranks of the job live on",
+        text=f"{how_ended(one.node, one.job, one.rank)}; other ranks of the job live on",
         proof=tuple(proofs),
         role="first",
         node=one.node.name,

@@ -60,19 +60,18 @@ class VanishedWatch:
             self._seen[key].missing = True
         jobs = {job for job, _ in running}
         self._seen = {key: seen for key, seen in self._seen.items() if key[0] in jobs or not seen.missing}
-        return self._judge(running, fleet.progress, wall)
+        return self._judge(running, fleet, wall)
 
-    def _judge(
-        self, running: Mapping[RankKey, tuple[Node, Process]], progress: FleetProgress, wall: float
-    ) -> bool:
+    def _judge(self, running: Mapping[RankKey, tuple[Node, Process]], fleet: Fleet, wall: float) -> bool:
         changed = False
         for (job, rank), seen in self._seen.items():
             name = f"{CODE}@{job}:{rank}:{seen.process.pid}"
             if not seen.missing or name in self.alerts or wall - seen.at < SIBLINGS_S:
                 continue
             left = [key for key, (node, one) in running.items() if key[0] == job and _older(node, one, seen)]
-            if left and not was_done(progress, job, rank):
-                self.alerts[name] = _alert(name, job, rank, seen, len(left))
+            if left and not was_done(fleet.progress, job, rank):
+                ended = how_ended(fleet.nodes.get(seen.node), job, rank)
+                self.alerts[name] = _alert(name, job, rank, seen, f"{ended}; {_others(len(left))}")
                 changed = True
         back = {f"{CODE}@{job}:{rank}:" for job, rank in running}
         for name, alert in self.alerts.items():
@@ -119,15 +118,29 @@ def was_done(progress: FleetProgress, job: str, rank: int) -> bool:
     return False
 
 
-def _alert(name: str, job: str, rank: int, seen: Seen, left: int) -> Alert:
-    others = f"{plural(left, 'other rank')} of the job {'lives' if left == 1 else 'live'} on"
+def how_ended(node: Node | None, job: str, rank: int) -> str:
+    """By the status of a process that nobody has collected yet."""
+    every = [] if node is None else [each for each in node.processes if (each.job, each.rank) == (job, rank)]
+    status = next((each.exit_status for each in every if each.exit_status is not None), None)
+    if status is None:
+        return "vanished, exit status unknown"
+    if status >= 0:
+        return f"ended with exit code {status}"
+    return f"was ended by signal {-status}"
+
+
+def _others(left: int) -> str:
+    return f"{plural(left, 'other rank')} of the job {'lives' if left == 1 else 'live'} on"
+
+
+def _alert(name: str, job: str, rank: int, seen: Seen, text: str) -> Alert:
     listed = f"pid {seen.process.pid} was listed last at that time and is gone since"
     return Alert(
         id=name,
         code=CODE,
         severity="error",
         title="Rank vanished",
-        text=f"vanished, exit status unknown; {others}",
+        text=text,
         proof=(Proof("value", listed, seen.at, node=seen.node),),
         role="first",
         node=seen.node,

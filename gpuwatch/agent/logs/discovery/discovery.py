@@ -108,8 +108,8 @@ class Discovery(object):
 
     def _look(self):
         # type: () -> Iterator[None]
-        for path in list(sibling_logs(self._catalog.starts(), self._enter, self._is_blocked)):
-            self._take_sibling(path)
+        for path, rank in list(sibling_logs(self._catalog.starts(), self._enter, self._is_blocked)):
+            self._take_sibling(path, rank)
             yield
         walk = Walk(self._folders(), time.time(), self._enter, self._is_blocked)
         for _ in walk.steps():
@@ -145,8 +145,8 @@ class Discovery(object):
         # type: (Candidate) -> bool
         return one.path not in self._catalog.entries and self._known.get(one.path) != _state(one)
 
-    def _take_sibling(self, path):
-        # type: (str) -> None
+    def _take_sibling(self, path, rank):
+        # type: (str, int | None) -> None
         """Put the log of a rank that is gone into the catalog; its job runs, so it is of no ended one."""
         if path in self._catalog.entries:
             return
@@ -155,7 +155,7 @@ class Discovery(object):
             tail = Tail(path)
         except OSError:
             return
-        self._catalog.add(path, "found")
+        self._catalog.add(path, "found", rank)
         entry = self._catalog.entries.get(path)
         if entry is not None:
             entry.last_lines = tail.lines

@@ -18,12 +18,25 @@ CLOCK_S = 2.0
 _DIGITS = re.compile(r"\d+")
 
 
+class Form(object):
+    """Names alike but for a number: since when they are written, and whether that is the writer's rank."""
+
+    __slots__ = ("files", "is_rank", "start")
+
+    def __init__(self):
+        # type: () -> None
+        self.start = float("inf")
+        self.files = 0
+        self.is_rank = True
+
+
 def sibling_logs(written, enter, blocked):
-    # type: (Iterable[tuple[str, float]], Callable[[str], object], Callable[[str], bool]) -> Iterator[str]
-    """Files that were written since the job began.
+    # type: (Iterable[tuple[str, float, int | None]], Callable[[str], object], Callable[[str], bool]) -> Iterator[tuple[str, int | None]]  # noqa: E501 - a type comment is one line
+    """Files that were written since the job began, with the rank where the others of the form tell it.
 
     Args:
-        written: Path and unix time at which its writer started, of the files that processes write.
+        written: Path, unix time at which its writer started, and the writer's rank, of the files that
+            processes write.
         enter: Is called with each folder before the file system is asked about it.
         blocked: Tells what must not be touched.
     """
@@ -38,23 +51,24 @@ def sibling_logs(written, enter, blocked):
         if left < 0:
             return
         for name in entries:
-            for (before, behind, below), start in folders[folder].items():
+            for (before, behind, below), form in folders[folder].items():
                 path = folder + "/" + name + below
                 number = name[len(before) : len(name) - len(behind)]
                 if not number.isdigit() or name != before + number + behind or blocked(path):
                     continue
-                if ranks_of_path(path) != (None, None) and _since(path, start):
-                    yield path
+                tells = form.is_rank and form.files > 1 and len(number) < 7
+                if (tells or ranks_of_path(path) != (None, None)) and _since(path, form.start):
+                    yield path, int(number) if tells else None
 
 
 def _forms(written):
-    # type: (Iterable[tuple[str, float]]) -> dict[str, dict[tuple[str, str, str], float]]
-    """Folder -> (what stands before and behind a number of a name, and below) -> first start of a writer.
+    # type: (Iterable[tuple[str, float, int | None]]) -> dict[str, dict[tuple[str, str, str], Form]]
+    """Folder -> (what stands before and behind a number of a name, and below) -> what its files are.
 
     Of `/r/attempt_0/3/stdout.log` the rank's folder has a number, of `/r/rank3.log` the file.
     """
-    found = {}  # type: dict[str, dict[tuple[str, str, str], float]]
-    for path, start in written:
+    found = {}  # type: dict[str, dict[tuple[str, str, str], Form]]
+    for path, start, rank in written:
         folder, name = os.path.split(path)
         outer, last = os.path.split(folder)
         for base, head, below in ((folder, name, ""), (outer, last, "/" + name)):
@@ -62,8 +76,10 @@ def _forms(written):
                 continue  # the number may be a job's
             for number in _DIGITS.finditer(head):
                 known = found.setdefault(base, {})
-                form = head[: number.start()], head[number.end() :], below
-                known[form] = min(start, known.get(form, start))
+                form = known.setdefault((head[: number.start()], head[number.end() :], below), Form())
+                form.start = min(start, form.start)
+                form.files += 1
+                form.is_rank = form.is_rank and rank is not None and number.group() == str(rank)
     return found
 
 

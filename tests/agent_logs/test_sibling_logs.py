@@ -1,0 +1,33 @@
+"""Logs of ranks that are gone, beside those of their siblings."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from gpuwatch.agent.logs.discovery.siblings import sibling_logs
+
+
+def found(written: list[tuple[str, float, int | None]]) -> list[tuple[str, int | None]]:
+    beside = sibling_logs(written, lambda _path: None, lambda _path: False)
+    mine = {path for path, _, _ in written}
+    return sorted((Path(path).name, rank) for path, rank in beside if path not in mine)
+
+
+def test_the_number_that_is_the_rank_of_every_writer_is_that_of_the_dead_one(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"worker_{number}.log").write_text("step 1\n")
+    start = time.time() - 60
+
+    def written(*ranks: tuple[int, int | None]) -> list[tuple[str, float, int | None]]:
+        return [(str(tmp_path / f"worker_{number}.log"), start, rank) for number, rank in ranks]
+
+    assert found(written((0, 0), (2, 2))) == [("worker_1.log", 1)]
+    assert found(written((0, 5), (2, 7))) == []  # a number of something else
+    assert found(written((0, 0))) == []  # one file alone may have any number
+
+
+def test_a_name_that_says_rank_needs_no_writers_rank(tmp_path: Path) -> None:
+    for number in range(2):
+        (tmp_path / f"out.rank{number}").write_text("step 1\n")
+    assert found([(str(tmp_path / "out.rank0"), time.time() - 60, None)]) == [("out.rank1", None)]
