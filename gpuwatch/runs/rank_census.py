@@ -14,7 +14,7 @@ from pathlib import PurePath
 
 from gpuwatch.agent.logs.lines.above import read_message
 from gpuwatch.agent.logs.lines.line_ranks import Reading
-from gpuwatch.agent.logs.lines.rank_words import NAMED, SCOPES
+from gpuwatch.agent.logs.lines.rank_words import NAMED, SCOPES, WORLD_NEEDED
 from gpuwatch.agent.logs.normalise import messages
 from gpuwatch.agent.logs.prefixes import Speaker
 from gpuwatch.agent.ranks import is_rank
@@ -239,6 +239,8 @@ def _counts_ranks(found: Census, word: str, numbers: set[int]) -> bool:
     most, world = max(numbers) + 1, found.world
     if len(numbers) * 2 < most:
         return False  # too scattered for ranks
+    if word in WORLD_NEEDED:
+        return most == world == len(numbers)
     return world is None or most == world or (most < world < 2 * most and len(numbers) < most)
 
 

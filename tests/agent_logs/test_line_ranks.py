@@ -33,6 +33,23 @@ WRITERS = (
     '{{"at": "2025-03-04T10:11:12Z", "rank": {n}, "msg": "boom"}}',
     '{{"level": "error", "message": "boom", "global_rank": "{n}"}}',
     'ts=2025-03-04T10:11:12Z level=error rank={n} msg="boom"',
+    "Initializing distributed: GLOBAL_RANK: {n}, MEMBER: 4/64",
+    "Worker rank {n} | boom",
+    "hvd.rank()={n}: boom",
+    "dist.get_rank(): {n} boom",
+    "comm.Get_rank() = {n}: boom",
+    "[ERROR] HCCL(4411,python):2025-03-04-10:11:12.345 [rank[{n}]] boom",
+    "[rank {n} (local 1)] boom",
+    "[global {n} local 1] boom",
+    "{{'rank': {n}, 'error': 'boom'}}",
+    '{{"level":"ERROR","globalRank":{n},"message":"boom"}}',
+    '{{"severity":"ERROR","rank_id":{n},"message":"boom"}}',
+    "boom @ rank {n}",
+    "boom, rank {n}",
+    "boom, rank={n}",
+    "boom - rank {n}",
+    "boom; rank {n} step=5",
+    "[ Info: rank = {n} boom",
 )
 FAILED = (
     "rank {n} died from signal 6 and dumped core",
@@ -48,6 +65,12 @@ FAILED = (
     "UNAVAILABLE: Task /job:jax_worker/replica:0/task:{n} heartbeat timeout.",
     "[rank 63] the coordinator says that rank {n} crashed",
     "MPI_ABORT was invoked on rank {n} in communicator X",
+    'prterun has exited due to process rank {n} with PID 0 on node n4 calling "abort".',
+    "   Process name: [prterun-n4-4411@1,{n}]",
+    "=   RANK {n} PID 4411 RUNNING AT n4",
+    "<< Rank {n} on host n4 exited 137",
+    "Worker rank {n} errored: boom",
+    "\u8fdb\u7a0b rank {n} \u9000\u51fa",
 )
 INDEXES = (
     ("worker", "worker {n}: boom"),
@@ -64,6 +87,19 @@ INDEXES = (
     ("replica", "replica {n} | boom"),
     ("trainer", "trainer-{n}: boom"),
     ("bare", "[{n}] boom"),
+    ("inner", "[2025-03-04 10:11:12.345: E operations.cc:697] [{n}]: boom"),
+    ("inner", "ERROR 2025-03-04 10:11:12,345 distributed.py:44] [{n}] boom"),
+    ("process", "Process {n}: boom"),
+    ("process", "[process={n}] boom"),
+    ("process", "Process {n} exit with status code 1."),
+    ("process", "-- Process {n} terminated with the following exception:"),
+    ("process", "[proceso {n}] boom"),
+    ("process", "\u8fdb\u7a0b {n} \u51fa\u9519: boom"),
+    ("letter", "r{n} 2025-03-04 10:11:12.345 boom"),
+    ("letter", "R:{n} boom"),
+    ("letter", "[p{n}] boom"),
+    ("ordinal", "[xla:{n}] boom"),
+    ("device", "[GPU{n}] boom"),
 )
 LOCALS = ("[local_rank {n}] boom", "local rank {n}: boom", 'level=error local_rank={n} msg="boom"')
 NOBODY = (
@@ -87,6 +123,13 @@ NOBODY = (
     "n1:44:45 [3] NCCL WARN boom",
     "loss 3.2 [3/8]",
     "the low-rank factors have rank 16",
+    "process 44112: boom",
+    "p99: 12 ms",
+    "r2 score 0.91",
+    "closed by the peer, rank 3",
+    "ranks 0, 1, rank 3",
+    "gpu 3 is at 81 C",
+    "takes 3 - rank 8 and rank 9",
 )
 
 
@@ -130,6 +173,7 @@ def test_without_the_word_there_is_no_rank(line: str) -> None:
         .replace("rank", "tank")
         .replace("jax_worker", "x")
         .replace("process name", "x")
+        .replace("[global", "[x")
     )
     assert found.rank is None
 

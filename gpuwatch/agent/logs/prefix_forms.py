@@ -32,7 +32,7 @@ _RANK = r"(?:(?:global[ _-]?)?ran(?:k|g[oa]?)|rk?)[ :=#_-]{0,2}(?P<caps>\d{1,6})
 _WORD = r"(?:w|p|pe|worker|task|proc|process|member|trainer|replica)[ :=#_-]{0,2}"
 _TASK = r"(?P<task>\d{1,6})"
 _NO_HOST = (
-    r"(?!(?:epoch|step|it|iter|gpu|cuda|npu|xpu|dev|device|tp|pp|dp|cp|ep|mp|stage|layer|v|lr|pid|tid|job|run"
+    r"(?!(?:epoch|step|it|iter|gpu(?![_:-]?(?:0\d|\d{3}))|cuda|npu|xpu|dev|device|tp|pp|dp|cp|ep|mp|stage|layer|v|lr|pid|tid|job|run"
     r"|exp|attempt|seed|fold|batch|mb|group|pg|rank|local_rank|[\w.-]{1,80}\.py)[_:-]?\d{0,9}(?![\w.-]))"
 )
 _AT = r" ?(?:@ ?|on )" + _NO_HOST + r"(?P<host>[A-Za-z][\w.-]{0,80})"
@@ -58,6 +58,11 @@ TAGS = _forms(
 )
 NAMED_TAGS = _forms(*_tags("", r" ?(?:[:|>] |[:|>]$)", ""))
 BRACKETED = _forms(
+    r"\[cli_(?P<caps>\d{1,6})\]: ?",  # MPICH
+    r"[\[(<{]g(?P<caps>\d{1,6})[/ ,|]{1,2}l(?P<local>\d{1,4})[\])>}](?=[\s:|])[:|]? ?",
+    r"\["
+    + _NO_HOST
+    + r"(?P<host>(?=[\w.]{1,80}-)(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}):(?P<local>\d{1,2})\]: ?(?=\S)",
     r"\[rank(?P<rank>\d{1,6})\[?\]?\]:",
     r"\[RANK (?P<caps>\d{1,6})\] (?=\S)",
     r"\[(?:default|worker|trainer|actor|role)(?P<local>\d{1,4})\]:",
@@ -68,7 +73,7 @@ BRACKETED = _forms(
     r"\[pod/(?P<host>[\w.-]{1,80})/[\w.-]{1,80}\] ?",  # kubectl logs --prefix
 )
 BRACKETED_STAMPS = _forms(
-    r"\[\d{4}-\d\d-\d\d[T ]" + _CLOCK + _ZONE + r"\][:| ]?",
+    r"\[\d{4}-\d\d-\d\d[T ]" + _CLOCK + _ZONE + r"(?: TP(?P<task>\d{1,4}))?\][:| ]?",  # SGLang
     r"\[\d{4}/\d\d/\d\d[T ]" + _CLOCK + _ZONE + r"\][:| ]?",
     r"\[(?:\d\d[/-]){2}\d{4} " + _CLOCK + _ZONE + r"\][:| ]?",
     r"\[\d\d/[A-Z][a-z]{2}/\d{4}:" + _CLOCK + r" [+-]\d{4}\] ?",
@@ -81,6 +86,7 @@ KERNEL_STAMPS = _forms(
     r"\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] ?",
 )
 PARENTHESISED = _forms(
+    r"\([A-Za-z]{1,40}_TP(?P<task>\d{1,4})(?: pid=(?P<pid>\d{1,10}))?\) ?",  # vLLM
     r"\((?:[\w.:-]{1,80} )?(?:(?:global_)?rank=(?P<caps>\d{1,6}),? )?(?:[\w.]{1,30}=[\w.]{1,30},? ){0,3}"
     r"pid=(?P<pid>\d{1,10})(?:, ip=(?P<host>[\d.]{7,15}))?\) ?",
     r"\([\w-]{1,40}, ip=(?P<host>[\d.]{7,15})\) ?",
@@ -94,6 +100,9 @@ NUMBERED = _forms(
     r"(?P<host>\d{1,3}(?:\.\d{1,3}){3}): (?=\S)",
 )
 NUMBERED_STAMPS = _forms(
+    r"\d{4}-[A-Z][a-z]{2}-\d\d "
+    + _CLOCK
+    + r" {1,3}(?P<pid>\d{1,10}):\d{1,10} (?:\[(?P<task>\d{1,4})\] )?",  # Neuron
     r"\d{4}-\d\d-\d\d[T ]" + _CLOCK + _ZONE + r"(?: std(?:err|out) [FP])?" + _END,
     r"\d{4}-\d\d-\d\d \d\d:\d\d (?=\[rank\d)",
     r"\d{4}/\d\d/\d\d[T ]" + _CLOCK + _ZONE + _END,

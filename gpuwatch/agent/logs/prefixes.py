@@ -18,7 +18,8 @@ MAX_INDENT = 4
 _IN_MESSAGE = re.compile(r"slurm|srun")
 """Programs whose name is a part of what they write (`slurmstepd: error: `): it stays where no pid follows."""
 _TAG = re.compile(
-    r"\[(?:[\w.-]{1,80}@)?\d{1,10},(?:mpirank:)?(\d{1,6})(?:,([A-Za-z][\w.-]{0,80}))?\]<std(?:err|out)>: ?"
+    r"\[(?:(?:[\w.-]{1,80}@)?\d{1,10},)?(?:mpirank:)?(\d{1,6})(?:,([A-Za-z][\w.-]{0,80}))?\]"
+    r"<std(?:err|out)>: ?"
 )
 _IN_TEXT = re.compile(r"\[(?:PG [^\]]{0,200}? )?Rank (\d{1,6})\]")
 _NCCL = re.compile(r"\b([A-Za-z0-9][\w.-]{0,80}):(\d{1,10}):\d{1,10} \[\d+\] ")

@@ -16,16 +16,19 @@ from .rank_words import (
     FROM,
     INDEX,
     JSON_PAIR,
+    LAST,
     LOCAL,
     MPI_NAME,
     NAMED,
     NOT_OF_A_JOB,
     OTHER_COUNTS,
+    OTHERS,
     PAIR,
     PEER,
     RANK,
     SCOPES,
     SRUN_TASK,
+    SUFFIX,
     TASK_PATH,
 )
 
@@ -38,7 +41,7 @@ _BEFORE = 40
 
 _TOKEN = re.compile(
     r"[\s|>:,;*#\]-]{1,12}"
-    r"|\d{1,4}[-/.:]\d{1,2}[-/.:]\d{1,4}(?:[T ]\d{1,2}:\d\d(?::\d\d)?)?(?:[.,]\d{1,9})?"
+    r"|\d{1,4}[-/.:]\d{1,2}[-/.:]\d{1,4}(?:[T -]\d{1,2}:\d\d(?::\d\d)?)?(?:[.,]\d{1,9})?"
     r"(?:Z|[+-]\d\d:?\d\d)?(?=[\s\],|:-]|$)"
     r"|(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|ERR|CRITICAL|FATAL|TRACE)\b"
     r"|[IWEF]\d{4}(?=\s)"
@@ -47,16 +50,27 @@ _TOKEN = re.compile(
     r"|[\w./-]{1,60}:\d{1,6}(?=[\s\]:|])"
     r"|[A-Za-z_][\w./-]{0,60}(?=\s{0,8}(?:-|\|)\s)"
     r"|[A-Za-z_][\w.]{0,40}:(?=[A-Za-z\[(])"
+    r"|[A-Za-z]{4,14} distributed: |[A-Z]{2,20}\(\d{1,10},[\w.,-]{1,60}\):"
+    r"|(?:\[|\u250c) (?:Debug|Info|Warning|Error): "
     r"|(?:srun|mpirun|mpiexec|slurmstepd|prterun|kernel)(?=: )",
     re.IGNORECASE,
 )
 _GROUP = re.compile(r"[\[(<{](?P<in>[^\[\](){}<>]{0,90})[\])>}]")
+_OPENS = ("[", "(", "<", "{")
 _CLOSED = re.compile(r"\s?[\])>|:,]|\s{1,4}[-|>]|\s{0,2}$")
+_STAMPED = re.compile(
+    r" {1,4}(?:\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|[IWEF]\d{4} "
+    r"|(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b)"
+)
+"""A time or a level behind a word with its number, which is a tag then: `r40 2026-05-20 07:02:03`."""
 _PAIRS = re.compile(r"(?:^|\s)[A-Za-z_][\w.]{0,40}=(?:\"|[^\s=])")
+_OBJECT = re.compile(r"\{['\"]")
+_NUMBER = re.compile(r"\[(?P<n>\d{1,4})(?:/(?P<world>\d{1,5}))?\]:?(?= \S)(?! (?:\S{1,80} )?NCCL)")
 _PATH = re.compile(r"^[/\\]|[/\\].?$|\.\w$")
 """Around a name that is part of a path: `/ckpt/rank3.pt`."""
 _WORD = re.compile(
-    r"ran[kg]|worker|task|proc|replica|trainer|\u8fdb\u7a0b|\bpe[ :=#_-]?\d|device=|\br[_-]?\d"
+    r"ran[kg]|worker|task|proc|replica|trainer|\u8fdb\u7a0b|\bpe[ :=#_-]?\d|device=|\brk?[_:=#-]?\d"
+    r"|\[\d{1,4}(?:/\d{1,5})?\]|xla:\d|\[gpu|[\[(]p\d|prozess|[\[(]global|\u043f\u0440\u043e\u0446|\u30d7\u30ed\u30bb\u30b9|\ud504\ub85c\uc138\uc2a4"
     r"|\u0440\u0430\u043d[\u0433\u043a]|\u30e9\u30f3\u30af|\ub7ad\ud06c|\u79e9",
     re.IGNORECASE,
 )
@@ -113,6 +127,8 @@ def line_ranks(text):
         at = _read_head(text, head)
         if head.empty:
             _read_subject(text, at, head)
+        if head.empty:
+            _read_suffix(text, at, head)
         if head.empty and bare is not None and "NCCL" not in text:
             head.take("bare", int(bare.group("n")), bare.group("world"))
     failed = _read_sentence(text, at, head.empty)
@@ -126,7 +142,7 @@ def record_ranks(text):
     """Read the fields of a record alone: of JSON, or of several `key=value`."""
     reading = Reading()
     text = text[:READ]
-    pattern = JSON_PAIR if '{"' in text else PAIR
+    pattern = JSON_PAIR if _OBJECT.search(text) is not None else PAIR
     for found in pattern.finditer(text):
         reading.take(_word(found), int(found.group("n")))
     return reading
@@ -149,11 +165,18 @@ def _read_head(text, reading):
             continue
         group = _GROUP.match(text, at)
         if group is not None:
-            named = NAMED.search(group.group("in"))
+            named = NAMED.search(group.group())
+            number = _NUMBER.match(text, at) if at else None
             if named is not None:
-                _take(named, group.group("in"), reading)
+                _take(named, group.group(), reading)
+            elif number is not None:
+                reading.take("inner", int(number.group("n")), number.group("world"))
             at = group.end()
             continue
+        nested = NAMED.match(text, at + 1) if text[at : at + 1] in _OPENS else None
+        if nested is not None:
+            _take(nested, text, reading)
+            break
         token = _TOKEN.match(text, at)
         if token is None:
             break
@@ -171,10 +194,24 @@ def _read_subject(text, at, reading):
         _take(named, text, reading)
 
 
+def _read_suffix(text, at, reading):
+    # type: (str, int, Reading) -> None
+    """Take the rank that a line ends with, if it is the only one in it: `out of memory, rank 3`."""
+    ranks = [found for found in islice(NAMED.finditer(text, at), MAX_MENTIONS) if found.group("rank")]
+    if len(ranks) != 1:
+        return
+    before = text[max(0, ranks[0].start() - _BEFORE) : ranks[0].start()]
+    ends = SUFFIX.search(before) is not None and LAST.match(text, ranks[0].end()) is not None
+    if ends and PEER.search(before) is None and OTHERS.search(text) is None:
+        _take(ranks[0], text, reading)
+
+
 def _closes(named, text):
     # type: (re.Match[str], str) -> bool
     """Whether a word with its number stands for itself, as a head does, and does not begin a sentence."""
     if _CLOSED.match(text, named.end()) is not None:
+        return True
+    if named.start() == 0 and _STAMPED.match(text, named.end()) is not None:
         return True
     return named.group("sep").strip() != "" and text[named.end() : named.end() + 1] == " "
 

@@ -21,47 +21,62 @@ SCOPES = {
     "pe": INDEX,
     "ordinal": INDEX,
     "letter": INDEX,
+    "device": INDEX,
     "bare": INDEX,
+    "inner": INDEX,
 }
-"""Name of a word (a group of `NAMED`) -> its scope; `bare` is a number in brackets that begins a line."""
+"""Name of a word (a group of `NAMED`) -> its scope.
+
+`bare` is a number in brackets that begins a line, `inner` one that stands behind a time or a level.
+"""
+WORLD_NEEDED = frozenset(("device", "inner"))
+"""Words that count many things: ranks only where the job states as many ranks as there are numbers."""
 
 _WORDS = (
     r"(?:(?P<local>local[ _-]?rank|local[ _-]?process[ _-]?index)"
-    r"|(?P<rank>(?:(?:global|world|mpi|pmi|pmix|dist|torch|hvd|horovod)[ _.-]?)?rank(?:[ _-]?id)?"
+    r"|(?P<rank>(?:(?:global|world|mpi|pmi|pmix|dist|torch|hvd|horovod|worker|actor|learner)[ _.-]?)?"
+    r"rank(?:[ _-]?id)?"
+    r"|(?:[A-Za-z_]{1,20}\.){0,3}(?:get_)?rank\(\)|(?<=[\[(<{])global(?=[ :=]{1,2}\d)"
     r"|rang[oa]?|\u0440\u0430\u043d[\u0433\u043a]|\u30e9\u30f3\u30af|\ub7ad\ud06c|\u79e9)"
     r"|(?P<worker>worker(?:[ _-]?(?:id|index|idx))?)"
     r"|(?P<task>task(?:[ _-]?(?:id|index|idx))?)"
     r"|(?P<process>(?:proc(?:ess)?[ _-]?(?:index|idx))|(?:slurm_)?procid|proc|\u8fdb\u7a0b"
-    r"|process(?= \d{1,6} ?(?:of|/) ?\d))"
+    r"|(?:process(?:[ _-]?id)?|procesos?|processo|prozess|processus"
+    r"|\u043f\u0440\u043e\u0446\u0435\u0441\u0441"
+    r"|\u30d7\u30ed\u30bb\u30b9|\ud504\ub85c\uc138\uc2a4)(?=[ :=#]{0,3}\d{1,4}(?!\d)))"
     r"|(?P<replica>replica(?:[ _-]?(?:id|index))?)"
     r"|(?P<trainer>trainer(?:[ _-]?(?:id|index))?)"
     r"|(?P<pe>pe)"
-    r"|(?P<ordinal>device=(?:tpu|xla))"
-    r"|(?P<letter>r))"
+    r"|(?P<ordinal>device=(?:tpu|xla)|xla(?=:\d))"
+    r"|(?P<device>(?<=[\[(<{])gpu(?=[ :_]?\d))"
+    r"|(?P<letter>rk?|(?<=[\[(<{])p(?=\d)))"
 )
 _END = r"(?![0-9A-Za-z_]|\.\d|-\d)"
 
 NAMED = re.compile(
     r"(?<![A-Za-z0-9_.-])"
     + _WORDS
-    + r"(?P<sep>['\"]?\s{0,4}[:=#]\s{0,4}['\"]?|[ _-]?)(?P<n>\d{1,6})(?:\s?(?:/|of)\s?(?P<world>\d{1,6}))?"
+    + r"(?P<sep>['\"]?\s{0,4}[:=#]\s{0,4}['\"]?|[ _-]?|\[)(?P<n>\d{1,6})(?:\s?(?:/|of)\s?(?P<world>\d{1,6}))?"
     + _END,
     re.IGNORECASE,
 )
 """A word with its number: `rank 3`, `RANK=3`, `[Rank 3/8]`, `local_rank: 3`, `worker-3`, `r3`."""
 
 _KEYS = (
-    r"(?:(?P<local>local_rank)|(?P<rank>global_rank|world_rank|rank)|(?P<worker>worker(?:_id|_index)?)"
+    r"(?:(?P<local>local_?rank)|(?P<rank>global_?rank|world_?rank|rank(?:_?id)?)|(?P<worker>worker(?:_id|_index)?)"
     r"|(?P<task>task(?:_id|_index)?)|(?P<process>process_index|proc_index)|(?P<replica>replica_id)"
     r"|(?P<trainer>trainer_id))"
 )
-PAIR = re.compile(r"(?<![A-Za-z0-9_.-])" + _KEYS + r"=['\"]?(?P<n>\d{1,6})['\"]?(?=[,\s]|$)")
-JSON_PAIR = re.compile(r'"' + _KEYS + r'"\s{0,2}:\s{0,2}"?(?P<n>\d{1,6})"?(?=\s{0,4}[,}])')
-"""A field of a logfmt or JSON record."""
+PAIR = re.compile(r"(?<![A-Za-z0-9_.-])" + _KEYS + r"=['\"]?(?P<n>\d{1,6})['\"]?(?=[,\s]|$)", re.IGNORECASE)
+JSON_PAIR = re.compile(
+    r"['\"]" + _KEYS + r"['\"]\s{0,2}:\s{0,2}['\"]?(?P<n>\d{1,6})['\"]?(?=\s{0,4}[,}])", re.IGNORECASE
+)
+"""A field of a logfmt or JSON record, or of a Python dictionary."""
 
 OTHER_COUNTS = re.compile(
-    r"(?:\b(?:tp|pp|dp|cp|ep|sp|mp|node|group|parallel|pipeline|tensor|data|expert|model|stage|lora|low|full|matrix|array|adapter"
-    r"|loader|thread|shard|expected|got|has|input|output|target|page|search|dataloader)[ _.-]{0,2})$",
+    r"(?:\b(?:tp|pp|dp|cp|ep|sp|mp|node|group|parallel|pipeline|tensor|data|expert|model|stage|lora|low|full|matrix"
+    r"|array|adapter|loader|loader worker|thread|shard|expected|got|has|input|output|target|page"
+    r"|search|dataloader)[ _.-]{0,2})$",
     re.IGNORECASE,
 )
 """What stands before a word whose number counts something else: `tp rank 3`, `LoRA rank 8`."""
@@ -79,19 +94,25 @@ PEER = re.compile(
 
 FROM = re.compile(
     r"\b(?:error|exception|failure|traceback|abort|signal)s?\s(?:was |raised |received |reported )?from "
-    r"(?:the |global |process |worker )?[\[(]?$",
+    r"(?:the |global |process |worker )?[\[(]?$"
+    r"|\b(?:due to|because of) (?:the |global |process |worker ){0,2}$",
     re.IGNORECASE,
 )
 """What stands before the rank that an error came from."""
 
 ENDED = re.compile(
-    r"(?: ?\([^()]{0,80}\))?,?:? (?:\w{1,12} ){0,2}?(?:(?:has |was |is |had )?"
-    r"(?:died|dead|exit(?:ed|s|ing)?|fail(?:ed|s|ure)|crash(?:ed|es)|abort(?:ed|s|ing)?|killed|terminated|lost"
+    r"(?:\s?(?:\u51fa\u9519|\u5d29\u6e83|\u9000\u51fa|\u88ab\u6740|\u5931\u8d25|\u5f02\u5e38|\u6302\u6389)"
+    r"|(?: ?\([^()]{0,80}\))?(?:,? (?:on|at) (?:host |node )?[\w.-]{1,80})?,?:? (?:\w{1,12} ){0,2}?"
+    r"(?:(?:has |was |is |had )?(?:died|errored|dead|exit(?:ed|s|ing)?|fail(?:ed|s|ure)|crash(?:ed|es)"
+    r"|abort(?:ed|s|ing)?|killed|terminated|lost"
     r"|gone|missing|unresponsive|hung|stuck|stopped|evicted|unhealthy)"
     r"|says|reports|raised|threw|hit an?|caught|bailed|gave up"
     r"|ran out|runs? out|out of memory|cannot|could not|unable"
     r"|received signal|got signal|segfault\w*|encountered|with PID|in (?:job|comm)\b|heartbeat timeout"
-    r"|not responding|did not)\b",
+    r"|not responding|did not|PID \d{1,10} RUNNING AT"
+    r"|fall(?:\u00f3|ito)|muri\u00f3|abort\u00f3|a \u00e9chou\u00e9"
+    r"|plant\u00e9e?|abgest\u00fcrzt|fehlgeschlagen"
+    r"|\u0443\u043f\u0430\u043b|\u0437\u0430\u0432\u0435\u0440\u0448\w{1,8})\b)",
     re.IGNORECASE,
 )
 """What follows a rank that a line says has failed; `rank 2 waits` is none."""
@@ -105,6 +126,12 @@ AT = re.compile(
 
 TASK_PATH = re.compile(r"/job:(?:jax_worker|worker)/replica:\d{1,4}/task:(?P<n>\d{1,6})\b")
 """How TensorFlow and JAX name a process; the number is its process index."""
-MPI_NAME = re.compile(r"Process name: \[\[\d{1,9},\d{1,4}\],(?P<n>\d{1,6})\]")
+MPI_NAME = re.compile(r"Process name: \[(?:\[\d{1,9},\d{1,4}\]|[\w.-]{1,120}@\d{1,4}),(?P<n>\d{1,6})\]")
 SRUN_TASK = re.compile(r"\bsrun: error: [\w.-]{1,120}: task (?P<n>\d{1,6}): ")
+SUFFIX = re.compile(r"(?:[,;@|]|\s[-\u2013])\s{0,2}(?:on |for )?$")
+"""What stands before the rank of the writer at the end of a line: `..., rank 3`, `... @ rank 3`."""
+OTHERS = re.compile(r"\b(?:ranks|peer|remote)\b", re.IGNORECASE)
+"""A word of a line whose last rank may be somebody else."""
+LAST = re.compile(r"[\s\]),.;]{0,3}(?:$|[, ]{1,2}[A-Za-z_]{1,20}=)")
+"""What stands behind it."""
 BARE = re.compile(r"\[(?P<n>\d{1,4})(?:/(?P<world>\d{1,5}))?\](?=:? )(?! ?NCCL)")
