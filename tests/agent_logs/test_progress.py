@@ -89,6 +89,20 @@ def test_ranks_of_one_file_are_told_apart() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "2026-11-22 20:17:57,577 INFO [rank{}] ",
+        "2026-11-22 20:17:57 | INFO | rank {} | ",
+        "[2026-11-22 20:17:57] [INFO] [trainer.py:88] [Rank {}] ",
+        "INFO:train:[rank={}] ",
+    ],
+)
+def test_the_head_of_a_logger_tells_the_rank(head: str) -> None:
+    text = "".join(f"{head.format(rank)}{line(step, rank)}" for step in (1, 2) for rank in range(4))
+    assert {frame["rank"]: frame["fields"]["step"] for frame in told(text)} == dict.fromkeys(range(4), 2)
+
+
 def test_of_very_many_ranks_each_has_its_turn() -> None:
     one = scanner()
     ranks = 3 * TOLD_AT_ONCE

@@ -347,3 +347,18 @@ def test_losses_that_jump_by_their_nature_do_not_rise(kind: str) -> None:
     losses = [MADE_SO[kind](dice, step) for step in range(2001)]
     for steps in range(100, 2000, 41):
         assert "num.loss_rising" not in codes(voice(steps, loss=losses.__getitem__)), steps
+
+
+@pytest.mark.parametrize(("began_s", "first_s"), [(300.0, -700.0), (-math.inf, 0.0)])
+def test_a_nan_of_before_we_came_has_the_time_of_its_step(began_s: float, first_s: float) -> None:
+    """`first_s`: seconds from the first look; without a time in the log that is the best bound."""
+    fleet = Fleet(Plan((NodeSpec("gpu-001"),)))
+    told = voice(20, loss=lambda _step: math.nan)
+    told.stepped_at = 1000.0
+    told.past = [Step(0, 299.0, None, 2.0), Step(1, began_s, None, math.nan)]
+    told.steps = deque(replace(step, step=step.step + 1) for step in told.steps)
+    fleet.progress.voices["gpu-001", "/logs/rank_0.log", 0, None, None, None] = told
+    watch = TrainingWatch(Thresholds())
+    watch.go(fleet, 1000.0, 1_800_000_000.0)
+    (alert,) = (each for each in watch.alerts.values() if each.code == "num.nan_loss")
+    assert (alert.first, alert.fields["step"]) == (1_800_000_000.0 + first_s, 1)

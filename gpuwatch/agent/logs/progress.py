@@ -3,6 +3,7 @@
 import re
 
 from .finding import whose
+from .lines.above import read_message
 from .newest import Newest
 from .normalise import messages
 from .past import Past, evenly
@@ -14,9 +15,12 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Iterator  # noqa: F401 - used in type comments
 
     from .dialect import Dialect, Reading  # noqa: F401 - used in type comments
+    from .lines.line_ranks import Reading as Ranks  # noqa: F401 - used in type comments
     from .prefixes import Speaker  # noqa: F401 - used in type comments
     from .search import Search  # noqa: F401 - used in type comments
     from .sieve import Sieve  # noqa: F401 - used in type comments
+
+    Voice = tuple[tuple[Any, ...], dict[str, Any]]
 
 TOLD_AT_ONCE = 64
 """Frames of one file and tick; who has not been told waits for the next one, with newer values then."""
@@ -64,9 +68,10 @@ class Progress(object):
             # of what is live the arrival is as exact, and right whatever time zone the line is of
             own = time_of(shown(line[:HEAD]), arrived) if backlog else None
             said = {}  # type: dict[Any, set[str]]
-            for reading, by, _ in self.readings(line, dialects, local_ranks):
+            for reading, by, text in self.readings(line, dialects, local_ranks):
                 known = True
-                self._take(reading, by, offset, arrived, own, backlog, said)
+                voice = self._voice(reading.fields, by, read_message(text, by, line))
+                self._take(reading, voice, offset, arrived, own, backlog, said)
             if not known and all(dialect.steady for dialect in dialects):
                 self._sieve.no_progress(shape)
         told = list(self._untold)[:TOLD_AT_ONCE]
@@ -79,8 +84,8 @@ class Progress(object):
         voices = {}  # type: dict[tuple[Any, ...], Steps]
         for _, line, dialects in past.lines() if past is not None else ():
             own = time_of(shown(line[:HEAD]), arrived)
-            for reading, by, _ in self.readings(line, dialects, local_ranks):
-                key, who = self.voice(reading.fields, by)
+            for reading, by, text in self.readings(line, dialects, local_ranks):
+                key, who = self._voice(reading.fields, by, read_message(text, by, line))
                 if key not in voices and len(voices) < TOLD_AT_ONCE:
                     voices[key] = Steps(who, reading.dialect)
                 if key in voices:
@@ -109,21 +114,23 @@ class Progress(object):
             return plain
         return messages(line, local_ranks)[0]
 
-    def voice(self, fields, by):
-        # type: (dict[str, Any], Speaker) -> tuple[tuple[Any, ...], dict[str, Any]]
+    def _voice(self, fields, by, head):
+        # type: (dict[str, Any], Speaker, Ranks) -> Voice
         """Whose words a line's are: a key, and the keys of `wire.Progress` that say it."""
-        who = self.whose(fields, by)
+        who = self.whose(fields, by, head)
+        for name in ("index", "index_of"):
+            who.pop(name, None)
         return tuple(who.get(name) for name in ("rank", "local_rank", "pid", "host")) + (by.task,), who
 
     def whose(self, fields, by, head=None):
-        # type: (dict[str, Any], Speaker, Any) -> dict[str, Any]
+        # type: (dict[str, Any], Speaker, Ranks | None) -> dict[str, Any]
         """The keys of `wire.Finding` that say who writes a line. `head`: what its message tells of ranks."""
         return whose(by, fields, self._speaker() if self._speaker is not None else {}, head)
 
-    def _take(self, reading, by, offset, arrived, own, backlog, said):
-        # type: (Reading, Speaker, int, float, float | None, bool, dict[Any, set[str]]) -> None
+    def _take(self, reading, voice, offset, arrived, own, backlog, said):
+        # type: (Reading, Voice, int, float, float | None, bool, dict[Any, set[str]]) -> None
         fields = reading.fields
-        key, who = self.voice(fields, by)
+        key, who = voice
         # a record glued to a bar adds to it: the bar's step is the one that its total and speed are of
         known = said.setdefault(key, set())
         fields = {name: value for name, value in fields.items() if name not in known}

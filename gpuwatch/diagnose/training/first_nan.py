@@ -41,6 +41,8 @@ class FirstNan:
     sign: Sign
     alone: bool
     """False: it may have begun on other ranks, so that it does not lead to one of them."""
+    at: float
+    """When the first step without a number was written (monotonic); -inf: not known."""
 
 
 def first_nans(voices: Iterable[RankProgress]) -> dict[str | None, FirstNan]:
@@ -84,4 +86,4 @@ def _first(told: list[Onset]) -> FirstNan:
     if len(ranks) > 1:
         text += f"; {len(ranks)} ranks tell it, none of them surely first"
     sign = Sign(NAN_LOSS, "critical", text, step=first.step.step)
-    return FirstNan(first.voice, sign, len(ranks) <= 1)
+    return FirstNan(first.voice, sign, len(ranks) <= 1, first.step.at)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from math import isfinite
 from statistics import median
 
 from gpuwatch.diagnose.alert import Alert, Proof
@@ -66,17 +67,26 @@ class TrainingWatch:
                 moved |= self._see(alert, sign, voice, now, wall)
         for job, nan in first_nans(lately(fleet, now)).items():
             alert = _alert(job, nan.voice, nan.sign, now, wall, of_one=nan.alone)
-            moved |= self._see(alert, nan.sign, nan.voice, now, wall)
+            lasted_s = now - nan.at if isfinite(nan.at) else None
+            moved |= self._see(alert, nan.sign, nan.voice, now, wall, lasted_s)
         return self._lasting.clear(now, wall) or moved
 
-    def _see(self, alert: Alert, sign: Sign, voice: RankProgress, now: float, wall: float) -> bool:
+    def _see(
+        self,
+        alert: Alert,
+        sign: Sign,
+        voice: RankProgress,
+        now: float,
+        wall: float,
+        lasted_s: float | None = None,
+    ) -> bool:
         since = now - self._lasting.seen(alert.id, now)
         before = self._lasting.firing(alert.id)
         if (sign.hold_s and stepping_s(voice, since) < sign.hold_s) or (
             before is not None and not _better(sign, before)
         ):
             return False
-        self._lasting.tell(alert, now, wall)
+        self._lasting.tell(alert, now, wall, lasted_s)
         return True
 
 
