@@ -86,7 +86,7 @@ class Recorder:
             self.events.append(Recovery(rule.id, fields, at))
         return []
 
-    def grown(self, _now: float) -> list[Row]:
+    def grown(self, _now: float, _most: int = 0) -> list[Row]:
         """Nothing grows here."""
         return []
 

@@ -6,8 +6,6 @@ from .files.regular_file import open_regular
 
 BACKLOG_BYTES = 64 << 20
 """Of each file, its newest."""
-STEP_BYTES = 256 * 1024
-"""Between two looks at what is live; some 5 ms of work."""
 _LINE_BYTES = 64 * 1024
 
 
@@ -52,14 +50,16 @@ class Backlog(object):
         """Where it begins and ends."""
         return self._begin, self._end
 
-    def read(self):
-        # type: () -> tuple[bytes, int]
-        """The next piece and its offset; a file that ends early, being truncated, is finished.
+    def read(self, budget):
+        # type: (int) -> tuple[bytes, int]
+        """The next piece, of at most `budget` bytes, and its offset.
+
+        A file that ends early, being truncated, is finished.
 
         Raises:
             OSError: it cannot be read any more.
         """
-        data = os.pread(self._descriptor, min(STEP_BYTES, self._end - self._at), self._at)
+        data = os.pread(self._descriptor, min(budget, self._end - self._at), self._at)
         if not data:
             self._end = self._at
         return data, self._at

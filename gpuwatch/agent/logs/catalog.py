@@ -22,7 +22,7 @@ RETRY_S = 10.0
 """A file that could not be read is tried again so much later."""
 KEPT_FINISHED = 4096
 SMALL_BACKLOG = 2 << 20
-"""So little is scanned at once when live lines come, so that one scanner sees all of the file."""
+"""So little is scanned before live lines that come, so that one scanner sees all of the file."""
 HOLD_S = 4.0
 """A file that other nodes see too is left alone for so long at first: the cockpit says who follows it."""
 _TRUST = {"process": 0, "slurm": 1, "option": 2, "glob": 3, "found": 4}
@@ -286,7 +286,8 @@ class Catalog(object):
             follower.close()
         if entry.backlog is not None:
             entry.backlog.close()
-        entry.follower = entry.scanner = entry.ahead = entry.backlog = None
+        entry.follower = entry.scanner = entry.ahead = entry.backlog = entry.held = None
+        entry.unscanned = 0
 
     def _identify(self, entry):
         # type: (Entry) -> None

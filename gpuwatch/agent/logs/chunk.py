@@ -20,6 +20,7 @@ MAX_TRACEBACK = 30
 NEIGHBOURS = 256
 """Lines that are kept as they were read: those around one finding are mostly around the next one, too."""
 
+_TRACEBACK = b"Traceback (most recent call last)"
 _END = re.compile(rb"[\r\n]")
 _ROW = re.compile(r"\s*(time|host|rank|exitcode|error_file|traceback)\s*: (.*)")
 _RANKS = re.compile(r"(?P<rank>\d{1,6}) \(local_rank: (?P<local_rank>\d{1,4})\)")
@@ -196,12 +197,14 @@ class Chunk(object):
     def _traceback(self, start, by):
         # type: (int, Speaker) -> list[str]
         lines = []  # type: list[str]
+        if self.clean.rfind(_TRACEBACK, 0, start) < 0 and _TRACEBACK not in self._past:
+            return lines
         for raw in reversed(self.above(start, 3 * MAX_TRACEBACK)):
             text, who = _last_message(raw)
             if differ(who, by):
                 continue
             lines.append(shown(raw))
-            if text.startswith("Traceback (most recent call last)"):
+            if text.startswith(_TRACEBACK.decode("ascii")):
                 lines.reverse()
                 if len(lines) > MAX_TRACEBACK:
                     lines = [*lines[:4], "  ...", *lines[4 - MAX_TRACEBACK + 1 :]]

@@ -4,6 +4,7 @@ from collections import deque
 
 from ..base.path_ranks import ranks_of_path
 from ..procfs import UNPRINTABLE
+from .files.step_size import StepSize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ class Entry(object):
         """Whether a part was left out of the search because reading or scanning it failed or had no end."""
         self.unscanned = 0
         """Bytes that the follower has read and the scanner has not been given."""
+        self.step = StepSize()
+        self.held = None  # type: tuple[bytes, int, float, bool] | None
+        """A live piece (bytes, offset, arrival, behind a seam) that waits for the end of a small backlog."""
         self.hold_until = 0.0
         """Monotonic; until then it is listed only."""
         self.identity = None  # type: str | None
@@ -130,7 +134,7 @@ class Entry(object):
         """All before this byte has been searched; None while that cannot be said."""
         if self.follower is None or self.backlog is not None or self.skipped or not self.visited:
             return None
-        offset = self.follower.offset
+        offset = self.follower.offset - self.unscanned
         return offset if self.scanner is None else self.scanner.searched_to(offset)
 
     def row(self):

@@ -14,6 +14,8 @@ SAME_AFTER_S = 600.0
 """An equal line after a longer silence is a new finding."""
 TELL_EVERY_S = 2.0
 """A finding whose count grows is told again this often."""
+GROWN_AT_ONCE = 20
+"""Findings of a file whose new counts are told at a time."""
 MAX_OF_A_SPEAKER = 40
 """Different findings of a rule and speaker that are kept apart; the rest counts with the last of them."""
 MAX_OPEN = 8192
@@ -183,11 +185,13 @@ class Gatherer(object):
                 closed.append(dict(known.finding))
         return closed
 
-    def grown(self, now):
-        # type: (float) -> list[dict[str, Any]]
-        """Findings whose count grew since they were last told; not the ones told a moment ago."""
+    def grown(self, now, most=GROWN_AT_ONCE):
+        # type: (float, int) -> list[dict[str, Any]]
+        """Up to `most` findings whose count grew since they were last told; not those told a moment ago."""
         out = []  # type: list[dict[str, Any]]
         for known in list(self._growing):
+            if len(out) >= most:
+                break
             if known.waiting is not None:
                 continue
             if known.finding["count"] <= known.told_count:

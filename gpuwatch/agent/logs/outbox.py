@@ -10,6 +10,8 @@ import os
 import time
 from collections import deque
 
+from .allowance import Allowance
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
@@ -32,6 +34,7 @@ class Outbox(object):
         self._descriptor = descriptor
         self._pending = deque()  # type: deque[bytes]
         self._bytes = 0
+        self._allowance = Allowance()
         os.set_blocking(descriptor, False)
 
     def fileno(self):
@@ -51,6 +54,12 @@ class Outbox(object):
         """Whether whoever makes messages should pause."""
         return self._bytes >= FULL_BYTES
 
+    @property
+    def paused(self):
+        # type: () -> bool
+        """Whether files are not read, as too much waits or too many findings were told of late."""
+        return self.full or self._allowance.used_up
+
     def put(self, letter, content):
         # type: (str, Any) -> None
         """Send a message as soon as the pipe takes it."""
@@ -62,6 +71,8 @@ class Outbox(object):
         data = (letter + text + "\n").encode("ascii")
         self._pending.append(data)
         self._bytes += len(data)
+        if letter == "F":
+            self._allowance.spend(len(data))
 
     def flush(self):
         # type: () -> None

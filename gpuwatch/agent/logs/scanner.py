@@ -3,7 +3,7 @@
 from .chunk import Chunk
 from .event_form import is_quoted_above, says_it_goes_on
 from .finding import described, whose
-from .gather import Gatherer, tell
+from .gather import MAX_OPEN, Gatherer, tell
 from .levels import is_fatal
 from .line import Line
 from .lines.above import read_around
@@ -119,7 +119,7 @@ class Scanner(object):
         out = []  # type: list[dict[str, Any]]
         self._look_at_tail(self._fed, out)
         self._tell_waiting(self._fed, out)
-        out.extend(self.gather.grown(float("inf")))
+        out.extend(self.gather.grown(float("inf"), MAX_OPEN))
         return out
 
     def progress(self):

@@ -21,6 +21,8 @@ LIST_S = 2.0
 COUNTS_S = 5.0
 MAX_FINDING = 100000
 """Characters of its lines; the wire takes 1 MiB, and JSON makes up to 6 bytes of a character."""
+SHORT_FINDING = 2000
+"""The same where too much was told of late."""
 BEHIND_BYTES = 16 << 20
 
 
@@ -81,8 +83,9 @@ class Teller(object):
         t = round(time.time(), 3)
         for finding in findings:
             lines = finding["lines"]
-            if sum(map(len, lines)) > MAX_FINDING:
-                lines = [line[: MAX_FINDING // len(lines)] for line in lines]
+            most = SHORT_FINDING if self._outbox.paused else MAX_FINDING
+            if sum(map(len, lines)) > most:
+                lines = [line[: most // len(lines)] for line in lines]
             self._outbox.put("F", dict(finding, kind="finding", t=t, lines=lines))
 
     def progress(self, frames):

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from .backlog import Backlog  # noqa: F401 - used in type comments
     from .entry import Entry  # noqa: F401 - used in type comments
 
-READ_BYTES = 256 * 1024
-"""Of one file in its turn."""
 TURN_S = 0.05
 """Files are read for so long before somebody else has a turn."""
 BACKLOG_TURN_S = 0.02
@@ -96,13 +94,13 @@ class Worker(object):
     def serve(self):
         # type: () -> None
         """Go on until the agent closes our stdin, or is gone."""
-        busy = True
+        busy, paused = True, False
         while not self._requests.ended:
-            self._wait(0.0 if busy else self._poll_due - time.monotonic())
+            self._wait(0.0 if busy else self._poll_s if paused else self._poll_due - time.monotonic())
             self._answer()
             self._server.step(self._settled and time.monotonic() >= self._introduced)
-            busy = False
-            if not self._outbox.full:
+            busy, paused = False, self._outbox.paused
+            if not paused:
                 busy = self._follow()
                 if not busy:
                     busy = self._finder.step() or self._discover() or self._backlog_step()
@@ -183,7 +181,7 @@ class Worker(object):
             self._end_of_round(now)
         until = now + TURN_S
         again = []  # type: list[Entry]
-        while self._turn and time.monotonic() < until and not self._outbox.full:
+        while self._turn and time.monotonic() < until and not self._outbox.paused:
             entry = self._turn.pop(0)
             if self._read(entry):
                 again.append(entry)
@@ -196,13 +194,17 @@ class Worker(object):
         follower = entry.follower
         if follower is None:
             return False
+        if entry.held is not None:
+            self._scan_held(entry)
+            return True
+        most = entry.step.bytes
         self._crumbs.file(entry.path)
         try:
-            piece = follower.read(READ_BYTES)
+            piece = follower.read(most)
         except OSError as error:
             self._catalog.failed(entry, error)
             return False
-        entry.visited = entry.visited or piece is None or len(piece.data) < READ_BYTES
+        entry.visited = entry.visited or piece is None or len(piece.data) < most
         if follower.finished:
             self._catalog.note_finished(follower)
         if follower.merged:
@@ -224,14 +226,23 @@ class Worker(object):
             entry.arrivals.append((arrived, piece.offset))
         for tail in entry.tails:
             tail.feed(piece.data, piece.offset, arrived, now)
-        return len(piece.data) >= READ_BYTES
+        return entry.held is not None or len(piece.data) >= most
+
+    def _scan_held(self, entry):
+        # type: (Entry) -> None
+        """One step of the backlog that a live piece waits for, or that piece."""
+        if entry.backlog is not None:
+            self._scan_backlog(entry)
+        elif entry.held is not None:
+            piece, entry.held = entry.held, None
+            self._scan(entry, *piece)
 
     def _scan(self, entry, data, offset, arrived, seam):
         # type: (Entry, bytes, int, float, bool) -> None
         backlog = entry.backlog
-        if backlog is not None and backlog.left <= SMALL_BACKLOG:
-            while entry.backlog is not None:
-                self._scan_backlog(entry)
+        if backlog is not None and backlog.left <= SMALL_BACKLOG and entry.ahead is None:
+            entry.held, entry.unscanned = (data, offset, arrived, seam), len(data)
+            return
         scanner = entry.scanner
         if entry.backlog is not None and scanner is not None and entry.ahead is None:
             past = scanner.gather
@@ -258,6 +269,8 @@ class Worker(object):
         `scanned` is told how many bytes are done, before what is found in them is sent with the place.
         """
         data, offset, arrived, backlog = piece
+        first = self._numbers.next
+        entry.step.begin()
         for begin, portion, how in self._stretches.cut(entry.path, inode, data, offset):
             scanned(len(portion))
             if how == SKIPPED:
@@ -269,6 +282,7 @@ class Worker(object):
             if how == CAREFUL:
                 self._safely(entry, scanner.progress, tell=self._teller.progress)
                 self._outbox.flush()  # so that lines which are slow together do not look like one that hangs
+        entry.step.end(len(data), self._numbers.next - first)
         self._crumbs.idle()
 
     def _end_of_round(self, now):
@@ -291,15 +305,15 @@ class Worker(object):
 
     def _backlog_step(self):
         # type: () -> bool
-        """Scan a little of each file's past, in turn; whether there is more."""
+        """Scan a little of the past of files, first where it took least time; whether there is more."""
         if time.monotonic() < self._introduced:
             return False
         now = time.monotonic()
         until = now + BACKLOG_TURN_S
         entries = [e for e in self._catalog.entries.values() if e.backlog is not None and e.hold_until <= now]
-        for entry in sorted(entries, key=_progress):
+        for entry in sorted(entries, key=_spent):
             self._scan_backlog(entry)
-            if time.monotonic() >= until:
+            if time.monotonic() >= until or self._outbox.paused:
                 break
         return bool(entries)
 
@@ -310,7 +324,7 @@ class Worker(object):
             return
         self._crumbs.file(entry.path)
         try:
-            data, offset = backlog.read()
+            data, offset = backlog.read(entry.step.bytes)
         except OSError as error:
             self._teller.trouble("the older part of {} cannot be read".format(entry.name), str(error))
             backlog.give_up()
@@ -389,6 +403,6 @@ class Worker(object):
             self._crumbs.scan(entry.path, entry.follower.inode, *scanner.pending)
 
 
-def _progress(entry):
+def _spent(entry):
     # type: (Entry) -> float
-    return 0.0 if entry.backlog is None else entry.backlog.pct()
+    return entry.step.spent_s
