@@ -6,6 +6,7 @@ backend: nccl, ncclx, nccl2, rccl, xccl, gloo. A field that a version does not w
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -15,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from gpuwatch.plain import plain
-from gpuwatch.runs.flight_pickle import NoDumpError, plain_data
+from gpuwatch.runs.flight_pickle import NoDumpError, RefusedError, plain_data
 
 State: TypeAlias = Literal["scheduled", "started", "completed"]
 
@@ -37,7 +38,10 @@ ROOT_OR_SHARES = frozenset(
 MAX_ENTRIES = 1_000_000
 MAX_RANKS = 1 << 20
 MAX_NAME = 120
+LONGEST_RANK = 7
+"""Digits."""
 MAX_DIGITS = 20
+_NUMBER = re.compile(r"-?\d+")
 NOT_THE_USERS = ("/site-packages/", "/dist-packages/", "/torch/", "/lib/python3", "<frozen", "<string>")
 """Parts of the paths of frames that belong to torch, its launchers and Python itself."""
 DEFAULT_GROUP = "default_pg"
@@ -176,9 +180,9 @@ def read_dump(data: bytes, rank: int, file: str) -> Dump:
     try:
         found = msgspec.convert(held, _File, strict=False)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise NoDumpError(f"not a flight recorder's dump: {plain(str(error))[:160]}") from error
+        raise RefusedError(f"not a flight recorder's dump: {plain(str(error))[:160]}") from error
     if len(found.entries) > MAX_ENTRIES:
-        raise NoDumpError(f"{len(found.entries)} entries, more than the {MAX_ENTRIES} that are read")
+        raise RefusedError(f"{len(found.entries)} entries, more than the {MAX_ENTRIES} that are read")
     words: dict[str, str] = {}
     ops = tuple(_op(entry, words) for entry in found.entries)
     backends = [entry.profiling_name.partition(":")[0] for entry in found.entries[-1:]]
@@ -324,9 +328,15 @@ def _name(text: str) -> str:
 def _groups(config: Mapping[str, Mapping[str, Any]]) -> dict[str, Group]:
     groups = {}
     for key, facts in config.items():
-        ranks = tuple(int(each) for each in re.findall(r"\d{1,7}", _text(facts.get("ranks")))[:MAX_RANKS])
-        groups[_name(key)] = Group(_name(key), _name(_text(facts.get("desc"))), ranks)
+        groups[_name(key)] = Group(_name(key), _name(_text(facts.get("desc"))), _members(facts.get("ranks")))
     return groups
+
+
+def _members(held: object) -> tuple[int, ...]:
+    """The ranks of `[0, 1]`; a number that no rank can have is none of them."""
+    numbers = (found.group() for found in _NUMBER.finditer(_text(held)))
+    ranks = (int(each) for each in numbers if len(each) <= LONGEST_RANK)
+    return tuple(itertools.islice((rank for rank in ranks if 0 <= rank < MAX_RANKS), MAX_RANKS))
 
 
 def _enqueued(status: Mapping[str, Mapping[str, Any]]) -> dict[int, int]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from gpuwatch.plain import plain
 from gpuwatch.runs.files import Skipped, reason, walked
 from gpuwatch.runs.flight import Dump, read_dump
-from gpuwatch.runs.flight_pickle import MAX_BYTES, NoDumpError
+from gpuwatch.runs.flight_pickle import MAX_BYTES, NoDumpError, RefusedError
 from gpuwatch.runs.flight_runs import of_the_last_attempt, of_the_youngest_job
 from gpuwatch.runs.opening import open_file
 from gpuwatch.runs.packing import Contents, packing_of
@@ -43,7 +43,7 @@ class _Task:
 
 
 class Closed(str):
-    """Why a file could not be read though it may hold a dump: that says nothing of its rank."""
+    """Why a file was not read though it may hold a dump: that says nothing of its rank."""
 
     __slots__ = ()
 
@@ -81,7 +81,7 @@ def gather_dumps(
     for path, root in walked(paths, found.skipped, set()):
         if root is not None and path.name.endswith(NO_DUMP_NAMES):
             continue
-        task = _task(path, root, found.skipped)
+        task = _task(path, root, found)
         if task is not None:
             tasks.append(task)
     if len(tasks) > MAX_FILES:
@@ -128,19 +128,21 @@ def series_of(path: Path) -> str:
     return str(path.parent / (name[: match.start()] if match else ""))
 
 
-def _task(path: Path, root: Path | None, skipped: list[Skipped]) -> _Task | None:
+def _task(path: Path, root: Path | None, found: Dumps) -> _Task | None:
     name = plain(str(path))
     rank = rank_of(path)
     if rank is None:
-        skipped.append(Skipped(name, "no rank in its name", unreadable=root is None))
+        found.skipped.append(Skipped(name, "no rank in its name", unreadable=root is None))
         return None
     try:
         known = path.stat()
     except OSError as error:
-        skipped.append(Skipped(name, reason(error), unreadable=True))
+        found.skipped.append(Skipped(name, reason(error), unreadable=True))
+        found.closed.add(rank)
         return None
     if not path.is_file():
-        skipped.append(Skipped(name, "not a regular file", unreadable=root is None))
+        found.skipped.append(Skipped(name, "not a regular file", unreadable=True))
+        found.closed.add(rank)
         return None
     return _Task(str(path), name, rank, known.st_mtime, root is not None)
 
@@ -152,7 +154,7 @@ def _results(
     workers: Workers[_Task, Dump | str] = Workers(count, _reader, file_cpu_s)
     try:
         return [
-            (each.task, each.result if each.result is not None else each.fault or "not read")
+            (each.task, each.result if each.result is not None else Closed(each.fault or "not read"))
             for each in workers.results(tasks, tell)
         ]
     finally:
@@ -195,9 +197,11 @@ def _read(task: _Task, dial: Dial) -> Dump | str:
         return read_dump(data, task.rank, task.name)
     except OSError as error:
         return Closed(reason(error))
+    except RefusedError as error:
+        return Closed(error)
     except NoDumpError as error:
         return str(error)
     except MemoryError:
-        return "asks for more memory than a dump needs: refused"
+        return Closed("asks for more memory than a dump needs: refused")
     except Exception as error:  # one file of a shape that nobody foresaw must not hide the others
-        return f"cannot be read: {type(error).__name__}: {plain(str(error))[:120]}"
+        return Closed(f"cannot be read: {type(error).__name__}: {plain(str(error))[:120]}")

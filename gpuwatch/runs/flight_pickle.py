@@ -18,16 +18,20 @@ class NoDumpError(ValueError):
     """It is no dump; the message says why, in words."""
 
 
+class RefusedError(NoDumpError):
+    """It may be a dump, of a kind that is not read: its rank may have written one."""
+
+
 class _Plain(pickle.Unpickler):
     """Numbers, strings, lists, tuples and dicts: torch writes its dumps without any global."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         """Refuse: whatever a pickle names could be called."""
-        raise NoDumpError(f"names {module}.{name}, which no flight recorder writes: refused")
+        raise RefusedError(f"names {module}.{name}, which no flight recorder writes: refused")
 
     def persistent_load(self, _pid: object) -> NoReturn:
         """Refuse: there are no objects kept elsewhere."""
-        raise NoDumpError("points to an object outside of itself: refused")
+        raise RefusedError("points to an object outside of itself: refused")
 
 
 def plain_data(data: bytes) -> Any:  # noqa: ANN401 - a file holds what it holds
@@ -37,7 +41,7 @@ def plain_data(data: bytes) -> Any:  # noqa: ANN401 - a file holds what it holds
         NoDumpError: it is neither, is cut off, names something to be called, or is too big.
     """
     if len(data) > MAX_BYTES:
-        raise NoDumpError(f"{len(data) >> 20} MB, more than the {MAX_BYTES >> 20} MB that are read")
+        raise RefusedError(f"{len(data) >> 20} MB, more than the {MAX_BYTES >> 20} MB that are read")
     if not data:
         raise NoDumpError("empty: the rank was ended before it could write its dump")
     if data.startswith(PICKLE_BEGINS):
@@ -53,22 +57,22 @@ def _unpickled(data: bytes) -> Any:  # noqa: ANN401
     except NoDumpError:
         raise
     except MemoryError as error:
-        raise NoDumpError("asks for more memory than a dump needs: refused") from error
+        raise RefusedError("asks for more memory than a dump needs: refused") from error
     except Exception as error:  # the unpickler raises whatever a damaged stream leads it into
         if data[-1:] == b".":
-            raise NoDumpError(f"a damaged pickle: {str(error)[:120]}") from error
+            raise RefusedError(f"a damaged pickle: {str(error)[:120]}") from error
         raise NoDumpError("ends in the middle: the rank was ended while it wrote") from error
 
 
 def _parsed(data: bytes) -> Any:  # noqa: ANN401
     if _depth(data) > MAX_DEPTH:
-        raise NoDumpError("JSON nested deeper than any dump")
+        raise RefusedError("JSON nested deeper than any dump")
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
-        cut = data.rstrip()[-1:] != b"}"
-        why = "ends in the middle: the rank was ended while it wrote" if cut else f"damaged JSON: {error}"
-        raise NoDumpError(why) from error
+        if data.rstrip()[-1:] == b"}":
+            raise RefusedError(f"damaged JSON: {error}") from error
+        raise NoDumpError("ends in the middle: the rank was ended while it wrote") from error
 
 
 def _depth(data: bytes) -> int:

@@ -249,3 +249,31 @@ def test_numbers_and_lists_without_end_cost_only_their_file(tmp_path: Path) -> N
 )
 def test_the_rank_stands_at_the_end_of_the_name(name: str, rank: int | None) -> None:
     assert rank_of(Path("dumps") / name) == rank
+
+
+def test_a_number_that_no_rank_can_have_is_no_member_of_a_group(tmp_path: Path) -> None:
+    write(tmp_path, 1)
+    held = content(steps(3), WORLD)
+    held["pg_config"]["0"]["ranks"] = f"[0, 1, 999999999999, -3, {1 << 20}, {'7' * 5000}]"
+    (tmp_path / "nccl_trace_rank_0").write_bytes(pickle.dumps(held, 2))
+    found = gather_dumps([tmp_path])
+    assert [dump.groups["0"].ranks for dump in found.dumps] == [(0, 1), (0, 1, 2, 3)]
+
+
+def test_a_dump_that_is_refused_says_nothing_of_its_rank(tmp_path: Path) -> None:
+    for rank in range(8):
+        write(tmp_path, rank)
+    place = str(tmp_path / "nccl_trace_rank_")
+    Path(f"{place}0").write_bytes(pickle.dumps({"entries": Harm(tmp_path / "mark")}, 2))
+    Path(f"{place}1").write_bytes(pickle.dumps({"entries": [{"profiling_name": 7}]}, 2))
+    Path(f"{place}2").write_bytes(b"\x80\x04" + b"]" * 3_000_000 + b"a" * 2_999_999 + b".")
+    Path(f"{place}3").write_text('{"entries":' + "[" * 5000)
+    Path(f"{place}4").write_text("{a}")
+    for rank in (5, 6):
+        Path(f"{place}{rank}").unlink()
+    os.mkfifo(f"{place}5")
+    Path(f"{place}6").symlink_to("/dev/zero")
+    found = gather_dumps([tmp_path])
+    assert [dump.rank for dump in found.dumps] == [7]
+    assert found.closed == set(range(7))
+    assert [each.unreadable for each in found.skipped] == [True] * 7
