@@ -43,6 +43,7 @@ def test_the_rank_in_the_data_loader_is_named(tmp_path: Path) -> None:
     assert "train_step (flight_job.py:" in told["sentence"]
 
 
+@pytest.mark.long
 def test_the_rank_with_another_collective_is_named(tmp_path: Path) -> None:
     told = judged(tmp_path, "order")
     assert told["culprits"] == [2]

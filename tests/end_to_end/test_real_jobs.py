@@ -140,6 +140,7 @@ def test_all_ranks_that_raise_the_same_are_not_blamed_on_one(tmp_path: Path) -> 
     assert incident.confidence != "high"
 
 
+@pytest.mark.long
 def test_who_leaves_without_a_word_is_named(tmp_path: Path) -> None:
     (incident,) = ended(tmp_path, "left")
     assert (incident.code, incident.rank) == ("peer.connection_lost", WHOM)

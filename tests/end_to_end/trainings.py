@@ -104,10 +104,14 @@ class Scene:
         alert = self.alert(story, "job.hang")
         assert "no line and no step from any rank for" in alert.proof[0].text
         assert any("all 4 ranks live" in each.text for each in alert.proof)
+        self.until(story, lambda: self.says_how_to_settle(story))  # or has asked by itself
         incident = self.incident(story)
         assert incident.code == "job.hang"
-        assert incident.heard is not None or any("gpuwatch stacks" in each for each in incident.settle)
         return incident
+
+    def says_how_to_settle(self, story: str) -> bool:
+        incident = self.incident(story)
+        return incident.heard is not None or any("gpuwatch stacks" in each for each in incident.settle)
 
     def asked(self, story: str) -> JobStacks:
         """As with D: all ranks, and again where a busy machine kept py-spy from answering for some."""

@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from gpuwatch.cli.scan import scan as command
 from gpuwatch.report.scan import ScanReport, judged, scan_facts
 from gpuwatch.rules.load import load_packs
 from gpuwatch.runs import step_series
@@ -130,8 +132,8 @@ def test_the_outcome_of_a_folder_without_any_error(
     (tmp_path / "rank_0.log").write_text(text)
     found = report(tmp_path)
     assert (found.end.state, [each.code for each in found.incidents]) == (state, codes)
-    done = gpuwatch("scan", str(tmp_path))
-    assert done.returncode == status, done.stdout
+    done = CliRunner().invoke(command, [str(tmp_path)], standalone_mode=False)
+    assert done.return_value == status, done.output
 
 
 @pytest.mark.parametrize(

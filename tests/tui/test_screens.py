@@ -129,7 +129,7 @@ async def test_an_empty_plan_and_a_node_without_gpus() -> None:
 
 
 async def test_a_thousand_nodes_scroll_under_the_cursor() -> None:
-    app = still_app(demo_session(3, plan_for(1024)))
+    app = still_app(demo_session(0, plan_for(1024)))
     async with app.run_test(size=(120, 40)) as pilot:
         heat = fleet_of(app).heat
         await pilot.press("G")

@@ -54,7 +54,7 @@ async def test_news_of_one_node_repaints_its_lines_only() -> None:
 
 
 async def test_a_frame_of_8192_gpus_is_bounded() -> None:
-    session = demo_session(2, plan_for(1024))
+    session = demo_session(0, plan_for(1024))
     app = still_app(session)
     async with on_terminal(app, (200, 60)) as driver:
         for name in list(session.fleet.nodes):
