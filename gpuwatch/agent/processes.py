@@ -11,7 +11,8 @@ from .process_table import ENDED, MAX_DEPTH, boot_time, pids, read_stat
 from .procfs import read_bytes
 from .rank_owners import carries_rank, owners, place_of
 from .ranks import identity, variables
-from .spawned import Sibling, SpawnGroups, has_library, is_distributed
+from .sibling_numbers import Sibling
+from .spawned import SpawnGroups, has_library, is_distributed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,12 +9,28 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable, Iterator, Sequence  # noqa: F401 - used in type comments
 
-    from .spawned import Sibling  # noqa: F401 - used in type comments
-
 _ARGUMENT = re.compile(r"(?:^|\s)--?(?:global[-_])?rank[ =](\d{1,6})(?=\s|$)")
 _DIGITS = re.compile(r"(?<!\d)\d{1,6}(?!\d)")
 MAX_NUMBERS = 16
 """Numbers of a path that are looked at."""
+
+
+class Sibling(object):
+    """A process without a rank; `start` in clock ticks since boot, `logs`: the files that it writes.
+
+    `ended`: nobody has collected it yet (a zombie), and nothing but its start is known.
+    """
+
+    __slots__ = ("command", "ended", "logs", "parent", "pid", "start")
+
+    def __init__(self, pid, parent, start, command, logs, ended=False):
+        # type: (int, int, int, str, list[str], bool) -> None
+        self.pid = pid
+        self.parent = parent
+        self.start = start
+        self.command = command
+        self.logs = logs
+        self.ended = ended
 
 
 def numbers(members):

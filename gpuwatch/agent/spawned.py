@@ -15,6 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable, Iterable, Sequence  # noqa: F401 - used in type comments
 
+    from .sibling_numbers import Sibling  # noqa: F401 - used in type comments
+
 THREADS = ("gloo", "pt_gloo", "pt_nccl", "pt_tcpstore", "NCCL", "nccl")
 """How threads of torch.distributed and NCCL begin; a data loader's worker has none."""
 MAX_THREADS = 256
@@ -23,24 +25,6 @@ SPAWNED = "spawn_main"
 LIBRARIES = (b"/libtorch", b"/jaxlib/", b"/libtensorflow", b"/libpaddle", b"/libmindspore")
 """In the paths of what a process that trains has mapped."""
 MAX_MAPS = 8 << 20
-
-
-class Sibling(object):
-    """A process without a rank; `start` in clock ticks since boot, `logs`: the files that it writes.
-
-    `ended`: nobody has collected it yet (a zombie), and nothing but its start is known.
-    """
-
-    __slots__ = ("command", "ended", "logs", "parent", "pid", "start")
-
-    def __init__(self, pid, parent, start, command, logs, ended=False):
-        # type: (int, int, int, str, list[str], bool) -> None
-        self.pid = pid
-        self.parent = parent
-        self.start = start
-        self.command = command
-        self.logs = logs
-        self.ended = ended
 
 
 class SpawnGroups(object):

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.agent.processes import ProcessReader
-from gpuwatch.agent.spawned import Sibling, SpawnGroups
+from gpuwatch.agent.sibling_numbers import Sibling
+from gpuwatch.agent.spawned import SpawnGroups
 from tests.agent_host.trees import wait_until
 from tests.parts import need_torch
 
