@@ -31,7 +31,7 @@ POLL_S = 0.1
     "groups",
     default="puc",
     show_default=True,
-    help="Groups of columns: p power and temperature, u utilisation, c clocks, v violations, m memory, "
+    help="Groups of columns: p power and temperature, u utilization, c clocks, v violations, m memory, "
     "e ECC errors and PCIe replays, t PCIe throughput.",
 )
 @click.option("-c", "--count", type=click.IntRange(1), help="End after this many lines per GPU.")

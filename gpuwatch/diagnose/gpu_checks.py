@@ -14,7 +14,7 @@ from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.wire import GpuFast, GpuMedium, GpuSlow, Severity
 
 LOAD_PCT = 30.0
-"""An idle GPU narrows its PCIe link on purpose; over this utilisation it must not."""
+"""An idle GPU narrows its PCIe link on purpose; over this utilization it must not."""
 LOAD_KNOWN_S = 900.0
 """The history holds single seconds for so long; what was loaded before that is not known."""
 SLOWED_BY: dict[str, tuple[Severity, str]] = {
@@ -76,11 +76,11 @@ def presence(case: GpuCase) -> Iterator[Condition]:
 
 
 def unreadable(case: GpuCase) -> Iterator[Condition]:
-    """A driver that answers and fails to read the utilisation: whether the GPU works is not known."""
+    """A driver that answers and fails to read the utilization: whether the GPU works is not known."""
     why = case.gpu.missing.get("utilization_pct", "")
     if case.fast is not None and case.fast.utilization_pct is None and why.startswith("error"):
         yield case.says(
-            "values_unreadable", "warning", f"its utilisation cannot be read: {why}", Evidence("NVML", why)
+            "values_unreadable", "warning", f"its utilization cannot be read: {why}", Evidence("NVML", why)
         )
 
 

@@ -24,5 +24,5 @@ def idle_conditions(node: Node, now: float) -> Iterator[Condition]:
             if used is not None and used <= IDLE_PCT and (hold.memory_bytes or 0) >= HELD_BYTES:
                 held = (hold.memory_bytes or 0) / (1 << 30)
                 text = f"idle, but pid {process.pid} ({process.name}) holds {held:.1f} GiB of it"
-                evidence = Evidence("utilisation", used, " %", IDLE_PCT, gpu.age(now))
+                evidence = Evidence("utilization", used, " %", IDLE_PCT, gpu.age(now))
                 yield Condition("idle_held", "info", text, evidence, gpu.info.index)

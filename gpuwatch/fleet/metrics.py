@@ -223,7 +223,7 @@ def _memory_temperature(gpu: Gpu) -> Scale:
 def _of_fast() -> list[Metric]:
     q = quantities
     return [
-        Metric("util", "utilisation", q.PERCENT, "fast", _fast("utilization_pct"), _PERCENT, "util"),
+        Metric("util", "utilization", q.PERCENT, "fast", _fast("utilization_pct"), _PERCENT, "util"),
         Metric("mem", "memory", q.PERCENT, "fast", _of_fast_tier(memory_pct), _PERCENT, "mem"),
         Metric("memused", "memory used", q.MEMORY, "fast", _fast("memory_used_bytes"), _up_to(_memory_total)),
         Metric("membw", "memory busy", q.PERCENT, "fast", _fast("memory_utilization_pct"), _PERCENT),

@@ -189,7 +189,7 @@ _MEANINGS = {
     "peer_temperature_c": "Warn when a GPU is this much hotter than the median of its working neighbours.",
     "peer_clock_pct": "Warn when a GPU's clock is under this share of its working neighbours' median.",
     "peer_power_pct": "Tell of the one GPU at under this share of its peers' power, or over the inverse.",
-    "peer_busy_pct": "Warn when a rank's utilisation is under this share of its busy peers'.",
+    "peer_busy_pct": "Warn when a rank's utilization is under this share of its busy peers'.",
     "peer_link_pct": "Warn when a GPU's PCIe rate or link throughput is at most this share of its peers'.",
     "peer_time_pct": "Warn when a rank's own time in a part of the step is over this share of its peers'.",
     "nvlink_errors": "Warn from so many NVLink replays or recoveries between two readings.",

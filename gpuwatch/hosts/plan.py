@@ -49,11 +49,11 @@ class Thresholds:
     """Warn when a GPU's clock is under this share of its working neighbours' median (a clock under 0.9 of the
     peers' for 30 s is what fleet operators call a straggler)."""
     peer_power_pct: float = 60.0
-    """Tell the one GPU that draws under this share of its peers' median at full utilisation, or over the
+    """Tell the one GPU that draws under this share of its peers' median at full utilization, or over the
     inverse (one that spins in a collective draws a fifth to two fifths of what it draws in training; healthy
     equals differ by a tenth)."""
     peer_busy_pct: float = 75.0
-    """Warn when a rank's utilisation is under this share of its busy peers' (a score under 0.75 is NVIDIA's
+    """Warn when a rank's utilization is under this share of its busy peers' (a score under 0.75 is NVIDIA's
     resiliency extension's straggler)."""
     peer_link_pct: float = 50.0
     """Warn when a GPU's PCIe rate, or its PCIe or NVLink throughput, is at or under this share of its job's

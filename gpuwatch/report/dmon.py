@@ -58,7 +58,7 @@ GROUPS: dict[str, tuple[str, tuple[Column, ...]]] = {
         ),
     ),
     "u": (
-        "utilisation",
+        "utilization",
         (
             Column("sm", "%", metric("util")),
             Column("mem", "%", metric("membw")),

@@ -188,11 +188,9 @@ class GpuwatchApp(Travel):
             return
         if node.link.phase == "lost":
             self.scene.session.retry(node.name)
-            self.notify(f"dialling {node.name} again", timeout=2, markup=False)
+            self.notify(f"reconnecting to {node.name}", timeout=2, markup=False)
         else:
-            self.notify(
-                f"{node.name} is {node.link.phase}: there is nothing to dial", timeout=2, markup=False
-            )
+            self.notify(f"{node.name} is {node.link.phase}: nothing to reconnect", timeout=2, markup=False)
 
     # ---- the view itself
 
@@ -218,12 +216,12 @@ class GpuwatchApp(Travel):
         text = clean(self.screen.copy_text()) if isinstance(self.screen, LiveScreen) else ""
         if text:
             self.copy_to_clipboard(text)
-            self.notify("copied the line under the cursor", timeout=2)
+            self.notify("line copied", timeout=2)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette's own entries: themes, help and quit; no screenshot file, no panels of textual's."""
         for command in super().get_system_commands(screen):
             if command.title in ("Theme", "Quit"):
                 yield command
-        yield SystemCommand("Help", "every key", self.action_help)
-        yield SystemCommand("Freeze", "hold the view still, or catch up", self.action_freeze)
+        yield SystemCommand("Help", "key bindings", self.action_help)
+        yield SystemCommand("Freeze", "pause or resume the view", self.action_freeze)

@@ -12,7 +12,7 @@ EVERYWHERE = [
         "Node",
         id="app.node",
         show=False,
-        tooltip="the node under the cursor, or the one seen last",
+        tooltip="the node under the cursor, or the last one opened",
     ),
     Binding("3", "logs", "Logs", id="app.logs", show=False, tooltip="the logs of the ranks"),
     Binding(
@@ -28,7 +28,7 @@ EVERYWHERE = [
         "Links",
         id="app.links",
         show=False,
-        tooltip="links: measure what the ranks would get from each other, and who is slow",
+        tooltip="links: measure bandwidth and latency between ranks, and find the slow node or link",
     ),
     Binding(
         "6",
@@ -36,14 +36,14 @@ EVERYWHERE = [
         "Training",
         id="app.training",
         show=False,
-        tooltip="training: how far and how fast a job is, and how its ranks compare",
+        tooltip="training: progress and speed of a job, and how its ranks compare",
     ),
     Binding(
         "D",
         "waiting",
-        "Who waits",
+        "Hang analysis",
         id="app.waiting",
-        tooltip="who is everyone waiting for: the stacks and dumps of all ranks and NCCL's word, asked now",
+        tooltip="hang analysis: collect the stacks and dumps of all ranks and the counters of NCCL RAS now",
     ),
     Binding(
         "slash",
@@ -51,16 +51,16 @@ EVERYWHERE = [
         "Find",
         id="app.find",
         key_display="/",
-        tooltip="find: in the logs on all nodes; elsewhere nodes and GPUs, such as temp>85 & host~=dgx",
+        tooltip="find: lines in the logs of all nodes; elsewhere nodes and GPUs (temp>85 & host~=dgx)",
     ),
     Binding(
         "p",
         "freeze",
         "Freeze",
         id="app.freeze",
-        tooltip="freeze the view, and again to catch up; gpuwatch goes on underneath",
+        tooltip="freeze or resume the view; gpuwatch keeps collecting",
     ),
-    Binding("question_mark,f1", "help", "Help", id="app.help", key_display="?", tooltip="this page"),
+    Binding("question_mark,f1", "help", "Help", id="app.help", key_display="?", tooltip="show this page"),
     Binding(
         "colon",
         "command_palette",
@@ -76,7 +76,7 @@ EVERYWHERE = [
         id="app.palette.ctrl",
         show=False,
         priority=True,
-        tooltip="the same",
+        tooltip="same as :",
     ),
     Binding(
         "minus,escape",
@@ -85,11 +85,15 @@ EVERYWHERE = [
         id="app.back",
         show=False,
         key_display="- esc",
-        tooltip="one step back",
+        tooltip="go back one screen",
     ),
-    Binding("q", "back_or_quit", "Quit", id="app.quit", tooltip="back, and quit at the fleet screen"),
-    Binding("ctrl+q", "quit", "Quit", id="app.quit.now", show=False, priority=True, tooltip="quit at once"),
-    Binding("ctrl+c", "quit", "Quit", id="app.quit.break", show=False, priority=True, tooltip="quit at once"),
+    Binding("q", "back_or_quit", "Quit", id="app.quit", tooltip="go back; quit from the fleet screen"),
+    Binding(
+        "ctrl+q", "quit", "Quit", id="app.quit.now", show=False, priority=True, tooltip="quit immediately"
+    ),
+    Binding(
+        "ctrl+c", "quit", "Quit", id="app.quit.break", show=False, priority=True, tooltip="quit immediately"
+    ),
     Binding(
         "y", "copy", "Copy", id="app.copy", show=False, tooltip="copy the line under the cursor (OSC 52)"
     ),
@@ -114,10 +118,10 @@ EVERYWHERE = [
     Binding(
         "ctrl+r",
         "retry",
-        "Dial again",
+        "Reconnect",
         id="app.retry",
         show=False,
-        tooltip="dial the node under the cursor again now, if it is lost",
+        tooltip="reconnect now to the node under the cursor, if it is lost",
     ),
     Binding(
         "ctrl+z",
@@ -125,7 +129,7 @@ EVERYWHERE = [
         "Suspend",
         id="app.suspend",
         show=False,
-        tooltip="back to the shell; fg returns",
+        tooltip="suspend gpuwatch; fg resumes it",
     ),
 ]
 
@@ -141,19 +145,26 @@ MOVES = [
     Binding("home,g", "ends(0)", "First", id="move.first", show=False),
     Binding("end,G", "ends(-1)", "Last", id="move.last", show=False),
     Binding(
-        "enter", "choose", "Open", id="move.open", key_display="enter", tooltip="open what the cursor is on"
+        "enter",
+        "choose",
+        "Open",
+        id="move.open",
+        key_display="enter",
+        tooltip="open the item under the cursor",
     ),
 ]
 
 PANES = [
-    Binding("tab", "app.focus_next", "Next pane", id="pane.next", show=False, tooltip="to the next pane"),
+    Binding(
+        "tab", "app.focus_next", "Next pane", id="pane.next", show=False, tooltip="move to the next pane"
+    ),
     Binding(
         "shift+tab",
         "app.focus_previous",
-        "Pane before",
+        "Previous pane",
         id="pane.previous",
         show=False,
-        tooltip="to the pane before",
+        tooltip="move to the previous pane",
     ),
 ]
 
@@ -163,10 +174,15 @@ FLEET = [
         "another(1)",
         "Metric",
         id="fleet.metric",
-        tooltip="show the same another way: the next metric of the heat map",
+        tooltip="next view: the next metric of the heat map",
     ),
     Binding(
-        "M", "another(-1)", "Metric before", id="fleet.metric.before", show=False, tooltip="the metric before"
+        "M",
+        "another(-1)",
+        "Previous metric",
+        id="fleet.metric.before",
+        show=False,
+        tooltip="the previous metric",
     ),
     Binding(
         "exclamation_mark",
@@ -174,22 +190,24 @@ FLEET = [
         "Unhealthy",
         id="fleet.unhealthy",
         key_display="!",
-        tooltip="show only what is not healthy",
+        tooltip="show only unhealthy nodes and GPUs, or only firing alerts",
     ),
     Binding("s", "sort", "Sort", id="fleet.sort", tooltip="sort the table by the next column"),
-    Binding("S", "reverse", "Reverse", id="fleet.sort.reverse", show=False, tooltip="turn the order round"),
-    Binding("z", "zoom", "Zoom", id="fleet.zoom", show=False, tooltip="size of the heat map's cells"),
+    Binding("S", "reverse", "Reverse", id="fleet.sort.reverse", show=False, tooltip="reverse the sort order"),
+    Binding(
+        "z", "zoom", "Zoom", id="fleet.zoom", show=False, tooltip="change the size of the heat map's cells"
+    ),
 ]
 
 NODE = [
     Binding(
         "left_square_bracket",
         "neighbour(-1)",
-        "Node before",
+        "Previous node",
         id="node.before",
         key_display="[",
         show=False,
-        tooltip="the node before",
+        tooltip="the previous node",
     ),
     Binding(
         "right_square_bracket",
@@ -199,19 +217,19 @@ NODE = [
         key_display="]",
         tooltip="the next node",
     ),
-    Binding("v", "pane(1)", "Pane", id="node.pane", tooltip="next of the panes below"),
-    Binding("V", "pane(-1)", "Pane before", id="node.pane.before", show=False, tooltip="the pane before"),
+    Binding("v", "pane(1)", "Pane", id="node.pane", tooltip="the next pane below"),
+    Binding("V", "pane(-1)", "Previous pane", id="node.pane.before", show=False, tooltip="the previous pane"),
 ]
 
 GPU = [
     Binding(
         "left_square_bracket",
         "neighbour(-1)",
-        "GPU before",
+        "Previous GPU",
         id="gpu.before",
         key_display="[",
         show=False,
-        tooltip="the GPU before",
+        tooltip="the previous GPU",
     ),
     Binding(
         "right_square_bracket",
@@ -221,7 +239,13 @@ GPU = [
         key_display="]",
         tooltip="the next GPU",
     ),
-    Binding("z", "zoom", "Window", id="gpu.zoom", tooltip="histories of 2 minutes, 15 minutes or 24 hours"),
+    Binding(
+        "z",
+        "zoom",
+        "Window",
+        id="gpu.zoom",
+        tooltip="time window of the charts: 2 minutes, 15 minutes or 24 hours",
+    ),
 ]
 
 LOGS = [
@@ -237,32 +261,39 @@ LOGS = [
         "another(1)",
         "Merge",
         id="logs.merged",
-        tooltip="show the same another way: one by one, merged by time, all ranks merged",
+        tooltip="next view: separate panes, merged by time, all ranks merged",
     ),
-    Binding("M", "another(-1)", "Merge back", id="logs.merged.before", show=False, tooltip="the way before"),
+    Binding(
+        "M", "another(-1)", "Previous mode", id="logs.merged.before", show=False, tooltip="the previous view"
+    ),
     Binding(
         "e",
         "bad(1, 0)",
         "Error",
         id="logs.error",
-        tooltip="the next error: loaded, told by a rule, or looked for on the node",
+        tooltip="the next error: in the loaded lines, by the rules, or by a search on the node",
     ),
     Binding(
-        "E", "bad(-1, 0)", "Error before", id="logs.error.before", show=False, tooltip="the error before"
+        "E", "bad(-1, 0)", "Previous error", id="logs.error.before", show=False, tooltip="the previous error"
     ),
     Binding("w", "bad(1, 1)", "Warning", id="logs.warning", show=False, tooltip="the next warning or error"),
     Binding(
         "W",
         "bad(-1, 1)",
-        "Warning before",
+        "Previous warning",
         id="logs.warning.before",
         show=False,
-        tooltip="the warning or error before",
+        tooltip="the previous warning or error",
     ),
+    Binding("n", "hit(1)", "Next match", id="logs.hit", show=False, tooltip="the next match of the search"),
     Binding(
-        "n", "hit(1)", "Next hit", id="logs.hit", show=False, tooltip="the next line that was searched for"
+        "N",
+        "hit(-1)",
+        "Previous match",
+        id="logs.hit.before",
+        show=False,
+        tooltip="the previous match of the search",
     ),
-    Binding("N", "hit(-1)", "Hit before", id="logs.hit.before", show=False, tooltip="the hit before"),
     Binding(
         "t",
         "go_to_time",
@@ -273,29 +304,34 @@ LOGS = [
     Binding(
         "7",
         "minutes(-1)",
-        "Minute before",
+        "Back a minute",
         id="logs.minute.before",
         show=False,
-        tooltip="a minute back in all panes",
+        tooltip="move all panes back one minute",
     ),
     Binding(
-        "8", "minutes(1)", "Minute after", id="logs.minute", show=False, tooltip="a minute on in all panes"
+        "8",
+        "minutes(1)",
+        "On a minute",
+        id="logs.minute",
+        show=False,
+        tooltip="move all panes forward one minute",
     ),
     Binding(
         "f",
         "filter_lines",
-        "Only",
+        "Filter",
         id="logs.filter",
-        tooltip="keep only lines with a pattern; with ! in front leave them out",
+        tooltip="show only lines that match a pattern; a leading ! excludes them",
     ),
     Binding(
         "left_square_bracket",
         "neighbour(-1)",
-        "Logs before",
+        "Previous logs",
         id="logs.before",
         key_display="[",
         show=False,
-        tooltip="the logs before",
+        tooltip="the previous logs",
     ),
     Binding(
         "right_square_bracket",
@@ -306,14 +342,14 @@ LOGS = [
         show=False,
         tooltip="the next logs",
     ),
-    Binding("z", "zoom", "Zoom", id="logs.zoom", tooltip="this pane alone, or all panes"),
+    Binding("z", "zoom", "Zoom", id="logs.zoom", tooltip="show only this pane, or all panes"),
     Binding(
         "o",
         "unfold",
         "Unfold",
         id="logs.unfold",
         show=False,
-        tooltip="open what is folded under the cursor, or close it (enter opens, too)",
+        tooltip="unfold or fold the lines under the cursor (enter unfolds, too)",
     ),
     Binding(
         "O",
@@ -321,11 +357,9 @@ LOGS = [
         "Folding",
         id="logs.folding",
         show=False,
-        tooltip="fold tracebacks and repeated lines, or show every line",
+        tooltip="fold tracebacks and repeated lines, or show all lines",
     ),
-    Binding(
-        "b", "bookmark", "Bookmark", id="logs.bookmark", show=False, tooltip="set a bookmark, or take it away"
-    ),
+    Binding("b", "bookmark", "Bookmark", id="logs.bookmark", show=False, tooltip="set or remove a bookmark"),
     Binding(
         "u",
         "next_bookmark(1)",
@@ -337,10 +371,10 @@ LOGS = [
     Binding(
         "U",
         "next_bookmark(-1)",
-        "Bookmark before",
+        "Previous bookmark",
         id="logs.bookmark.before",
         show=False,
-        tooltip="the bookmark before",
+        tooltip="the previous bookmark",
     ),
     Binding("B", "bookmarks", "Bookmarks", id="logs.bookmarks", show=False, tooltip="list the bookmarks"),
     Binding(
@@ -349,7 +383,7 @@ LOGS = [
         "Times",
         id="logs.times",
         show=False,
-        tooltip="the time before each line, on this machine's clock; ~ is the arrival's",
+        tooltip="show the time of each line, on this machine's clock; ~ marks the time of arrival",
     ),
     Binding(
         "ctrl+w",
@@ -357,7 +391,7 @@ LOGS = [
         "Wrap",
         id="logs.wrap",
         show=False,
-        tooltip="wrap long lines, or cut them; left and right scroll cut ones",
+        tooltip="wrap or truncate long lines; left and right scroll truncated lines",
     ),
     Binding(
         "P",
@@ -365,7 +399,7 @@ LOGS = [
         "Pager",
         id="logs.pager",
         show=False,
-        tooltip="open what is loaded around here in $PAGER",
+        tooltip="open the loaded lines in $PAGER",
     ),
 ]
 
@@ -375,28 +409,28 @@ INCIDENTS = [
         "acknowledge",
         "Ack",
         id="incident.acknowledge",
-        tooltip="you look after this incident or alert; again: take it back",
+        tooltip="acknowledge this incident or alert (toggle)",
     ),
     Binding(
         "x",
         "silence",
         "Silence",
         id="incident.silence",
-        tooltip="tell no more of the alert under the cursor at its place; again: take it back",
+        tooltip="silence this alert here (toggle)",
     ),
     Binding(
         "r",
         "next_rank",
         "Next rank",
         id="incident.rank",
-        tooltip="the log line of the next rank of the same incident",
+        tooltip="open the log line of the next rank of the incident",
     ),
     Binding(
         "m",
         "another(1)",
         "All ranks",
         id="incident.ranks",
-        tooltip="the logs of all ranks of the incident around that second",
+        tooltip="open the logs of all ranks at the time of the incident",
     ),
 ]
 
@@ -404,9 +438,9 @@ WAITING = [
     Binding(
         "F",
         "write_dumps",
-        "Fresh dumps",
+        "Trigger dumps",
         id="waiting.dumps",
-        tooltip="have the ranks write fresh dumps of their flight recorders: files in the job's own place",
+        tooltip="make the ranks write flight-recorder dumps now; the files go to the job's dump path",
     )
 ]
 
@@ -417,7 +451,7 @@ LINK = [
         "Again",
         id="links.again",
         key_display="enter",
-        tooltip="on a link: measure it again, alone",
+        tooltip="on a link: measure it again on its own",
     )
 ]
 
@@ -428,7 +462,7 @@ LINKS = [
         "New",
         id="links.new",
         key_display="^n",
-        tooltip="choose a probe to make; nothing is measured before you have seen its plan",
+        tooltip="set up a probe; its plan is shown before anything is measured",
     ),
     Binding(
         "ctrl+x",
@@ -436,35 +470,42 @@ LINKS = [
         "End",
         id="links.cancel",
         key_display="^x",
-        tooltip="end the probe that runs, on every node; what was measured stays",
+        tooltip="cancel the running probe on all nodes; results so far are kept",
     ),
     Binding(
         "m",
         "another(1)",
         "Measure",
         id="links.measure",
-        tooltip="show the same another way: links in % of their peers, in GB/s, in us",
+        tooltip="next view: links in % of their peers, in GB/s, in us",
     ),
     Binding(
-        "M", "another(-1)", "Measure before", id="links.measure.before", show=False, tooltip="the way before"
+        "M",
+        "another(-1)",
+        "Previous measure",
+        id="links.measure.before",
+        show=False,
+        tooltip="the previous view",
     ),
-    Binding("z", "zoom", "Ranks", id="links.zoom", tooltip="links between nodes, or between single ranks"),
+    Binding("z", "zoom", "Ranks", id="links.zoom", tooltip="show links between nodes, or between ranks"),
     Binding(
         "v",
         "pane(1)",
         "Pane",
         id="links.pane",
-        tooltip="next pane: the verdict, the collectives, what the nodes have, the probes of this session",
+        tooltip="next pane: verdict, collectives, node inventory, probes of this session",
     ),
-    Binding("V", "pane(-1)", "Pane before", id="links.pane.before", show=False, tooltip="the pane before"),
+    Binding(
+        "V", "pane(-1)", "Previous pane", id="links.pane.before", show=False, tooltip="the previous pane"
+    ),
     Binding(
         "left_square_bracket",
         "neighbour(-1)",
-        "Probe before",
+        "Previous probe",
         id="links.before",
         key_display="[",
         show=False,
-        tooltip="the probe before",
+        tooltip="the previous probe",
     ),
     Binding(
         "right_square_bracket",
@@ -481,11 +522,11 @@ TRAINING = [
     Binding(
         "left_square_bracket",
         "neighbour(-1)",
-        "Job before",
+        "Previous job",
         id="training.before",
         key_display="[",
         show=False,
-        tooltip="the job before",
+        tooltip="the previous job",
     ),
     Binding(
         "right_square_bracket",
@@ -500,7 +541,7 @@ TRAINING = [
         "another(1)",
         "Log",
         id="training.log",
-        tooltip="the log of the rank under the cursor, at the line of its newest step",
+        tooltip="open the log of the rank under the cursor at its latest step",
     ),
 ]
 
@@ -512,7 +553,7 @@ SECTIONS: list[tuple[str, list[Binding]]] = [
     ("GPU", GPU),
     ("Logs", LOGS),
     ("Incidents", INCIDENTS),
-    ("Who is everyone waiting for", WAITING),
+    ("Hang analysis", WAITING),
     ("Links", [*LINK, *LINKS]),
     ("Training", TRAINING),
 ]

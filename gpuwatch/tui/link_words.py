@@ -10,14 +10,14 @@ from gpuwatch.probe.verdict import Status, Verdict
 from gpuwatch.tui.severity import Severity
 
 DOING: dict[Phase, str] = {
-    "connecting": "looking at the nodes",
-    "asking": "waits for you",
-    "reaching": "who can connect to whom",
-    "starting": "the ranks import torch and join",
+    "connecting": "querying the nodes",
+    "asking": "waiting for confirmation",
+    "reaching": "checking connectivity",
+    "starting": "starting the ranks",
     "collectives": "collectives",
-    "pairs": "links, pair by pair",
-    "retesting": "suspects once more, alone",
-    "gpus": "each GPU by itself",
+    "pairs": "measuring links",
+    "retesting": "retesting suspect links",
+    "gpus": "testing each GPU",
     "done": "done",
     "refused": "refused",
     "failed": "failed",
@@ -111,7 +111,7 @@ def sentence_of(results: Results) -> str:
     if results.verdict is not None:
         return results.verdict.sentence
     if results.phase == "cancelled":
-        return results.reason or "cancelled before anything could be judged"
+        return results.reason or "cancelled before a verdict was possible"
     return results.reason
 
 
@@ -129,7 +129,7 @@ def hint(results: Results) -> tuple[Severity, str] | None:
     """What the status line of every screen says of the newest probe; nothing where all is well."""
     verdict = results.verdict
     if results.phase == "asking":
-        return "info", "links: a probe waits for you (5)"
+        return "info", "links: probe waiting for confirmation (5)"
     if not results.over:
         share = f" {100 * results.done_steps // results.all_steps}%" if results.all_steps else ""
         return "info", f"links: probing{share} (5)"

@@ -77,7 +77,7 @@ class LogHunt:
     def to_hit(self, view: View, step: int) -> bool:
         """To the next or previous line that the search found; whether the cursor is there already."""
         if self.search is None:
-            return self._heard("nothing was searched for: / does")
+            return self._heard("no search; press / to search")
         return self._heard(log_seek.to_hit(view, step, self.search))
 
     def _heard(self, told: str | bool) -> bool:

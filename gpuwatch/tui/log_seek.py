@@ -57,7 +57,7 @@ def finding_offsets(fleet: Fleet, buffer: Buffer, *, warnings: bool) -> list[int
 
 def none_left(step: int, what: str) -> str:
     """That there is no such line any more."""
-    return f"no {'further' if step > 0 else 'earlier'} {what}"
+    return f"no {'more' if step > 0 else 'earlier'} {what}{'es' if what == 'match' else 's'}"
 
 
 def to_bad(
@@ -81,7 +81,7 @@ def to_bad(
         return True
     what = "warning" if warnings else "error"
     if view.merged:
-        return none_left(step, what) + " in what is loaded"
+        return none_left(step, what) + " in the loaded lines"
     buffer = view.buffers[0]
     offset = nearest(finding_offsets(fleet, buffer, warnings=warnings), buffer, step)
     if offset is not None:
@@ -100,7 +100,7 @@ def to_hit(view: View, step: int, search: LogSearch) -> str | bool:
     if not view.merged:
         offset = nearest(hit_offsets(search.hits, view.buffers[0]), view.buffers[0], step)
     if offset is None:
-        return none_left(step, "hit") + " here"
+        return none_left(step, "match") + " in this pane"
     view.go(offset=offset)
     return False
 

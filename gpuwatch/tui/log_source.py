@@ -14,11 +14,11 @@ from gpuwatch.wire import KERNEL_LOG, LogFile, RankSource
 
 MOST_RANGE = 100_000
 HOW: dict[RankSource, str] = {
-    "process": "the writing process's environment",
+    "process": "RANK in its environment",
     "path": "the file's path",
-    "line": "the lines' prefixes",
-    "field": "the lines' text",
-    "index": "the number of a worker or task in the lines",
+    "line": "the line prefixes",
+    "field": "the line text",
+    "index": "the worker or task index in the lines",
 }
 
 
@@ -144,7 +144,7 @@ def choose(text: str, fleet: Fleet, special: Callable[[str], Sequence[int]]) -> 
     sources = all_sources(fleet)
     words = [word for word in re.split(r"[\s,]+", text.strip()) if word]
     if not words:
-        raise ChoiceError("name ranks or nodes: 0-7  3,8  gpu-003  failed  slowest  all")
+        raise ChoiceError("give ranks or nodes: 0-7  3,8  gpu-003  failed  slowest  all")
     chosen: dict[LogSource, None] = {}
     for word in words:
         chosen |= dict.fromkeys(_named(word, fleet, sources, special))
@@ -184,7 +184,7 @@ def _of_range(first: int, last: int, sources: list[LogSource]) -> Iterator[LogSo
     wanted = [rank for rank in known if first <= rank <= last]
     if not wanted or last < first or last - first > MOST_RANGE:
         named = str(first) if first == last else f"{first}-{last}"
-        there = f"known are {folded(known)}" if known else "no rank's file is known"
+        there = f"known are {folded(known)}" if known else "no log file of any rank is known"
         raise ChoiceError(f"no log of rank {named}; {there}")
     for rank in wanted:
         yield from rank_sources(sources, rank)
@@ -194,5 +194,5 @@ def _of_paths(word: str, sources: list[LogSource]) -> list[LogSource]:
     pattern = word if "*" in word or "?" in word else f"*{word}*"
     found = [source for source in sources if fnmatch.fnmatch(source.file, pattern)]
     if not found:
-        raise ChoiceError(f"no rank, node or file is called {word!r}")
+        raise ChoiceError(f"no rank, node or file matches {word!r}")
     return found

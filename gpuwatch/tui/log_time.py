@@ -34,7 +34,7 @@ def time_typed(text: str, at: float, now: float) -> float:
     if match := _CLOCK.match(text):
         hour, minute, second = int(match[1]), int(match[2]), int(match[3] or 0)
         if hour > 23 or minute > 59 or second > 59:
-            raise TimeError(f"{text} is no time of a day")
+            raise TimeError(f"{text} is not a valid time of day")
         today = list(time.localtime(now))
         today[3:6] = [hour, minute, second]
         today[8] = -1
@@ -43,7 +43,7 @@ def time_typed(text: str, at: float, now: float) -> float:
     try:
         return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
     except ValueError:
-        raise TimeError("a time is 12:03:11, -30s, +5m or 2026-03-01 12:03:11") from None
+        raise TimeError("expected a time such as 12:03:11, -30s, +5m or 2026-03-01 12:03:11") from None
 
 
 def clock_text(at: float | None, *, fine: bool = False) -> str:

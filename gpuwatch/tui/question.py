@@ -85,7 +85,7 @@ class Question:
     def write_dumps(self) -> str:
         """Have the ranks write fresh dumps; why that cannot be, else nothing."""
         if not self.asking.over:
-            return "not while answers are still coming"
+            return "ranks are still answering; try again when they have"
         if not self.asking.write_dumps():
             return NO_PIPES
         self._settled = False
@@ -96,5 +96,5 @@ class Question:
     def sentence(self) -> str:
         """What is known now."""
         if self.hearing is None or self.hearing.verdict is None:
-            return "no rank runs on these nodes" if self.asking.over else "the ranks are asked"
+            return "no rank runs on these nodes" if self.asking.over else "querying the ranks"
         return self.hearing.verdict.sentence

@@ -92,8 +92,8 @@ class Told:
 
     @property
     def error_words(self) -> str:
-        """`3 error lines that no rule explains`."""
-        return f"{plural(self.error_lines, 'error line')} that no rule explains"
+        """`3 error lines not matched by any rule`."""
+        return f"{plural(self.error_lines, 'error line')} not matched by any rule"
 
     def incident(self, ident: str) -> Incident | None:
         """An incident by its id."""

@@ -88,7 +88,7 @@ class Travel(App[None]):
             gpu = next((gpu for gpu in node.gpu_list() if gpu.info.index == alert.gpu), None)
             self.show_place(node.name, None if gpu is None else gpu.info.uuid)
         else:
-            self.notify("this alert names neither a line nor a node", timeout=3)
+            self.notify("this alert has no log line and no node", timeout=3)
 
     def show_place(self, node: str, uuid: str | None) -> None:
         """Open a GPU, or a node, over the screen that is shown."""
@@ -104,14 +104,14 @@ class Travel(App[None]):
             self._turn = incident.id, spot.rank
             self._show_spot(spot)
         else:
-            self.notify("no log line of this incident tells its rank", timeout=3)
+            self.notify("no log line of this incident has a rank", timeout=3)
 
     def show_next_rank(self) -> None:
         """The same from the logs: of the incident that led there, else of the one that matters most."""
         told = self.scene.told
         incident = told.incident(self._turn[0]) or told.leading
         if incident is None:
-            self.notify("there is no incident: r goes over the ranks of one", timeout=3)
+            self.notify("no incident; r steps through the ranks of an incident", timeout=3)
         else:
             self.show_rank_of(incident)
 

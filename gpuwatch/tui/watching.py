@@ -12,7 +12,7 @@ from gpuwatch.fleet.log_coverage import unlogged
 from gpuwatch.fleet.node import Node
 from gpuwatch.wire import KERNEL_LOG
 
-TOO_MANY = "more files than one node follows; narrow `logs` in the hosts file"
+TOO_MANY = "more log files than gpuwatch follows on one node; narrow `logs` in the hosts file"
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def watching(fleet: Fleet, packs: Packs) -> Watching:
         if node.hello is not None and not read:
             silent.append(node.name)
         if node.link.phase == "lost":
-            unreadable["not connected, so nothing is read there"].append(node.name)
+            unreadable["not connected, logs not read"].append(node.name)
         if node.logs_truncated:
             unreadable[TOO_MANY].append(f"{node.name} {plural(node.logs_truncated, 'file')}")
         for each in node.logs:

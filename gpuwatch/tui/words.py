@@ -46,7 +46,7 @@ def trouble_of(gpu: Gpu, now: float) -> str:
         return f"STUCK in {gpu.stuck_in or 'a driver call'}{lasted}"
     if gpu.state == "unanswered":
         return no_answer(gpu, now)
-    return f"LOST{lasted}: {gpu.reason or 'it does not answer'}" if gpu.state == "lost" else ""
+    return f"LOST{lasted}: {gpu.reason or 'not responding'}" if gpu.state == "lost" else ""
 
 
 def attempt_words(node: Node, now: float) -> str:
@@ -73,7 +73,7 @@ def absent_words(node: Node) -> str:
     if node.hello is None:
         return node.link.reason or "connecting"
     words = without_gpus(node)
-    return "no NVIDIA GPU, only the host is watched" if words == "no GPU" else words
+    return "no NVIDIA GPU, host metrics only" if words == "no GPU" else words
 
 
 def models(node: Node) -> str:

@@ -93,12 +93,12 @@ def test_this_machine(wide: Terminal) -> None:
 
 def test_after_a_stop_everything_is_painted_again(wide: Terminal) -> None:
     start(wide, f"{GPUWATCH} --demo")
-    wide.wait_for(r"(?s)live.*Wrong now.*Quit")
+    wide.wait_for(r"(?s)live.*Active problems.*Quit")
     wide.press("C-z")
     wide.wait_for(r"(?s)topped.*ready\$")
     assert wide.is_restored()
     wide.type("fg")
-    wide.wait_for(r"(?s)utilisation.*gpu-001.*Wrong now.*enter Open")
+    wide.wait_for(r"(?s)utilization.*gpu-001.*Active problems.*enter Open")
     wide.press("q")
     wide.wait_for(r"ready\$")
     assert wide.is_restored()
@@ -138,7 +138,7 @@ def test_from_the_incident_to_the_line_to_all_ranks_and_back(size: tuple[int, in
         terminal.press("m")
         terminal.wait_for(r"(?s)merged.*NVRM: Xid .*79")
         terminal.press("r")
-        terminal.wait_for(r"(?s)rank \d+ .*gpu-0.*scrolled back")
+        terminal.wait_for(r"(?s)rank \d+ .*gpu-0.*paused")
         terminal.press("-")
         terminal.wait_for("What to do")
         terminal.press("q")

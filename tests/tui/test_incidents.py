@@ -61,7 +61,7 @@ async def test_the_first_screen_says_who_why_and_what_to_do(size: tuple[int, int
         shown = flat(app)
     assert SENTENCE in shown
     assert "50s ago" in shown
-    assert "Quite sure: the kernel log of gpu-011 names the GPU" in shown
+    assert "Confidence: high; the kernel log of gpu-011 names the GPU" in shown
     assert "1 Take the node out of the scheduler" in shown
     assert re.search(r"\+30\.\ds timed out in ALLREDUCE", shown)
     assert "x127" in shown
@@ -193,11 +193,14 @@ async def test_without_an_incident_it_says_what_that_is_worth() -> None:
         await pilot.press("4")
         await pilot.pause()
         shown = flat(app)
-    assert "No incident." in shown
+    assert "No incidents detected." in shown
     assert "127 log files on 15 of 16 nodes are read with 170 rules" in shown
-    assert "no log file is known on gpu-004" in shown
+    assert "no log file found on gpu-004" in shown
     assert "permission denied: gpu-003 /var/log/train.log" in shown
-    assert "more files than one node follows; narrow `logs` in the hosts file: gpu-003 88 files" in shown
+    assert (
+        "more log files than gpuwatch follows on one node; narrow `logs` in the hosts file: gpu-003 88 files"
+        in shown
+    )
 
 
 async def test_a_new_incident_is_told_once_and_rings_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,7 +235,7 @@ async def test_frozen_holds_incidents_still() -> None:
         await pilot.press("p")
         await pilot.pause()
         assert SENTENCE not in flat(app)
-        assert "No incident." in flat(app)
+        assert "No incidents detected." in flat(app)
 
 
 async def test_many_incidents_are_listed_the_cursor_chooses_which_is_whole() -> None:
@@ -339,7 +342,7 @@ async def test_before_the_fall_the_demo_has_no_incident() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("4")
         await pilot.pause()
-        assert "No incident." in text_on(app)
+        assert "No incidents detected." in text_on(app)
 
 
 def test_where_nodes_and_gpus_are_well_the_status_line_says_what_the_logs_tell() -> None:
@@ -349,7 +352,7 @@ def test_where_nodes_and_gpus_are_well_the_status_line_says_what_the_logs_tell()
     (told,) = quiet(told_by(StillBook(alerts=[taken, disk_alert()])), look, 60)
     assert told.text == "! disk nearly full: /scratch is 96.1 % full "
     (nothing,) = quiet(told_by(StillBook(alerts=[taken])), look, 60)
-    assert "nothing wrong" in nothing.text
+    assert "no problems" in nothing.text
     note = structs.replace(xid_alert(), id="e", code=UNEXPLAINED, severity="info", count=3)
     (counted,) = quiet(told_by(StillBook(alerts=[taken, note])), look, 60)
     assert "nothing wrong" not in counted.text

@@ -110,7 +110,7 @@ async def test_nothing_is_dialled_before_a_choice_and_the_choice_is_what_is_wish
         assert session.wished == []
         await settle(pilot, "j", "enter")
         assert [wish.pairs for wish in session.wished] == ["quick"]
-        assert "no node has answered yet" in flat(app) or "16 still silent" in flat(app)
+        assert "no node has answered yet" in flat(app) or "16 without an answer" in flat(app)
 
 
 async def test_a_busy_gpu_refuses_lists_the_processes_and_enter_asks_again_in_spite_of_them() -> None:
@@ -294,7 +294,7 @@ async def test_a_dead_pair_is_a_sign_and_its_reason_is_told() -> None:
         await pilot.pause()
         assert "∅" in screen.matrix.render_line(screen.matrix.pinned + 1).text
         assert "refused by gpu-004" in flat(app)
-        assert "nothing comes through" in flat(app)
+        assert "no data gets through" in flat(app)
 
 
 async def test_ranks_and_other_measures_are_one_key_away() -> None:

@@ -54,7 +54,7 @@ async def test_conditions_stand_on_the_fleet_screen_with_evidence_and_remedy_and
         assert re.search(r"✖ gpu-011 GPU 5 +Xid 79: GPU fell off the bus", shown)
         assert re.search(r"NVRM: Xid \(PCI:0000:c3:00\): 79, .* off the bus, 7s ago", shown)
         assert "→ Drain the node and power-cycle it" in shown
-        assert re.search(r"Newest events", shown)
+        assert re.search(r"Recent events", shown)
         fleet_of(app).situation.focus()
         await pilot.press("j", "enter")
         assert isinstance(app.screen, GpuScreen)
@@ -202,7 +202,7 @@ async def test_memory_that_is_the_hosts_is_called_unified() -> None:
 async def test_a_node_without_a_gpu_can_be_opened_and_says_so() -> None:
     app = still_app(session_of(LinkStatus("live"), hello()))
     async with app.run_test(size=(80, 24)) as pilot:
-        assert "this node has no NVIDIA GPU; its host is watched" in text_on(app)
+        assert "no NVIDIA GPU on this node; host metrics only" in text_on(app)
         await pilot.press("enter")
         await pilot.pause()
         assert isinstance(app.screen, NodeScreen)
@@ -234,14 +234,14 @@ async def test_a_wrong_filter_hides_nothing_and_an_empty_choice_says_the_way_bac
         fleet = fleet_of(app)
         fleet.shown.set_filter("nothing-is-called-so")
         fleet.pull()
-        assert "nothing matches; esc shows everything again" in text_on(app)
+        assert "nothing matches; esc shows all" in text_on(app)
         fleet.shown.set_filter("temp>")
         fleet.pull()
         assert fleet.shown.error
         assert len(fleet.shown.views) == 16
         fleet.shown.set_filter("")
         await pilot.press("exclamation_mark")
-        assert "nothing is unhealthy; esc shows everything again" in text_on(app)
+        assert "nothing is unhealthy; esc shows all" in text_on(app)
 
 
 def test_remedies_are_sentences() -> None:

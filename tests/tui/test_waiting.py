@@ -94,18 +94,18 @@ async def test_who_is_waited_for_is_said_with_the_commands_and_kept(size: tuple[
         await pilot.press("D")
         await frames(pilot, app)
         assert isinstance(app.screen, WaitingScreen)
-        assert "128 ranks asked" in flat(app)
+        assert "128 ranks sampled" in flat(app)
         assert "waiting for gpu-001, gpu-011" in flat(app)
         asked.answer()
         await frames(pilot, app)
         shown = flat(app)
         assert "rank 85 (gpu-010 GPU 5) is in data_loader_next (train.py:9)" in shown
-        assert "D asks again" in shown
+        assert "D: refresh" in shown
         assert "py-spy dump --pid 52005" in shown
         await pilot.press("minus", "4")
         judged(app)
         await frames(pilot, app)
-        assert "Who everyone waits for" in flat(app)
+        assert "Hang analysis (stacks)" in flat(app)
         assert "rank 85 (gpu-010 GPU 5) is in data_loader_next" in flat(app)
         assert "see what it does: ssh gpu-011 py-spy dump --pid 52005" in flat(app)
         (incident,) = app.scene.told.incidents
@@ -157,8 +157,8 @@ async def test_fresh_dumps_need_a_key_of_their_own() -> None:
         asked.answer()
         asked.dumps = FlightHeard(may_write=(0, 1, 2), places=("/shared/dumps/rank_",))
         await frames(pilot, app)
-        assert "F or Enter: ranks 0-2 write fresh dumps" in flat(app)
-        assert "Files of the job at /shared/dumps/rank_, over older ones; the job goes on." in flat(app)
+        assert "F or Enter: trigger dumps on ranks 0-2" in flat(app)
+        assert "write files at /shared/dumps/rank_ and overwrite older dumps" in flat(app)
         assert asked.wrote == 0
         await pilot.press("F")
         assert asked.wrote == 1

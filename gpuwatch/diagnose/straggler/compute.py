@@ -1,7 +1,7 @@
 """GPUs that compute unlike their peers: at a lower clock, with pauses, or at another power.
 
 In synchronous training every rank steps as often as the slowest one, so step times are equal and the waiting
-shows elsewhere: who waits spins in a collective at 100 % utilisation, a high clock and little power. So the
+shows elsewhere: who waits spins in a collective at 100 % utilization, a high clock and little power. So the
 one that waits least is the suspect. Pure functions over the ranks of one job that have the same GPU model.
 """
 
@@ -19,7 +19,7 @@ FULL_PCT, FULL_EQUAL_PCT = 90.0, 5.0
 
 
 def slow_clocks(group: Sequence[Load], clock_pct: float) -> Iterator[Unlike]:
-    """A clock under a share of the median at about equal utilisation."""
+    """A clock under a share of the median at about equal utilization."""
     known = [
         (each, each.clock_mhz, each.busy_pct)
         for each in group
@@ -55,21 +55,21 @@ def idle(group: Sequence[Load], busy_pct: float) -> Iterator[Unlike]:
         return
     for each, busy in low:
         yield Unlike(
-            "busy", each.rank, len(known) - 1, "utilisation", f"{busy:.0f} %", f"{usual:.0f} %",
+            "busy", each.rank, len(known) - 1, "utilization", f"{busy:.0f} %", f"{usual:.0f} %",
             f"busy only {busy:.0f} % of the time where its peers are {usual:.0f} %", 1 - busy / usual,
             "its host is late (data, code or storage)", each, len(low),
         )  # fmt: skip
 
 
 def power(group: Sequence[Load], power_pct: float) -> Iterator[Unlike]:
-    """The one that draws unlike all others at equal, full utilisation: it works while they wait, or waits."""
+    """The one that draws unlike all others at equal, full utilization: it works while they wait, or waits."""
     equal = equally_busy(group, FULL_PCT, FULL_EQUAL_PCT)
     low = lowest(equal, lambda each: each.power_w, power_pct / 100.0)
     if low is not None:
         each, own, usual = low
         yield Unlike(
             "spins", each.rank, len(equal) - 1, "power", f"{own:.0f} W", f"{usual:.0f} W",
-            f"at {own / usual:.2f}x power and full utilisation", None,
+            f"at {own / usual:.2f}x power and full utilization", None,
             "it spins in a collective: it waits or has less to do, and slows nobody", each,
         )  # fmt: skip
     high = lowest(equal, lambda each: 1.0 / each.power_w if each.power_w else None, power_pct / 100.0)

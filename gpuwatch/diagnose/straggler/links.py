@@ -39,7 +39,7 @@ def narrow_pcie(group: Sequence[Load], link_pct: float) -> Iterator[Unlike]:
 
 
 def throughput(group: Sequence[Load], link_pct: float) -> Iterator[Unlike]:
-    """The one that moves far less than all others over NVLink or PCIe, at equal utilisation."""
+    """The one that moves far less than all others over NVLink or PCIe, at equal utilization."""
     equal = equally_busy(group, WORKING_PCT, EQUAL_PCT)
     for sign, name, least, read in KINDS:
         low = lowest(equal, read, link_pct / 100.0)

@@ -116,7 +116,7 @@ def _evidence(suspect: Suspect, lead: Unlike) -> Iterator[str]:
     if load is None or usual is None:
         return
     columns = (
-        ("utilisation", " %", "busy" in told, load.busy_pct, usual.busy_pct),
+        ("utilization", " %", "busy" in told, load.busy_pct, usual.busy_pct),
         ("SM clock", " MHz", "clock" in told, load.clock_mhz, usual.clock_mhz),
         ("power", " W", bool(told & {"works_alone", "spins"}), load.power_w, usual.power_w),
         ("temperature", " C", False, load.temperature_c, usual.temperature_c),

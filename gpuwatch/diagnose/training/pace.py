@@ -40,7 +40,7 @@ def pace(voice: RankProgress, busy_pct: Sequence[float], slow_step_s: float = 0.
     yield from list(slower(voice.step_times(RECENT + PAST))) or over_limit(voice, slow_step_s)
     yield from waits(voice)
     if busy_pct and median(busy_pct) < LOW_UTILISATION_PCT:
-        text = f"half of the job's {len(busy_pct)} GPUs are under {median(busy_pct):.0f} % utilisation"
+        text = f"half of the job's {len(busy_pct)} GPUs are under {median(busy_pct):.0f} % utilization"
         yield Sign("train.low_utilisation", "info", text, 300.0)
 
 

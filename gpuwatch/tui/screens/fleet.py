@@ -134,9 +134,9 @@ class FleetScreen(LiveScreen):
             gpus = sum(len(v.gpus) for v in shown.views) if shown.gpus is None else len(shown.gpus)
             known = sum(len(node.gpus) for node in fleet.nodes.values())
             text = f"{len(shown.views)} of {len(fleet.nodes)} nodes, {gpus} of {known} GPUs"
-            text += ", only unhealthy" if shown.unhealthy else ""
+            text += ", unhealthy only" if shown.unhealthy else ""
             if self.focused is self.field and self.size.width >= WIDE:
-                text += "   enter keeps it, esc drops it"
+                text += "   enter applies, esc clears"
         self.note.set_class(bool(shown.error), "-error")
         text = clean(text)
         if str(self.note.content) != text:

@@ -95,7 +95,7 @@ class GpuValues(GpuPage):
         own = [event for event in reversed(subject.node.events) if event.gpu == subject.gpu.info.uuid]
         for event in own:
             rows += event_row(event, width, self.look)
-        return rows if own else [*rows, note("none since gpuwatch looks on", self.look)]
+        return rows if own else [*rows, note("no events since start", self.look)]
 
 
 class GpuPlots(GpuPage):

@@ -18,10 +18,10 @@ from gpuwatch.tui.widgets.things import hanging
 
 SIGNS: tuple[tuple[Severity, str], ...] = (
     ("ok", "healthy"),
-    ("warning", "needs a look"),
+    ("warning", "warning"),
     ("error", "failed"),
-    ("critical", "lost or failing"),
-    ("unknown", "not known (yet)"),
+    ("critical", "critical"),
+    ("unknown", "unknown"),
 )
 
 KEY = 16
@@ -35,7 +35,7 @@ class HelpPage(Page):
         """All lines."""
         look, glyphs = self.look, self.look.glyphs
         rows: list[Row] = [
-            (Segment("gpuwatch", look.title), Segment("  every GPU of a cluster, with its age", look.dim)),
+            (Segment("gpuwatch", look.title), Segment("  GPUs and logs of a training cluster", look.dim)),
             (),
         ]
         for some in (SIGNS[:3], SIGNS[3:]):
@@ -44,17 +44,17 @@ class HelpPage(Page):
         rows.append(
             (
                 Segment(glyphs.stuck, look.severity["warning"]),
-                Segment(" a driver call does not return   ", look.dim),
+                Segment(" driver call does not return    ", look.dim),
                 Segment(glyphs.stale, look.stale),
-                Segment(" the last value of a silent node", look.dim),
+                Segment(" last value before the node went silent", look.dim),
             )
         )
         rows.append(
             (
                 Segment(glyphs.missing, look.dim),
-                Segment(" filtered out, or no value         ", look.dim),
+                Segment(" filtered out, or no value       ", look.dim),
                 Segment("-", look.text),
-                Segment(" unknown, never zero", look.dim),
+                Segment(" unknown", look.dim),
             )
         )
         for title, bindings in keys.SECTIONS:

@@ -153,17 +153,17 @@ class IncidentsScreen(LiveScreen):
         """Tell no more, or again, of the alert's code at its place; of a folded line's, wherever it is."""
         session = self.cockpit.scene.session
         if self.focused is not self.alerts:
-            self.notify("tab to the list of alerts: x silences the one under the cursor", timeout=4)
+            self.notify("press tab to reach the alert list; x silences the alert under the cursor", timeout=4)
             return
         chosen = self.alerts.chosen_alerts()
         if not chosen:
             return
         first, one = chosen[0], len(chosen) == 1
         where = (first.node, first.gpu, first.rank) if one else (None, None, None)
-        change, word = (session.unsilence, "told again") if first.silenced else (session.silence, "silenced")
+        change, word = (session.unsilence, "unsilenced") if first.silenced else (session.silence, "silenced")
         trouble = change(first.code, node=where[0], gpu=where[1], rank=where[2])
         place = f"at {place_of(first)}" if one else "everywhere"
-        text = f"{first.code} {place}: {word}; x takes it back" + (f" ({trouble})" if trouble else "")
+        text = f"{first.code} {place}: {word}; x undoes it" + (f" ({trouble})" if trouble else "")
         self.notify(clean(text), timeout=4, markup=False)
         self.cockpit.pump()
 

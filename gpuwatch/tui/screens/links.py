@@ -213,7 +213,7 @@ class LinksScreen(LiveScreen):
         """Choose another one; the old ones stay in the list."""
         probing = self.running()
         if probing is not None:
-            self.notify("a probe is running: ctrl+x ends it first", timeout=4)
+            self.notify("a probe is running; ctrl+x cancels it", timeout=4)
             return
         self.view.show(None)
         self.pull()
@@ -237,7 +237,7 @@ class LinksScreen(LiveScreen):
         running = self.running()
         if running is not None:
             self.view.show(running)
-            self.notify("a probe is running already: this is it", timeout=4)
+            self.notify("this probe is already running", timeout=4)
         else:
             self.cockpit.scene.session.probe(wish)
             self.view.show(len(self.cockpit.scene.session.probes) - 1)
@@ -249,7 +249,7 @@ class LinksScreen(LiveScreen):
         if running is None:
             return
         self.cockpit.scene.session.probes[running].cancel()
-        self.notify("the probe is ended on every node; what was measured stays", timeout=4)
+        self.notify("probe cancelled on all nodes; results so far are kept", timeout=4)
         self.pull()
 
     def step_back(self) -> bool:
@@ -257,7 +257,7 @@ class LinksScreen(LiveScreen):
         results, probing = self.view.results, self.view.probing
         if results is not None and probing is not None and results.phase == "asking":
             probing.cancel()
-            self.notify("not started; ctrl+n chooses another probe", timeout=4)
+            self.notify("not started; ctrl+n sets up another probe", timeout=4)
             self.pull()
             return True
         return False
@@ -289,17 +289,17 @@ class LinksScreen(LiveScreen):
             self.notify(refusal, timeout=4, markup=False)
             return
         probing.retest([(each.pair.src, each.pair.dst) for each in links])
-        text = f"{self.matrix.copy_text()}: {counted(len(links), 'link')} once more, alone"
+        text = f"{self.matrix.copy_text()}: {counted(len(links), 'link')} retested alone"
         self.notify(clean(text), timeout=4, markup=False)
 
     def _why_no_retest(self, results: Results, some: bool) -> str:
         if not some:
-            return "no link was measured there"
+            return "no link measured here"
         probing = self.view.probing
         if results.phase in ("pairs", "retesting", "gpus") or (probing is not None and probing.keeps_ranks):
             return ""
         return (
-            f"the ranks are gone: the probe is {DOING[results.phase]}" if results.over else "not measured yet"
+            f"the ranks exited: the probe is {DOING[results.phase]}" if results.over else "not measured yet"
         )
 
     @on(Picker.Chosen, "#evidence")

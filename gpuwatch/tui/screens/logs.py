@@ -359,7 +359,7 @@ class LogsScreen(LiveScreen):
         if view is None or not view.feed.end > view.feed.base:
             return
         if not command:
-            self.desk.hunt.note = "no pager found: set PAGER"
+            self.desk.hunt.note = "no pager found; set PAGER"
             return
         base, at = view.feed.base, view.cursor
         texts = (clean(view.feed.line(number).text) for number in range(base, view.feed.end))
@@ -367,6 +367,6 @@ class LogsScreen(LiveScreen):
             with self.app.suspend():
                 page(texts, at - base + 1, command)
         except SuspendNotSupported:
-            self.desk.hunt.note = "this terminal cannot be handed to a pager"
+            self.desk.hunt.note = "this terminal cannot run a pager"
         except OSError as error:
             self.desk.hunt.note = f"{command[0]}: {error.strerror}"

@@ -104,7 +104,7 @@ class TrainingScreen(LiveScreen):
         """The log of the rank, at the line that told its newest step."""
         row = self.ranks.chosen()
         if row is None or row.file is None:
-            self.notify("no log of this rank is known", timeout=3)
+            self.notify("no log file of this rank is known", timeout=3)
             return
         offset = None if row.voice is None else row.voice.offset
         ranks = () if row.rank is None else (row.rank,)

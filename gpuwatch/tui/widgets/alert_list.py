@@ -118,11 +118,11 @@ class AlertList(ThingsPage):
                     text = f"{alert.code}  {place_of(alert)}  {alert.text or alert.title}"
                     yield Thing(alert.id, (alert_row(alert, wall, width, look),), alert, clean(text))
         if not shown:
-            yield note("none fires; ! shows all" if self.only_firing and told.alerts else "none", look)
+            yield note("none firing; ! shows all" if self.only_firing and told.alerts else "none", look)
 
     def _tally(self) -> str:
         told = self.scene.told
-        only = "only what fires, ! shows all  " if self.only_firing else ""
+        only = "firing only, ! shows all  " if self.only_firing else ""
         kinds = len({alert.code for alert in told.alerts.values()})
         of = f" of {plural(kinds, 'kind')}" if kinds < len(told.alerts) else ""
         fire = "all firing" if told.firing == len(told.alerts) else f"{told.firing} firing"

@@ -42,15 +42,15 @@ def facts(gpu: Gpu, node: Node, now: float) -> list[tuple[str, str]]:
 
 def _without_gpus(view: NodeView, now: float) -> str:
     if view.node.hello is None:
-        return link_words(view.node, now) or "not heard yet"
-    return "this node has no NVIDIA GPU; its host is watched (enter shows it)"
+        return link_words(view.node, now) or "connecting"
+    return "no NVIDIA GPU on this node; host metrics only (enter shows them)"
 
 
 def line_for(chosen: tuple[NodeView, Gpu | None], now: float, width: int, look: Look) -> Row:
     """The whole line."""
     view, gpu = chosen
     if gpu is None:
-        words = "this GPU has never been seen" if view.gpus else _without_gpus(view, now)
+        words = "this GPU has never reported" if view.gpus else _without_gpus(view, now)
         name = f" {clean(view.name)}  "
         return (Segment(name, look.strong), Segment(fit(words, max(1, width - cell_len(name))), look.dim))
     parts = [Segment(f" {clean(view.name)} GPU {gpu.info.index} ", look.strong)]
@@ -81,6 +81,6 @@ class CellLine(Page, can_focus=False):
         if chosen is None:
             shown = self.heat.shown
             words = "nothing is unhealthy" if shown.unhealthy and not shown.text else "nothing matches"
-            words = f" {words}; esc shows everything again" if shown.narrowed else " no node is watched"
+            words = f" {words}; esc shows all" if shown.narrowed else " no node is monitored"
             return [(Segment(words, self.look.dim),)]
         return [line_for(chosen, self.scene.now, width, self.look)]

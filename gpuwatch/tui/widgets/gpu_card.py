@@ -120,7 +120,7 @@ def line_heading(width: int, look: Look) -> Row:
     words = f"   GPU  rank {'util':>14}  {'memory':>{memory}}  {'power':>9}  {'temp':>7}"
     words += f"  {'SM MHz':>6}  {'tensor':>6}  "
     if width >= len(words) + 12:
-        words += "held back by"
+        words += "throttle reason"
     return (Segment(fit(words.rstrip(), width), look.dim),)
 
 

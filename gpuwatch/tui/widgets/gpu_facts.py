@@ -11,6 +11,7 @@ from gpuwatch.tui.graphs import plot
 from gpuwatch.tui.look import Look, clean, fit
 from gpuwatch.tui.widgets.gpu_card import Subject
 from gpuwatch.tui.widgets.lines import Row, heading
+from gpuwatch.tui.widgets.things import hanging
 from gpuwatch.wire import MigInstance
 
 WINDOWS = ((120.0, "2 minutes"), (900.0, "15 minutes"), (86_400.0, "24 hours"))
@@ -42,8 +43,8 @@ def _now_facts(subject: Subject) -> list[tuple[str, str]]:
         f"{k.replace('_', ' ')} {v:.0f}%" for k, v in (fast.throttle_pct or {}).items() if v >= 0.5
     )
     return [
-        ("utilisation", subject.text("util")),
-        ("memory busy", subject.text("membw")),
+        ("utilization", subject.text("util")),
+        ("memory utilization", subject.text("membw")),
         (
             "unified memory" if subject.gpu.info.unified_memory else "memory used",
             f"{_memory(fast.memory_used_bytes)} of {_memory(fast.memory_total_bytes)}",
@@ -55,10 +56,10 @@ def _now_facts(subject: Subject) -> list[tuple[str, str]]:
         ("memory temp.", subject.text("memtemp")),
         ("SM clock", _number(fast.sm_clock_mhz, " MHz")),
         (
-            "held back by",
-            ", ".join(subject.throttle()) or ("nothing" if fast.throttle is not None else UNKNOWN),
+            "throttle reason",
+            ", ".join(subject.throttle()) or ("not throttled" if fast.throttle is not None else UNKNOWN),
         ),
-        ("share of time", shares or ("none" if fast.throttle_pct is not None else UNKNOWN)),
+        ("throttled", shares or ("0 %" if fast.throttle_pct is not None else UNKNOWN)),
         ("SM activity", subject.text("sm")),
         ("occupancy", subject.text("occupancy")),
         ("tensor act.", subject.text("tensor")),
@@ -78,7 +79,7 @@ def _medium_facts(gpu: Gpu) -> list[tuple[str, str]]:
         (
             "PCIe",
             f"gen {_number(medium.pcie_gen)} x{_number(medium.pcie_width)}, "
-            f"at most gen {_number(info.pcie_gen_max)} x{_number(info.pcie_width_max)}",
+            f"max gen {_number(info.pcie_gen_max)} x{_number(info.pcie_width_max)}",
         ),
         ("P-state", UNKNOWN if medium.performance_state is None else f"P{medium.performance_state}"),
         ("encoder, decoder", f"{_number(medium.encoder_pct, '%')}, {_number(medium.decoder_pct, '%')}"),
@@ -96,8 +97,14 @@ def _slow_facts(gpu: Gpu) -> list[tuple[str, str]]:
         return []
     errors = ", ".join(f"{k} {v}" for k, v in (slow.nvlink_errors or {}).items())
     facts = [
-        ("ECC uncorrected", f"{_number(slow.ecc_uncorrected)}, ever {_number(slow.ecc_uncorrected_total)}"),
-        ("ECC corrected", f"{_number(slow.ecc_corrected)}, ever {_number(slow.ecc_corrected_total)}"),
+        (
+            "ECC uncorrected",
+            f"volatile {_number(slow.ecc_uncorrected)}, aggregate {_number(slow.ecc_uncorrected_total)}",
+        ),
+        (
+            "ECC corrected",
+            f"volatile {_number(slow.ecc_corrected)}, aggregate {_number(slow.ecc_corrected_total)}",
+        ),
         (
             "remapped rows",
             f"{_number(slow.remapped_correctable)} corr., {_number(slow.remapped_uncorrectable)} uncorr., "
@@ -119,13 +126,13 @@ def _still_facts(gpu: Gpu) -> list[tuple[str, str]]:
         ("UUID", info.uuid),
         ("bus id", info.bus_id or UNKNOWN),
         ("architecture", info.architecture or UNKNOWN),
-        ("slows down at", _number(info.temperature_slowdown_c, " C")),
-        ("shuts down at", _number(info.temperature_shutdown_c, " C")),
-        ("top SM clock", _number(info.sm_clock_max_mhz, " MHz")),
+        ("slowdown at", _number(info.temperature_slowdown_c, " C")),
+        ("shutdown at", _number(info.temperature_shutdown_c, " C")),
+        ("max SM clock", _number(info.sm_clock_max_mhz, " MHz")),
         (
             "power limits",
             f"default {_number(info.power_limit_default_w, ' W')}, "
-            f"at most {_number(info.power_limit_max_w, ' W')}",
+            f"max {_number(info.power_limit_max_w, ' W')}",
         ),
         ("NUMA node", _number(info.numa_node)),
         ("CPU affinity", info.cpu_affinity or UNKNOWN),
@@ -145,16 +152,16 @@ def fact_rows(subject: Subject, width: int, look: Look) -> list[Row]:
     gpu, now = subject.gpu, subject.now
     groups = (
         ("Now", _now_facts(subject), _age(gpu.fast_at, now)),
-        ("Every few seconds", _medium_facts(gpu), _age(gpu.medium_at, now)),
+        ("Slow counters", _medium_facts(gpu), _age(gpu.medium_at, now)),
         ("Health", _slow_facts(gpu), _age(gpu.slow_at, now)),
-        ("Never changes", _still_facts(gpu), ""),
+        ("Device", _still_facts(gpu), ""),
     )
     rows: list[Row] = []
     for title, facts, age in groups:
         rows.append(heading(title, width, look, age))
         for word, value in facts:
             style = look.dim if value == UNKNOWN else look.stale if subject.old else look.text
-            rows.append((Segment(f" {word:<16} ", look.dim), Segment(fit(value, max(1, width - 18)), style)))
+            rows += hanging((Segment(f" {word:<18} ", look.dim),), value, width, style)
     for why in sorted(set(gpu.missing.values())):
         names = ", ".join(sorted(name for name, reason in gpu.missing.items() if reason == why))
         rows.append((Segment(fit(f" {clean(why).replace('_', ' ')}: {names}", width), look.dim),))

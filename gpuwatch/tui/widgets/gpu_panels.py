@@ -77,9 +77,9 @@ class GpuPanels(Page):
         self.pinned = 0
         node = self.scene.node(self.node_name)
         if node is None or node.hello is None:
-            words = (link_words(node, self.scene.now) if node else "") or "waiting for the node's first words"
+            words = (link_words(node, self.scene.now) if node else "") or "waiting for the first message"
             return wrapped(words, width, self.look.severity["unknown"])
-        return wrapped("No NVIDIA GPU here; only the host is watched.", width, self.look.dim)
+        return wrapped("No NVIDIA GPU on this node; host metrics only.", width, self.look.dim)
 
     def _cards(self, subjects: list[Subject], width: int) -> list[Row]:
         each = (width - 2 * (self.across - 1)) // self.across

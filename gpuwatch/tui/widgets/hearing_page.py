@@ -43,7 +43,7 @@ class HearingPage(ThingsPage):
     def parts(self, width: int) -> Iterator[Row | Thing]:
         """The sections."""
         look, question = self.look, self.question
-        yield heading("Who is everyone waiting for", width, look, "y copies")
+        yield heading("Hang analysis (stacks)", width, look, "y copies")
         yield from self._progress(width)
         heard = question.hearing
         if heard is None:
@@ -62,15 +62,15 @@ class HearingPage(ThingsPage):
         asking, look = self.question.asking, self.look
         age = age_text(max(0.0, self.scene.wall() - self.question.at))
         waiting = asking.waiting
-        told = f"{plural(asking.asked, 'rank')} asked {age} ago"
+        told = f"{plural(asking.asked, 'rank')} sampled {age} ago"
         if not asking.asked and not waiting:
-            told = f"no rank of a job runs on these nodes, so nobody could be asked ({age} ago)"
+            told = f"no process to query: no rank of a job runs on these nodes ({age} ago)"
         if waiting:
             more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
             told += f", waiting for {', '.join(waiting[:3])}{more}"
         if asking.progress:
             told += f"; {asking.progress}"
-        yield from wrapped(told + ("" if not asking.over else "; D asks again"), width, look.dim, indent=3)
+        yield from wrapped(told + ("" if not asking.over else "; D: refresh"), width, look.dim, indent=3)
 
     def _verdict(self, said: Testimony, width: int) -> Iterator[Row | Thing]:
         look = self.look
@@ -91,7 +91,7 @@ class HearingPage(ThingsPage):
             dot = (Segment(f" {look.glyphs.dot} ", look.dim),)
             yield Thing(("evidence", number), hanging(dot, line, width, look.text), text=clean(line))
         if said.settle:
-            yield heading("What would settle it", width, look)
+            yield heading("To confirm", width, look)
         for number, line in enumerate(said.settle):
             slope = (Segment(f" {look.glyphs.slope} ", look.dim),)
             yield Thing(
@@ -115,7 +115,8 @@ class HearingPage(ThingsPage):
                 rows = tuple(wrapped(line, width, look.dim, indent=5))
                 yield Thing(("without", number, line), rows, text=clean(line))
         if dumps.places and not any(job.read for job in dumps.jobs):
-            where = f"they would be {', '.join(dumps.places)} and the rank"
+            places = ", ".join(f"{place}N" for place in dumps.places)
+            where = f"no dumps found; expected at {places} (N: rank)"
             yield from wrapped(where, width, look.dim, indent=5)
         if dumps.may_write and self.question.asking.over:
             yield self._choice(dumps, width)
@@ -127,17 +128,17 @@ class HearingPage(ThingsPage):
         where = f" at {', '.join(dumps.places)}" if dumps.places else ""
         head = (Segment(f" {look.glyphs.slope} ", look.title),)
         rows = hanging(
-            head, f"F or Enter: {ranks_text(dumps.may_write)} write fresh dumps", width, look.strong
+            head, f"F or Enter: trigger dumps on {ranks_text(dumps.may_write)}", width, look.strong
         )
-        note = f"Files of the job{where}, over older ones; the job goes on."
+        note = f"The ranks write files{where} and overwrite older dumps; the job keeps running."
         return Thing(WRITE, (*rows, *wrapped(note, width, look.dim, indent=3)), text=clean(note))
 
     def _job(self, job: JobStacks, width: int, *, alone: bool) -> Iterator[Row | Thing]:
         look, said = self.look, job.testimony
         count = sum(len(spot.ranks) for spot in job.spots)
         named = f"job {job.job}: " if job.job else ""
-        by = "by their Python stacks" if job.by == "python" else "by what the kernel tells"
-        title = f"{named}{plural(count, 'rank')} at {plural(len(job.spots), 'place')}, {by}"
+        by = "Python stacks" if job.by == "python" else "kernel state"
+        title = f"{named}{plural(count, 'rank')} in {plural(len(job.spots), 'distinct stack')} ({by})"
         yield heading(title, width, look)
         if not alone:  # the sentence on top is of one job
             severity: Severity = "critical" if said.wrong else "ok"
@@ -149,7 +150,7 @@ class HearingPage(ThingsPage):
         for number, spot in enumerate(job.spots[:MOST_SPOTS]):
             yield self._spot(job, number, spot, width)
         if len(job.spots) > MOST_SPOTS:
-            yield from wrapped(f"{len(job.spots) - MOST_SPOTS} more places", width, look.dim, indent=3)
+            yield from wrapped(f"{len(job.spots) - MOST_SPOTS} more stacks", width, look.dim, indent=3)
 
     def _spot(self, job: JobStacks, number: int, spot: Spot, width: int) -> Thing:
         look = self.look
@@ -161,7 +162,7 @@ class HearingPage(ThingsPage):
         )
         style = look.dim if spot.waits else look.strong
         head = (Segment(f" {len(spot.ranks):>4} ", look.title),)
-        rows = [*hanging(head, f"{spot.what}  {'waits' if spot.waits else ''}", width, style)]
+        rows = [*hanging(head, f"{spot.what}  {'(waiting)' if spot.waits else ''}", width, style)]
         rows += wrapped(f"rank{'s' * (len(spot.ranks) > 1)} {who}", width, look.text, indent=6)
         for frame in spot.frames if few else spot.frames[:FRAMES]:
             rows += wrapped(frame, width, look.dim, indent=8)
@@ -172,7 +173,7 @@ class HearingPage(ThingsPage):
         look = self.look
         unseen = [each for job in heard.jobs for each in job.unseen]
         if unseen and not self.question.asking.waiting:
-            yield heading(f"{plural(len(unseen), 'rank')} not heard", width, look)
+            yield heading(f"{plural(len(unseen), 'rank')} without an answer", width, look)
             reasons: dict[str, list[int]] = {}
             for each in unseen:
                 reasons.setdefault(f"{each.node}: {each.missing}", []).append(each.rank)
@@ -181,4 +182,4 @@ class HearingPage(ThingsPage):
                 yield Thing(("unseen", why), rows, text=clean(why))
         if heard.ras_trouble and not heard.ras:
             node, why = next(iter(heard.ras_trouble.items()))
-            yield from wrapped(f"NCCL's RAS was not heard ({node}: {why})", width, look.dim, indent=3)
+            yield from wrapped(f"no answer from NCCL RAS ({node}: {why})", width, look.dim, indent=3)

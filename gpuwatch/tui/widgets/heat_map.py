@@ -19,12 +19,12 @@ from gpuwatch.tui.widgets.lines import Picker, Row
 from gpuwatch.tui.words import absent_words
 
 MEANINGS = {
-    "util": "% of the time in which a kernel ran",
-    "mem": "% of the GPU's memory",
-    "temp": "degrees C, scale to the slowdown point",
-    "powerpct": "% of the enforced limit",
-    "tensor": "% of the time tensor cores worked",
-    "age": "seconds since it was read",
+    "util": "% of time with at least one kernel running",
+    "mem": "% of GPU memory",
+    "temp": "degrees C, scale up to the slowdown threshold",
+    "powerpct": "% of the enforced power limit",
+    "tensor": "% of time with tensor cores active",
+    "age": "seconds since the last sample",
 }
 
 
@@ -235,9 +235,8 @@ class HeatMap(Picker):
             Segment(f" {glyphs.stale}", look.stale),
             Segment(" stale", look.dim),
         ]
-        note = {1: "  a digit is a tenth of the scale", 2: "  99 = 99 and more", 3: "  99 = 99 and more"}.get(
-            self.layout_now.cell, ""
-        )
+        full = "  99 = 99-100" if self.metric.unit == "%" else "  99 = 99 or more"
+        note = {1: "  digit: tenths of the scale", 2: full, 3: full}.get(self.layout_now.cell, "")
         used = sum(s.cell_length for s in (*left, *legend, *signs))
         room = width - used - len(note)
         meaning = MEANINGS[self.metric.name] if room > len(MEANINGS[self.metric.name]) + 4 else ""

@@ -24,9 +24,9 @@ PROOF_LINES = 3
 MOST_PROOFS = 6
 """Things that are shown as evidence: of the cause all, then of every other kind of alert the first."""
 SURE: dict[Confidence, tuple[Severity, str]] = {
-    "high": ("ok", "Quite sure"),
-    "medium": ("warning", "Likely"),
-    "low": ("unknown", "A guess"),
+    "high": ("ok", "Confidence: high"),
+    "medium": ("warning", "Confidence: medium"),
+    "low": ("unknown", "Confidence: low"),
 }
 _COMMAND = re.compile(r"`([^`]+)`")
 
@@ -103,7 +103,7 @@ class IncidentHead(ThingsPage):
 
     def _sureness(self, incident: Incident, width: int) -> Iterator[Row]:
         severity, words = SURE[incident.confidence]
-        text = f"{words}: {incident.because}" if incident.because else words
+        text = f"{words}; {incident.because}" if incident.because else words
         yield from hanging(
             (Segment(" "), self.look.mark(severity), Segment(" ")), text, width, self.look.text
         )
@@ -144,7 +144,7 @@ class IncidentDetail(ThingsPage):
         yield from self._waited_for(incident, width)
         yield from self._steps(incident, width)
         if self.with_moments:
-            yield heading("What happened", width, self.look)
+            yield heading("Timeline", width, self.look)
             yield from moment_things(incident, width, self.look)
         yield from self._evidence(incident, width)
         yield from self._doubt(incident, width)
@@ -162,10 +162,10 @@ class IncidentDetail(ThingsPage):
         else:
             return
         look = self.look
-        yield heading("Who everyone waits for", width, look, "D asks again")
+        yield heading("Hang analysis (stacks)", width, look, "D: refresh")
         head = (Segment(f" {look.glyphs.slope} ", look.dim),)
         age = age_text(max(0.0, self.scene.wall() - at))
-        rows = hanging(head, f"{sentence} ({sure}asked {age} ago)", width, look.text)
+        rows = hanging(head, f"{sentence} ({sure}sampled {age} ago)", width, look.text)
         yield Thing("waited-for", rows, text=clean(sentence))
         if heard is not None:
             yield from command_things(heard.do, width, look, "waited-do")
@@ -188,7 +188,7 @@ class IncidentDetail(ThingsPage):
         for number, (alert, proof, more) in enumerate(shown):
             bound = "" if proof.timed else "no later than "
             age = "" if proof.at is None else f"{bound}{age_text(max(0.0, wall - proof.at))} ago"
-            rest = f"and {more} more like it" if more else ""
+            rest = f"and {more} more of this kind" if more else ""
             place = "  ".join(part for part in (proof_place(alert, proof), age, rest) if part)
             text = wrapped(proof.text or alert.text or alert.title, width, look.text, indent=3)
             if alert is not incident.cause and len(text) > PROOF_LINES:
@@ -199,7 +199,7 @@ class IncidentDetail(ThingsPage):
     def _doubt(self, incident: Incident, width: int) -> Iterator[Row | Thing]:
         if not incident.settle:
             return
-        yield heading("What would settle it", width, self.look)
+        yield heading("To confirm", width, self.look)
         for number, text in enumerate(incident.settle):
             head = (Segment(f" {self.look.glyphs.slope} ", self.look.dim),)
             rows = hanging(head, text.replace("`", ""), width, self.look.text)

@@ -77,8 +77,8 @@ class IncidentList(ThingsPage):
 
 
 ENDED = (
-    "Logs of jobs that ended in the last 6 hours are looked for on the nodes; older ones are read where "
-    "--log or the hosts file names them. gpuwatch scan PATH judges those on this machine."
+    "gpuwatch searches the nodes for logs of jobs that ended in the last 6 hours. For older logs, use --log "
+    "or `logs:` in the hosts file. `gpuwatch scan PATH` analyzes logs on this machine."
 )
 
 
@@ -86,9 +86,9 @@ def nothing_wrong(seen: Watching, width: int, look: Look) -> Iterator[Row]:
     """That there is no incident, and how much that is worth: what is watched, and what cannot be seen."""
     yield ()
     if seen.files and seen.rules:
-        yield (Segment(" "), look.mark("ok"), Segment(" No incident.", look.strong))
+        yield (Segment(" "), look.mark("ok"), Segment(" No incidents detected.", look.strong))
     else:
-        blind = " No incident is known, but no log is watched."
+        blind = " No incidents detected, but no log is followed."
         yield (Segment(" "), look.mark("unknown"), Segment(blind, look.strong))
     yield ()
     files = (
@@ -97,12 +97,12 @@ def nothing_wrong(seen: Watching, width: int, look: Look) -> Iterator[Row]:
     kernel = f"and the kernel logs of {seen.kernels} nodes"
     yield from wrapped(f"{files} {kernel}.", width, look.text, indent=3)
     if seen.backlog:
-        text = f"{seen.backlog} files are still being searched for what happened before gpuwatch came"
+        text = f"{seen.backlog} files are still being searched for earlier events"
         yield from wrapped(text, width, look.dim, indent=3)
     if seen.silent:
-        yield from _unseen("no log file is known on", seen.silent, width, look)
+        yield from _unseen("no log file found on", seen.silent, width, look)
     if seen.unlogged:
-        yield from _unseen("no log is followed of", seen.unlogged, width, look)
+        yield from _unseen("no log followed for", seen.unlogged, width, look)
     for reason, names in seen.unreadable:
         yield from _unseen(f"{reason}:", names, width, look)
     yield ()

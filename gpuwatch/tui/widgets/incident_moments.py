@@ -18,7 +18,7 @@ from gpuwatch.tui.widgets.things import Thing, ThingsPage, hanging
 Part: TypeAlias = Literal["cause", "silent", "follower", "quiet"]
 PARTS: dict[Part, tuple[Severity, str]] = {
     "cause": ("critical", "failed first"),
-    "silent": ("unknown", "says nothing"),
+    "silent": ("unknown", "silent"),
     "follower": ("warning", "followed"),
     "quiet": ("ok", "no error so far"),
 }
@@ -98,7 +98,7 @@ def rank_rows(incident: Incident, fleet: Fleet, width: int, look: Look) -> Itera
     label = len(str(len(parts))) + 2
     across = next((n for n in ACROSS if n + n // STRIP_STEP + label < width), STRIP_STEP)
     each = -(-len(parts) // (across * STRIP_LINES))
-    yield heading("Ranks", width, look, f"{each} a sign" if each > 1 else "")
+    yield heading("Ranks", width, look, f"{each} ranks per sign" if each > 1 else "")
     order = list(PARTS)
     for begin in range(0, len(parts), across * each):
         row = [Segment(f"{begin:>{label - 1}} ", look.dim)]
@@ -136,6 +136,6 @@ class IncidentMoments(ThingsPage):
         incident = self.incident()
         if incident is None:
             return
-        yield heading("What happened", width, self.look, "enter opens the line")
+        yield heading("Timeline", width, self.look, "enter opens the line")
         yield from moment_things(incident, width, self.look)
         yield from rank_rows(incident, self.scene.fleet, width, self.look)

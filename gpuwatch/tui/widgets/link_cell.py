@@ -90,7 +90,7 @@ class LinkCell(Page, can_focus=False):
             yield from wrapped(f"{why.src} cannot connect to {why.dst}: {why.error}", width, self.look.text)
         elif place == NOTHING:
             same = self.view.view == "ranks" and a == b
-            words = "a rank does not talk to itself" if same else "not measured"
+            words = "no link: same rank" if same else "not measured"
             yield (Segment(f" {words}", self.look.dim),)
 
     def _direction(self, name: str, links: list[Peers], width: int) -> Row:
@@ -102,7 +102,7 @@ class LinkCell(Page, can_focus=False):
         worst = max(links, key=lambda each: CODES[each.grade] * 10 - (each.ratio or 0.0))
         pair = worst.pair
         if worst.grade == "dead":
-            return (*left, Segment(f"{sign('dead', look)} nothing comes through", look.severity["critical"]))
+            return (*left, Segment(f"{sign('dead', look)} no data gets through", look.severity["critical"]))
         severity: Severity = {"bad": "critical", "low": "warning", "noisy": "warning"}.get(worst.grade, "ok")  # type: ignore[assignment]
         mark = f" {sign(worst.grade, look)} {worst.grade}" if worst.grade != "ok" else " ok"
         of = f" of {rate_text(worst.reference)}" if worst.reference and width >= BARE else ""
@@ -113,10 +113,10 @@ class LinkCell(Page, can_focus=False):
             Segment(f"{mark:<8}", look.severity[severity]),
         ]
         facts = [
-            f"worst of {len(links)}" if len(links) > 1 else "",
+            f"worst of {len(links)} links" if len(links) > 1 else "",
             f"{pair.latency_us:.1f} us" if pair.latency_us is not None else "",
             f"spread {share_text(pair.spread)}" if pair.spread is not None else "",
-            "measured again, alone" if pair.retested else "",
+            "retested alone" if pair.retested else "",
         ]
         used = sum(part.cell_length for part in row)
         for fact in facts:
@@ -134,7 +134,7 @@ class LinkCell(Page, can_focus=False):
             room = max(1, (width - LABEL) // RAIL)
             names = "".join(f"{local[each.pair.src]:>{RAIL}}" for each in rails[0][:room])
             yield (Segment(fit(" rail", LABEL), look.dim), Segment(names, look.dim))
-            for name, links in zip((" there %", " back %"), rails, strict=True):
+            for name, links in zip((" forward %", " reverse %"), rails, strict=True):
                 row = [Segment(fit(name, LABEL), look.dim)]
                 for each in links[:room]:
                     row += self._share(each, RAIL)
@@ -159,7 +159,7 @@ class LinkCell(Page, can_focus=False):
         look = self.look
         ratios = sorted(each.ratio for each in links if each.ratio is not None)
         bad = sum(each.grade in ("bad", "dead") for each in links)
-        said = f"{share_text(ratios[0])} to {share_text(ratios[-1])}" if ratios else "nothing comes through"
+        said = f"{share_text(ratios[0])} to {share_text(ratios[-1])}" if ratios else "no data gets through"
         row = [
             Segment(fit(f" {name}", LABEL), look.dim),
             Segment(f"{counted(len(links), 'link')}, {said}", look.text),

@@ -29,7 +29,7 @@ class LinkEvidence(LinkPage):
         verdict = results.verdict
         yield heading("Evidence", width, self.look)
         if verdict is None:
-            text = "nothing can be judged yet" if not results.over else "nothing was judged"
+            text = "no verdict yet" if not results.over else "no verdict"
             yield from wrapped(text, width, self.look.dim)
         else:
             yield from self._culprits(verdict, width)
@@ -38,7 +38,7 @@ class LinkEvidence(LinkPage):
             yield from self._sentences("alert", alerts, width, "warning")
             yield from self._sentences("evidence", verdict.evidence, width, None)
             if verdict.advice:
-                yield heading("What is usual, and what to do", width, self.look)
+                yield heading("Usual causes and next steps", width, self.look)
                 yield from self._sentences("advice", verdict.advice, width, None)
         yield from self._gone(results, width)
         yield from self._counters(results, width)
@@ -82,7 +82,7 @@ class LinkEvidence(LinkPage):
         ]
         if not moved or results.verdict is not None:  # the verdict's alerts tell them
             return
-        yield heading("Counters that moved", width, self.look, f"{len(moved)}" if len(moved) > 1 else "")
+        yield heading("Changed counters", width, self.look, f"{len(moved)}" if len(moved) > 1 else "")
         moved.sort(key=lambda each: each.before - each.after)
         for each in moved[:MOST_COUNTERS]:
             more = each.after - each.before

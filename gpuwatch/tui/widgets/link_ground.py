@@ -48,7 +48,7 @@ class LinkGround(LinkPage):
         elif results.phase == "refused":
             yield from self._refusal(results, width)
         if results.estimate is not None:
-            yield heading("What will happen" if results.phase == "asking" else "The plan", width, self.look)
+            yield heading("Plan", width, self.look)
             yield from self._plan(results, results.estimate, width)
         yield from self._busy(results, width)
         yield from self._have(results, width)
@@ -67,7 +67,7 @@ class LinkGround(LinkPage):
         yield self._choice(
             "confirm",
             f"Enter starts the probe, {about}",
-            "ctrl+x ends it at any time, on all nodes within 2 s; esc: not now. Nothing was measured yet.",
+            "ctrl+x cancels it on all nodes within 2 s; esc leaves. Nothing has been measured yet.",
             width,
         )
         yield ()
@@ -77,13 +77,13 @@ class LinkGround(LinkPage):
         if results.busy:
             yield self._choice(
                 "anyway",
-                "Enter asks again for a probe in spite of them",
-                "It takes memory, time and bandwidth from these processes: their steps get slower, and they "
-                "may run out of memory.",
+                "Enter requests the probe in spite of these processes",
+                "The probe takes GPU memory, time and bandwidth from these processes: they get slower "
+                "and may run out of memory.",
                 width,
             )
         else:
-            yield self._choice("again", "Enter looks at the nodes again", "", width)
+            yield self._choice("again", "Enter queries the nodes again", "", width)
         yield ()
 
     # ---- the plan
@@ -98,15 +98,13 @@ class LinkGround(LinkPage):
         yield from self._fact(
             "who", f"{counted(estimate.ranks, 'rank')} on {counted(estimate.nodes, 'node')}", width
         )
-        fabric = (
-            "NCCL on the GPUs" if estimate.backend == "nccl" else "gloo on the CPUs: not the training fabric"
-        )
+        fabric = "NCCL on the GPUs" if estimate.backend == "nccl" else "gloo on CPUs: not the training fabric"
         yield from self._fact("with", f"{fabric}, over {estimate.interface}", width)
         sizes = ", ".join(size_text(size) for size in wish.sizes)
         if wish.collectives:
             yield from self._fact("collectives", f"{len(wish.collectives)} operations at {sizes}", width)
         if estimate.pairs:
-            how = "two rounds, which find bad nodes only" if wish.pairs == "quick" else "each both ways"
+            how = "two rounds (finds slow nodes only)" if wish.pairs == "quick" else "both directions"
             text = f"{estimate.pairs:,} pairs in {counted(estimate.rounds, 'round')}, {how}"
             yield from self._fact("links", text, width)
         traffic = (
@@ -131,8 +129,8 @@ class LinkGround(LinkPage):
     def _have(self, results: Results, width: int) -> Iterator[Row | Thing]:
         nodes = list(results.nodes)
         waiting = len(self.scene.plan.nodes) - len(nodes) if results.phase == "connecting" else 0
-        note = f"{waiting} still silent" if waiting > 0 else ""
-        yield heading("What the nodes have", width, self.look, note)
+        note = f"{waiting} without an answer" if waiting > 0 else ""
+        yield heading("Node inventory", width, self.look, note)
         groups: dict[tuple[str, ...], list[NodeGround]] = {}
         for node in nodes:
             groups.setdefault((node.problem or "", *_facts_of(node)), []).append(node)
@@ -145,7 +143,7 @@ class LinkGround(LinkPage):
         look, problem = self.look, alike[0].problem
         severity = "critical" if problem else "ok"
         named = fold(each.node for each in alike)
-        count = f"  {len(alike)} alike" if len(alike) > 1 else ""
+        count = f"  {len(alike)} identical" if len(alike) > 1 else ""
         rows: list[Row] = [
             (
                 Segment(" "),
@@ -190,7 +188,7 @@ def _facts_of(node: NodeGround) -> Iterator[str]:
         version = f", torch {ground.torch}" if ground.torch else ""
         source = (ground.python_from or "").partition(" (")[0]
         source = "the running job" if source.startswith("process") else source
-        yield f"python\0{ground.python}{version}" + (f"  (from {source})" if source else "")
+        yield f"python\0{ground.python}{version}" + (f"  ({source})" if source else "")
     yield f"GPUs\0{_gpus_text(ground)}"
     nics = [
         f"{nic.name}{_speed(nic.speed_bps)}{'' if nic.up else ' DOWN'}"

@@ -37,7 +37,7 @@ class LinkHead(LinkPage):
     def parts(self, width: int) -> Iterable[Row | Thing]:
         """What the screen is for, until there is a probe."""
         if self.view.results is None:
-            return [(Segment(" Links: what the ranks of a job would get from each other", self.look.strong),)]
+            return [(Segment(" Links: bandwidth and latency between ranks", self.look.strong),)]
         return super().parts(width)
 
     def parts_of(self, results: Results, width: int) -> Iterator[Row]:

@@ -202,8 +202,8 @@ class LinkMatrix(Picker):
         if self._testing:
             signs += [Segment(f" {look.glyphs.testing} ", look.brand), Segment(" now ", look.dim)]
         hidden = self.shape.size - self.shape.across
-        more = f" {hidden} columns beside" if hidden > 0 else ""
-        worst = " each cell the worst of all links there" if self.view.view == "nodes" else ""
+        more = f" {hidden} more columns" if hidden > 0 else ""
+        worst = " each cell: its slowest link" if self.view.view == "nodes" else ""
         row = [*left, *signs]
         for text in (more, worst):
             if sum(part.cell_length for part in row) + len(text) <= width:

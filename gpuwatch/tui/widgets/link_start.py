@@ -23,7 +23,7 @@ WISHES: tuple[tuple[str, str, str, Wish], ...] = (
     (
         "full",
         "Everything",
-        "collectives at five sizes, every link between nodes and inside them, each GPU by itself: names the "
+        "collectives at five sizes, every link between nodes and inside them, a test of each GPU: names the "
         "slow node, NIC, direction or link",
         Wish(),
     ),
@@ -36,7 +36,7 @@ WISHES: tuple[tuple[str, str, str, Wish], ...] = (
     (
         "collectives",
         "Collectives",
-        "all reduce and its like alone, without a verdict on links",
+        "collectives only, no verdict on links",
         Wish(pairs="none"),
     ),
 )
@@ -58,9 +58,9 @@ class LinkStart(ThingsPage):
         """A few lines, and three things to choose from."""
         look, nodes = self.look, len(self.scene.plan.nodes)
         text = (
-            f"A probe starts torch ranks on {counted(nodes, 'node')}, measures what they get from each "
-            "other and says what is slow and why. The nodes are looked at first; nothing is measured "
-            "before you have seen the plan and said yes, and nothing is left behind."
+            f"A probe starts torch ranks on {counted(nodes, 'node')}, measures bandwidth and latency between "
+            "them and names what is slow and why. It first queries the nodes and shows a plan; nothing is "
+            "measured before you confirm, and nothing is left on the nodes."
         )
         yield from wrapped(text, width, look.text)
         yield ()
@@ -68,7 +68,7 @@ class LinkStart(ThingsPage):
             head = (Segment(fit(f" {name}", 14), look.title),)
             yield Thing(key, hanging(head, note, width, look.text), text=name)
         yield ()
-        yield heading("How to read it", width, look)
+        yield heading("Legend", width, look)
         yield from legend(width, look)
 
     def wish(self) -> Wish:
@@ -83,16 +83,16 @@ def legend(width: int, look: Look) -> Iterator[Row]:
         (
             " 98 ",
             look.ramp[CALM],
-            f"ok: at least {OK:.0%} of the best tenth of links of its kind",
+            f"ok: at least {OK:.0%} of the 90th percentile of its link class",
         ),
         (f" 81{sign('low', look)}", look.badge["warning"], f"low: {BAD:.0%} to {OK:.0%} of that"),
-        (f" 26{sign('bad', look)}", look.badge["critical"], f"bad: under {BAD:.0%}; measured again, alone"),
+        (f" 26{sign('bad', look)}", look.badge["critical"], f"bad: under {BAD:.0%}; retested alone"),
         (
             f" 63{sign('noisy', look)}",
             look.severity["warning"],
-            "noisy: its own repeats differ too much",
+            "noisy: repeats differ too much",
         ),
-        (f"  {sign('dead', look)} ", look.badge["critical"], "dead: nothing came through, and why is told"),
+        (f"  {sign('dead', look)} ", look.badge["critical"], "dead: no data got through; the error is shown"),
         (f"  {look.glyphs.testing} ", look.brand, "being measured now"),
         (f"  {look.glyphs.missing} ", look.track, "not measured"),
     )
@@ -121,7 +121,7 @@ class LinkProbes(ThingsPage):
             "Probes of this session",
             width,
             look,
-            "enter shows one, ctrl+n makes one" if width >= ROOMY else "",
+            "enter shows a probe, ctrl+n sets up a new one" if width >= ROOMY else "",
         )
         for number, probing in reversed(list(enumerate(probes))):
             results = probing.results

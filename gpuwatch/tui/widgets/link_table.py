@@ -20,9 +20,9 @@ LOW = 0.9
 """A GPU under this part of the median of all is named."""
 CHECKS: tuple[tuple[str, str, float, Callable[[GpuResult], float | None]], ...] = (
     ("matmul", "TFLOP/s", 1e12, lambda gpu: gpu.matmul_flops),
-    ("copy on the GPU", "GB/s", 1e9, lambda gpu: gpu.copy_bps),
-    ("host to GPU", "GB/s", 1e9, lambda gpu: gpu.h2d_bps),
-    ("GPU to host", "GB/s", 1e9, lambda gpu: gpu.d2h_bps),
+    ("D2D", "GB/s", 1e9, lambda gpu: gpu.copy_bps),
+    ("H2D", "GB/s", 1e9, lambda gpu: gpu.h2d_bps),
+    ("D2H", "GB/s", 1e9, lambda gpu: gpu.d2h_bps),
 )
 
 
@@ -37,7 +37,7 @@ class LinkTable(LinkPage):
             yield heading("Collectives", width, self.look, "busbw GB/s over median time")
             yield from self._collectives(results, width)
         if results.gpus:
-            yield heading("Each GPU by itself", width, self.look, "least, median, most")
+            yield heading("Per-GPU tests", width, self.look, "min, median, max")
             for title, unit, scale, read in CHECKS:
                 yield from self._check(results, title, unit, scale, read)
 
@@ -84,7 +84,7 @@ class LinkTable(LinkPage):
     def _beneath(self, results: Results, width: int) -> Iterator[Row]:
         """What the table's signs mean, and what one NIC carried."""
         look, glyphs = self.look, self.look.glyphs
-        legend = f" {glyphs.right} every element was compared"
+        legend = f" {glyphs.right} all elements verified"
         if any(each.correct is False for each in results.collectives):
             legend += f"  {glyphs.wrong} WRONG RESULT"
         best = max(results.collectives, key=lambda each: each.nic_gb_per_s or 0.0, default=None)

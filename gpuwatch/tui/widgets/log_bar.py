@@ -13,7 +13,7 @@ from gpuwatch.tui.log_time import clock_text
 from gpuwatch.tui.look import clean, fit
 from gpuwatch.tui.widgets.lines import Page, Row
 
-MODES = {"panes": "one by one", "merged": "merged", "everyone": "all ranks merged"}
+MODES = {"panes": "separate panes", "merged": "merged", "everyone": "all ranks merged"}
 
 
 class LogBar(Page, can_focus=False):
@@ -46,16 +46,16 @@ class LogBar(Page, can_focus=False):
             parts.append((f"{clean(hunt.note)}", look.severity["warning"]))
         if hunt.quest is not None:
             words = (
-                f"looking for the next {hunt.quest.what} on the node {hunt.quest.progress:.0%}, esc cancels"
+                f"searching the node for the next {hunt.quest.what}: {hunt.quest.progress:.0%}, esc cancels"
             )
             parts.append((words, look.severity["warning"]))
-        parts.append((clean(desk.text or "chosen for you"), look.strong))
+        parts.append((clean(desk.text or "default selection"), look.strong))
         parts.append((self._how_many(), look.dim))
         if opened.time is not None:
             parts.append((f"at {clock_text(opened.time)}", look.title))
         if opened.filter_text:
             without = opened.filter_text.startswith("!")
-            words = f"without {opened.filter_text[1:]}" if without else f"only {opened.filter_text}"
+            words = f"filter: not {opened.filter_text[1:]}" if without else f"filter: {opened.filter_text}"
             parts.append((clean(words), look.severity["warning"]))
         if hunt.search is not None:
             done = f" {hunt.search.progress:.0%}" if hunt.search.running else ""
@@ -66,7 +66,7 @@ class LogBar(Page, can_focus=False):
                 )
             )
         if not opened.folding:
-            parts.append(("nothing folded", look.dim))
+            parts.append(("folding off", look.dim))
         if desk.bookmarks:
             parts.append((f"* {len(desk.bookmarks)}", look.title))
         return parts

@@ -40,15 +40,15 @@ def file_words(
         left = room - sum(segment.cell_length for segment in out)
         out.append(Segment(short_path(source.file, left) + "  ", look.dim))
     if source.shared:
-        out.append(Segment(f"its lines of {len(source.ranks)} ranks' file  ", look.dim))
+        out.append(Segment(f"lines of this rank; file of {len(source.ranks)} ranks  ", look.dim))
     elif source.rank is None and source.ranks:
         out.append(Segment(f"ranks {folded(source.ranks)}  ", look.dim))
     if file is not None and file.backlog_pct is not None:
         out.append(Segment(f"scanned {file.backlog_pct:.0f}%  ", look.dim))
     if file is not None and file.seams:
-        out.append(Segment(f"{file.seams}x made anew  ", look.severity["warning"]))
+        out.append(Segment(f"{file.seams}x rotated or truncated  ", look.severity["warning"]))
     if source.how is not None:
-        out.append(Segment(f"rank by {HOW[source.how]}", look.dim))
+        out.append(Segment(f"rank from {HOW[source.how]}", look.dim))
     return out
 
 
@@ -75,6 +75,6 @@ def merged_words(view: View, desk: LogDesk, look: Look) -> list[Segment]:
     ]
     if unsure := desk.opened.unsure_clocks(view):
         named = unsure[0] if len(unsure) == 1 else f"{len(unsure)} nodes"
-        out.insert(1, Segment(f" {clean(named)}: clock not known to 1 s ", look.badge["warning"]))
+        out.insert(1, Segment(f" {clean(named)}: clock offset uncertain by over 1 s ", look.badge["warning"]))
         out.insert(2, Segment(" "))
     return out

@@ -218,10 +218,12 @@ class LogPane(Lines, can_focus=True):
         look, buffer = self.look, view.buffers[0]
         if view.merged:
             failed = sum(bool(each.error) for each in view.buffers)
-            return [Segment(f" {failed} unread ", look.badge["warning"])] if failed else []
+            return [Segment(f" {failed} not read ", look.badge["warning"])] if failed else []
         file = file_of(self.scene.fleet, buffer.source)
         if file is not None and file.state in ("unreadable", "gone"):
-            words = file.reason or ("deleted; waiting for it" if file.state == "gone" else "unreadable")
+            words = file.reason or (
+                "deleted; waiting for a new file" if file.state == "gone" else "unreadable"
+            )
             return [Segment(f" {clean(words)} ", look.badge["warning"])]
         if buffer.error:
             return [Segment(f" {clean(buffer.error)} ", look.badge["warning"])]
@@ -234,7 +236,7 @@ class LogPane(Lines, can_focus=True):
             return [Segment(" reading... ", look.severity["warning"])]
         if view.following:
             return [Segment(" following ", look.title)]
-        words = " scrolled back "
+        words = " paused "
         if isinstance(feed, Buffer) and feed.size and (line := view.line()) is not None:
             words += f"{min(100, 100 * line.end // feed.size)}% "
         if feed.live and self._shown:

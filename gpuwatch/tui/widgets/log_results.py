@@ -85,7 +85,7 @@ class LogResults(Picker):
 
     def _title(self) -> str:
         if self.of_bookmarks:
-            return f" {len(self.desk.bookmarks)} bookmarks; enter goes there, esc closes"
+            return f" {len(self.desk.bookmarks)} bookmarks; enter opens, esc closes"
         search = self.desk.hunt.search
         if search is None:
             return ""

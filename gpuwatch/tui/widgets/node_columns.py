@@ -117,7 +117,7 @@ COLUMNS: tuple[Column, ...] = (
     _number("hostmem", "RAM", 5, 50, q.PERCENT, lambda v: v.host_memory_pct),
     _number("net", "net/s", 6, 60, q.RATE, _network),
     Column("age", "age", 5, 97, _age, lambda v, n: v.node.age(n) or 0.0),
-    Column("trouble", "trouble", 28, 96, _trouble, lambda v, _n: float(rank(v.severity)), right=False),
+    Column("trouble", "problem", 28, 96, _trouble, lambda v, _n: float(rank(v.severity)), right=False),
 )
 """In the order of the screen; the last one takes the room that is left."""
 SENTENCE = 16

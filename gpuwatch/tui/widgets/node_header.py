@@ -34,7 +34,7 @@ def clock_text(node: Node) -> str:
         return ""
     offset, error = node.clock.offset_s, node.clock.error_s
     return (
-        f"clock {offset * 1000:+.0f} ms (within {error * 1000:.0f})"
+        f"clock {offset * 1000:+.0f} ms (+-{error * 1000:.0f})"
         if abs(offset) < CLOCK_DOUBT_S
         else f"clock {offset:+.1f} s off"
     )
@@ -65,7 +65,7 @@ def header(view: NodeView, width: int, look: Look, now: float) -> Row:
     present = view.ok + view.stuck
     if view.gpus and present < view.expected:
         left.append(Segment(f"{present} of {view.expected} GPUs  ", look.severity["critical"]))
-    kinds = clean(models(node)) if node.hello else "not heard yet"
+    kinds = clean(models(node)) if node.hello else "connecting"
     kinds = kinds or without_gpus(node)
     left.append(Segment(fit(kinds, max(8, min(cell_len(kinds), width - 30))) + "  "))
     right: list[Segment] = []

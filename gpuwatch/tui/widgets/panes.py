@@ -72,12 +72,12 @@ def processes(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
             )
         )
     if not node.processes:
-        said = "no process holds a GPU" if node.processes_at is not None else "no process list yet"
+        said = "no process uses a GPU" if node.processes_at is not None else "no process list yet"
         rows.append(note(said, look))
     if node.processes_partial:
         rows.append((Segment(f" incomplete: {clean(node.processes_partial)}", look.severity["warning"]),))
     if node.processes_at is not None and now - node.processes_at > 15:
-        rows.append(note(f"this list is {seconds_text(now - node.processes_at)} old", look))
+        rows.append(note(f"list is {seconds_text(now - node.processes_at)} old", look))
     return rows
 
 
@@ -185,7 +185,7 @@ def topology(view: NodeView, width: int, look: Look, now: float) -> list[Row]:  
     """How the GPUs reach each other."""
     hello = view.node.hello
     if hello is None or hello.topology is None:
-        return [note("the driver tells no topology", look)]
+        return [note("no topology from the driver", look)]
     index = {gpu.info.uuid: gpu.info.index for gpu in view.gpus}
     names = [f"GPU{index.get(uuid, '?')}" for uuid in hello.topology.uuids]
     rows: list[Row] = [(Segment("       " + "".join(fit(n, 6) for n in names), look.dim),)]
@@ -197,7 +197,7 @@ def topology(view: NodeView, width: int, look: Look, now: float) -> list[Row]:  
             cells.append(Segment(fit(link, 6), style))
         rows.append(tuple(cells))
     meaning = (
-        "NVn: n NVLinks   PIX, PXB: PCIe switches   PHB: host bridge   NODE: same NUMA node   SYS: across"
+        "NVn: n NVLinks   PIX, PXB: PCIe switches   PHB: host bridge   NODE: same NUMA node   SYS: other NUMA"
     )
     return [*rows, note(meaning, look)]
 
@@ -234,7 +234,7 @@ def notices(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
         rows += wrapped(f"{node.refused} lines refused, the last: {node.refused_reason}", width, look.dim)
     if node.link.noise:
         rows += wrapped(f"the login shell printed: {node.link.noise}", width, look.dim)
-    return rows or [note("nothing wrong that gpuwatch can see", look)]
+    return rows or [note("no problems detected", look)]
 
 
 def event_row(event: Event, width: int, look: Look, where: str = "") -> list[Row]:
@@ -261,8 +261,8 @@ def events(view: NodeView, width: int, look: Look, now: float) -> list[Row]:  # 
         where = f"GPU {index[event.gpu]}" if event.gpu in index else ""
         rows += event_row(event, width, look, where)
     source = view.node.hello.kernel_log if view.node.hello else None
-    missing = "" if source else "; the kernel log cannot be read here"
-    return rows or [note(f"nothing happened since gpuwatch looks on{missing}", look)]
+    missing = "" if source else "; kernel log not readable"
+    return rows or [note(f"no events since start{missing}", look)]
 
 
 def digest(view: NodeView, width: int, look: Look, now: float) -> list[Row]:

@@ -74,7 +74,7 @@ class Situation(Page):
                 do = next(iter(incident.do), "").replace("`", "")
                 yield Entry(
                     ("incident", incident.id), incident.severity, "", None, incident.sentence,
-                    f"{age} ago; enter or 4 shows all of it", do, incident=incident.id,
+                    f"{age} ago; enter or 4: details", do, incident=incident.id,
                 )  # fmt: skip
 
     def conditions(self) -> Iterator[Entry]:
@@ -167,23 +167,23 @@ class Situation(Page):
             rows.append(heading("Incident" if len(first) == 1 else "Incidents", width, self.look))
         for index, entry in enumerate(first):
             self._add_incident(rows, entry, index, width)
-        rows.append(heading("Wrong now", width, self.look, self._tally()))
+        rows.append(heading("Active problems", width, self.look, self._tally()))
         for index, entry in enumerate(wrong, len(first)):
             self._add(rows, entry, index, place, width)
         left = len(self.cockpit.totals.worst) - MOST
         if left > 0:
-            rows.append(note(f"and {left} more; ! shows only the nodes that are not healthy", self.look))
+            rows.append(note(f"and {left} more; ! shows unhealthy nodes only", self.look))
         if not wrong:
             rows.append(self._quiet())
         if ended:
             rows.append(heading("Ended jobs", width, self.look))
         for index, entry in enumerate(ended, len(first) + len(wrong)):
             self._add_incident(rows, entry, index, width)
-        rows.append(heading("Newest events", width, self.look))
+        rows.append(heading("Recent events", width, self.look))
         for index, entry in enumerate(happened, len(first) + len(wrong) + len(ended)):
             self._add(rows, entry, index, place, width)
         if not happened:
-            rows.append(note("none since gpuwatch looks on", self.look))
+            rows.append(note("no events since start", self.look))
         return rows
 
     def _tally(self) -> str:
@@ -195,7 +195,7 @@ class Situation(Page):
     def _quiet(self) -> Row:
         states = self.cockpit.totals.states
         if states["connecting"]:
-            return note(f"{states['connecting']} nodes are not heard yet", self.look)
+            return note(f"{states['connecting']} nodes connecting", self.look)
         told = self.scene.told
         if told.loudest is not None:
             severity = told.loudest.severity
@@ -203,7 +203,7 @@ class Situation(Page):
             return (self.look.mark(severity), Segment(text, self.look.severity[severity]))
         if told.error_lines:
             return (self.look.mark("info"), Segment(f" {told.error_words}", self.look.severity["info"]))
-        return (self.look.mark("ok"), Segment(" nothing that gpuwatch can see", self.look.severity["ok"]))
+        return (self.look.mark("ok"), Segment(" no problems detected", self.look.severity["ok"]))
 
     def _add_incident(self, rows: list[Row], entry: Entry, index: int, width: int) -> None:
         """The whole sentence, in as many lines as it takes, whether the cursor is on it or not."""

@@ -85,7 +85,7 @@ def quiet(told: Told, look: Look, width: int) -> list[Segment]:
         text = f"{look.glyph('info')} {told.error_words} "
         return [Segment(fit(text, min(len(text), width)), look.severity["info"])] if width >= 12 else []
     if alert is None:
-        text = f"{look.glyph('ok')} nothing wrong that gpuwatch can see "
+        text = f"{look.glyph('ok')} no problems detected "
         return [Segment(text, look.severity["ok"])]
     text = clean(f"{look.glyph(alert.severity)} {alert.title}: {alert.text} ")
     return [Segment(fit(text, min(len(text), width)), look.severity[alert.severity])] if width >= 12 else []
@@ -131,12 +131,12 @@ class StatusLine(Page, can_focus=False):
             left.append(Segment(fit(scene.plan.source, min(40, len(scene.plan.source))) + "  ", look.strong))
         if scene.frozen:
             banner = f" FROZEN {seconds_text(scene.frozen_for()).strip()} ago "
-            left += [Segment(banner, look.badge["critical"]), Segment(" p catches up  ", look.dim)]
+            left += [Segment(banner, look.badge["critical"]), Segment(" p: resume  ", look.dim)]
         clock = time.strftime("%H:%M:%S ", time.localtime(scene.wall()))
         rate = f"{pace.hz:g} Hz "
         right: list[Segment] = []
         if pace.slowed:
-            right.append(Segment(f"slowed to {rate}: painting is dear here  ", look.severity["warning"]))
+            right.append(Segment(f"refresh lowered to {rate}(slow terminal)  ", look.severity["warning"]))
         elif pace.hz != self.cockpit.asked_hz:
             right.append(Segment(rate + " ", look.dim))
         right.append(Segment(clock, look.strong))

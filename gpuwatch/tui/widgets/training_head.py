@@ -73,9 +73,9 @@ def whose(facts: JobFacts) -> str:
     """Who speaks for the job, in words."""
     voice = facts.speaker
     if voice is None:
-        return "no log of it tells its progress"
+        return "no progress in its logs"
     who = voice.file.rpartition("/")[2] if facts.speaker_rank is None else f"rank {facts.speaker_rank}"
-    others = f"; {facts.speaking - 1} others log theirs, too" if facts.speaking > 1 else ""
+    others = f"; the {facts.speaking - 1} others log steps, too" if facts.speaking > 1 else ""
     return f"steps from the log of {who}{others}"
 
 
@@ -83,7 +83,7 @@ def size_text(facts: JobFacts) -> str:
     """How large the job is, as far as its ranks are seen."""
     alive, seen = facts.ranks_alive, facts.ranks_seen
     if alive < seen:
-        ranks = f"{alive or 'none'} of {max(facts.world or 0, seen)} ranks {'run' if alive > 1 else 'runs'}"
+        ranks = f"{alive or 'none'} of {max(facts.world or 0, seen)} ranks running"
     else:
         ranks = f"{seen} of {facts.world} ranks" if facts.world else f"{seen} ranks"
     name = clean(facts.gpu_name or "GPU").removeprefix("NVIDIA ")
@@ -105,10 +105,10 @@ class TrainingHead(Page, can_focus=False):
         """Who, how far, what, how fast, and the alerts."""
         facts, look = self.view.facts, self.look
         if facts is None or (not facts.rows and facts.speaker is None):
-            text = " No training is seen: no process has a rank, and no log tells steps."
+            text = " No training job detected: no process with a rank, no log with steps."
             return [
                 (Segment(text, look.dim),),
-                (Segment(" Logs elsewhere: `--log` or `logs:` in the hosts file.", look.dim),),
+                (Segment(" For logs elsewhere, use `--log` or `logs:` in the hosts file.", look.dim),),
             ]
         sheet = Sheet(facts, look, self.scene.now)
         lines = [self._who(facts, width), self._far(facts, sheet, width), self._losses(sheet)]
