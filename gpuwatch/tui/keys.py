@@ -41,7 +41,7 @@ EVERYWHERE = [
     Binding(
         "D",
         "waiting",
-        "Hang analysis",
+        "Hang",
         id="app.waiting",
         tooltip="hang analysis: collect the stacks and dumps of all ranks and the counters of NCCL RAS now",
     ),

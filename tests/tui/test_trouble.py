@@ -206,7 +206,7 @@ async def test_a_node_without_a_gpu_can_be_opened_and_says_so() -> None:
         await pilot.press("enter")
         await pilot.pause()
         assert isinstance(app.screen, NodeScreen)
-        assert "only the host is watched" in text_on(app)
+        assert "host metrics only" in text_on(app)
         await pilot.press("1", "l")
         await pilot.pause()
         assert "gpu-2  connecting" in text_on(app)

@@ -72,9 +72,9 @@ class LinkCell(Page, can_focus=False):
         if not there and not back:
             yield from self._nothing(width)
             return
-        yield self._direction("" if inside else "there", there, width)
+        yield self._direction("" if inside else "forward", there, width)
         if not inside:
-            yield self._direction("back", back, width)
+            yield self._direction("reverse", back, width)
         if not inside:
             yield from self._rails(there, back, width)
         elif len(there) > 1:
