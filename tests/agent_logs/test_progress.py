@@ -103,6 +103,31 @@ def test_the_head_of_a_logger_tells_the_rank(head: str) -> None:
     assert {frame["rank"]: frame["fields"]["step"] for frame in told(text)} == dict.fromkeys(range(4), 2)
 
 
+@pytest.mark.parametrize("cut", [(), (5,), (6,), (3, 6, 7)], ids=str)
+@pytest.mark.parametrize("tick", [True, False])
+def test_the_turn_of_a_loss_to_nan_is_told_beside_the_newest_line(
+    cut: tuple[int, ...], *, tick: bool
+) -> None:
+    """`cut`: steps at which a new read of the file begins; `tick`: whether what was read is told then."""
+    one, frames, at = scanner(), [], 0
+    for step in range(1, 11):
+        if step in cut and tick:
+            frames += one.progress()
+        text = "".join(
+            f"[rank{rank}]: {line(step, math.nan if rank == 1 and step >= 6 else 2.5)}" for rank in range(3)
+        )
+        pieces = [text] if step in cut or step == 1 else [*pieces, text]
+        if step + 1 in cut or step == 10:
+            one.feed("".join(pieces).encode(), at, NOW)
+            at += len("".join(pieces))
+    one.end()
+    frames += one.progress()
+    steps = [frame["fields"]["step"] for frame in frames if frame["rank"] == 1]
+    assert {5, 6, 10} <= set(steps)
+    assert steps == sorted(steps)
+    assert len(frames) <= 3 + 2 + 3 * len(cut)
+
+
 def test_of_very_many_ranks_each_has_its_turn() -> None:
     one = scanner()
     ranks = 3 * TOLD_AT_ONCE

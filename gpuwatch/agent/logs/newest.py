@@ -3,7 +3,7 @@
 import re
 from collections import OrderedDict
 
-from .past import VOICE
+from .past import ODD, VOICE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ class Newest(object):
 
     def __init__(self):
         # type: () -> None
-        self._found = []  # type: list[tuple[int, bytes, bytes, list[Dialect]]]
+        self._found = []  # type: list[tuple[int, bytes, bytes, list[Dialect], bool]]
+        self._odd = set()  # type: set[tuple[bytes, bytes]]
+        """Shapes with a NaN and the voices that have told one."""
         self._waiting = OrderedDict()  # type: OrderedDict[Any, tuple[int, float, bool, bytes, bytes, list[Dialect]]]
         self.past = None  # type: Past | None
         """Is shown all lines that come while it is there: a backlog."""
@@ -45,19 +47,37 @@ class Newest(object):
             if _MAY_DIFFER.search(shapes[index]):
                 most = MANY_VOICES if size < FLOOD_BYTES else FLOOD_VOICES
                 wanted.update(_others(lines, shapes, index, most))
+        turns = self._turns(lines, shapes, paced, last)
+        wanted.update(turns)
         before, at = 0, 0
         for index in sorted(wanted)[-KEPT if len(wanted) > len(last) else -MOST :]:
             at += sum(map(len, lines[before:index])) + index - before
             before = index
             shape = shapes[index]
-            self._found.append((at, lines[index], shape, paced[shape]))
+            self._found.append((at, lines[index], shape, paced[shape], index in turns))
+
+    def _turns(self, lines, shapes, paced, last):
+        # type: (list[bytes], list[bytes], dict[bytes, list[Dialect]], dict[bytes, int]) -> set[int]
+        """Lines that are the first of their voice with a NaN, and the one that it told before each."""
+        odd = {shape for shape in last if shape in paced and ODD.search(shape)}
+        found = set()  # type: set[int]
+        before = {}  # type: dict[bytes, int]
+        for index, shape in enumerate(shapes) if odd else ():
+            if shape not in paced:
+                continue
+            voice = _voice(lines[index])
+            if shape not in odd:
+                before[voice] = index
+            elif (shape, voice) not in self._odd and len(self._odd) < MANY_VOICES:
+                self._odd.add((shape, voice))
+                found.update(at for at in (before.get(voice), index) if at is not None)
+        return found
 
     def place(self, offset_of, arrived, backlog):
         # type: (Any, float, bool) -> None
         """Say of what was taken last where it stands in the file, and when it came."""
-        for at, line, shape, dialects in self._found:
-            voice = VOICE.search(line, 0, 200)
-            key = (shape, voice.group() if voice else b"")
+        for at, line, shape, dialects, turn in self._found:
+            key = (shape, _voice(line), offset_of(at) if turn else None)
             self._waiting.pop(key, None)
             self._waiting[key] = (offset_of(at), arrived, backlog, line, shape, dialects)
         del self._found[:]
@@ -74,6 +94,12 @@ class Newest(object):
     def __bool__(self):
         # type: () -> bool
         return bool(self._waiting)
+
+
+def _voice(line):
+    # type: (bytes) -> bytes
+    found = VOICE.search(line, 0, 200)
+    return found.group() if found else b""
 
 
 def _others(lines, shapes, index, most):

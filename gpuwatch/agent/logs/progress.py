@@ -1,6 +1,7 @@
 """Training progress of one log file: what its newest lines tell, a frame a voice and tick."""
 
 import re
+from math import isfinite
 
 from .finding import whose
 from .lines.above import read_message
@@ -47,6 +48,12 @@ class Progress(object):
         self._sieve = sieve
         self._speaker = speaker
         self._untold = {}  # type: dict[tuple[Any, ...], dict[str, Any]]
+        self._turned = []  # type: list[dict[str, Any]]
+        """Frames up to which a loss was a number, or NaN for the first time: no newer one replaces them."""
+        self._odd = {}  # type: dict[tuple[Any, ...], bool]
+        """Voice -> whether its last loss was no number."""
+        self._first_odd = set()  # type: set[tuple[Any, ...]]
+        """Voices whose untold frame is the first one without a number."""
         self._past = None  # type: Past | None
         self._past_told = False
 
@@ -74,8 +81,10 @@ class Progress(object):
                 self._take(reading, voice, offset, arrived, own, backlog, said)
             if not known and all(dialect.steady for dialect in dialects):
                 self._sieve.no_progress(shape)
+        turned, self._turned = self._turned, []
         told = list(self._untold)[:TOLD_AT_ONCE]
-        return [self._untold.pop(key) for key in told]
+        self._first_odd.difference_update(told)
+        return turned + [self._untold.pop(key) for key in told]
 
     def past(self, local_ranks, arrived):
         # type: (bool, float) -> list[dict[str, Any]]
@@ -135,6 +144,7 @@ class Progress(object):
         known = said.setdefault(key, set())
         fields = {name: value for name, value in fields.items() if name not in known}
         known.update(fields)
+        self._keep_turn(key, fields)
         frame = self._untold.get(key)
         if frame is None:
             if len(self._untold) >= MAX_VOICES:
@@ -149,6 +159,21 @@ class Progress(object):
             frame["dialect"] = reading.dialect.id
             frame["per_epoch"] = reading.dialect.per_epoch
         frame["backlog"] = backlog
+
+    def _keep_turn(self, key, fields):
+        # type: (tuple[Any, ...], dict[str, Any]) -> None
+        """Keep the frame of a voice from being replaced where its loss turns to NaN."""
+        if "loss" not in fields or "step" not in fields:
+            return
+        odd = not isfinite(float(fields["loss"]))
+        turns = odd and self._odd.get(key) is False
+        if (turns or key in self._first_odd) and key in self._untold and len(self._turned) < TOLD_AT_ONCE:
+            self._turned.append(self._untold.pop(key))
+        self._first_odd.discard(key)
+        if turns:
+            self._first_odd.add(key)
+        if key in self._odd or len(self._odd) < MAX_VOICES:
+            self._odd[key] = odd
 
 
 def newest_first(said):
