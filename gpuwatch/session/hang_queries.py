@@ -1,4 +1,7 @@
-"""The ranks of a job that hangs are asked without a key, once a hang: RAS, /proc, py-spy --nonblocking."""
+"""The ranks of a job that hangs are asked without a key: RAS, /proc, py-spy --nonblocking.
+
+They are asked again where the first answer was none or not sure, a few times a hang.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from time import time as wall
 from typing import TYPE_CHECKING
 
 from gpuwatch.diagnose.book import AlertBook
-from gpuwatch.diagnose.hang.answer import HangAnswer, answer_of
+from gpuwatch.diagnose.hang.answer import HangAnswer, answer_of, confirmed
 from gpuwatch.diagnose.hang.watch import CODE
 
 if TYPE_CHECKING:
@@ -18,6 +21,10 @@ if TYPE_CHECKING:
 
 LONGEST_S = 10.0
 """A node that has not answered by then is given up."""
+AGAIN_S = 20.0
+"""Between two questions: a rank that works moves in that time."""
+MOST = 3
+"""Questions about one silence."""
 
 
 @dataclass
@@ -31,6 +38,14 @@ class Query:
     over: bool = False
     kept: bool = False
     """Whether an incident holds the answer."""
+    asked: int = 1
+
+    @property
+    def settled(self) -> bool:
+        """Whether asking again would tell no more."""
+        return self.asked >= MOST or (
+            self.answer is not None and (self.answer.settles or self.answer.repeated)
+        )
 
 
 class HangQueries:
@@ -60,26 +75,29 @@ class HangQueries:
         for job in [job for job in self._queries if job not in suspected]:
             del self._queries[job]  # it moved on: its next silence is another hang
         for job in suspected - self._queries.keys():
-            self._queries[job] = self._ask(job)
+            self._queries[job] = Query(self._inquiry(job), wall())
         for job, query in self._queries.items():
             if not query.over:
                 self._take(job, query)
+            elif not query.settled and wall() >= query.at + AGAIN_S:
+                query.inquiry, query.at, query.over = self._inquiry(job), wall(), False
+                query.asked += 1
             if query.answer is not None and not query.kept:
                 query.kept = self._keep(job, query.answer)
 
-    def _ask(self, job: str) -> Query:
+    def _inquiry(self, job: str) -> Inquiry:
         from gpuwatch.session.inquiry import Inquiry  # noqa: PLC0415 - loaded when a job hangs
 
-        inquiry = Inquiry(self._session, silent_job=job, longest_s=LONGEST_S, clock=self._clock)
-        return Query(inquiry, wall())
+        return Inquiry(self._session, silent_job=job, longest_s=LONGEST_S, clock=self._clock)
 
     def _take(self, job: str, query: Query) -> None:
         query.inquiry.update()
         query.over = query.inquiry.over
-        if query.over:
-            query.answer = answer_of(query.inquiry.hearing(self._session.fleet), job, query.at)
-            if query.answer is not None:
-                self._book.answer_hang(job, query.answer)
+        answer = answer_of(query.inquiry.hearing(self._session.fleet), job, query.at) if query.over else None
+        if answer is not None:
+            query.answer = answer if query.answer is None else confirmed(query.answer, answer)
+            query.kept = False
+            self._book.answer_hang(job, query.answer)
 
     def _keep(self, job: str, answer: HangAnswer) -> bool:
         """Keep it with the incident of this hang; False: there is none yet."""

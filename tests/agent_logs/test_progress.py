@@ -110,6 +110,7 @@ def test_the_turn_of_a_loss_to_nan_is_told_beside_the_newest_line(
 ) -> None:
     """`cut`: steps at which a new read of the file begins; `tick`: whether what was read is told then."""
     one, frames, at = scanner(), [], 0
+    pieces: list[str] = []
     for step in range(1, 11):
         if step in cut and tick:
             frames += one.progress()

@@ -9,9 +9,10 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+from msgspec import structs
 
 from gpuwatch.diagnose.confidence import Confidence
-from gpuwatch.diagnose.hang.answer import HangAnswer
+from gpuwatch.diagnose.hang.answer import HangAnswer, confirmed
 from gpuwatch.diagnose.hang.patience import PAUSES
 from gpuwatch.diagnose.hang.signs import RankSigns
 from gpuwatch.diagnose.hang.verdict import verdict
@@ -446,3 +447,31 @@ def test_a_rank_that_was_gone_before_we_came_is_who_the_others_wait_for() -> Non
     assert found is not None
     assert [rank.rank for rank in found.suspects] == [1]
     assert "rank 1 (gpu-000) has no process" in found.evidence
+
+
+@pytest.mark.parametrize(
+    ("signs", "tells"), [({}, True), ({"cpu_pct": 97.0}, False), ({"busy_pct": 90.0}, False)]
+)
+def test_the_same_answer_twice_tells_unless_the_named_rank_works(
+    signs: dict[str, float], tells: bool
+) -> None:
+    first = replace(asked((3,), settles=False, confidence="low"), repeatable=True)
+    again = replace(first, heard=structs.replace(first.heard, at=WALL + 20))
+    answer = confirmed(first, again)
+    assert (answer.repeated, answer.heard.confidence) == (True, "medium")
+    story = Story()
+    story.train(8, 60, busy_pct=0.0)
+    still = ranks_of(8, **{**SPIN, "busy_pct": 0.0, "power_w": 90.0})
+    still[3] = replace(still[3], **signs)  # type: ignore[arg-type]
+    story.silent(still, 80)
+    assert not story.told
+    story.watch.answer("job-1", answer)
+    story.tick(aged(tuple(still), 82, steps=True))
+    assert bool(story.told) == tells
+
+
+def test_an_answer_that_changed_confirms_nothing() -> None:
+    first = replace(asked((3,), settles=False, confidence="low"), repeatable=True)
+    assert not confirmed(first, replace(asked((4,), settles=False), repeatable=True)).repeated
+    pausing = replace(first, repeatable=False)
+    assert not confirmed(first, pausing).repeated

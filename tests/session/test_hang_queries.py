@@ -9,8 +9,8 @@ import pytest
 from gpuwatch.fleet.asked import Asked
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.inbox import Arrival, LinkStatus
-from gpuwatch.session import Session
-from gpuwatch.session.hang_queries import LONGEST_S, HangQueries
+from gpuwatch.session import Session, hang_queries
+from gpuwatch.session.hang_queries import LONGEST_S, MOST, HangQueries
 from gpuwatch.wire import Process, Ranks
 
 
@@ -62,3 +62,16 @@ def test_a_hang_is_asked_about_once_and_the_next_one_anew(session: Recorded) -> 
     session.hanging = {"a", "b"}
     queries.update()
     assert len(session.asked) == 6
+
+
+def test_ranks_that_gave_no_sure_answer_are_asked_a_few_times(
+    session: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hang_queries, "AGAIN_S", 0.0)
+    now = 0.0
+    queries = HangQueries(session, session.book, lambda: now)
+    session.hanging = {"b"}
+    for _ in range(3 * MOST):
+        now += LONGEST_S  # no node answers
+        queries.update()
+    assert [node for node, _, _ in session.asked] == ["node-1", "node-2"] * MOST

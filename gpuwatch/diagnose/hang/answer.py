@@ -6,6 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
+from gpuwatch.diagnose.condition import duration
 from gpuwatch.diagnose.confidence import LEVELS
 from gpuwatch.diagnose.hang.signs import RankSigns
 from gpuwatch.diagnose.hang.verdict import SilentHang
@@ -14,7 +17,8 @@ from gpuwatch.diagnose.stacks import RankStack, main_thread
 from gpuwatch.diagnose.waiting import Hearing, kept
 
 PAUSING = re.compile(
-    r"sav(?:e|ing)|checkpoint|ckpt|eval|validat|compil|tokeni[sz]|preprocess|warm_?up", re.IGNORECASE
+    r"sav(?:e|ing)|checkpoint|ckpt|eval|validat|compil|tokeni[sz]|preprocess|warm_?up|upload|export|push_to",
+    re.IGNORECASE,
 )
 """In the name of a function: work that one rank may do for all, and come back from."""
 
@@ -27,6 +31,10 @@ class HangAnswer:
     """As the incident keeps it."""
     settles: bool
     """It names ranks by their frames or by NCCL's own count, and these do nothing that ends by itself."""
+    repeatable: bool = False
+    """The same but for its confidence: the same answer once more shows that these ranks do not move."""
+    repeated: bool = False
+    """The ranks were found at the same lines twice."""
 
 
 def answer_of(hearing: Hearing, job: str, at: float) -> HangAnswer | None:
@@ -41,8 +49,20 @@ def answer_of(hearing: Hearing, job: str, at: float) -> HangAnswer | None:
     if heard is None or hearing.verdict is None:
         return None
     known = hearing.verdict.witness == "ras" or any(each.by == "python" for each in hearing.jobs)
-    sure = known and heard.wrong and bool(heard.culprits) and heard.confidence != "low"
-    return HangAnswer(heard, sure and not _pausing(hearing, job, heard.culprits))
+    named = known and heard.wrong and bool(heard.culprits) and not _pausing(hearing, job, heard.culprits)
+    return HangAnswer(heard, named and heard.confidence != "low", repeatable=named)
+
+
+def confirmed(before: HangAnswer, after: HangAnswer) -> HangAnswer:
+    """The later of two answers of one silence; one that says the same again is surer."""
+    same = (before.heard.culprits, before.heard.sentence) == (after.heard.culprits, after.heard.sentence)
+    if not (before.repeatable and after.repeatable and same):
+        return after if after.settles or not before.settles else before
+    apart_s = after.heard.at - before.heard.at
+    evidence = (*after.heard.evidence, f"the same {duration(apart_s)} before")
+    level = LEVELS[max(LEVELS.index("medium"), LEVELS.index(after.heard.confidence))]
+    heard = structs.replace(after.heard, confidence=level, evidence=evidence)
+    return replace(after, heard=heard, repeated=True)
 
 
 def _pausing(hearing: Hearing, job: str, culprits: Sequence[int]) -> bool:

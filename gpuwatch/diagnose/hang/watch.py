@@ -23,7 +23,7 @@ from gpuwatch.diagnose.hang.patience import (
     trained,
 )
 from gpuwatch.diagnose.hang.signs import RankSigns, jobs_of
-from gpuwatch.diagnose.hang.verdict import SilentHang, verdict
+from gpuwatch.diagnose.hang.verdict import IDLE_PCT, SilentHang, computes, verdict
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Thresholds
 
@@ -88,6 +88,14 @@ class Job:
         self.moved = at
         self.members.clear()
         self.usual_w.clear()  # it works: what it draws is asked anew when it falls silent
+
+
+def _settles(answer: HangAnswer | None, ranks: Sequence[RankSigns]) -> bool:
+    """Whether the answer names the hang; by repetition alone only where the named ranks do nothing at all."""
+    if answer is None or not answer.repeated:
+        return answer is not None and answer.settles
+    named = [rank for rank in ranks if rank.rank in answer.heard.culprits]
+    return answer.settles or all((rank.busy_pct or 0.0) <= IDLE_PCT and not computes(rank) for rank in named)
 
 
 class HangWatch:
@@ -176,7 +184,7 @@ class HangWatch:
         stood_s = now - job.since
         if stood_s >= LAST_S and quiet_s > max(limit, known_s):
             self.suspected.add(name)
-        settled = job.answer is not None and job.answer.settles
+        settled = _settles(job.answer, ranks)
         if stood_s < (LAST_S if settled or job.usual_s is not None else LATE_S):
             return False
         if quiet_s <= (limit if settled else patience(found, ranks, limit, job.longest_s, known_s)):
