@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import structs
@@ -199,27 +199,44 @@ def _in_time(job: str | None, alerts: Sequence[Alert], limits: dict[str, tuple[f
             open_by_attempt[number] = group
             found.append(group)
         group.add(alert)
+    subjects = {id(group): _Subjects(group.alerts) for group in found}
     for alert in (each for each in alerts if not sure(limits[each.id])):
         low, high = limits[alert.id]
         fitting = [group for group in found if group.begin <= high + GAP_S and group.end >= low - GAP_S]
         number = attempt_of(alert, ends)
         if fitting:
             same = [group for group in fitting if group.attempt == number] or fitting
-            own = [group for group in same if _is_told_of_in(alert, group)]
-            (own or same)[-1].alerts.append(alert)
+            own = [group for group in same if subjects[id(group)].have(alert)]
+            group = (own or same)[-1]
+            group.alerts.append(alert)
+            subjects[id(group)].add(alert)
         else:
             found.append(Group(job, [alert], number, alert.first, alert.first))
+            subjects[id(found[-1])] = _Subjects([alert])
     return found
 
 
-def _is_told_of_in(alert: Alert, group: Group) -> bool:
-    """Whether a group has an error of the same rank, or of its node as the kernel tells it."""
-    return any(
-        each.rank == alert.rank is not None
-        or (each.kernel and each.rank is None and each.node == alert.node is not None)
-        for each in group.alerts
-        if each.severity in ("error", "critical")
-    )
+class _Subjects:
+    """The ranks of a group's errors, and the nodes of those that the kernel tells."""
+
+    def __init__(self, alerts: Iterable[Alert]) -> None:
+        self._ranks: set[int | None] = set()
+        self._nodes: set[str | None] = set()
+        for alert in alerts:
+            self.add(alert)
+
+    def add(self, alert: Alert) -> None:
+        """Take in one more alert of the group."""
+        if alert.severity not in ("error", "critical"):
+            return
+        self._ranks.add(alert.rank)
+        if alert.kernel and alert.rank is None:
+            self._nodes.add(alert.node)
+
+    def have(self, alert: Alert) -> bool:
+        """Whether the group has an error of the same rank, or of its node as the kernel tells it."""
+        told = alert.node is not None and alert.node in self._nodes
+        return told or (alert.rank is not None and alert.rank in self._ranks)
 
 
 def _adopted(homeless: list[Alert], found: list[Group], where: Whereabouts) -> list[Alert]:

@@ -84,7 +84,7 @@ class _Builder:
         if code in _REPEATS:
             return self._copies(*argument)
         if code is op.SUBPATTERN:
-            return self.sequence(argument[3])
+            return self._within(argument)
         if code is op.BRANCH:
             parts = [self.sequence(each) for each in argument[1]]
             first = [at for part in parts for at in part.first]
@@ -96,6 +96,14 @@ class _Builder:
         if code in (op.GROUPREF, op.GROUPREF_EXISTS):
             return self._position(frozenset(range(257)), nullable=True)
         return self._position(readable(code, argument, folded=self._folded), nullable=False)
+
+    def _within(self, argument: Any) -> Automaton:  # noqa: ANN401
+        """A group, which may fold case by flags of its own: `(?i:a)`."""
+        before, self._folded = self._folded, _is_folded(argument, folded=self._folded)
+        try:
+            return self.sequence(argument[3])
+        finally:
+            self._folded = before
 
     def _position(self, reads: frozenset[int], *, nullable: bool) -> Automaton:
         if len(self.reads) >= MOST_POSITIONS:

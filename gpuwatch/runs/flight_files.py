@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import resource
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +16,7 @@ from gpuwatch.runs.opening import open_file
 from gpuwatch.runs.packing import Contents, packing_of
 from gpuwatch.runs.scan import usable_cores
 from gpuwatch.runs.utf16 import HEAD_BYTES
-from gpuwatch.runs.workers import Dial, Workers
+from gpuwatch.runs.workers import Dial, Workers, limit_memory
 
 MAX_FILES = 20_000
 ALONE = 8
@@ -165,19 +164,6 @@ def _reader() -> Callable[[_Task, Dial], Dump | str]:
     return _read
 
 
-def _limit_memory(size: int) -> None:
-    """Bound the address space of this process to what the objects of a dump of `size` bytes may need."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-    except OSError:  # not Linux
-        return
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    most = pages * resource.getpagesize() + max(LEAST_MEMORY, MEMORY_PER_BYTE * size)
-    resource.setrlimit(
-        resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard)
-    )
-
-
 def _read(task: _Task, dial: Dial) -> Dump | str:
     """The dump, or why there is none."""
     path = Path(task.path)
@@ -193,7 +179,7 @@ def _read(task: _Task, dial: Dial) -> Dump | str:
                 break
         dial.read(contents.read)
         data = b"".join(pieces)
-        _limit_memory(len(data))
+        limit_memory(max(LEAST_MEMORY, MEMORY_PER_BYTE * len(data)))
         return read_dump(data, task.rank, task.name)
     except OSError as error:
         return Closed(reason(error))

@@ -37,6 +37,8 @@ from gpuwatch.wire import Finding
 
 Engine: TypeAlias = Literal["agent", "hyperscan"]
 
+WORKER_MEMORY = 2 << 30
+"""Bytes that a process may take to read files; 64 MiB of log with 20,000 findings need a tenth of it."""
 SMALL_BYTES = 4 << 20
 """Less than this is read faster than worker processes start."""
 
@@ -219,7 +221,7 @@ def done_parts(
     if cores <= 1 or sum(part.log.size for part in parts if part.start == 0) < SMALL_BYTES:
         yield from in_this_process(parts, begin, watch, tell)
         return
-    workers: Workers[Part, PartRead] = Workers(cores, begin)
+    workers: Workers[Part, PartRead] = Workers(cores, begin, memory=WORKER_MEMORY)
     try:
 
         def look(size: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import os
 import resource
@@ -12,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from gpuwatch.agent.logs.lifeline import die_with
@@ -22,6 +22,8 @@ Result = TypeVar("Result")
 POLL_S = 0.1
 STOP_S = 3.0
 """Given to the tasks that run when stopping; then their processes are ended."""
+OUT_OF_MEMORY = 77
+"""Exit status of a process that reached its limit."""
 HOW = "fork" if sys.platform == "linux" else "spawn"
 """Forking takes milliseconds; it is done before any thread of ours runs."""
 
@@ -90,6 +92,7 @@ class Workers(Generic[Task, Result]):
         count: int,
         start: Callable[[], Callable[[Task, Dial], Result]],
         task_cpu_s: int | None = None,
+        memory: int | None = None,
     ) -> None:
         """Start the processes.
 
@@ -97,8 +100,10 @@ class Workers(Generic[Task, Result]):
             count: How many.
             start: Runs once in each process and returns the function that does a task there.
             task_cpu_s: A task that uses more CPU time than this loses its process, and has failed.
+            memory: Bytes that a process may take for its tasks; one that needs more is ended as well.
         """
         self._task_cpu_s = task_cpu_s
+        self._memory = memory
         self._context: Any = multiprocessing.get_context(HOW)  # the stubs do not know that it has Process
         self._start = start
         self._counts = self._context.Array("q", count, lock=False)
@@ -164,6 +169,8 @@ class Workers(Generic[Task, Result]):
 
     def _fault(self, code: int) -> str:
         """Why a task has no result, by the exit code of its process."""
+        if code == OUT_OF_MEMORY:
+            return f"needs more than {(self._memory or 0) >> 20} MB of memory: given up"
         if code == -signal.SIGXCPU:
             return f"needs more than {self._task_cpu_s} s of CPU time: given up"
         return f"its reader was ended by signal {-code}" if code < 0 else "its reader ended early"
@@ -172,7 +179,9 @@ class Workers(Generic[Task, Result]):
         ours, theirs = self._context.Pipe()
         dial = SharedDial(self._counts, self._stop, number)
         process = self._context.Process(
-            target=_work, args=(theirs, self._start, dial, self._task_cpu_s, os.getpid()), daemon=True
+            target=_work,
+            args=(theirs, self._start, dial, self._task_cpu_s, self._memory, os.getpid()),
+            daemon=True,
         )
         process.start()
         theirs.close()
@@ -184,6 +193,7 @@ def _work(
     start: Callable[[], Callable[[Any, Dial], Any]],
     dial: Dial,
     task_cpu_s: int | None,
+    memory: int | None,
     parent: int,
 ) -> None:
     """The life of a worker. It ignores Ctrl-C, which its parent handles, and dies with its parent."""
@@ -192,12 +202,31 @@ def _work(
     if sys.platform == "linux":
         die_with(parent)
     do = start()
-    with contextlib.suppress(EOFError, OSError):
+    if memory is not None:
+        limit_memory(memory)
+    try:
         while True:
             task = pipe.recv()
             if task_cpu_s is not None:
                 _limit_cpu(task_cpu_s)
             pipe.send(do(task, dial))
+    except (EOFError, OSError):
+        return
+    except MemoryError:
+        os._exit(OUT_OF_MEMORY)
+
+
+def limit_memory(size: int) -> None:
+    """Bound the address space of this process to `size` bytes more than it has."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except OSError:  # not Linux
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    most = pages * resource.getpagesize() + size
+    resource.setrlimit(
+        resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard)
+    )
 
 
 def _limit_cpu(seconds: int) -> None:

@@ -36,6 +36,8 @@ ENDLESS = [
     r"\d+\.?\d+X",
     r"error (\S+)(\S+).*X",
     r"(?:.*a){12}x",
+    r"x(?:(?i:a)|A)+!",
+    r"x(?i:(?:(?-i:a)|b|A)+)!",
 ]
 ORDINARY = [
     r"(?:\w+\s)+:",
