@@ -16,6 +16,7 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 from gpuwatch.link.log_wishes import VARIABLE as DISCOVER
+from gpuwatch.tui.toolkit.faults import fault_file
 from tests.kernel_log import VARIABLE, empty_kernel_log
 from tests.parts import the_only_job
 
@@ -35,7 +36,19 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv(DISCOVER, "off")  # what other tests leave behind are logs of ended jobs
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("settings")))
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def no_faults(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A fault that a screen survives fails the test, unless it is marked `faults_expected`."""
+    yield
+    file = fault_file()
+    if file.exists():
+        text = file.read_text()
+        file.unlink()
+        assert request.node.get_closest_marker("faults_expected"), text
 
 
 @pytest.fixture(scope="module")

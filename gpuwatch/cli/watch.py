@@ -17,6 +17,7 @@ import click
 
 from gpuwatch.cli import exit_codes
 from gpuwatch.cli.source import Source, lend_option, source_options
+from gpuwatch.diagnose.wording import plural
 
 if TYPE_CHECKING:
     from gpuwatch.session import Session
@@ -93,6 +94,9 @@ def choose_theme(app: GpuwatchApp, name: str | None) -> None:
 def run(app: GpuwatchApp, session: Session, *, mouse: bool) -> int:
     """Run the screen; after a fault of ours the terminal is restored first, then it is told."""
     asyncio.run(until_told_to_leave(app, mouse=mouse))
+    if app.faults.count:
+        counted = plural(app.faults.count, "fault")
+        click.echo(f"gpuwatch: the screen survived {counted}; please report {app.faults.file}", err=True)
     if app.crash is None:
         return app.return_code or exit_codes.HEALTHY
     session.close()

@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
 
+from textual._context import active_message_pump
 from textual.actions import ActionParseResult
 from textual.app import SystemCommand
 from textual.binding import BindingType
 from textual.dom import DOMNode
 from textual.filter import LineFilter
+from textual.message_pump import MessagePump
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import AwaitMount, Widget
@@ -27,13 +29,15 @@ from gpuwatch.tui.screens.fleet import FleetScreen
 from gpuwatch.tui.screens.live import LiveScreen
 from gpuwatch.tui.session_protocol import Watched
 from gpuwatch.tui.themes import THEMES, Colourless
+from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
+from gpuwatch.tui.toolkit.faults import FaultLog, fault_file
 from gpuwatch.tui.travel import Travel
 
 CRASHED = 70
 """Exit status after a fault of our own (EX_SOFTWARE of sysexits.h)."""
 
 
-class GpuwatchApp(Travel):
+class GpuwatchApp(ErrorBoundary, Travel):
     """The cockpit over a session. Session and clocks are given, so that a test can hold them still."""
 
     TITLE = "gpuwatch"
@@ -57,6 +61,7 @@ class GpuwatchApp(Travel):
         self.overview = Overview()
         self.pace = Pace(hz)
         self.asked_hz = self.pace.hz
+        self.faults = FaultLog(fault_file(), wall)
         self.crash: Exception | None = None
         self.no_color = self.no_color or no_color
         self._ascii = wants_ascii() if ascii_only is None else ascii_only
@@ -124,13 +129,19 @@ class GpuwatchApp(Travel):
         """One frame: take in what arrived, then let the visible widgets repaint what moved."""
         if not self.screen_stack:  # closing
             return
-        self.scene.session.poll()
-        self._look_at_fleet()
-        self._announce()
+        self._attempt("reading the nodes", self.scene.session.poll)
+        self._attempt("summing up the fleet", self._look_at_fleet)
+        self._attempt("announcing incidents", self._announce)
         if isinstance(self.screen, LiveScreen):
             self.screen.pull()
         if self.pace.frame(time.monotonic(), time.thread_time()):
             self._retime()
+
+    def _attempt(self, part: str, step: Callable[[], object]) -> None:
+        try:
+            step()
+        except Exception as error:
+            self.report_fault(part, error)
 
     def _look_at_fleet(self) -> None:
         self.scene.tick()
@@ -156,13 +167,43 @@ class GpuwatchApp(Travel):
             self._timer.stop()
             self._timer = self.set_interval(1 / self.pace.hz, self.pump)
 
+    def report_fault(self, part: str, error: Exception) -> str:
+        """Count a fault that a part survived, and show a new one; returns the line that says so."""
+        known = self.faults.kinds
+        line = self.faults.add(part, error)
+        if self.faults.kinds > known:
+            self.notify(line, title="a fault of gpuwatch itself", severity="error", timeout=10, markup=False)
+        return line
+
     def _handle_exception(self, error: Exception) -> None:
-        """Leave the screen in order; whoever ran the app tells what happened, without variables' values."""
+        """Survive what was raised outside of an error boundary: in a timer, or in a part of Textual's.
+
+        Where the fleet's screen cannot be made, the app ends and leaves the terminal in order; the caller
+        prints the traceback, without the values of variables.
+        """
+        part = active_message_pump.get(self)
+        if part is self and not self.started:
+            self._crash(error)
+            return
+        self.report_fault(f"the {type(part).__name__}", error)
+        self.call_later(self._replace_dead, part, error)
+
+    def _crash(self, error: Exception) -> None:
+        self.crash = self.crash or error
         if self.is_headless:
             super()._handle_exception(error)
+        else:
+            self.exit(return_code=CRASHED)
+
+    def _replace_dead(self, part: MessagePump, error: Exception) -> None:
+        """Leave the screen of a part that handles no more messages, or has no parts, for the fleet's."""
+        ended = part.task is not None and part.task.done()
+        if part is self or not (ended or _lacks_parts(part)):
             return
-        self.crash = self.crash or error
-        self.exit(return_code=CRASHED)
+        if isinstance(self.screen, FleetScreen):
+            self._crash(error)
+        else:
+            self.action_fleet()
 
     async def run_action(
         self,
@@ -173,7 +214,11 @@ class GpuwatchApp(Travel):
         """Do what a key is bound to; on a screen that is being made, once its parts are there."""
         if not self.screen.is_mounted:
             await AwaitMount(self.screen, [self.screen])
-        return await super().run_action(action, default_namespace, namespaces)
+        try:
+            return await super().run_action(action, default_namespace, namespaces)
+        except Exception as error:
+            self.report_fault(f"the action {action if isinstance(action, str) else action[1]}", error)
+            return True
 
     def action_command_palette(self) -> None:
         """Every command by its name."""
@@ -225,3 +270,10 @@ class GpuwatchApp(Travel):
                 yield command
         yield SystemCommand("Help", "key bindings", self.action_help)
         yield SystemCommand("Freeze", "pause or resume the view", self.action_freeze)
+
+
+def _lacks_parts(part: MessagePump) -> bool:
+    """Whether a widget or screen could not compose; a screen has parts of Textual's own all the same."""
+    if not isinstance(part, Widget) or type(part).compose is Widget.compose:
+        return False
+    return all(child.has_class("-textual-system") for child in part.children)

@@ -11,6 +11,7 @@ from gpuwatch.tui.look import Look
 from gpuwatch.tui.overview import Overview, Totals
 from gpuwatch.tui.pace import Pace
 from gpuwatch.tui.scene import Scene
+from gpuwatch.tui.toolkit.faults import FaultLog
 
 
 class Cockpit(Protocol):
@@ -22,10 +23,15 @@ class Cockpit(Protocol):
     totals: Totals
     pace: Pace
     asked_hz: float
+    faults: FaultLog
 
     @property
     def where(self) -> str:
         """The kind of the screen that is shown."""
+        ...
+
+    def report_fault(self, part: str, error: Exception) -> str:
+        """Count a fault that a part survived; returns the line that says so."""
         ...
 
     def pump(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -13,11 +14,13 @@ from textual.timer import Timer, TimerCallback
 from textual.widgets import Button, Input, OptionList
 from textual.worker import Worker
 
+from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
+
 CHOICES = (Input.Changed, Input.Submitted, OptionList.OptionSelected, Button.Pressed)
 """Messages that Textual's palette answers by looking for its parts, or by closing itself."""
 
 
-class Palette(CommandPalette):
+class Palette(ErrorBoundary, CommandPalette):
     """Textual's own queries its parts and closes itself once more, whether it is closed or not."""
 
     closed = False
@@ -33,6 +36,15 @@ class Palette(CommandPalette):
         """Drop what was typed or chosen before it closed and arrives afterwards."""
         if not (self.closed and isinstance(message, CHOICES)):
             await super()._on_message(message)
+
+    def _action_command_list(self, action: str) -> None:
+        """Move in the list, where there is one: not before the first hit, nor after the palette closed.
+
+        Textual's list raises KeyError for a page down before its lines are laid out.
+        """
+        if self.query(CommandList):
+            with contextlib.suppress(KeyError):
+                super()._action_command_list(action)
 
     def run_worker(self, work: Any, *arguments: Any, **options: Any) -> Worker[Any]:  # noqa: ANN401
         """Start a search, which ends quietly where the palette has no list: not yet, or no more."""

@@ -1,4 +1,7 @@
-"""The demo, with a fault planted in it: the third poll of the session raises."""
+"""The demo, with a fault planted in it: `poll` raises now and then, or no screen can be made.
+
+Usage: python -m tests.end_to_end.crash poll|compose
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,26 @@ from itertools import count
 
 from gpuwatch.cli.main import main
 from gpuwatch.session import Session
+from gpuwatch.tui.screens.fleet import FleetScreen
 
 _healthy_poll = Session.poll
 _calls = count()
 
 
 def _poll(session: Session) -> bool:
-    if next(_calls) > 20:
+    if next(_calls) % 20 == 19:
         raise RuntimeError("a fault planted by the test")
     return _healthy_poll(session)
 
 
+def _compose(_screen: FleetScreen) -> None:
+    raise RuntimeError("a fault planted by the test")
+
+
 if __name__ == "__main__":
-    Session.poll = _poll  # type: ignore[method-assign,assignment]
+    if sys.argv[1] == "poll":
+        Session.poll = _poll  # type: ignore[method-assign,assignment]
+    else:
+        FleetScreen.compose = _compose  # type: ignore[method-assign,assignment]
     sys.argv = ["gpuwatch", "--demo"]
     main()

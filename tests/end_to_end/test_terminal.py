@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuwatch.tui.toolkit.faults import fault_file
 from tests.end_to_end.terminal import Terminal, quoted
 
 GPUWATCH = quoted(sys.executable, "-m", "gpuwatch")
@@ -67,10 +68,21 @@ def test_ctrl_c_quits_and_restores(wide: Terminal) -> None:
     assert ended(wide) in {0, 130}
 
 
+@pytest.mark.faults_expected
 def test_a_crash_restores_the_terminal_and_says_what_happened(wide: Terminal) -> None:
-    start(wide, quoted(sys.executable, "-m", "tests.end_to_end.crash"))
+    start(wide, quoted(sys.executable, "-m", "tests.end_to_end.crash", "compose"))
     assert ended(wide) == 70
     assert "a fault planted by the test" in wide.screen()
+
+
+@pytest.mark.faults_expected
+def test_faults_are_counted_in_the_header_and_named_at_the_end(wide: Terminal) -> None:
+    start(wide, quoted(sys.executable, "-m", "tests.end_to_end.crash", "poll"))
+    wide.wait_for(r"[2-9] faults of gpuwatch")
+    wide.wait_for("gpu-001")
+    wide.press("q")
+    assert ended(wide) == 0
+    assert str(fault_file()) in re.sub(r"\s", "", wide.screen())
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

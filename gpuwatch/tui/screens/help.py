@@ -13,6 +13,7 @@ from textual.screen import ModalScreen
 from gpuwatch.tui import keys
 from gpuwatch.tui.look import fit
 from gpuwatch.tui.severity import Severity
+from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
 from gpuwatch.tui.widgets.lines import Page, Row, heading
 from gpuwatch.tui.widgets.things import hanging
 
@@ -65,7 +66,7 @@ class HelpPage(Page):
         return rows
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(ErrorBoundary, ModalScreen[None]):
     """Lies over the screen that asked for it."""
 
     BINDINGS: ClassVar = [

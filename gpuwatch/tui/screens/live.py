@@ -9,6 +9,7 @@ from textual.widget import Widget
 
 from gpuwatch.tui import keys
 from gpuwatch.tui.cockpit import Cockpit
+from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
 from gpuwatch.tui.widgets.lines import Lines, Picker
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def set_width(part: Widget, columns: int) -> None:
         part.styles.width = columns
 
 
-class LiveScreen(Screen[None]):
+class LiveScreen(ErrorBoundary, Screen[None]):
     """Pulls its visible Line-API widgets once a frame."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.PANES]
@@ -47,7 +48,10 @@ class LiveScreen(Screen[None]):
         """Repaint what moved; returns the number of lines."""
         if not self.is_mounted:
             return 0
-        self.arrange_parts()
+        try:
+            self.arrange_parts()
+        except Exception as error:
+            self.cockpit.report_fault(self.part, error)
         return sum(part.pull() for part in self.query(Lines) if part.is_on_screen)
 
     def on_resize(self) -> None:

@@ -17,6 +17,7 @@ from textual.strip import Strip
 
 from gpuwatch.tui import keys
 from gpuwatch.tui.look import Look, clean, fit
+from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
 
 if TYPE_CHECKING:
     from textual.binding import BindingType
@@ -35,7 +36,7 @@ def text_of(row: Sequence[Segment]) -> str:
     return "".join(segment.text for segment in row).rstrip()
 
 
-class Lines(ScrollView):
+class Lines(ErrorBoundary, ScrollView):
     """A scrolling stack of lines, the first `pinned` of which stay.
 
     Subclasses say how many lines there are, what each depends on (`key`) and how it is painted (`row`).
@@ -54,6 +55,8 @@ class Lines(ScrollView):
         """The style under every line; textual walks up the tree to find it, so it is asked once a frame."""
         self.rows_painted = 0
         """Lines painted so far; tests count them."""
+        self._fault: str | None = None
+        """The line of a fault that keeps these lines from being painted."""
 
     @property
     def cockpit(self) -> Cockpit:
@@ -98,7 +101,26 @@ class Lines(ScrollView):
         return self._line_at(event.y)
 
     def pull(self) -> int:
-        """Repaint what moved since it was last painted; returns the number of lines."""
+        """Repaint what moved since it was last painted; returns the number of lines.
+
+        A fault is painted instead of the first line, until the lines can be made again.
+        """
+        try:
+            dirty = self._pull()
+        except Exception as error:
+            self._report(error)
+            return self.size.height
+        if self._fault is not None:
+            self._fault = None
+            self.refresh()
+        return dirty
+
+    def _report(self, error: Exception) -> None:
+        if self._fault is None:
+            self._fault = self.cockpit.report_fault(self.part, error)
+        self.refresh()
+
+    def _pull(self) -> int:
         self._ground = None
         self.prepare()
         count = self.count()
@@ -126,6 +148,17 @@ class Lines(ScrollView):
         """Textual's call for one line of the screen."""
         self.rows_painted += 1
         ground = self._ground = self._ground or self.rich_style
+        try:
+            strip = self._strip(y, ground)
+        except Exception as error:
+            self.call_later(self._report, error)
+            strip = Strip.blank(self.columns, ground)
+        if y == 0 and self._fault is not None:
+            text = Segment(fit(clean(self._fault), self.columns), self.look.severity["error"])
+            return Strip([text]).adjust_cell_length(self.columns).apply_style(ground)
+        return strip
+
+    def _strip(self, y: int, ground: Style) -> Strip:
         line, width = self._line_at(y), self.columns
         if line >= self.count():
             self._painted[y] = (line, None)

@@ -10,6 +10,7 @@ from textual.widgets import Input, Label
 
 from gpuwatch.tui.log_typing import Purpose
 from gpuwatch.tui.look import clean
+from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
 
 PROMPTS: dict[Purpose, tuple[str, str]] = {
     "choose": ("logs of", "0-7  3,8-15  gpu-003  failed  slowest  all  rank_3.log"),
@@ -19,7 +20,7 @@ PROMPTS: dict[Purpose, tuple[str, str]] = {
 }
 
 
-class LogPrompt(Horizontal):
+class LogPrompt(ErrorBoundary, Horizontal):
     """What is asked for, the text, and beside it what is wrong with it."""
 
     DEFAULT_CSS: ClassVar[str] = "LogPrompt { height: 1; background: $surface; }"

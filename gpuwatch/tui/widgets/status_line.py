@@ -8,6 +8,7 @@ from typing import ClassVar
 from rich.segment import Segment
 
 from gpuwatch.diagnose.incident import Incident
+from gpuwatch.diagnose.wording import plural
 from gpuwatch.fleet.quantities import seconds_text
 from gpuwatch.tui.look import Look, clean, fit
 from gpuwatch.tui.overview import Totals
@@ -135,6 +136,8 @@ class StatusLine(Page, can_focus=False):
         clock = time.strftime("%H:%M:%S ", time.localtime(scene.wall()))
         rate = f"{pace.hz:g} Hz "
         right: list[Segment] = []
+        if faults := self.cockpit.faults.count:
+            right.append(Segment(f" {plural(faults, 'fault')} of gpuwatch ", look.badge["error"]))
         if pace.slowed:
             right.append(Segment(f"refresh lowered to {rate}(slow terminal)  ", look.severity["warning"]))
         elif pace.hz != self.cockpit.asked_hz:

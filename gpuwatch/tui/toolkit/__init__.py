@@ -1,0 +1,1 @@
+"""What every screen uses and no feature owns."""

@@ -1,0 +1,62 @@
+"""Faults of gpuwatch's own that the screens survive: counted, shown in the header, written to a file."""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from gpuwatch import __version__
+
+MAX_WRITTEN = 100
+"""Different faults that one session writes; all are counted."""
+
+
+def fault_file(environment: Mapping[str, str] = os.environ) -> Path:
+    """`$XDG_STATE_HOME/gpuwatch/faults.log`, by default below `~/.local/state`."""
+    base = environment.get("XDG_STATE_HOME", "")
+    return (Path(base) if base.startswith("/") else Path.home() / ".local/state") / "gpuwatch/faults.log"
+
+
+class FaultLog:
+    """Counts every fault, and writes the traceback of each different one, without the values of variables."""
+
+    def __init__(self, file: Path, wall: Callable[[], float] = time.time) -> None:
+        self.file = file
+        self.count = 0
+        self.last = ""
+        """Where the newest fault happened, such as "the log pane"."""
+        self._wall = wall
+        self._known: set[tuple[str, str]] = set()
+
+    @property
+    def kinds(self) -> int:
+        """How many different faults there were: by type and line of code."""
+        return len(self._known)
+
+    def add(self, where: str, error: Exception) -> str:
+        """Count a fault; returns the line to show: where it happened and which file has the traceback."""
+        self.count += 1
+        self.last = where
+        frames = traceback.extract_tb(error.__traceback__)
+        kind = type(error).__name__, f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+        if kind not in self._known:
+            self._known.add(kind)
+            if len(self._known) <= MAX_WRITTEN and not self._write(where, error):
+                return f"a fault in {where} ({kind[0]}); {self.file} cannot be written"
+        return f"a fault in {where}, written to {self.file}"
+
+    def _write(self, where: str, error: Exception) -> bool:
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._wall()))
+        text = f"{stamp} gpuwatch {__version__}: {where}\n{''.join(traceback.format_exception(error))}\n"
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+            number = os.open(self.file, flags, 0o600)
+            with open(number, "a", encoding="utf-8", errors="backslashreplace") as file:  # noqa: PTH123 - a descriptor
+                file.write(text)
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,97 @@
+"""Presses keys, types, clicks and resizes at random, over any session; the same seed presses the same."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections import deque
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from gpuwatch.tui import keys
+from gpuwatch.tui.app import GpuwatchApp
+
+ENDS = {"quit", "suspend_process"}
+"""Actions that end or stop the program; `back_or_quit` does so on the fleet's screen alone."""
+OUTSIDE = {"pager"}
+"""Actions that start a program of the person's."""
+SIZES = ((80, 24), (120, 40), (200, 60), (40, 12), (160, 45), (20, 5))
+TYPED = (
+    "gpu", "rank=85", "temp>85 & host~=gpu", "(((", "failed", "0-7", "", "node gpu-003", "*", "12:02:03", "ä",
+)  # fmt: skip
+LAST = 200
+
+
+def bound_keys(without: Collection[str] = ()) -> list[str]:
+    """Every key of the help page and of Textual's own parts, but for actions that end the program."""
+    bindings = [binding for _, section in keys.SECTIONS for binding in section]
+    pressed = {
+        key.strip()
+        for binding in bindings
+        if binding.action.split("(")[0].split(".")[-1] not in {*ENDS, *OUTSIDE, *without}
+        for key in binding.key.split(",")
+    }
+    return sorted(pressed | {"enter", "escape", "tab", "shift+tab", "backspace", "ctrl+a", "ctrl+k", "f1"})
+
+
+class EndlessApp(GpuwatchApp):
+    """The app without its own ways to quit; only a fault ends it."""
+
+    CSS_PATH = str(Path(inspect.getfile(GpuwatchApp)).with_name("gpuwatch.tcss"))
+
+    async def action_quit(self) -> None:
+        """Stay."""
+
+
+class RandomKeys:
+    """One person who presses anything; `history` has the last gestures, for the report of a failure."""
+
+    def __init__(self, app: GpuwatchApp, pilot: Pilot[Any], seed: int, without: Collection[str] = ()) -> None:
+        self.history: deque[str] = deque(maxlen=LAST)
+        self._app = app
+        self._pilot = pilot
+        self._rng = random.Random(seed)
+        self._keys = bound_keys(without)
+
+    async def gesture(self) -> None:
+        """Do one thing."""
+        rng = self._rng
+        what = rng.random()
+        if isinstance(self._app.focused, Input) and what < 0.4:
+            text = rng.choice(TYPED)
+            self.history.append(f"type {text!r}")
+            self._app.focused.value = text
+            await self._press("enter" if rng.random() < 0.8 else "escape")
+        elif what < 0.06:
+            await self._mouse()
+        elif what < 0.09:
+            size = rng.choice(SIZES)
+            self.history.append(f"resize {size}")
+            await self._pilot.resize_terminal(*size)
+        elif what < 0.2:
+            for _ in range(rng.randint(3, 12)):
+                await self._press(rng.choice(self._keys), wait=0.0)
+            await self._pilot.pause()
+        else:
+            await self._press(rng.choice(self._keys))
+
+    async def _press(self, key: str, wait: float = 0.7) -> None:
+        """Press a key; `wait`: how often (0 to 1) what it does has an end before the next one."""
+        if key == "q":
+            await self._pilot.pause()
+            if self._app.where == "fleet":
+                return
+        self.history.append(key)
+        self._app.simulate_key(key)
+        if self._rng.random() < wait:
+            await self._pilot.pause()
+
+    async def _mouse(self) -> None:
+        width, height = self._app.size
+        at = self._rng.randrange(width), self._rng.randrange(height)
+        self.history.append(f"click {at}")
+        await self._pilot.click(offset=at, times=self._rng.choice((1, 1, 2)))
