@@ -12,7 +12,8 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -41,6 +42,37 @@ def gpuwatch(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedPr
         timeout=100,
         check=False,
     )
+
+
+def alone(
+    *arguments: str, cwd: Path | None = None, changes: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """As `gpuwatch`, but it sees no process of another test: only itself and what it starts.
+
+    Where a process cannot get a namespace of its own (a container that forbids it), it sees all.
+    """
+    return subprocess.run(
+        [*_own_processes(), *COMMAND, *arguments],
+        cwd=cwd or ROOT,
+        env=environment(**changes or {}),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+@cache
+def _own_processes() -> tuple[str, ...]:
+    """The command that gives another one its own processes and /proc; empty where that fails."""
+    user = () if os.geteuid() == 0 else ("--user", "--map-root-user")
+    prefix = ("unshare", *user, "--pid", "--fork", "--mount-proc", "--kill-child")
+    try:
+        tried = subprocess.run([*prefix, "true"], capture_output=True, check=False)
+    except FileNotFoundError:
+        return ()
+    return prefix if tried.returncode == 0 else ()
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:

@@ -15,7 +15,7 @@ from gpuwatch.agent.logs.checkpoint_lines import checkpoint_of
 from gpuwatch.diagnose.training.checkpoints import Checkpoint
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.session import Session
-from tests.cli.running import gpuwatch
+from tests.cli.running import alone, gpuwatch
 from tests.end_to_end.cluster import watch
 
 JOB = """
@@ -57,7 +57,8 @@ def test_an_incident_tells_what_a_restart_costs(
     with Session(plan) as session:
 
         def newest() -> Checkpoint | None:
-            return next((each.checkpoint for each in session.book.incidents), None)
+            found = [each.checkpoint for each in session.book.incidents if each.checkpoint is not None]
+            return next((each for each in found if str(tmp_path) in (each.path or "")), None)
 
         watch(session, lambda _fleet, _now: (last := newest()) is not None and last.steps_lost == lost)
         last = newest()
@@ -70,7 +71,7 @@ def test_an_incident_tells_what_a_restart_costs(
 
 def test_once_and_scan_say_the_same(tmp_path: Path) -> None:
     log = run_job(tmp_path)
-    once = json.loads(gpuwatch("once", "--local", "--log", str(log), "--json", "--wait", "20").stdout)
+    once = json.loads(alone("once", "--local", "--log", str(log), "--json", "--wait", "20").stdout)
     scan = json.loads(gpuwatch("scan", str(log), "--json").stdout)
     (incident,) = [each for each in once["incidents"] if each["class"] == "cuda.illegal_access"]
     keys = ("step", "last_step", "steps_lost", "seconds_lost", "path")
