@@ -105,6 +105,8 @@ def _accuser(alerts: Sequence[Alert]) -> Alert | None:
 
 def raised_by(cause: Alert, alerts: Sequence[Alert]) -> Alert | None:
     """The exception with which a rank ended, where the cause is that it did."""
+    if cause.rank is None and cause.code in EXITS and cause.fields.get("tasks") is not None:
+        return next((each for each in _said_above(alerts, cause) if each.code in UNSPECIFIC), None)
     if cause.rank is None or (cause.code not in EXITS and cause.code not in UNSPECIFIC):
         return None
     own = [each for each in alerts if each.code in UNSPECIFIC and each.rank == cause.rank]

@@ -297,7 +297,9 @@ class Fleet:
         if before is None or node.spec.link != "ssh" or None in (before.boot_id, hello.boot_id):
             return
         if before.boot_id != hello.boot_id and before.host == hello.host:
-            booted = hello.t if hello.booted_at is None else hello.booted_at
+            booted, seen = hello.booted_at, 0.0 if node.host is None else node.host.t
+            if booted is None or booted < seen:
+                booted = hello.t  # a container's boot time is that of its machine
             event = Event(t=booted, seq=hello.seq, event="reboot", title="Node rebooted", severity="error")
             node.events.append(event)
             self.events.append(NodeEvent(node.name, at, event))

@@ -30,7 +30,8 @@ class FollowedFolders:
     def read(self) -> dict[str, Sequence[str]]:
         """Node -> folders; nothing where there is no such file, or none that can be used."""
         with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
-            self._folders = _decoder.decode(self._path.read_bytes())
+            told = _decoder.decode(self._path.read_bytes())
+            self._folders = {node: list(filter(_lasts, folders)) for node, folders in told.items()}
         return dict(self._folders)
 
     def note(self, fleet: Fleet) -> None:
@@ -40,7 +41,8 @@ class FollowedFolders:
         self._version = fleet.logs_version
         for node in fleet.nodes.values():
             known = self._folders.get(node.name, [])
-            new = {home(file.path): None for file in node.logs if file.source not in ("kernel", "found")}
+            followed = [home(file.path) for file in node.logs if file.source not in ("kernel", "found")]
+            new = dict.fromkeys(filter(_lasts, followed))
             kept = [*(folder for folder in known if folder not in new), *new][-FOLDERS:]
             if set(kept) != set(known):
                 self._folders.pop(node.name, None)
@@ -54,3 +56,8 @@ class FollowedFolders:
             with suppress(OSError):
                 self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 write_whole(self._path, msgspec.json.encode(newest) + b"\n")
+
+
+def _lasts(folder: str) -> bool:
+    """Whether it is a path of the node: the way through a process's root ends with the process."""
+    return not folder.startswith("/proc/")

@@ -40,17 +40,24 @@ def test_a_lost_node_lists_no_rank_that_had_ended(until: float | None, named: st
     assert incident.sentence.startswith(f"n2 with {named} not reachable")
 
 
-def test_a_node_with_another_boot_id_has_rebooted_with_its_ranks() -> None:
+@pytest.mark.parametrize(("booted_s", "told_s"), [(60.0, 60.0), (-86_400.0, 90.0)])
+def test_a_node_with_another_boot_id_has_rebooted_with_its_ranks(booted_s: float, told_s: float) -> None:
+    """A boot time before it was heard last is not that of the node: the moment of its return bounds it."""
     fleet = healthy_fleet("n2")
     book = AlertBook(PACK, Thresholds())
     feed(fleet, "n2", hello(2, boot_id="first"))
     feed(fleet, "n2", hello(2, boot_id="first"))
     book.update(fleet, START, NODE_TIME)
-    feed(fleet, "n2", hello(2, boot_id="second", booted_at=NODE_TIME + 60.0), at=START + 90.0)
+    feed(
+        fleet,
+        "n2",
+        hello(2, boot_id="second", t=NODE_TIME + 90.0, booted_at=NODE_TIME + booted_s),
+        at=START + 90.0,
+    )
     feed(fleet, "n2", Ranks(t=NODE_TIME + 90.0, seq=9), at=START + 90.0)
     for second in range(90, 100, 3):
         book.update(fleet, START + second, NODE_TIME + second)
     told = [(one.code, one.node, one.first) for one in book.incidents if one.code == "node_rebooted"]
-    assert told == [("node_rebooted", "n2", NODE_TIME + 60.0)]
+    assert told == [("node_rebooted", "n2", NODE_TIME + told_s)]
     (incident,) = (one for one in book.incidents if one.code == "node_rebooted")
     assert incident.sentence.startswith("n2 with ranks 0-1 rebooted")

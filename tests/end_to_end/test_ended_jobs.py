@@ -30,6 +30,7 @@ from gpuwatch.session.settings_folder import settings_folder
 from gpuwatch.wire import LogFile
 from tests.cli.running import alone as as_if_alone
 from tests.end_to_end.cluster import watch
+from tests.fleet.two_jobs import Several
 
 RANK = """
 import sys
@@ -72,6 +73,12 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
+LOST_PEER = (
+    "[rank0]: Traceback (most recent call last):\n"
+    '[rank0]:   File "/opt/train.py", line 74, in <module>\n'
+    "[rank0]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer"
+    " [10.77.0.18]:36911\n"
+)
 PLAN = Plan((NodeSpec("a", link="local"),), interval_s=0.5, source="test")
 
 
@@ -108,6 +115,16 @@ def test_how_each_job_ended_is_judged_as_scan_does(alone: Path) -> None:
     }
     assert jobs["killed"].end.step == 120
     assert [incident.job for incident in stands.incidents] == ["killed"]
+
+
+def test_a_rank_that_lost_its_peer_is_no_reason_for_the_early_end_of_a_job(alone: Path) -> None:
+    run_job(alone / "lost", 40, 1000)
+    with (alone / "lost" / "rank0.log").open("a") as log:
+        log.write(LOST_PEER)
+    with Session(PLAN) as session:
+        watch(session, lambda _fleet, _now: searched(session))
+        stands = standing(session.book, session.fleet, time())
+    assert [(each.job, each.severity) for each in stands.incidents] == [("lost", "error")]
 
 
 def test_it_is_not_searched_for_where_that_is_switched_off(alone: Path) -> None:
@@ -184,6 +201,19 @@ def test_a_job_that_was_followed_is_remembered_for_later_sessions(tmp_path: Path
     with Session(replace(PLAN, logs=(f"{tmp_path}/elsewhere/*.log",))) as session:
         watch(session, lambda fleet, _now: len(fleet.nodes["a"].logs) > 1)
     assert str(tmp_path / "elsewhere") in FollowedFolders(settings_folder() / "followed.json").read()["a"]
+
+
+def test_the_way_through_a_process_is_not_remembered(tmp_path: Path) -> None:
+    kept = tmp_path / "followed.json"
+    kept.write_text(json.dumps({"a": ["/proc/46/root/out", "/runs/1"]}))
+    folders = FollowedFolders(kept)
+    assert folders.read() == {"a": ["/runs/1"]}
+    told = Several()
+    paths = ["/proc/46/root/media/out/rank0.log", "/proc/46/fd/1", "/runs/7/rank0.log"]
+    told.list_files("n1", *(LogFile(path) for path in paths))
+    folders.note(told.fleet)
+    folders.write()
+    assert FollowedFolders(kept).read() == {"a": ["/runs/1"], "n1": ["/runs/7"]}
 
 
 def test_a_job_started_later_ends_the_incident(alone: Path, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.classes import SCHEDULER
+from gpuwatch.diagnose.grouping import QUIET_ALONE
 from gpuwatch.diagnose.hang.watch import CODE as HANG
 from gpuwatch.diagnose.incident import UNKNOWN
 from gpuwatch.diagnose.incidents.closing import (
@@ -240,8 +241,12 @@ def stop_alerts(
         alerts: What its lines say.
         closings: File -> how its log ends.
     """
+    alerts = list(alerts)
     told = any(
-        alert.code in SCHEDULER or alert.code == "proc.sigterm" or _is_failure(alert) for alert in alerts
+        alert.code in SCHEDULER
+        or alert.code == "proc.sigterm"
+        or (_is_failure(alert) and alert.code not in QUIET_ALONE)  # what a survivor says is no cause
+        for alert in alerts
     )
     if end.state != "stopped" or told or len(end.behind) > 1:
         return []
@@ -259,8 +264,8 @@ def stop_alerts(
     track = max(main, key=lambda each: each.marks[-1].step)
     settle = "the scheduler's record of the job, and the kernel logs of its nodes"
     found = _stop(end, track, closings, UNKNOWN, None, "The log ends before the announced last step", settle)
-    # A few lines may be an excerpt of a job that went on.
-    sure = is_run(main) or ends_with_failure(main, closings)
+    # A few lines may be an excerpt of a job that went on; no peer is lost in one.
+    sure = is_run(main) or ends_with_failure(main, closings) or any(map(_is_failure, alerts))
     return [found if sure else structs.replace(found, severity="warning")]
 
 
