@@ -5,6 +5,7 @@ And who runs it: the tests of a file stay in one process, and so do all files wi
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -31,11 +32,16 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     Child processes inherit this, too.
     """
     machine = tmp_path_factory.mktemp("machine")
+    every = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        every = every.parent
+    cache = every / "cache"  # of all test processes: what one has compiled, no other compiles again
+    cache.mkdir(mode=0o700, exist_ok=True)
     with pytest.MonkeyPatch.context() as patch, empty_kernel_log(machine) as kernel_log:
         patch.setenv(VARIABLE, kernel_log)
         patch.setenv(DISCOVER, "off")  # what other tests leave behind are logs of ended jobs
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("settings")))
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_CACHE_HOME", str(cache))
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
 

@@ -1,4 +1,4 @@
-"""The built-in rules as the agent takes them, compiled once in each test process, and in no other.
+"""The built-in rules as the agent takes them, compiled once in a run of the tests.
 
 A module asks for them in its tests, not where it is imported: every test process imports every module.
 """
@@ -8,23 +8,23 @@ from __future__ import annotations
 from functools import cache
 
 from gpuwatch.agent.logs.ruleset import RuleSet
-from gpuwatch.rules.compile import compiled
+from gpuwatch.rules.keep import compiled_or_kept
 from gpuwatch.rules.load import load_packs
 
 
 @cache
 def built_in_rules() -> RuleSet:
     """All rules without the progress dialects. Tests share it: one that suspends a rule makes its own."""
-    return RuleSet(compiled(load_packs().rules))
+    return RuleSet(compiled_or_kept(load_packs().rules))
 
 
 @cache
 def rules_and_dialects() -> RuleSet:
     """All of the built-in packs, shared in the same way."""
-    return RuleSet(compiled(load_packs().all))
+    return RuleSet(compiled_or_kept(load_packs().all))
 
 
 @cache
 def dialects() -> RuleSet:
     """The progress dialects alone, shared in the same way."""
-    return RuleSet(compiled(load_packs().dialects))
+    return RuleSet(compiled_or_kept(load_packs().dialects))

@@ -89,6 +89,7 @@ def test_every_reader_comes_back_from_a_fifo_that_was_swapped_in(tmp_path: Path)
             read()
 
 
+@pytest.mark.long
 def test_a_scan_survives_files_that_become_fifos_while_it_looks(tmp_path: Path) -> None:
     for rank in range(40):
         (tmp_path / f"rank_{rank}.log").write_text("step 1\n" * 20)

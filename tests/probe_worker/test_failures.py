@@ -39,6 +39,7 @@ def test_ranks_that_never_join_are_named_by_those_that_did() -> None:
         assert cluster.stop() == [0, 0]
 
 
+@pytest.mark.long
 def test_a_node_that_imports_torch_slowly_is_waited_for_also_where_the_store_is() -> None:
     """The time limit of a step is no time limit of an import: a network file system may be cold."""
     with Cluster((1, 1), first="import time; time.sleep(3);", timeout_s=1.0) as cluster:
@@ -86,6 +87,7 @@ def test_a_killed_rank_is_told_at_once_and_named_by_the_barrier_of_the_next_step
         assert cluster.stop() == [0, 0]
 
 
+@pytest.mark.long
 def test_a_rank_killed_within_a_collective_is_an_error_of_the_others() -> None:
     """They are not stuck in it."""
     with Cluster((2,)) as cluster:
@@ -115,6 +117,7 @@ def test_ranks_that_do_not_agree_on_a_size_are_told_so() -> None:
         assert done.rank == 0 and done.error
 
 
+@pytest.mark.long
 def test_without_a_group_of_all_pairs_are_measured_and_collectives_say_why() -> None:
     """Where some pair of nodes cannot reach each other."""
     with Cluster((2, 1), pairs_only=True) as cluster:
