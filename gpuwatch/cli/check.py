@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 @click.command()
 @source_options
-@click.option("--json", "as_json", is_flag=True, help="As JSON; docs/json.md tells every key.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; see docs/json.md.")
 @click.option(
     "--wait",
     "wait_s",
     type=click.FloatRange(0, 3600),
     show_default="8 and two intervals",
-    help="Seconds to wait at most until every node has told what it knows.",
+    help="Maximum seconds to wait for the nodes to report.",
 )
-@click.option("--deep", is_flag=True, help="Also a quick probe of the links, if no GPU is busy (about 20 s).")
+@click.option("--deep", is_flag=True, help="Also run a quick link probe if no GPU is in use (about 20 s).")
 def check(source: Source, as_json: bool, wait_s: float | None, deep: bool) -> int:
-    """Go through the checklist: ranks, network, versions, limits, settings, GPUs.
+    """Run the preflight checks of a job: ranks, network, versions, limits, settings, GPUs.
 
-    Every check says PASS, WARN, FAIL or SKIP, why, and what to do. Nothing is changed on the nodes. `--deep`
-    loads the GPUs and the network for some seconds, and is skipped where any GPU is busy.
+    Every check prints PASS, WARN, FAIL or SKIP, the reason, and what to do. Nothing is changed on the
+    nodes. `--deep` loads the GPUs and the network for some seconds, and is skipped if any GPU is busy.
 
-    Exit status: 0 nothing failed (warnings and skipped checks included), 1 something did, 2 wrong usage, 130
-    Ctrl-C while it probed (the list is printed).
+    Exit status: 0 no check failed (warnings and skipped checks allowed), 1 a check failed, 2 wrong
+    usage, 130 Ctrl-C during the probe (the list is printed).
     """
     from gpuwatch.diagnose.checkup.checklist import checklist
     from gpuwatch.diagnose.checkup.links import links
@@ -67,7 +67,7 @@ def check(source: Source, as_json: bool, wait_s: float | None, deep: bool) -> in
         else:
             print_checklist(checks, sys.stdout)
     if stopped:
-        click.echo("gpuwatch: interrupted; the probe did not come to its end", err=True)
+        click.echo("gpuwatch: interrupted; the probe did not finish", err=True)
         return exit_codes.INTERRUPTED
     failed = any(one.status == "FAIL" for one in checks)
     return exit_codes.UNHEALTHY if failed else exit_codes.HEALTHY

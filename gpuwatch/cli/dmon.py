@@ -34,24 +34,26 @@ POLL_S = 0.1
     help="Groups of columns: p power and temperature, u utilization, c clocks, v violations, m memory, "
     "e ECC errors and PCIe replays, t PCIe throughput.",
 )
-@click.option("-c", "--count", type=click.IntRange(1), help="End after this many lines per GPU.")
+@click.option("-c", "--count", type=click.IntRange(1), help="Exit after this many lines per GPU.")
 @click.option(
-    "-o", "--options", "stamps", default="", help="D puts the date in front of every line, T the time."
+    "-o", "--options", "stamps", default="", help="Prefix every line with the date (D), the time (T) or both."
 )
 def dmon(source: Source, groups: str, count: int | None, stamps: str) -> int:
-    """Stream one line per GPU and new sample, in the columns of `nvidia-smi dmon` behind the node's name.
+    """Print one line per GPU and new sample: the node's name, then the columns of `nvidia-smi dmon`.
 
-    Unknown is a dash. A GPU that does not answer says `stale`, `stuck` or `lost` instead of its old
-    values; what happens to a node comes as a comment (`# node: ...`). -d sets the seconds between samples.
+    A dash means unknown. A GPU that does not answer is printed as `stale`, `stuck` or `lost` instead of
+    its last values; node events are printed as comments (`# node: ...`). -d sets the seconds between
+    samples.
 
-    Exit status: 0 every GPU has answered, 1 a node, a driver or a GPU did not, or an Xid or another event was
+    Exit status: 0 every GPU has answered, 1 a node, a driver or a GPU did not, or an Xid or another
+    event was
     printed, 2 wrong usage.
     """
     from gpuwatch.report.dmon import GroupError, Layout, columns
     from gpuwatch.report.stream import Stream
 
     if set(stamps) - set("DT"):
-        raise click.BadParameter(f"{stamps!r} is neither D, T nor both.", param_hint="-o")
+        raise click.BadParameter(f"{stamps!r} is not D, T or DT.", param_hint="-o")
     try:
         chosen = columns(groups)
     except GroupError as error:

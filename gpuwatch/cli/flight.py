@@ -17,22 +17,23 @@ from gpuwatch.cli.source import Refusal
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="As JSON; docs/json.md tells every key.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; see docs/json.md.")
 @click.option(
     "--world-size",
     "world",
     type=click.IntRange(1, 1 << 20),
-    help="Ranks of the job, where the dumps of the last ones are missing and gloo does not tell.",
+    help="Number of ranks of the job, if the last dumps are missing and gloo does not record it.",
 )
 def flight(paths: tuple[Path, ...], as_json: bool, world: int | None) -> int:
-    """Name the rank that a hung job waited for, from the dumps of its flight recorder.
+    """Find the rank that a hung job waited for, from its flight-recorder dumps.
 
-    PATH is a dump or a folder of them, as torch writes them on a timeout (TORCH_NCCL_DUMP_ON_TIMEOUT=1;
+    PATH is a dump or a folder of dumps, as torch writes them on a timeout (TORCH_NCCL_DUMP_ON_TIMEOUT=1;
     their prefix is TORCH_FR_DUMP_TEMP_FILE, in older torch TORCH_NCCL_DEBUG_INFO_TEMP_FILE): pickles or
-    JSON, also packed, the rank at the end of the name. Nothing in a pickle is ever run. Dumps may be missing
+    JSON, also packed, the rank at the end of the name. Code in a pickle is never executed. Dumps may be
+    missing
     or broken.
 
-    Exit status: 0 nothing is wrong, 1 a culprit or a standstill was found, 2 wrong usage or no dump.
+    Exit status: 0 no problem found, 1 a culprit or a hang was found, 2 wrong usage or no dump.
     """
     missing = [f"{path}: no such file or folder" for path in paths if not path.exists()]
     if missing:
@@ -46,7 +47,7 @@ def flight(paths: tuple[Path, ...], as_json: bool, world: int | None) -> int:
         if not read.dumps:
             raise Refusal(
                 [f"{each.name}: {each.why}" for each in read.skipped[:20]]
-                + ["no flight recorder's dump under " + ", ".join(str(path) for path in paths)]
+                + ["no flight-recorder dump under " + ", ".join(str(path) for path in paths)]
             )
         verdict = judge_flight(read.dumps, world, read.closed)
     with writing():

@@ -24,22 +24,22 @@ def hosts() -> None:
 
 @hosts.command()
 @source_options
-@click.option("--json", "as_json", is_flag=True, help="As JSON, one object per node.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per node.")
 @click.option(
     "--timeout",
     "timeout_s",
     type=click.FloatRange(0.1, 3600),
     default=DEFAULT_TIMEOUT_S,
     show_default=True,
-    help="Seconds to wait at most for all nodes.",
+    help="Maximum seconds to wait for all nodes.",
 )
 def check(source: Source, as_json: bool, timeout_s: float) -> int:
-    """Connect to every node once and tell what works there, and why not.
+    """Connect to every node once and report what works, what does not, and why.
 
-    Per node: the login and who vouches for the host key, python, driver and GPUs, the clock, and what
+    Per node: the login and how the host key was verified, Python, driver and GPUs, the clock, and what
     cannot be read.
 
-    Exit status: 0 every node is fine, 1 some node is not, 2 wrong usage or a mistake in the hosts file.
+    Exit status: 0 all nodes passed, 1 a node failed, 2 wrong usage or an error in the hosts file.
     """
     from gpuwatch.report.hosts_check import check_fleet, print_checks, to_json
 

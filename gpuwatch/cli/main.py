@@ -16,36 +16,36 @@ from gpuwatch.cli import exit_codes
 from gpuwatch.cli.output import open_closed_streams
 
 COMMANDS: dict[str, tuple[str, str, str]] = {
-    "watch": ("gpuwatch.cli.watch", "watch", "Open the screen (what happens when no command is named)."),
+    "watch": ("gpuwatch.cli.watch", "watch", "Open the screens (the default command)."),
     "once": (
         "gpuwatch.cli.once",
         "once",
-        "Print what is known now; exit 0 when all is healthy, 1 when not.",
+        "Print one report; exit 0 if all is healthy, else 1.",
     ),
     "dmon": (
         "gpuwatch.cli.dmon",
         "dmon",
-        "Stream a line per GPU and tick, in the columns of nvidia-smi dmon.",
+        "Print a line per GPU and interval, like nvidia-smi dmon.",
     ),
-    "scan": ("gpuwatch.cli.scan", "scan", "Find what failed first in the logs of a job that has ended."),
+    "scan": ("gpuwatch.cli.scan", "scan", "Find what failed first in the logs of an ended job."),
     "stacks": (
         "gpuwatch.cli.stacks",
         "stacks",
-        "Say whom the ranks of a hung job wait for, by their stacks and NCCL's counts.",
+        "Find the rank that a hung job is waiting for.",
     ),
-    "probe": ("gpuwatch.cli.probe", "probe", "Measure the links between GPUs; name the slow node or link."),
+    "probe": ("gpuwatch.cli.probe", "probe", "Measure the links between GPUs; find slow nodes and links."),
     "flight": (
         "gpuwatch.cli.flight",
         "flight",
-        "Name the rank that a hung job waited for, from its flight recorder's dumps.",
+        "Find the missing rank in flight-recorder dumps.",
     ),
     "check": (
         "gpuwatch.cli.check",
         "check",
-        "Go through the checklist: ranks, network, versions, limits, GPUs.",
+        "Run the preflight checks of a job.",
     ),
     "hosts": ("gpuwatch.cli.hosts", "hosts", "Check a hosts file, or print its JSON Schema."),
-    "rules": ("gpuwatch.cli.rules", "rules", "List the rules for logs, explain one, or test packs."),
+    "rules": ("gpuwatch.cli.rules", "rules", "List, explain and test the log rules."),
 }
 """Command -> module, attribute and the line in --help: help is printed without importing any of them."""
 
@@ -61,12 +61,12 @@ Examples:
   gpuwatch once hosts.yaml         one report, for scripts and `watch`
   gpuwatch once --local --json     the same as JSON
   gpuwatch dmon hosts.yaml -s pu   one line per GPU and second
-  gpuwatch scan logs/              what failed first in a job that has ended
+  gpuwatch scan logs/              what failed first in an ended job
   gpuwatch probe hosts.yaml        which node, NIC or link is slow
-  gpuwatch check hosts.yaml        the checklist of a job: ranks, versions, settings, GPUs
+  gpuwatch check hosts.yaml        preflight checks: ranks, versions, settings, GPUs
   gpuwatch hosts check hosts.yaml  what works on which node, and why not
 
-`gpuwatch COMMAND --help` tells the options of a command; `gpuwatch watch --help` those of the screen."""
+`gpuwatch COMMAND --help` lists the options of a command; `gpuwatch watch --help` those of the screens."""
 
 
 class CommandLine(click.Group):
@@ -109,8 +109,8 @@ def refuse_misspelt_command(ctx: click.Context, word: str) -> None:
     close = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.7)
     if close:
         raise click.UsageError(
-            f"no file and no command {word!r}; did you mean {close[0]!r}? "
-            f"(If {word} is a node: gpuwatch watch {word})",
+            f"no such file or command: {word!r}; did you mean {close[0]!r}? "
+            f"(If {word} is a node, use gpuwatch watch {word})",
             ctx,
         )
 
@@ -145,8 +145,8 @@ def main() -> None:
         if os.environ.get("GPUWATCH_DEBUG"):
             raise
         click.echo(
-            f"gpuwatch: a fault of gpuwatch itself: {type(error).__name__}: {error}\n"
-            "Run it again with GPUWATCH_DEBUG=1 to see where, and report that.",
+            f"gpuwatch: internal error: {type(error).__name__}: {error}\n"
+            "Run it again with GPUWATCH_DEBUG=1 for a traceback, and report it.",
             err=True,
         )
         sys.exit(exit_codes.INTERNAL)

@@ -26,25 +26,26 @@ if TYPE_CHECKING:
 
 @click.command()
 @source_options
-@click.option("--json", "as_json", is_flag=True, help="As JSON; docs/json.md tells every key.")
-@click.option("--csv", "as_csv", is_flag=True, help="As CSV, one row per GPU.")
-@click.option("--text", "as_text", is_flag=True, help="As text (the default).")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; see docs/json.md.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one row per GPU.")
+@click.option("--text", "as_text", is_flag=True, help="Print text (default).")
 @click.option(
     "--wait",
     "wait_s",
     type=click.FloatRange(0, 3600),
     show_default="3 and two intervals",
-    help="Seconds to wait at most until every node has answered and its logs have been searched.",
+    help="Maximum seconds to wait until every node has answered and its logs are searched.",
 )
 def once(source: Source, as_json: bool, as_csv: bool, as_text: bool, wait_s: float | None) -> int:
-    """Print what is known about every node, GPU and process, once, and what failed first where a job did.
+    """Print one report of all nodes, GPUs and processes, and what failed first if a job failed.
 
-    Exit status: 0 all that is due has answered and is healthy, 1 something is not healthy or has not answered
+    Exit status: 0 everything expected has answered and is healthy, 1 something is not healthy or has not
+    answered
     (a node, a GPU, the log of a rank), 2 wrong usage.
     """
     named = [form for form, chosen in (("json", as_json), ("csv", as_csv), ("text", as_text)) if chosen]
     if len(named) > 1:
-        raise click.UsageError(f"--{' and --'.join(named)} exclude each other: name one form.")
+        raise click.UsageError(f"--{' and --'.join(named)} are mutually exclusive.")
     return report_once(source, named[0] if named else "text", wait_s)
 
 

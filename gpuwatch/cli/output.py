@@ -48,7 +48,7 @@ def writing() -> Iterator[None]:
         _write_nowhere()
     except OSError as error:
         _write_nowhere()
-        raise OutputError(f"the output cannot be written: {error.strerror}") from error
+        raise OutputError(f"cannot write the output: {error.strerror}") from error
 
 
 def _write_nowhere() -> None:

@@ -30,20 +30,16 @@ if TYPE_CHECKING:
 @click.command()
 @node_options
 @wish_options
-@click.option(
-    "--save-baseline", metavar="FILE", help="Keep what was measured, to compare later probes with it."
-)
+@click.option("--save-baseline", metavar="FILE", help="Save the results as a baseline for later probes.")
 @click.option(
     "--baseline",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Compare with this; what got slower is an alert.",
+    help="Compare with this baseline; slower results are alerts.",
 )
-@click.option(
-    "--json", "json_to", metavar="FILE", help="Write JSON (- is stdout); docs/json.md tells every key."
-)
-@click.option("--csv", "csv_to", metavar="FILE", help="Write CSV (- is stdout), one row a measurement.")
-@click.option("--yes", is_flag=True, help="Run it without asking.")
+@click.option("--json", "json_to", metavar="FILE", help="Write JSON (- is stdout); see docs/json.md.")
+@click.option("--csv", "csv_to", metavar="FILE", help="Write CSV (- is stdout), one row per measurement.")
+@click.option("--yes", is_flag=True, help="Run without confirmation.")
 def probe(
     source: Source,
     wish: Wish,
@@ -53,19 +49,17 @@ def probe(
     csv_to: str | None,
     yes: bool,
 ) -> int:
-    """Measure the links between GPUs, and name the slow node, NIC, direction or link.
+    """Measure the links between GPUs and find the slow node, NIC, direction or link.
 
     Collectives and pairs of ranks run over NCCL on the GPUs (over gloo, CPU ranks and TCP where there are
-    none: not the training fabric). Nothing is installed on the nodes; they need a Python with torch. It says
-    first how long it will take the GPUs, refuses when they are busy, and asks before it starts.
+    none: not the training fabric). Nothing is installed on the nodes; they need a Python with torch. The
+    probe prints how long it will take, refuses to run while GPUs are in use, and asks for confirmation.
 
-    Exit status: 0 nothing is proven slow, 1 a bad node, NIC, link or GPU, or it failed, 2 wrong usage,
-    refused or not confirmed (nothing was measured), 130 Ctrl-C (what was measured by then is printed).
+    Exit status: 0 no slow component found, 1 a bad node, NIC, link or GPU, or the probe failed, 2 wrong
+    usage, refused or not confirmed (nothing was measured), 130 Ctrl-C (results so far are printed).
     """
     if wish.pairs == "none" and not wish.collectives and not wish.gpu_checks:
-        raise click.UsageError(
-            "nothing is left to measure: give collectives, pairs or the checks of the GPUs."
-        )
+        raise click.UsageError("nothing to measure: enable collectives, pairs or GPU checks.")
     outputs = Outputs(json_to, csv_to, save_baseline)
     outputs.check()
     before = None if baseline is None else read_baseline(baseline)
@@ -105,7 +99,7 @@ def conduct(conductor: Conductor, source: Source, outputs: Outputs, *, yes: bool
             stopped = follow(conductor, lambda: results.over)
     finish(results, source, outputs)
     if stopped:
-        click.echo("gpuwatch: interrupted; this is what was measured so far", err=True)
+        click.echo("gpuwatch: interrupted; showing the results so far", err=True)
         return exit_codes.INTERRUPTED
     if results.phase == "refused":
         raise Refusal(refusal(results))
@@ -139,7 +133,7 @@ def confirm(results: Results, *, yes: bool) -> None:
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise Refusal([f"{question(results)} There is no terminal to ask on; --yes runs it."])
+        raise Refusal([f"{question(results)} No terminal to confirm on; use --yes."])
     if not click.confirm(question(results), err=True):
         raise Refusal(["nothing was measured"])
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from gpuwatch.cli.renamed_option import RenamedOption
 from gpuwatch.cli.source import Decorator
 from gpuwatch.probe.wish import COLLECTIVES, MIB, SIZES, Collective, Wish
 
@@ -20,8 +21,8 @@ LARGEST = 64 << 30
 MOST_SIZES = 32
 SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([BKMG]?)I?B?", re.IGNORECASE)
 SIZES_HELP = (
-    "Sizes of the whole buffer, in M (2^20 bytes) where no B, K, M or G stands: 1,4,16 or 64K,1G; "
-    "1M..1G goes in steps of 4."
+    "Sizes of the whole buffer, in M (2^20 bytes) unless followed by B, K, M or G: 1,4,16 or 64K,1G; "
+    "1M..1G multiplies by 4."
 )
 
 WISHED = (
@@ -57,7 +58,7 @@ SWEEP: tuple[Decorator, ...] = (
         default=",".join(COLLECTIVES),
         show_default="all of them",
         callback=lambda _ctx, _param, text: read_collectives(text),
-        help=f"Which: {', '.join(COLLECTIVES)}; or none.",
+        help=f"Comma-separated list of {', '.join(COLLECTIVES)}; or none.",
     ),
     click.option(
         "--sizes",
@@ -73,45 +74,57 @@ PAIRS: tuple[Decorator, ...] = (
         "pairs",
         flag_value="full",
         default="full",
-        help="Measure every pair of nodes and, inside nodes, of ranks (the default).",
+        help="Measure every pair of nodes, and every pair of ranks inside a node (default).",
     ),
     click.option(
         "--quick",
         "pairs",
         flag_value="quick",
-        help="Two rounds of pairs, however many nodes: finds a slow node, never a slow link.",
+        help="Measure two rounds of pairs only: finds slow nodes, not single links.",
     ),
-    click.option("--no-pairs", "pairs", flag_value="none", help="Collectives only."),
-    click.option("--gpu-checks/--no-gpu-checks", default=True, help="Also what each GPU does by itself."),
+    click.option("--no-pairs", "pairs", flag_value="none", help="Measure collectives only."),
+    click.option("--gpu-checks/--no-gpu-checks", default=True, help="Also test each GPU (matmul, copies)."),
 )
 RANKS: tuple[Decorator, ...] = (
     click.option(
         "--ranks-per-node",
         type=click.IntRange(1, 64),
-        show_default="one a GPU; without GPUs one a core, 4 at most",
-        help="Ranks on every node.",
+        show_default="one per GPU; without GPUs one per core, at most 4",
+        help="Number of ranks per node.",
     ),
     click.option(
+        "--interface",
         "--iface",
+        "iface",
+        cls=RenamedOption,
         metavar="NAME",
-        help="The network interface on every node, instead of that of their common subnet.",
+        help="Network interface on every node (default: the one of their common subnet).",
     ),
     click.option(
         "--backend",
         type=click.Choice(["nccl", "gloo"]),
-        show_default="nccl where every rank has a GPU",
+        show_default="nccl if every rank has a GPU",
         help="gloo: CPU ranks over TCP, not the training fabric.",
     ),
     click.option(
+        "--time-limit",
         "--budget",
         "budget_s",
+        cls=RenamedOption,
         metavar="S",
         type=click.FloatRange(1, 3600),
         default=180.0,
         show_default=True,
-        help="Seconds after which it stops measuring and judges what it has.",
+        help="Stop measuring after this many seconds and judge the results so far.",
     ),
-    click.option("--busy-too", is_flag=True, help="Run although processes hold the GPUs: it disturbs them."),
+    click.option(
+        "--allow-busy",
+        "--busy-too",
+        "busy_too",
+        cls=RenamedOption,
+        is_flag=True,
+        help="Run even if GPUs are in use (this slows the running jobs).",
+    ),
 )
 
 
@@ -129,8 +142,8 @@ def read_collectives(text: str) -> tuple[Collective, ...]:
         name = known.get(word.lower().replace("-", "_"))
         if name is None:
             close = difflib.get_close_matches(word, COLLECTIVES, n=1)
-            meant = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(COLLECTIVES)}"
-            raise click.BadParameter(f"no collective {word!r}{meant}")
+            meant = f"; did you mean {close[0]}?" if close else f"; choose from {', '.join(COLLECTIVES)}"
+            raise click.BadParameter(f"unknown collective {word!r}{meant}")
         chosen[name] = None
     return tuple(chosen)
 
@@ -154,7 +167,7 @@ def read_sizes(text: str) -> tuple[int, ...]:
                 start *= FACTOR
                 sizes.add(start)
     if len(sizes) > MOST_SIZES:
-        raise click.BadParameter(f"{len(sizes)} sizes; {MOST_SIZES} at most")
+        raise click.BadParameter(f"{len(sizes)} sizes; at most {MOST_SIZES}")
     return tuple(sorted(sizes))
 
 
@@ -162,8 +175,8 @@ def read_size(text: str) -> int:
     """`64K`, `16`, `16M`, `1.5G`, `512B` in bytes."""
     match = SIZE.fullmatch(text)
     if match is None:
-        raise click.BadParameter(f"{text!r} is no size; a size looks like 64K, 16M or 1G")
+        raise click.BadParameter(f"{text!r} is not a size; examples: 64K, 16M, 1G")
     size = round(float(match[1]) * UNITS[match[2].upper() or "M"])
     if not 1 <= size <= LARGEST:
-        raise click.BadParameter(f"{text}: a size is at least 1B and at most {LARGEST >> 30}G")
+        raise click.BadParameter(f"{text}: a size must be from 1B to {LARGEST >> 30}G")
     return size

@@ -46,7 +46,7 @@ class Outputs:
             Refusal: a folder is not there or not writable, or the baseline to add to is none.
         """
         if self.json == self.csv == STDOUT:
-            raise click.UsageError("--json - and --csv - both want stdout; name a file for one of them.")
+            raise click.UsageError("--json - and --csv - both write to stdout; give a file for one of them.")
         named = {"--json": self.json, "--csv": self.csv, "--save-baseline": self.baseline}
         taken: dict[Path, str] = {}
         for option, name in named.items():
@@ -54,10 +54,10 @@ class Outputs:
                 continue
             other = taken.setdefault(Path(name).resolve(), option)
             if other != option and not _is_device(Path(name)):
-                raise click.UsageError(f"{other} and {option} both want {name}; name a file for each.")
+                raise click.UsageError(f"{other} and {option} both write to {name}; give a file for each.")
             problem = unwritable(Path(name))
             if problem is not None:
-                raise Refusal([f"{option} {name}: cannot be written there: {problem}"])
+                raise Refusal([f"{option} {name}: cannot write: {problem}"])
         if self.baseline is not None and Path(self.baseline).exists():
             read_baseline(Path(self.baseline))
 
@@ -65,11 +65,11 @@ class Outputs:
 def unwritable(path: Path) -> str | None:
     """Why a file cannot be written, with the remedy; None where it seems that it can."""
     if path.is_dir():
-        return "it is a folder; name a file in it"
+        return "it is a directory; give a file"
     if not path.parent.is_dir():
-        return f"there is no folder {path.parent}; make it first"
+        return f"directory {path.parent} does not exist"
     if not os.access(path if path.exists() else path.parent, os.W_OK):
-        return "no permission; name a file where you may write"
+        return "permission denied"
     try:
         if path.is_file():
             path.open("ab").close()
@@ -77,7 +77,7 @@ def unwritable(path: Path) -> str | None:
             with tempfile.TemporaryFile(dir=path.parent) as trial:  # a full disk refuses what is written
                 trial.write(bytes(TRIAL_BYTES))
     except OSError as error:
-        return f"{(error.strerror or str(error)).lower()}; name a file somewhere else"
+        return f"{(error.strerror or str(error)).lower()}"
     return None
 
 
@@ -127,7 +127,7 @@ def put(name: str, text: str) -> None:
     try:
         Path(name).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise OutputError(f"{name} cannot be written: {error.strerror}") from error
+        raise OutputError(f"cannot write {name}: {error.strerror}") from error
 
 
 def keep(results: Results, name: str) -> None:
@@ -143,7 +143,7 @@ def keep(results: Results, name: str) -> None:
     except BaselineError as error:
         raise OutputError(str(error)) from error
     if results.verdict is None or results.verdict.status != "ok":
-        click.echo(f"gpuwatch: {name} now holds a run that was not ok", err=True)
+        click.echo(f"gpuwatch: {name} now holds a run with problems", err=True)
 
 
 def is_demo(source: Source) -> bool:

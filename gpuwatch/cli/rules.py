@@ -23,24 +23,24 @@ PACKS = click.option(
     multiple=True,
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="A pack of one's own, beside the built-in ones; may be given more than once.",
+    help="Additional rule pack; may be repeated.",
 )
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="As JSON.")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
 def rules() -> None:
-    """What gpuwatch looks for in logs: list the rules, explain one, or test packs on labelled excerpts."""
+    """List, explain and test the rules that gpuwatch applies to logs."""
 
 
-@rules.command("list", short_help="List the rules and dialects, or those with a WORD.")
+@rules.command("list", short_help="List the rules and dialects, or those that contain WORD.")
 @click.argument("word", required=False)
 @PACKS
 @AS_JSON
 def list_rules(word: str | None, files: tuple[Path, ...], as_json: bool) -> int:
-    """List all rules and dialects, or those that WORD stands in (id, title, severity or role).
+    """List all rules and dialects, or those whose id, title, severity or role contains WORD.
 
-    Exit status: 0, or 2 for a mistake in a pack.
+    Exit status: 0, or 2 for an error in a pack.
     """
     from gpuwatch.report.rules import print_rules, rules_json
 
@@ -54,14 +54,14 @@ def list_rules(word: str | None, files: tuple[Path, ...], as_json: bool) -> int:
     return exit_codes.HEALTHY
 
 
-@rules.command(short_help="Explain one rule: what it means, what to do.")
+@rules.command(short_help="Show what a rule means and what to do.")
 @click.argument("rule_id", metavar="ID")
 @PACKS
 @AS_JSON
 def show(rule_id: str, files: tuple[Path, ...], as_json: bool) -> int:
-    """Tell everything about one rule: what it looks for, what it means, what to do.
+    """Show one rule: what it matches, what it means, what to do.
 
-    Exit status: 0, or 2 when there is no such rule.
+    Exit status: 0, or 2 if there is no such rule.
     """
     from gpuwatch.hosts.errors import did_you_mean
     from gpuwatch.report.rules import print_rule, rules_json
@@ -70,7 +70,7 @@ def show(rule_id: str, files: tuple[Path, ...], as_json: bool) -> int:
     rule = next((each for each in packs.all if each.id == rule_id), None)
     if rule is None:
         guess = did_you_mean(rule_id, packs.packs)
-        raise click.UsageError(f"there is no rule '{rule_id}'{guess}; gpuwatch rules list [WORD] names them")
+        raise click.UsageError(f"no such rule: '{rule_id}'{guess}; see gpuwatch rules list [WORD]")
     with writing():
         if as_json:
             click.echo(rules_json([rule]))
@@ -79,19 +79,18 @@ def show(rule_id: str, files: tuple[Path, ...], as_json: bool) -> int:
     return exit_codes.HEALTHY
 
 
-@rules.command(short_help="Score packs over labelled excerpts or progress lines.")
+@rules.command(short_help="Score packs against labelled excerpts or progress lines.")
 @click.argument("excerpts", nargs=-1, required=True, metavar="FILE.jsonl...", type=click.Path(path_type=Path))
 @PACKS
 @AS_JSON
-@click.option(
-    "--failures", "-v", "--verbose", is_flag=True, help="Also print what was missed, and every false alarm."
-)
+@click.option("--failures", "-v", "--verbose", is_flag=True, help="Also print missed lines and false alarms.")
 def test(excerpts: tuple[Path, ...], files: tuple[Path, ...], as_json: bool, failures: bool) -> int:
-    """Run the packs over labelled excerpts or progress lines, exactly as an agent reads them from a file.
+    """Run the packs over labelled excerpts or progress lines, as an agent reads them from a file.
 
     A line of a FILE is a JSON object with `class` ("benign": must raise no alarm), `severity` and `lines`:
-    recall, class accuracy and false alarms are printed per class and in all. Or one with `line` and `expect`
-    (field -> number): then how many fields were found and how many were right, per dialect and in all.
+    recall, class accuracy and false alarms are printed per class and in total. Or one with `line` and
+    `expect` (field -> number): then how many fields were found and how many were right, per dialect and
+    in total.
 
     Exit status: 0, or 2 for a file or pack that cannot be used.
     """

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="As JSON; docs/json.md tells every key.")
-@click.option("-v", "--verbose", is_flag=True, help="With the evidence and the timeline of each incident.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; see docs/json.md.")
+@click.option("-v", "--verbose", is_flag=True, help="Show the evidence and timeline of each incident.")
 @click.option(
     "--rules",
     "packs",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A rule pack of your own, besides the built-in ones; may be given several times.",
+    help="Additional rule pack; may be repeated.",
 )
 @click.option(
     "--engine",
@@ -44,13 +44,14 @@ if TYPE_CHECKING:
 def scan(
     paths: tuple[Path, ...], as_json: bool, verbose: bool, packs: tuple[Path, ...], engine: Engine | None
 ) -> int:
-    """Find what failed first in the logs of a job that has ended.
+    """Find what failed first in the logs of an ended job.
 
     PATH is a file or a folder; .gz, .zst, .xz and .bz2 are unpacked. Logs of ranks, kernel logs
-    (dmesg-gpu-002.log) and the output of launchers and Slurm may lie side by side: ranks and nodes are
+    (dmesg-gpu-002.log) and the output of launchers and Slurm may be in one folder: ranks and nodes are
     read from paths and lines.
 
-    Exit status: 0 the job finished, or nothing is wrong; 1 something was found, or the job stopped before its
+    Exit status: 0 the job finished, or nothing is wrong; 1 something was found, or the job stopped
+    before its
     announced end; 2 wrong usage or nothing that can be read.
     """
     missing = [str(path) for path in paths if not path.exists() and not path.is_symlink()]
@@ -77,7 +78,7 @@ def nothing_read(paths: tuple[Path, ...], found: Gathered) -> str:
     from gpuwatch.report.scan_text import skipped_text
 
     where = plain(", ".join(str(path) for path in paths))
-    return f"no log to read in {where}" + (f": {skipped_text(found.skipped)}" if found.skipped else "")
+    return f"no readable log in {where}" + (f": {skipped_text(found.skipped)}" if found.skipped else "")
 
 
 def load_rules(extra: tuple[Path, ...]) -> Packs:
@@ -134,7 +135,7 @@ def scan_and_print(
             print_scan(report, sys.stdout, verbose=verbose)
             sys.stdout.write(masked_line(scan_facts(report)["secrets_masked"]))
     if result.stopped:
-        click.echo("gpuwatch: interrupted; this is what was found so far", err=True)
+        click.echo("gpuwatch: interrupted; showing the results so far", err=True)
         return exit_codes.INTERRUPTED
     return exit_codes.UNHEALTHY if report.found else exit_codes.HEALTHY
 

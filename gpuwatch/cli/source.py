@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 import click
 
 from gpuwatch.cli import exit_codes
+from gpuwatch.cli.renamed_option import RenamedOption
 
 if TYPE_CHECKING:
     from gpuwatch.hosts.plan import Plan
@@ -80,22 +81,22 @@ def node_options(command: Callable[..., int]) -> Callable[..., int]:
 
 NODES: tuple[Decorator, ...] = (
     click.argument("named", metavar="[SOURCE]", required=False),
-    click.option("--local", is_flag=True, help="This machine."),
-    click.option("--demo", is_flag=True, help="A simulated cluster."),
+    click.option("--local", is_flag=True, help="Monitor this machine."),
+    click.option("--demo", is_flag=True, help="Monitor a simulated cluster."),
 )
 WATCHING: tuple[Decorator, ...] = (
     click.option(
         "-d",
         "--interval",
         type=click.FloatRange(SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S),
-        help="Seconds between two samples, instead of what the hosts file says (1 where it says nothing).",
+        help="Seconds between samples; overrides the hosts file (default 1).",
     ),
     click.option(
         "--log",
         "logs",
         metavar="GLOB",
         multiple=True,
-        help="Also follow these log files on the nodes; {rank}, {host} and {date} may stand in the path.",
+        help="Also follow these log files on the nodes; the path may contain {rank}, {host} and {date}.",
     ),
 )
 LOGIN: tuple[Decorator, ...] = (
@@ -103,21 +104,23 @@ LOGIN: tuple[Decorator, ...] = (
         "-F",
         "--ssh-config",
         type=click.Path(path_type=Path),
-        help="Read this ssh configuration instead of ~/.ssh/config.",
+        help="ssh configuration file to use instead of ~/.ssh/config.",
     ),
-    click.option("--ask-password", is_flag=True, help="Ask for one ssh password before anything starts."),
+    click.option("--ask-password", is_flag=True, help="Prompt for an ssh password before connecting."),
     click.option(
         "--accept-new-host-keys",
         is_flag=True,
-        help="Record the keys of hosts that are not known yet; a changed key is refused all the same.",
+        help="Record the keys of unknown hosts; a changed key is still refused.",
     ),
 )
 lend_option = click.option(
+    "--upload-py-spy",
     "--lend-py-spy",
     "lend",
+    cls=RenamedOption,
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="A py-spy of this machine, lent to nodes that have none: into memory, nothing is written there.",
+    help="Upload this machine's py-spy to nodes that have none, into memory; no file is written there.",
 )
 READ = ("named", "local", "demo", "accept_new_host_keys", "ask_password", "interval", "ssh_config", "logs")
 """Parameters of `read_source`."""
@@ -155,11 +158,11 @@ def read_source(
         Refusal: the source has problems.
     """
     if sum((named is not None, local, demo)) != 1:
-        raise click.UsageError("name what to watch: a hosts file or node range, or --local, or --demo (one).")
+        raise click.UsageError("give exactly one of SOURCE (a hosts file or node range), --local, --demo.")
     if ssh_config is not None and not ssh_config.is_file():
         raise Refusal([f"{ssh_config}: no such file; -F names an ssh configuration file"])
     if ask_password and not sys.stdin.isatty():
-        raise Refusal(["--ask-password needs a terminal to ask on; use keys or an ssh agent without one"])
+        raise Refusal(["--ask-password needs a terminal; without one, use keys or an ssh agent"])
     plan = load_plan(named, local=local)
     if interval is not None:
         plan = dataclasses.replace(plan, interval_s=interval)
@@ -188,7 +191,7 @@ def program(path: Path | None) -> Program | None:
     try:
         return load(path)
     except LoanError as error:
-        raise Refusal([f"--lend-py-spy {path}: {error}; pip install py-spy puts one on PATH"]) from error
+        raise Refusal([f"--upload-py-spy {path}: {error}; install it with pip install py-spy"]) from error
 
 
 def load_plan(named: str | None, *, local: bool) -> Plan:

@@ -16,6 +16,7 @@ import click
 from gpuwatch.cli import exit_codes
 from gpuwatch.cli.ending import leaving_politely
 from gpuwatch.cli.output import writing
+from gpuwatch.cli.renamed_option import RenamedOption
 from gpuwatch.cli.source import Refusal, Source, lend_option, source_options
 
 if TYPE_CHECKING:
@@ -30,37 +31,37 @@ WAIT_S = 15.0
 
 @click.command()
 @source_options
-@click.option("--json", "as_json", is_flag=True, help="As JSON; docs/json.md tells every key.")
-@click.option(
-    "--node", "nodes", multiple=True, metavar="NAME", help="Only this node; may be given several times."
-)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; see docs/json.md.")
+@click.option("--node", "nodes", multiple=True, metavar="NAME", help="Query only this node; may be repeated.")
 @click.option(
     "--pid",
     "pids",
     type=click.IntRange(1),
     multiple=True,
     metavar="PID",
-    help="What this process does, rank or not; may be given several times. --node says where it is.",
+    help="Query this process, rank or not; may be repeated. --node names its node.",
 )
 @click.option(
     "--py-spy",
     metavar="PATH",
     default="",
-    help="Where py-spy is on the nodes. Not given: on PATH, else beside a rank's own Python.",
+    help="Path of py-spy on the nodes (default: on PATH, else next to the rank's Python).",
 )
 @lend_option
-@click.option("--no-py-spy", is_flag=True, help="Only what the kernel tells of the processes.")
-@click.option("--no-ras", is_flag=True, help="Do not ask NCCL's RAS.")
+@click.option("--no-py-spy", is_flag=True, help="Use kernel process state only.")
+@click.option("--no-ras", is_flag=True, help="Do not query NCCL RAS.")
 @click.option(
     "--dumps",
     flag_value="left",
-    help="Also fetch and judge the dumps that the job's flight recorders have left on the nodes.",
+    help="Also fetch and analyze the flight-recorder dumps that exist on the nodes.",
 )
 @click.option(
+    "--trigger-dumps",
     "--fresh-dumps",
     "dumps",
+    cls=RenamedOption,
     flag_value="fresh",
-    help="Have the ranks write dumps first: files in the job's own place, over older ones. The job goes on.",
+    help="Make the ranks write dumps first, over older ones in the job's dump path. The job keeps running.",
 )
 @click.option(
     "--wait",
@@ -68,7 +69,7 @@ WAIT_S = 15.0
     type=click.FloatRange(0, 3600),
     default=WAIT_S,
     show_default=True,
-    help="Seconds for a node to connect and list its processes, and as many again to answer (20 at least).",
+    help="Seconds for nodes to connect and list their processes, and again to answer (at least 20).",
 )
 def stacks(  # noqa: PLR0913, PLR0917 - click hands over every option
     source: Source,
@@ -81,26 +82,27 @@ def stacks(  # noqa: PLR0913, PLR0917 - click hands over every option
     dumps: str | None,
     wait_s: float,
 ) -> int:
-    """Say whom the ranks of a hung job wait for.
+    """Find the rank that a hung job is waiting for.
 
-    All ranks are asked at once where they are: Python stacks by py-spy where it is installed or lent (it
-    does not stop them), else by torch's debug socket where the job has one (TORCH_WORKER_SERVER_SOCKET), else
-    what the kernel tells, merged by place, the fewest first; and NCCL's RAS (2.24 and later) who has launched
-    fewer collectives, does not answer or is dead. Nothing is installed or left on a node.
+    The stacks of all ranks are sampled at once: Python stacks from py-spy where it is installed or
+    uploaded (it does not stop the ranks), else from torch's debug socket if the job has one
+    (TORCH_WORKER_SERVER_SOCKET), else the kernel's process state. Ranks are grouped by location,
+    smallest group first. NCCL RAS (2.24 and later) adds the ranks that launched fewer collectives, do
+    not answer or are dead. Nothing is installed or left on a node.
 
-    A process that holds a GPU and has no rank is shown by itself, and so is each that --pid names.
+    Processes that use a GPU and have no rank, and those given by --pid, are listed separately.
 
-    With --dumps also the dumps of the running job's flight recorders, judged as `gpuwatch flight` does it;
-    --fresh-dumps needs TORCH_NCCL_DEBUG_INFO_PIPE_FILE in the environment of the ranks.
+    --dumps also analyzes the flight-recorder dumps of the running job, as `gpuwatch flight` does;
+    --trigger-dumps needs TORCH_NCCL_DEBUG_INFO_PIPE_FILE in the environment of the ranks.
 
-    Exit status: 0 no rank stands apart, 1 one does, 2 wrong usage or no node could be asked.
+    Exit status: 0 no rank stands out, 1 a rank does, 2 wrong usage or no node could be queried.
     """
     from gpuwatch.hosts.names import fold
 
     unknown = [name for name in nodes if name not in {spec.name for spec in source.plan.nodes}]
     if unknown:
         known = fold(spec.name for spec in source.plan.nodes)
-        raise Refusal([f"--node {name}: no such node; there are {known}" for name in unknown])
+        raise Refusal([f"--node {name}: no such node; choose from {known}" for name in unknown])
     from gpuwatch.report.stacks import print_stacks, stacks_json
     from gpuwatch.session.inquiry import LONGEST_S, Inquiry
 
@@ -178,7 +180,7 @@ def wait_for_processes(
             break
         tell(f"waiting for {len(open_ones)} of {len(nodes)} nodes")
         time.sleep(POLL_S)
-    return {node.name: node.link.reason or f"not heard of in {longest_s:.0f} s" for node in missing}
+    return {node.name: node.link.reason or f"no answer within {longest_s:.0f} s" for node in missing}
 
 
 def follow(session: Session, inquiry: Inquiry, tell: Callable[[str], None]) -> None:
@@ -187,7 +189,7 @@ def follow(session: Session, inquiry: Inquiry, tell: Callable[[str], None]) -> N
         session.poll()
         inquiry.update()
         waiting = f"waiting for {', '.join(inquiry.waiting[:4])}" if inquiry.waiting else ""
-        tell("; ".join(filter(None, (inquiry.progress or "asking the ranks", waiting))))
+        tell("; ".join(filter(None, (inquiry.progress or "querying the ranks", waiting))))
         time.sleep(POLL_S)
 
 

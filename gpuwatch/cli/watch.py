@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 @source_options
 @lend_option
 @click.option(
-    "--hz", type=click.FloatRange(1, 30), default=8.0, show_default=True, help="Repaints a second, at most."
+    "--hz", type=click.FloatRange(1, 30), default=8.0, show_default=True, help="Maximum repaints per second."
 )
-@click.option("--theme", metavar="NAME", help="gpuwatch, gpuwatch-light, or another of Textual's themes.")
+@click.option("--theme", metavar="NAME", help="Theme: gpuwatch, gpuwatch-light, or any Textual theme.")
 @click.option(
-    "--ascii", "ascii_only", is_flag=True, default=None, help="Plain ASCII instead of symbols and braille."
+    "--ascii", "ascii_only", is_flag=True, default=None, help="Use ASCII instead of symbols and braille."
 )
-@click.option("--no-color", is_flag=True, help="No colours (as NO_COLOR=1).")
-@click.option("--bell", is_flag=True, help="Ring the terminal's bell once for every new incident.")
-@click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal.")
+@click.option("--no-color", is_flag=True, help="Use no colors (same as NO_COLOR=1).")
+@click.option("--bell", is_flag=True, help="Ring the terminal bell on each new incident.")
+@click.option("--no-mouse", is_flag=True, help="Do not capture the mouse.")
 def watch(
     source: Source, hz: float, theme: str | None, ascii_only: bool | None, no_color: bool, no_mouse: bool,
     bell: bool,
 ) -> int:  # fmt: skip
-    """Open the screen: every GPU as a heat map, every node as a line; `?` there tells the keys.
+    """Open the screens: a heat map of all GPUs, a table of all nodes; `?` lists the keys.
 
     Without a terminal it prints the report of `gpuwatch once` and exits.
     """
@@ -74,7 +74,7 @@ def why_not_drawn() -> str:
     streams = {"stdin": sys.stdin, "stdout": sys.stdout, "stderr": sys.stderr}
     away = [name for name, stream in streams.items() if not stream.isatty()]
     if away:
-        return f"{' and '.join(away)} {'is' if len(away) == 1 else 'are'} no terminal"
+        return f"{' and '.join(away)} {'is' if len(away) == 1 else 'are'} not a terminal"
     return f"TERM is {os.environ.get('TERM') or 'not set'}"
 
 
@@ -87,7 +87,9 @@ def choose_theme(app: GpuwatchApp, name: str | None) -> None:
     if name is None:
         return
     if name not in app.available_themes:
-        raise click.BadParameter(f"no theme {name!r}; there are {', '.join(sorted(app.available_themes))}")
+        raise click.BadParameter(
+            f"unknown theme {name!r}; choose from {', '.join(sorted(app.available_themes))}"
+        )
     app.theme = name
 
 
@@ -102,9 +104,7 @@ def run(app: GpuwatchApp, session: Session, *, mouse: bool) -> int:
     session.close()
     lines = traceback.format_exception(app.crash)
     click.echo("".join(lines), err=True)
-    click.echo(
-        "gpuwatch: a fault of gpuwatch itself ended the screen; please report the lines above.", err=True
-    )
+    click.echo("gpuwatch: internal error in the screens; please report the lines above.", err=True)
     return exit_codes.INTERNAL
 
 

@@ -18,7 +18,9 @@ STILL_PCT = 10.0
 """Of one core: a rank whose threads use less moves no data."""
 AGAIN = "the same once more in a minute: whether they are still there"
 SHOWN_FRAMES = 12
-PYTHON_STACKS = 'Python stacks: py-spy on the nodes (pip install py-spy), or --lend-py-spy "$(which py-spy)"'
+PYTHON_STACKS = (
+    'Python stacks: py-spy on the nodes (pip install py-spy), or --upload-py-spy "$(which py-spy)"'
+)
 MAX_WORLD = 1 << 16
 
 

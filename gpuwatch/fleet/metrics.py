@@ -252,9 +252,7 @@ def _of_fast() -> list[Metric]:
         Metric("nvlrx", "NVLink in", q.RATE, "fast", _fast("nvlink_rx_bps"), _NVLINK),
         Metric("nvltx", "NVLink out", q.RATE, "fast", _fast("nvlink_tx_bps"), _NVLINK),
         Metric("nvlink", "NVLink", q.RATE, "fast", _of_fast_tier(nvlink_bps), _NVLINK_BOTH, "nvlink"),
-        Metric(
-            "throttle", "slowed down", q.PERCENT, "fast", _of_fast_tier(slowdown_pct), _PERCENT, "throttle"
-        ),
+        Metric("throttle", "throttled", q.PERCENT, "fast", _of_fast_tier(slowdown_pct), _PERCENT, "throttle"),
         Metric("powercap", "power capped", q.PERCENT, "fast", _power_cap, _PERCENT),
         Metric("age", "age", q.SECONDS, "fast", lambda _gpu: None, _fixed(0.0, 10.0)),
     ]

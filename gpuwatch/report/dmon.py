@@ -116,7 +116,7 @@ def columns(letters: str) -> list[Column]:
     unknown = [letter for letter in letters if letter not in GROUPS]
     if unknown or not letters:
         allowed = ", ".join(f"{letter} ({meaning})" for letter, (meaning, _) in GROUPS.items())
-        problem = f"unknown group {', '.join(map(repr, unknown))}" if unknown else "no group named"
+        problem = f"unknown group {', '.join(map(repr, unknown))}" if unknown else "no group given"
         raise GroupError(f"{problem}; the groups are {allowed}")
     return [column for letter in dict.fromkeys(letters) for column in GROUPS[letter][1]]
 

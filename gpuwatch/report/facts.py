@@ -36,8 +36,8 @@ __all__ = ["Facts", "as_data", "fleet_facts", "node_error", "processes_on", "rou
 
 FRAME_FIELDS = frozenset({"t", "seq", "v"})
 UNHEARD = {
-    "connecting": "no answer yet: it is down, behind a firewall, or slow to log in",
-    "stale": f"nothing heard for more than {STALE_TICKS:.0f} ticks",
+    "connecting": "no answer yet: the node is down, behind a firewall, or slow to log in",
+    "stale": f"no sample for more than {STALE_TICKS:.0f} intervals",
 }
 INVENTORY = (
     "driver",

@@ -37,11 +37,11 @@ def flight_lines(read: Dumps, verdict: FlightVerdict) -> Iterator[Line]:
         if each.unreadable:
             yield Line(plain(f"{each.name}: {each.why}"), "warning")
     if read.twice:
-        yield Line(f"several dumps of {ranks_text(read.twice)}: the youngest of each counts", "warning")
+        yield Line(f"several dumps of {ranks_text(read.twice)}: only the newest of each is used", "warning")
     for words in read.apart[:SHOWN]:
         yield Line(words, "warning")
     if len(read.apart) > SHOWN:
-        yield Line(f"{len(read.apart) - SHOWN} more are left out for the same reasons", "warning")
+        yield Line(f"{len(read.apart) - SHOWN} more skipped for the same reasons", "warning")
     yield Line(summary(read, verdict))
 
 
@@ -52,7 +52,7 @@ def summary(read: Dumps, verdict: FlightVerdict) -> str:
     parts = [f"{plural(len(read.dumps), 'dump')}{whose} of {plural(len(verdict.crews), 'group')}"]
     unreadable = sum(each.unreadable for each in read.skipped)
     if unreadable:
-        parts.append(f"{plural(unreadable, 'file')} could not be read")
+        parts.append(f"{plural(unreadable, 'file')} not readable")
     return "; ".join(parts)
 
 

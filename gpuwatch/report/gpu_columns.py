@@ -101,7 +101,7 @@ COLUMNS = (
     Column("power", power_text, 1),
     Column("SM MHz", metric_text("smclk"), 4),
     Column("tensor", metric_text("tensor"), 3),
-    Column("slowed", metric_text("throttle"), 2),
+    Column("throttled", metric_text("throttle"), 2),
     Column("state", state_text, 0, right=False),
     Column("processes", holders_text, 0, right=False),
 )

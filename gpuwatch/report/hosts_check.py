@@ -131,7 +131,7 @@ def check_node(node: Node, waited_s: float) -> NodeCheck:
     problems, notes = _judged(node, hello) if hello else ([], [])
     slow = node.link.start_s is not None and node.link.start_s > SLOW_START_S
     if slow:
-        notes.append(f"the login shell took {node.link.start_s:.1f} s to start; look at its rc files")
+        notes.append(f"the login shell took {node.link.start_s:.1f} s to start; check its rc files")
     return NodeCheck(
         name=node.name,
         ok=error is None and not problems,
@@ -160,8 +160,8 @@ def check_node(node: Node, waited_s: float) -> NodeCheck:
 
 def _failure(node: Node, waited_s: float) -> str:
     if node.bye:
-        return f"the agent left: {node.bye}"
-    return node.link.reason or f"no answer within {waited_s:g} s; it may be down, or behind a firewall"
+        return f"the agent exited: {node.bye}"
+    return node.link.reason or f"no answer within {waited_s:g} s; the node may be down or behind a firewall"
 
 
 def _target(spec: NodeSpec, login: LoginFacts | None) -> str:
@@ -183,20 +183,20 @@ def _judged(node: Node, hello: Hello) -> tuple[list[str], list[str]]:
     notes = [notice_text(notice) for notice in hello.notices if notice.severity == "info"]
     present, expected = node.gpus_present(), node.gpus_expected()
     if present < expected and not any(notice.code == "gpu_missing" for notice in hello.notices):
-        problems.append(f"{present} of {expected} GPUs are there")
+        problems.append(f"{present} of {expected} GPUs present")
     for gpu in node.gpu_list():
         if gpu.state == "stuck":
             problems.append(
                 f"GPU {gpu.info.index} does not answer: stuck in {gpu.stuck_in or 'an NVML call'}"
             )
         elif gpu.state == "unanswered":
-            problems.append(f"GPU {gpu.info.index} has given no answer yet")
+            problems.append(f"GPU {gpu.info.index} has not answered yet")
         elif gpu.state == "lost":
             problems.append(f"GPU {gpu.info.index} is lost: {gpu.reason or 'no reason given'}")
     if hello.kernel_log is None and not any("kernel_log" in notice.code for notice in hello.notices):
         notes.append("the kernel log cannot be read; Xid messages come from the driver only")
     if node.clock and abs(node.clock.offset_s) - node.clock.error_s > CLOCK_TOLERANCE_S:
-        notes.append(f"its clock is {_signed(node.clock.offset_s)} s off; is chrony or ntpd running there?")
+        notes.append(f"its clock is {_signed(node.clock.offset_s)} s off; check chrony or ntpd on the node")
     return problems, [*notes, *_unreadable(node)]
 
 
@@ -250,19 +250,19 @@ def _lines(check: NodeCheck) -> list[tuple[str, str, str]]:
     if check.host_key:
         trust = f"verified by {check.verified_by}"
         if check.accepted_at is not None:
-            trust = f"accepted now, not verified before; recorded at {check.accepted_at}"
+            trust = f"new, accepted without verification; recorded at {check.accepted_at}"
         lines.append(("host key", f"{check.host_key}, {trust}", "note" if check.accepted_at else ""))
     if check.authenticated_by:
         lines.append(("login", check.authenticated_by, ""))
     if check.start_s is not None:
         said = f"; it printed: {check.noise}" if check.noise else ""
-        lines.append(("shell", f"{check.start_s:.2f} s until the agent ran{said}", ""))
+        lines.append(("shell", f"{check.start_s:.2f} s until the agent started{said}", ""))
     if check.python:
         lines.append(("python", check.python, ""))
     if check.gpus is not None:
         lines.append(("GPUs", _gpus(check), ""))
     if check.clock_offset_s is not None and check.clock_error_s is not None:
-        offset = f"{_signed(check.clock_offset_s)} s against ours, within {check.clock_error_s:.3f} s"
+        offset = f"{_signed(check.clock_offset_s)} s offset from this machine, +- {check.clock_error_s:.3f} s"
         lines.append(("clock", offset, ""))
     if check.kernel_log:
         lines.append(("kernel log", check.kernel_log, ""))
@@ -290,8 +290,8 @@ def _summary(checks: Sequence[NodeCheck]) -> list[tuple[str, str]]:
             faults.setdefault(text.replace(check.name, "{node}"), []).append(check.name)
     bad = [check.name for check in checks if not check.ok]
     if not bad:
-        return [(f"{len(checks)} of {len(checks)} nodes are fine", "ok")]
-    lines = [(f"{len(bad)} of {len(checks)} nodes are not fine: {fold(bad)}", "bad")]
+        return [(f"{len(checks)} of {len(checks)} nodes passed", "ok")]
+    lines = [(f"{len(bad)} of {len(checks)} nodes failed: {fold(bad)}", "bad")]
     return lines + [
         (f"  {fold(names)}: {text.replace('{node}', fold(names))}", "bad") for text, names in faults.items()
     ]

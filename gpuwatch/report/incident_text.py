@@ -39,7 +39,7 @@ def incident_lines(incident: Incident, place: Place) -> list[Line]:
         lines.append(fact("checkpoint", incident.checkpoint.text))
     silent = [rank for rank in incident.silent if rank != incident.rank]
     if silent:
-        lines.append(fact("silent", f"{ranks_text(silent)}: said nothing while the others reported"))
+        lines.append(fact("silent", f"{ranks_text(silent)}: no output while the others reported"))
     if incident.explain:
         lines.append(fact("why", incident.explain))
     lines += timeline_lines(incident.timeline)
@@ -47,14 +47,14 @@ def incident_lines(incident: Incident, place: Place) -> list[Line]:
     if incident.heard is not None:
         lines += heard_lines(incident.heard)
     lines += steps("what to do", incident.do)
-    lines += steps("what would settle it", incident.settle)
+    lines += steps("to confirm", incident.settle)
     return lines
 
 
 def heard_lines(heard: Heard) -> list[Line]:
     """Whom the ranks wait for, and what to do about it."""
     sure = f" ({heard.confidence} confidence)" if heard.wrong else ""
-    lines = [heading(plain(f"asked at {clock(heard.at)} whom they wait for: {heard.sentence}{sure}"))]
+    lines = [heading(plain(f"hang analysis at {clock(heard.at)}: {heard.sentence}{sure}"))]
     lines += [Line(f"{INDENT}  {plain(each)}") for each in heard.evidence]
     return lines + steps("commands", [f"{what}: {command}" for what, command in heard.do])
 
@@ -73,12 +73,12 @@ def first_seen(incident: Incident) -> str:
     """The moment with date and zone; that it is only a bound is said."""
     cause = incident.cause
     if not incident.first or undated_incident(incident):
-        return "undated: no line near it carries a time"
+        return "undated: no timestamp near this line"
     if cause is None or cause.timed:
         return moment(incident.first)
     if cause.bound == "after" and cause.not_before is not None:
-        return f"at or after {moment(cause.not_before)}: the line carries no time"
-    return f"before {moment(incident.first)}: the line carries no time"
+        return f"at or after {moment(cause.not_before)}: the line has no timestamp"
+    return f"before {moment(incident.first)}: the line has no timestamp"
 
 
 def moment(at: float) -> str:

@@ -64,7 +64,7 @@ def pending(nodes: Iterable[Node], now: float) -> list[Pending]:
 def _without_log(nodes: Iterable[Node]) -> Iterator[Pending]:
     """Ranks whose output nobody reads: a terminal, /dev/null, a file that is not followed."""
     for each in unlogged(nodes):
-        text = f"no log of {ranks_text(each.ranks)} is followed ({job_text(each.job)})"
+        text = f"no log followed for {ranks_text(each.ranks)} ({job_text(each.job)})"
         yield Pending(fold(each.nodes), "rank_log", text)
 
 
@@ -74,11 +74,11 @@ def pending_of(node: Node, now: float) -> Iterator[Pending]:
         waited = None if node.link_at is None else max(0.0, now - node.link_at)
         yield Pending(node.name, "node", "no answer yet", waited_s=waited)
     elif node.state(now) == "live" and node.hello is None:
-        yield Pending(node.name, "node", "no answer yet from its agent")
+        yield Pending(node.name, "node", "no answer from the agent yet")
     elif node.state(now) == "live":
         yield from _driver(node, now)
         if node.host_at is None:
-            yield Pending(node.name, "host", "no answer yet about the host")
+            yield Pending(node.name, "host", "no host sample yet")
         if tells_processes(node):
             yield from _agent(node)
 
@@ -95,13 +95,13 @@ def _agent(node: Node) -> Iterator[Pending]:
     """What an agent tells besides GPUs and host; where its log reader cannot run, a notice says so."""
     notices = {notice.code for notice in node.hello.notices} if node.hello else set()
     if node.processes_at is None:
-        yield Pending(node.name, "processes", "no answer yet about the processes")
+        yield Pending(node.name, "processes", "no process list yet")
     if node.hello is None or (node.hello.kernel_log is None and "kernel_log_unreadable" not in notices):
-        yield Pending(node.name, "kernel_log", "the kernel log has not been read yet")
+        yield Pending(node.name, "kernel_log", "kernel log not read yet")
     if "log_reader_failed" in notices:
         return
     if not node.logs_complete:
-        yield Pending(node.name, "log_reader", "the log files have not been found yet")
+        yield Pending(node.name, "log_reader", "log files not found yet")
     for file in unsearched(node):
         yield Pending(node.name, "log", "not searched yet", file=file)
     for file in unreadable(node):

@@ -60,7 +60,7 @@ def node_rows(node: NodeGround, *, alone: bool) -> Iterator[Row]:
 def python_row(ground: Ground, *, alone: bool) -> Row:
     """The interpreter, why this one, and its torch."""
     if ground.python is None:
-        return "python", "none that has torch", "critical"
+        return "python", "none with torch", "critical"
     because = ground.python_from or ""
     if not alone:
         because = re.sub(r"\bprocess \d+", "a process", because)

@@ -124,7 +124,7 @@ def link_text(link: Link, results: Results) -> str:
     """`gpu-003 GPU 4 -> gpu-007 GPU 4  12.1 GB/s, 26% of the best tenth (same rail), 31.2 us`."""
     parts = [f"{rate_text(link.rate)} GB/s"]
     if link.ratio is not None:
-        parts.append(f"{percent_text(link.ratio)} of the best tenth ({link.link.replace('_', ' ')})")
+        parts.append(f"{percent_text(link.ratio)} of the 90th percentile ({link.link.replace('_', ' ')})")
     pair = results.pairs.get(link.key)
     if pair is not None and pair.latency_us is not None:
         parts.append(f"{pair.latency_us:.1f} us")
@@ -145,7 +145,7 @@ def error_lines(links: Iterable[Link]) -> list[Line]:
         if (
             link.grade == "dead" and min(link.key) >= 0
         ):  # nodes that do not reach each other have their own lines
-            kinds[link.error or "no error was told"].append(link)
+            kinds[link.error or "no error message"].append(link)
     lines = [
         Line(plain(f"{counted(len(failed), 'link')} FAILED, {which(failed)}: {error}"), "critical")
         for error, failed in list(kinds.items())[:SHOWN_ERRORS]

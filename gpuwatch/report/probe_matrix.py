@@ -125,8 +125,8 @@ def legend(links: Iterable[Link], marks: Marks) -> Iterator[Line]:
     words: dict[Grade, str] = {
         "bad": f"under {percent_text(BAD)}",
         "low": f"under {percent_text(OK)}",
-        "noisy": f"slow, but its repeats lie over {percent_text(NOISY)} apart",
+        "noisy": f"slow, but repeats differ by over {percent_text(NOISY)}",
     }
     told = [f"{marks[grade]} {text}" for grade, text in words.items() if grade in grades]
     if told:
-        yield Line(f"of the best tenth of its class: {', '.join(told)}", "old")
+        yield Line(f"of the 90th percentile of its link class: {', '.join(told)}", "old")

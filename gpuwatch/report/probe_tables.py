@@ -124,7 +124,7 @@ def collective_remarks(results: Results) -> list[Line]:
         if row.error:
             lines.append(Line(plain(f"{what}: {row.error}"), "critical"))
         elif row.correct is False:
-            lines.append(Line(f"{what}: the result was wrong: data were corrupted on the way", "critical"))
+            lines.append(Line(f"{what}: wrong result: data were corrupted in transit", "critical"))
         if row.least_waiting is not None:
             who = rank_name(row.least_waiting, seats)
             lines.append(Line(plain(f"{what}: {who} waited least; the others waited for it"), "warning"))

@@ -81,7 +81,7 @@ def result_lines(results: Results, marks: Marks, width: int | None) -> Iterator[
         ("", pair_lines(results, marks, width)),
         ("", gpu_lines(results, width)),
         ("transport", transport_lines(results)),
-        ("counters that moved", counter_lines(results)),
+        ("changed counters", counter_lines(results)),
         ("notes", [Line(plain(note)) for note in results.notes if not _is_told(note, results.verdict)]),
     )
     for title, lines in sections:
@@ -112,11 +112,11 @@ def verdict_lines(results: Results) -> Iterator[Line]:
     """Alerts, advice, then the sentence with who is to blame and why."""
     verdict = results.verdict
     if results.phase == "cancelled":
-        yield Line("cancelled: this is what was measured until then", "warning")
+        yield Line("cancelled: results so far", "warning")
     elif results.phase == "failed" and not (
         verdict and results.reason and results.reason in verdict.sentence
     ):
-        yield Line(plain(f"it could not go on: {results.reason}"), "critical")
+        yield Line(plain(f"probe failed: {results.reason}"), "critical")
     if verdict is None:
         yield Line("verdict: none, too little was measured", "warning")
         return

@@ -17,7 +17,7 @@ SHOWN_FRAMES = 12
 
 @dataclass(frozen=True)
 class SeenProcess:
-    """One process of a node, and what it was doing; `stack` None: it is not there, or nothing was told."""
+    """One process of a node, and what it was doing; `stack` None: it is not there, or no reason given."""
 
     node: str
     pid: int
@@ -48,7 +48,7 @@ def process_lines(seen: Iterable[SeenProcess]) -> Iterator[Line]:
         gpus = f" GPU {', '.join(map(str, each.gpus))}" if each.gpus else ""
         who = f"process {each.pid}{f' ({each.name})' if each.name else ''} on {each.node}{gpus}"
         if each.what is None:
-            yield Line(plain(f"{who}: {each.missing or 'nothing was told'}"), "warning")
+            yield Line(plain(f"{who}: {each.missing or 'no reason given'}"), "warning")
             continue
         yield Line(plain(f"{who} is {each.what}"))
         for frame in each.main.frames[:SHOWN_FRAMES] if each.main is not None else ():

@@ -20,7 +20,7 @@ def waiting_line() -> Iterator[Progress]:
 
         def tell(nodes: Sequence[Node], left_s: float) -> None:
             waited_for = names([node.name for node in nodes])
-            status.update(Text(f"waiting for {waited_for}, {left_s:.0f} s at most"))
+            status.update(Text(f"waiting for {waited_for}, at most {left_s:.0f} s"))
 
         yield tell
 

@@ -34,7 +34,7 @@ def scan_lines(report: ScanReport, *, verbose: bool) -> Iterator[Line]:
         yield from details(incident, report.place)
         yield EMPTY
     if report.outside:
-        title = "besides, in no incident:" if report.incidents else "no incident; what was found:"
+        title = "other findings, not in an incident:" if report.incidents else "no incident; other findings:"
         yield Line(title)
         yield from outside_lines(report.outside, report.place)
         yield EMPTY
@@ -52,7 +52,7 @@ def trouble_lines(scan: Scan) -> Iterator[Line]:
         if skipped.unreadable:
             yield Line(f"{skipped.name}: {skipped.why}", "warning")
     for rule, why in scan.suspended.items():
-        yield Line(plain(f"rule {rule} was searched for no more: {why}"), "warning")
+        yield Line(plain(f"rule {rule} suspended: {why}"), "warning")
 
 
 def verdict(report: ScanReport, *, verbose: bool) -> Line:
@@ -71,9 +71,9 @@ def verdict(report: ScanReport, *, verbose: bool) -> Line:
     if ranks or nodes:
         parts.append(f"{ranks} rank{'s' * (ranks != 1)} on {nodes or 'unknown'} node{'s' * (nodes != 1)}")
     if count := report.unexplained:
-        parts.append(f"{count} error line{'s' * (count != 1)} that no rule explains")
+        parts.append(f"{count} error line{'s' * (count != 1)} not matched by any rule")
     if unreadable := sum(each.unreadable for each in scan.skipped):
-        parts.append(f"{unreadable} could not be read")
+        parts.append(f"{unreadable} not readable")
     skipped = [each for each in scan.skipped if not each.unreadable]
     if skipped:
         parts.append(skipped_text(skipped))

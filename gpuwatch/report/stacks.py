@@ -60,7 +60,7 @@ def stacks_lines(
         yield Line(plain(f"{node}: {why}"), "warning")
     if heard.ras_trouble and not heard.ras:
         node, why = next(iter(heard.ras_trouble.items()))
-        yield Line(plain(f"NCCL's RAS was not heard ({node}: {why})"))
+        yield Line(plain(f"no answer from NCCL RAS ({node}: {why})"))
 
 
 def command_lines(heard: Hearing) -> list[Line]:
@@ -77,9 +77,10 @@ def dumps_lines(dumps: FlightHeard) -> Iterator[Line]:
         for line in reasons_text(job.without):
             yield Line(plain(f"{INDENT}{line}"), "warning")
     if dumps.places and not any(job.read for job in dumps.jobs):
-        yield Line(plain(f"{INDENT}they would be {', '.join(dumps.places)} and the rank"))
+        places = ", ".join(f"{place}N" for place in dumps.places)
+        yield Line(plain(f"{INDENT}no dumps found; expected at {places} (N: rank)"))
     if dumps.may_write:
-        yield Line(f"{INDENT}fresh ones can be had of {ranks_text(dumps.may_write)} (--fresh-dumps)")
+        yield Line(f"{INDENT}{ranks_text(dumps.may_write)} can write dumps now (--trigger-dumps)")
     else:
         yield Line(f"{INDENT}{NO_PIPES}")
 
@@ -88,7 +89,7 @@ def job_lines(job: JobStacks, *, alone: bool) -> Iterator[Line]:
     """One job; beside others also what its own ranks come to: the first sentence is of one job."""
     count = sum(len(spot.ranks) for spot in job.spots)
     named = f"job {job.job}: " if job.job else ""
-    yield Line(plain(f"{named}{plural(count, 'rank')} at {plural(len(job.spots), 'place')}"))
+    yield Line(plain(f"{named}{plural(count, 'rank')} in {plural(len(job.spots), 'distinct stack')}"))
     if not alone:
         yield Line(plain(f"{INDENT}{job.testimony.sentence}"), "critical" if job.testimony.wrong else "ok")
     for spot in job.spots:
@@ -100,7 +101,7 @@ def job_lines(job: JobStacks, *, alone: bool) -> Iterator[Line]:
         yield Line(plain(f"{INDENT}without Python stacks: {why}"))
     unseen: dict[str, list[RankStack]] = {}
     for each in job.unseen:
-        unseen.setdefault(each.missing or "not heard of", []).append(each)
+        unseen.setdefault(each.missing or "no answer", []).append(each)
     for why, ranks in unseen.items():
         yield Line(plain(f"{INDENT}{_ranks(ranks)}: {why}"), "warning")
 

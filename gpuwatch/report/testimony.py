@@ -19,7 +19,7 @@ def testimony_lines(said: Testimony, before: Sequence[Line] = ()) -> list[Line]:
     if said.evidence:
         lines.append(heading("evidence"))
         lines += [Line(f"{INDENT}  {plain(each)}") for each in said.evidence]
-    return lines + steps("what would settle it", said.settle)
+    return lines + steps("to confirm", said.settle)
 
 
 def testimony_facts(said: Testimony) -> Facts:

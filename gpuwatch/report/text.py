@@ -115,12 +115,12 @@ def node_line(node: Node, now: float) -> Line:
     parts = [node.name, state]
     age = node.age(now)
     if state != "live" and age is not None:
-        parts.append(f"last heard {seconds_text(age)} ago")
+        parts.append(f"last sample {seconds_text(age)} ago")
     error = node_error(node, now)
     if error:
         parts.append(error)
     if node.link.retry_at is not None and state == "lost":
-        parts.append(f"next try in {seconds_text(max(0.0, node.link.retry_at - now))}")
+        parts.append(f"next attempt in {seconds_text(max(0.0, node.link.retry_at - now))}")
     if node.hello is not None:
         parts.append(gpu_count(node))
         parts += host_parts(node, now)
@@ -288,7 +288,7 @@ def unread_lines(stands: Standing) -> list[Line]:
 def silent_lines(stands: Standing) -> list[Line]:
     """Jobs that may hang."""
     return [
-        labelled("warning", plain(f"{job.text}; gpuwatch stacks says whom they wait for"))
+        labelled("warning", plain(f"{job.text}; run gpuwatch stacks to find the rank that they wait for"))
         for job in stands.silent
     ]
 
@@ -296,13 +296,13 @@ def silent_lines(stands: Standing) -> list[Line]:
 def ended_lines(fleet: Fleet, stands: Standing, time: float) -> list[Line]:
     """Jobs that ended before we connected; that none runs is said first."""
     cut = [node.name for node in fleet.nodes.values() if node.search_cut]
-    bounds = f"{fold(cut)}: not all folders were searched for ended jobs (too many files)"
+    bounds = f"{fold(cut)}: search for ended jobs incomplete (too many files)"
     lines = [labelled("info", bounds)] if cut else []
     text = ended_sentence(stands.ended, stands.of_ended, time)
     if text is None:
         return lines
     bad = {incident.job for incident in stands.incidents} & {job.name for job in stands.ended}
-    said = text if job_runs(fleet) else f"No job runs. {text}"
+    said = text if job_runs(fleet) else f"No running job. {text}"
     return [labelled("warning" if bad else "info", said), *lines]
 
 
@@ -318,11 +318,11 @@ def job_runs(fleet: Fleet) -> bool:
 
 
 def nothing_runs(fleet: Fleet) -> list[str]:
-    """`no job runs here`, `no log is followed`: what an all-clear is not about."""
+    """`no running job`, `no log is followed`: what an all-clear is not about."""
     nodes, jobs = fleet.nodes.values(), job_runs(fleet)
     logs = any(file.source != "kernel" for node in nodes for file in node.logs)
-    no_job = "what keeps the GPUs busy is not visible" if busy_unseen(fleet) else "no job runs here"
-    return [no_job] * (not jobs) + ["no log is followed"] * (not logs)
+    no_job = "the processes that use the GPUs are not visible" if busy_unseen(fleet) else "no running job"
+    return [no_job] * (not jobs) + ["no log followed"] * (not logs)
 
 
 def verdict(fleet: Fleet, found: list[Finding], now: float, stands: Standing) -> Line:
@@ -339,11 +339,9 @@ def verdict(fleet: Fleet, found: list[Finding], now: float, stands: Standing) ->
         silent = [f"{plural(len(stands.silent), 'silent job')}"] if stands.silent else []
         told = ", ".join([*filter(None, [told_kinds(stands.alerts)]), *silent])
         idle = "; ".join(nothing_runs(fleet))
-        end = (f"; {idle}" if idle else "") + (f", but see what is told above: {told}" if told else "")
+        end = (f"; {idle}" if idle else "") + (f", but see above: {told}" if told else "")
         unseen = busy_unseen(fleet)
-        seen = (
-            f"healthy but for the jobs on {fold(unseen)}, which are not visible" if unseen else "all healthy"
-        )
+        seen = f"healthy, except that the jobs on {fold(unseen)} are not visible" if unseen else "all healthy"
         return Line(f"{what}: {seen}{end}", "warning" if unseen else "ok")
     counts = [
         f"{count} {severity}"
@@ -354,5 +352,5 @@ def verdict(fleet: Fleet, found: list[Finding], now: float, stands: Standing) ->
     counts = [f"{stand} incident{'s' * (stand != 1)}"] * bool(stand) + counts
     if waiting := len([each for each in pending(fleet.nodes.values(), now) if each.part != "node"]):
         counts.append(f"{waiting} not known yet")
-    counts += ["--log leads to no log file"] * bool(without_log(fleet))
-    return Line(f"{what}: {', '.join(counts) or 'not all of them were heard'}", "critical")
+    counts += ["--log matches no log file"] * bool(without_log(fleet))
+    return Line(f"{what}: {', '.join(counts) or 'not all nodes answered'}", "critical")

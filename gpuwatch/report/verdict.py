@@ -50,7 +50,9 @@ def _missing(one: MissingRank) -> Condition:
     ended = "" if one.last_line is None else f", its log ended with: {one.last_line}"
     how = how_ended(one.node, one.job, one.rank)
     text = f"rank {one.rank} of {one.world_size} is not there: {how}{ended}"
-    return Condition("rank_missing", "error", f"{text} ({job_text(one.job)})", Evidence("its siblings live"))
+    return Condition(
+        "rank_missing", "error", f"{text} ({job_text(one.job)})", Evidence("its siblings are running")
+    )
 
 
 def unanswered(node: Node, now: float) -> list[Condition]:
@@ -69,7 +71,7 @@ def without_log(fleet: Fleet) -> dict[str, str]:
     for option in fleet.plan.log_options:
         reasons = [node.log_misses[option] for node in nodes if option in node.log_misses]
         if len(reasons) == len(nodes):
-            found[option] = max(reasons, key=lambda why: why != NOTHING, default="no node has looked")
+            found[option] = max(reasons, key=lambda why: why != NOTHING, default="no node has searched")
     return found
 
 

@@ -95,7 +95,10 @@ def scripted(story: str) -> Scripted:
     results.ended = None
     results.started = time.time()
     if story == "busy":
-        results.phase, results.reason = "refused", "processes hold GPUs of gpu-001; --busy-too disturbs them"
+        results.phase, results.reason = (
+            "refused",
+            "processes hold GPUs of gpu-001; --allow-busy disturbs them",
+        )
         results.busy = {"gpu-001": [GpuUser(pid=4711, name="python", user="alice", memory_bytes=70 << 30)]}
     if story == "torchless":
         results.phase, results.reason = "refused", "no node can take part"

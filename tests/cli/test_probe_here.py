@@ -183,4 +183,4 @@ def test_a_busy_gpu_is_refused_and_its_process_named(
         trainer.wait()
     assert done.returncode == 2
     assert re.search(rf"is busy: {trainer.pid} train\.py of \w+ 30\.0GB", done.stdout)
-    assert "--busy-too" in done.stderr
+    assert "--allow-busy" in done.stderr

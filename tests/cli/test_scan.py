@@ -126,7 +126,7 @@ def test_a_healthy_job_gives_nothing_and_0(tmp_path: Path, rules: str) -> None:
 def test_a_folder_without_a_log_is_no_all_clear(tmp_path: Path) -> None:
     done = gpuwatch("scan", str(tmp_path))
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"no log to read in {tmp_path}" in done.stderr
+    assert f"no readable log in {tmp_path}" in done.stderr
     (tmp_path / "model.pt").write_bytes(b"x")
     assert "1 skipped (1 checkpoint or weights)" in gpuwatch("scan", str(tmp_path)).stderr
 

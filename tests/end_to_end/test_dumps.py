@@ -80,7 +80,7 @@ def test_fresh_dumps_over_ssh_name_the_missing_rank(hanging: Hanging, tmp_path: 
         assert job["without"] == {str(rank): "none is there" for rank in range(RANKS)}
         assert set(range(RANKS)) <= set(before["may_write"])
         assert list((hanging.folder / "dumps").iterdir()) == []  # asking alone writes nothing
-        done = gpuwatch("stacks", *source, "--fresh-dumps")
+        done = gpuwatch("stacks", *source, "--trigger-dumps")
     told = json.loads(done.stdout)
     (job,) = (each for each in told["dumps"]["jobs"] if each["job"] == hanging.job)
     assert [each["rank"] for each in job["read"]] == list(range(RANKS))

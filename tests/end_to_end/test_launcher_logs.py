@@ -95,6 +95,6 @@ def test_ranks_whose_output_goes_nowhere_are_named(tmp_path: Path, monkeypatch: 
 
         def told() -> bool:
             parts = pending(session.fleet.nodes.values(), time.monotonic())
-            return any(job.name in one.text and "no log of ranks 0-2" in one.text for one in parts)
+            return any(job.name in one.text and "no log followed for ranks 0-2" in one.text for one in parts)
 
         job.until(told)

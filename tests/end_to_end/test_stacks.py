@@ -97,7 +97,7 @@ def test_a_py_spy_is_lent_to_a_node_that_has_none(tmp_path: Path) -> None:
             subprocess.run(
                 [*COMMAND, *arguments, *more], env=bare, cwd=ROOT, capture_output=True, check=False
             )
-            for more in ((), ("--lend-py-spy", program))
+            for more in ((), ("--upload-py-spy", program))
         )
     job, after = (
         next(job for job in json.loads(done.stdout)["jobs"] if job["job"] == name) for done in (without, lent)
@@ -109,9 +109,9 @@ def test_a_py_spy_is_lent_to_a_node_that_has_none(tmp_path: Path) -> None:
 
 
 def test_what_is_no_program_is_not_lent() -> None:
-    done = gpuwatch("stacks", "--local", "--lend-py-spy", __file__)
+    done = gpuwatch("stacks", "--local", "--upload-py-spy", __file__)
     assert done.returncode == 2
-    assert f"--lend-py-spy {__file__}: not a program" in done.stderr
+    assert f"--upload-py-spy {__file__}: not a program" in done.stderr
 
 
 @pytest.mark.parametrize("link", ["ssh", "command"])

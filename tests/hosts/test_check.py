@@ -65,7 +65,7 @@ def test_a_link_that_failed_says_why_and_one_that_is_silent_how_long() -> None:
 @pytest.mark.parametrize(
     ("contents", "problem"),
     [
-        ([hello(gpus_expected=8), sample()], "2 of 8 GPUs are there"),
+        ([hello(gpus_expected=8), sample()], "2 of 8 GPUs present"),
         (
             [hello(notices=[Notice("driver_mismatch", "versions differ", "critical", "reboot")])],
             "versions differ. Reboot",
@@ -85,7 +85,7 @@ def test_what_is_not_well_makes_the_node_not_fine(contents: list[Content], probl
 
 def test_slots_of_the_hosts_file_count_as_expected_gpus() -> None:
     check = told(LIVE, hello(), sample(), spec=NodeSpec(name="n1", slots=4))
-    assert check.problems == ("2 of 4 GPUs are there",)
+    assert check.problems == ("2 of 4 GPUs present",)
 
 
 def test_what_cannot_be_read_is_noted_without_blame() -> None:
@@ -123,7 +123,7 @@ def test_the_text_folds_the_same_fault_of_many_nodes_and_reads_no_markup() -> No
     out = io.StringIO()
     print_checks([*checks, NodeCheck(name="n4", ok=True, link="local", target="here", noise="[red]hi")], out)
     text = out.getvalue()
-    assert "3 of 4 nodes are not fine: n[1-3]\n  n[1-3]: [/bold] no route\n" in text
+    assert "3 of 4 nodes failed: n[1-3]\n  n[1-3]: [/bold] no route\n" in text
     assert not any(line != line.rstrip() for line in text.splitlines())
 
 

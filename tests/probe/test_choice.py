@@ -67,7 +67,7 @@ def test_network_namespaces_share_a_host_name_and_are_no_machine_of_one() -> Non
 
 def test_a_bridge_that_all_have_with_one_address_is_no_network() -> None:
     grounds = {name: node(name, ("br0", "192.168.122.1/24")) for name in "ab"}
-    with pytest.raises(NoNetworkError, match=r"a: br0 192.168.122.1/24; b: .*--iface"):
+    with pytest.raises(NoNetworkError, match=r"a: br0 192.168.122.1/24; b: .*--interface"):
         choose(grounds)
 
 

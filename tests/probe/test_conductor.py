@@ -125,7 +125,7 @@ def test_busy_gpus_are_refused_by_name() -> None:
     lines[1] = ScriptedLine("gpu-001", busy, Fabric())
     results = run_through(lines)
     assert results.phase == "refused"
-    for word in ("gpu-001", "train.py", "4711", "alice", "GPU 1", "--busy-too"):
+    for word in ("gpu-001", "train.py", "4711", "alice", "GPU 1", "--allow-busy"):
         assert word in results.reason
     assert [user.pid for user in results.busy["gpu-001"]] == [4711]
     assert not any(line.told for line in lines)

@@ -102,7 +102,7 @@ def test_ranks_without_a_log_are_named_and_not_healthy(files: list[LogFile], ran
     logs = Logs(t=NODE_TIME, seq=9, files=files, complete=True)
     feed(fleet, "gpu-001", Ranks(t=NODE_TIME, seq=8, processes=listed), logs)
     waited = [each for each in pending(fleet.nodes.values(), START) if each.part == "rank_log"]
-    assert [each.text.split(" is followed")[0] for each in waited] == [f"no log of {ranks}"] * bool(ranks)
+    assert [each.text.split(" (")[0] for each in waited] == [f"no log followed for {ranks}"] * bool(ranks)
     assert healthy(fleet, [], START) is (ranks is None)
 
 
@@ -151,8 +151,8 @@ def test_an_all_clear_says_what_it_is_not_about() -> None:
     feed(fleet, "gpu-001", Logs(t=NODE_TIME, seq=9, complete=True))
     feed(fleet, "gpu-001", sample(*(reading(index, utilization_pct=0.0) for index in range(2))))
     told = report(fleet, [], START, NODE_TIME).verdict.text
-    assert "no job runs here" in told
-    assert "no log is followed" in told
+    assert "no running job" in told
+    assert "no log followed" in told
 
 
 def test_a_gpu_without_a_name_does_not_count_as_another_model() -> None:
@@ -172,7 +172,7 @@ def test_a_busy_gpu_without_a_visible_process_is_not_idle() -> None:
     fleet.nodes["gpu-001"].processes = []
     feed(fleet, "gpu-001", Logs(t=NODE_TIME, seq=9, complete=True))
     told = report(fleet, [], START, NODE_TIME).verdict.text
-    assert "no job runs here" not in told
+    assert "no running job" not in told
     assert "all healthy" not in told
     assert fleet_facts(fleet, [], START, NODE_TIME)["busy_unseen"][0]["node"] == "gpu-001"
 

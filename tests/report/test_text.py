@@ -96,7 +96,7 @@ def test_an_unreachable_node_says_why_and_when_it_is_tried_again() -> None:
     reason = "connection refused: nothing listens on port 22; start sshd there"
     feed(fleet, "gpu-009", LinkStatus("lost", reason, retry_at=START + 8))
     text = printed(fleet)
-    assert f"gpu-009  lost  {reason}  next try in 8.0s" in text
+    assert f"gpu-009  lost  {reason}  next attempt in 8.0s" in text
     assert "all healthy" not in text
 
 
@@ -106,7 +106,7 @@ def test_a_node_that_never_answered_is_shown_as_connecting() -> None:
 
 def test_a_stale_node_keeps_its_values_with_their_age() -> None:
     text = printed(healthy_fleet(), now=START + 30)
-    assert "gpu-001  stale  last heard 30s ago" in text
+    assert "gpu-001  stale  last sample 30s ago" in text
     assert "30s old" in row_of(text, 0)
 
 
@@ -224,9 +224,9 @@ def test_a_job_that_is_silent_is_told_though_every_node_is_well() -> None:
     told = report(fleet, findings(fleet, START), START, NODE_TIME, stands)
     assert [line.text for line in told.notices] == [
         "warning   job 4711: 2 ranks, and no line in their logs for 3 min; "
-        "gpuwatch stacks says whom they wait for"
+        "run gpuwatch stacks to find the rank that they wait for"
     ]
-    assert told.verdict.text.endswith(": all healthy, but see what is told above: 1 silent job")
+    assert told.verdict.text.endswith(": all healthy, but see above: 1 silent job")
     facts = fleet_facts(fleet, [], START, NODE_TIME, stands)
     assert facts["silent_jobs"] == [{"job": "4711", "ranks": 2, "nodes": ["gpu-001"], "silent_s": 200.0}]
     node.logs = [LogFile("/logs/a.log", searched_to=0, grown_at=NODE_TIME - 20)]

@@ -18,7 +18,7 @@ def links(results: Results) -> Iterator[Check]:
         for id_ in ("probe.collectives", "probe.links"):
             # the probe's own command has an option for what is refused here
             yield skipped(
-                id_, results.reason.replace("with --busy-too", "with gpuwatch probe SOURCE --busy-too")
+                id_, results.reason.replace("with --allow-busy", "with gpuwatch probe SOURCE --allow-busy")
             )
         return
     yield collectives(results)

@@ -74,16 +74,16 @@ def choose(grounds: Mapping[str, Ground], override: str | None = None) -> Choice
         return Choice(
             _addresses(named),
             _words(named) + ", routed",
-            note="the nodes share no subnet: traffic between them is routed; --iface names another interface",
+            note="the nodes share no subnet: traffic between them is routed; --interface names another one",
         )
     shared = _shared(usable, inward_too=False)
     if shared is None or len(shared[1]) < 2:
         raise NoNetworkError(
-            f"the nodes share no subnet ({_inventory(usable)}); name the interface with --iface"
+            f"the nodes share no subnet ({_inventory(usable)}); name the interface with --interface"
         )
     network, nics = shared
     without = {
-        node: f"it has no address in {network}, which the others share; name the interface with --iface"
+        node: f"it has no address in {network}, which the others share; name the interface with --interface"
         for node in grounds
         if node not in nics
     }

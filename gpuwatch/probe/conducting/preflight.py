@@ -164,7 +164,7 @@ def _busy_words(busy: Mapping[str, Sequence[GpuUser]], grounds: Mapping[str, Gro
         told.append(f"{node}: " + ", ".join(who + more))
     return (
         f"GPUs are busy, and a probe would disturb what runs there ({_some(told)}); "
-        "end it first, or probe all the same with --busy-too"
+        "end it first, or probe anyway with --allow-busy"
     )
 
 

@@ -109,7 +109,7 @@ def nothing_measured(results: Results) -> str | None:
     if len(results.seats) == 1:
         return "nothing was measured: one rank has nobody to talk to; take more nodes, or --ranks-per-node"
     spent = f"the budget of {results.wish.budget_s:g} s was used up before the first number"
-    return f"nothing was measured: {spent}; give it more with --budget"
+    return f"nothing was measured: {spent}; raise it with --time-limit"
 
 
 def _no_links(results: Results) -> str:

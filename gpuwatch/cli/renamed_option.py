@@ -1,0 +1,23 @@
+"""Options that were renamed: the old name is still read, and help does not list it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+
+class RenamedOption(click.Option):
+    """An option whose later `--names` are old ones, kept as hidden aliases."""
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:  # noqa: ANN401 - as click takes them
+        super().__init__(*args, **attributes)
+        self.old_names = self.opts[1:]
+        self.opts = self.opts[:1]
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:  # noqa: ANN401 - click's own is private
+        """Register the current name and the old ones."""
+        current = self.opts
+        self.opts = [*current, *self.old_names]
+        super().add_to_parser(parser, ctx)
+        self.opts = current
