@@ -88,7 +88,7 @@ class Apart:
             if self._clock() < self._deadline:
                 return None
             self.close()
-            return f"the dumps could not be judged in {self._patience_s:.0f} s"
+            return f"the dumps could not be analyzed within {self._patience_s:.0f} s"
         try:
             return msgspec.json.decode((self._folder / ANSWER).read_bytes(), type=Judged)
         except (OSError, msgspec.DecodeError):

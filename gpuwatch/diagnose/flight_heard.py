@@ -17,9 +17,7 @@ TOGETHER_S = 3.0
 STEP_S = 2.0
 """Clocks of nodes and file servers differ by as much."""
 SHOWN_REASONS = 6
-NO_PIPES = (
-    "no rank can write fresh ones: its job would have to be started with TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
-)
+NO_PIPES = "dumps cannot be triggered: start the job with TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ def with_age(said: Testimony, job: JobDumps) -> Testimony:
     if apart > APART_S:
         confidence = "low"
         settle = (
-            f"fresh dumps: these were written {duration(apart)} apart, and the job may have run on between",
+            f"new dumps: these were written {duration(apart)} apart, and the job may have run on between",
             *settle,
         )
     return replace(
@@ -108,12 +106,12 @@ def _outlived(job: JobDumps, step: float | None) -> JobDumps:
         return job
     if step <= max(each.written_at for each in job.read) + STEP_S:
         return job
-    late = f"these dumps are older than the job's last step at {clock(step)}: they may show another halt"
+    late = f"these dumps are older than the job's last step at {clock(step)}: they may show an earlier hang"
     said = replace(
         said,
         confidence="low",
         evidence=(late, *said.evidence),
-        settle=("fresh dumps, or those of the time-out to come", *said.settle),
+        settle=("new dumps, or those of the next timeout", *said.settle),
     )
     return replace(job, testimony=said)
 
@@ -126,7 +124,7 @@ def dumps_text(job: JobDumps, now: float | None = None) -> str:
     first = min(each.written_at for each in job.read)
     last = max(each.written_at for each in job.read)
     moment = clock(last, now) if clock(first) == clock(last) else f"{clock(first, now)} to {clock(last, now)}"
-    why = "asked for and " if job.asked else ""
+    why = "triggered, " if job.asked else ""
     age = f", {duration(max(0.0, now - first))} ago" if now is not None else ""
     return f"{count}, {why}written {moment}{age}"
 

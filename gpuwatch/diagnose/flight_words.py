@@ -48,10 +48,10 @@ def _no_entries(dumps: Sequence[Dump]) -> Testimony:
     return Testimony(
         "flight",
         wrong=False,
-        sentence=f"nothing can be told: no collective is recorded in {plural(len(dumps), 'dump')}",
+        sentence=f"no verdict: no collective is recorded in {plural(len(dumps), 'dump')}",
         settle=(
-            "run again with TORCH_FR_BUFFER_SIZE=2000 (older torch: TORCH_NCCL_TRACE_BUFFER_SIZE), "
-            "or the recorder is off",
+            "if the recorder is off, run again with TORCH_FR_BUFFER_SIZE=2000 "
+            "(older torch: TORCH_NCCL_TRACE_BUFFER_SIZE)",
         ),
     )
 
@@ -63,7 +63,7 @@ def testimony_of(
     evidence = [*_proofs(cause, newest), *_further(others, "besides"), *_further(explained, "follows")]
     settle = _settle(cause)
     if len(others) and cause.kind != "stalled":
-        settle.append(f"{plural(len(others), 'other group')} stand for reasons of their own: see below")
+        settle.append(f"{plural(len(others), 'other group')} are blocked for other reasons: see below")
     return Testimony(
         witness="flight",
         wrong=True,
@@ -101,18 +101,18 @@ def _sentence(problem: Problem, newest: Newest) -> str:
     match problem.kind:
         case "missing":
             wait = f"{rest} of {group} wait{since}" if problem.waiting else f"the others of {group} are"
-            return f"{who} never came to {what}, in which {wait}{_at(problem, newest)}"
+            return f"{who} never entered {what}, in which {wait}{_at(problem, newest)}"
         case "behind":
             return (
                 f"{who} called {what} like all of {group}, but the GPU has not begun it, "
                 f"while {rest} wait in it{since}"
             )
         case "late":
-            return f"{who} came to {what} of {group} only after the others had given up{_lag(problem)}"
+            return f"{who} entered {what} of {group} only after the others had timed out{_lag(problem)}"
         case "absent":
             if not problem.culprits:
                 return (
-                    f"nobody can be told: {rest} of {group} are in {what}{since}, and "
+                    f"no culprit can be named: {rest} of {group} are in {what}{since}, and "
                     f"{_unread(problem.group)}"
                 )
             place = f"{what} of {group}" if problem.peer is None else f"{what} of rank {problem.peer}"
@@ -170,7 +170,7 @@ def _at(problem: Problem, newest: Newest) -> str:
     """What the first culprit did last, anywhere."""
     op = newest.get(problem.culprits[0])
     if op is None:
-        return "; its dump holds nothing at all" if len(problem.culprits) == 1 else ""
+        return "; its dump is empty" if len(problem.culprits) == 1 else ""
     whose = "its" if len(problem.culprits) == 1 else f"rank {problem.culprits[0]}'s"
     frame = f" in {op.frame}" if op.frame else ""
     return f"; {whose} last call was {op.name} #{op.seq}{frame}"
@@ -202,9 +202,9 @@ def _proofs(problem: Problem, newest: Newest) -> list[str]:
         elif rank in crew.lanes:
             proofs.append(f"rank {rank}: its dump has no entry")
     if len(problem.culprits) > SHOWN:
-        proofs.append(f"and {plural(len(problem.culprits) - SHOWN, 'rank')} more like them")
+        proofs.append(f"and {plural(len(problem.culprits) - SHOWN, 'more rank')}")
     if problem.held:
-        proofs.append(f"{ranks_text(problem.held)} did not come either: held up in another group")
+        proofs.append(f"{ranks_text(problem.held)} did not enter it either: blocked in another group")
     if crew.without and problem.kind != "absent":
         proofs.append(f"{ranks_text(crew.without)} left no dump")
     if set(crew.absent) - set(crew.without):
@@ -264,7 +264,7 @@ def _settle(problem: Problem) -> list[str]:
     if problem.kind == "mismatch" and not problem.culprits:
         words = ["no majority: the code says which call is right"]
     if problem.kind == "missing" and problem.share < 0.5:
-        words.insert(0, "most ranks never came: perhaps it is those who came that call one too many")
+        words.insert(0, "most ranks never entered it: perhaps those that did call one too many")
     if problem.group.absent and problem.kind != "absent":
         words.append(f"the dumps of {ranks_text(problem.group.absent)}: they may be the cause as well")
     return words

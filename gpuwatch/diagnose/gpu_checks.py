@@ -18,9 +18,9 @@ LOAD_PCT = 30.0
 LOAD_KNOWN_S = 900.0
 """The history holds single seconds for so long; what was loaded before that is not known."""
 SLOWED_BY: dict[str, tuple[Severity, str]] = {
-    "hw_thermal": ("critical", "slowed down by its own thermal protection"),
-    "power_brake": ("critical", "slowed down by the power brake (the power supply asks for less)"),
-    "sw_thermal": ("warning", "slowed down to stay under its temperature limit"),
+    "hw_thermal": ("critical", "thermal throttling (HW thermal slowdown)"),
+    "power_brake": ("critical", "power brake slowdown (HW power brake)"),
+    "sw_thermal": ("warning", "thermal throttling (SW thermal slowdown)"),
 }
 RECOVERY: dict[str, Severity] = {"drain_p2p": "warning"}
 
@@ -53,25 +53,25 @@ class GpuCase:
 
 
 def presence(case: GpuCase) -> Iterator[Condition]:
-    """Lost, stuck in a call, without an answer yet, or silent while its node speaks."""
+    """Lost, stuck in a call, without an answer yet, or no values while its node reports."""
     gpu, age = case.gpu, case.gpu.age(case.now)
     if gpu.state == "lost":
-        last = "never answered" if age is None else "answers no call; last values"
-        text = f"lost: {gpu.reason or 'it does not answer'}"
+        last = "never responded" if age is None else "no call returns; last values"
+        text = f"lost: {gpu.reason or 'not responding'}"
         yield case.says("gpu_lost", "critical", text, Evidence(last, age_s=age))
     elif gpu.state == "stuck":
         seconds = gpu.stuck_s(case.now)
         text = f"stuck in {gpu.stuck_in or 'a driver call'}"
         if seconds is not None:
             text += f" for {duration(seconds)}"
-        last = "the call has not come back; last values"
+        last = "the call has not returned; last values"
         yield case.says("gpu_stuck", "critical", text, Evidence(last, age_s=age))
     elif gpu.state == "unanswered":
         yield case.says("gpu_unanswered", "info", no_answer(gpu, case.now), Evidence("values", "none yet"))
     elif case.fast is None and age is not None and case.node.state(case.now) == "live":
         limit = STALE_TICKS * case.node.interval_s
         yield case.says(
-            "gpu_stale", "warning", "silent while its node speaks", Evidence("values", age, " s", limit)
+            "gpu_stale", "warning", "no values while its node reports", Evidence("values", age, " s", limit)
         )
 
 
@@ -80,8 +80,17 @@ def unreadable(case: GpuCase) -> Iterator[Condition]:
     why = case.gpu.missing.get("utilization_pct", "")
     if case.fast is not None and case.fast.utilization_pct is None and why.startswith("error"):
         yield case.says(
-            "values_unreadable", "warning", f"its utilization cannot be read: {why}", Evidence("NVML", why)
+            "values_unreadable", "warning", f"utilization not readable: {why}", Evidence("NVML", why)
         )
+
+
+def temperature_text(degrees: float, slowdown: float | None, limit: float) -> str:
+    """A hot GPU's temperature against its slowdown threshold, or `limit` where it states none (all C)."""
+    if slowdown is None:
+        return f"{degrees:.0f} C, at or above the limit ({limit:.0f} C)"
+    if degrees >= slowdown:
+        return f"{degrees:.0f} C, at or above the slowdown threshold ({slowdown:.0f} C)"
+    return f"{degrees:.0f} C, {slowdown - degrees:.0f} below the slowdown threshold ({slowdown:.0f} C)"
 
 
 def temperatures(case: GpuCase) -> Iterator[Condition]:
@@ -93,16 +102,9 @@ def temperatures(case: GpuCase) -> Iterator[Condition]:
     limit = case.thresholds.temperature_c if own is None else own - margin
     if degrees is not None and degrees >= limit:
         over = own is not None and degrees >= own
-        where = (
-            "the threshold"
-            if own is None
-            else "its slowdown point"
-            if over
-            else "just under its slowdown point"
-        )
         evidence = Evidence("temperature", degrees, " C", limit if own is None else own, case.age("temp"))
         yield case.says(
-            "temperature", "critical" if over else "warning", f"{degrees:.0f} C: {where}", evidence
+            "temperature", "critical" if over else "warning", temperature_text(degrees, own, limit), evidence
         )
     memory, most = case.fast.memory_temperature_c, case.gpu.info.temperature_memory_max_c
     if memory is not None and most is not None and memory >= most - margin:
@@ -159,8 +161,8 @@ def health_counters(case: GpuCase) -> Iterator[Condition]:
         )
     flags: tuple[tuple[bool | None, str, Severity, str], ...] = (
         (slow.remap_failed, "remap_failed", "critical", "row remapping failed: replace the GPU"),
-        (slow.remap_pending, "remap_pending", "warning", "a row waits to be remapped: reset the GPU"),
-        (slow.retired_pending, "retired_pending", "warning", "a page waits to be retired: reset the GPU"),
+        (slow.remap_pending, "remap_pending", "warning", "row remapping pending: reset the GPU"),
+        (slow.retired_pending, "retired_pending", "warning", "page retirement pending: reset the GPU"),
     )
     for flag, code, severity, text in flags:
         if flag:
@@ -188,7 +190,7 @@ def pcie_link(case: GpuCase) -> Iterator[Condition]:
             f"gen {info.pcie_gen_max} x{info.pcie_width_max}",
         )
         evidence = Evidence("PCIe", now_is, "", can_be, case.age("pciegen"))
-        yield case.says("pcie_degraded", "warning", f"PCIe at {now_is}, could be {can_be}", evidence)
+        yield case.says("pcie_degraded", "warning", f"PCIe at {now_is}, supports {can_be}", evidence)
 
 
 def loaded_since(gpu: Gpu, since: float, now: float) -> bool:

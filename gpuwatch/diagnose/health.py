@@ -53,7 +53,7 @@ def _xid(node: Node, uuid: str | None, index: int | None, now: float) -> Iterabl
     else:
         age, event = max(aged, key=lambda each: each[1].t)
     text = event.title if event.code is None else f"Xid {event.code}: {event.title}"
-    said = (event.detail or f"told by {event.source or 'the agent'}").rstrip(".")
+    said = (event.detail or f"reported by {event.source or 'the agent'}").rstrip(".")
     evidence = Evidence(said, age_s=age)
     yield Condition("xid", event.severity if acute else "info", text, evidence, index)
 

@@ -250,17 +250,17 @@ def _certainty(cause: Alert, named: Sequence[int], alerts: Sequence[Alert]) -> t
     if named:
         return "high", "the job itself names the ranks"
     if cause.code == HANG:
-        return _told_with(cause), "by what GPUs and processes show from outside; no line tells it"
+        return _told_with(cause), "based on GPU and process state; no log line shows it"
     if cause.kernel and not cause.doubt:
-        return "high", "the kernel or the driver says so"
+        return "high", "reported by the kernel or the driver"
     if cause.code in EXITS or cause.code in UNSPECIFIC:
         return _certainty_of_end(cause, alerts)
     if cause.role == "first":
         return (
             "medium",
-            "nothing older explains it, but it may itself follow from something that was not logged",
+            "no earlier cause found, but it may itself be the consequence of something not logged",
         )
-    return "high", "a cause by itself, and older than what the others say"
+    return "high", "a root cause, and older than the other reports"
 
 
 def _told_with(cause: Alert) -> Confidence:
@@ -272,11 +272,11 @@ def _certainty_of_end(cause: Alert, alerts: Sequence[Alert]) -> tuple[Confidence
     if raised_by(cause, alerts) is not None:
         others = {each.rank for each in alerts if each.code in UNSPECIFIC} - {cause.rank}
         if not others:
-            return "high", "its exception is there, and no other rank raised one of its own"
+            return "high", "it raised an exception, and no other rank did"
         return "medium", f"{plural(len(others), 'other rank')} raised an exception too"
     if EXITS.get(cause.code, 0) >= 2:
-        return "low", "an abort mostly follows from something else that nothing tells of"
-    return "medium", "known is only how the process ended, not why"
+        return "low", "an abort usually follows from something else, which is not logged"
+    return "medium", "only how the process ended is known, not why"
 
 
 def _at(rank: int, where: Whereabouts, job: str | None) -> Blame:
@@ -342,10 +342,8 @@ def _by_address(
         return replace(blame, level="medium", because="the only rank that did not take part")
     same = {alert.rank for alert in alerts if alert.code == cause.code}
     if len(same) > FEW:
-        return Blame(
-            level="low", because=f"{len(same)} ranks say the same, none of them is the first by much"
-        )
-    because = "mostly how the end of a peer or a broken link looks from here"
+        return Blame(level="low", because=f"{len(same)} ranks report the same, none clearly first")
+    because = "usually the symptom of a failed peer or a broken link"
     return Blame(cause.rank, cause.node, cause.gpu, "low", because)
 
 
@@ -359,7 +357,7 @@ def _away(cause: Alert, alerts: Sequence[Alert], where: Whereabouts, job: str | 
         return replace(blame, level="medium", because="the only rank that is known and did not wait")
     if len(nodes) == 1:
         return Blame(node=nodes.pop(), level="medium", because="the only node that is known and did not wait")
-    return Blame(level="medium", because="those that came say that others did not, but not which")
+    return Blame(level="medium", because="the ranks that entered report missing ranks, but not which")
 
 
 def _suspected(stuck: Hang | None, alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> Blame:
@@ -375,9 +373,9 @@ def _among_silent(alerts: Sequence[Alert], where: Whereabouts, job: str | None) 
     spoke = {alert.rank for alert in alerts if alert.rank is not None and alert.role != "hint"}
     world = where.world(job) | spoke
     if len(world - spoke) == 1 and len(spoke) > 1:
-        because = f"the only rank of {len(world)} that logged nothing: it may have ended without an error"
+        because = f"the only rank of {len(world)} that logged nothing: it may have exited without an error"
         return replace(_at((world - spoke).pop(), where, job), level="low", because=because)
-    return Blame(because="only ranks that follow say anything")
+    return Blame(because="only affected ranks logged errors")
 
 
 def _among_suspects(stuck: Hang, where: Whereabouts, job: str | None) -> Blame:
@@ -385,13 +383,13 @@ def _among_suspects(stuck: Hang, where: Whereabouts, job: str | None) -> Blame:
     suspects = stuck.suspects
     if stuck.listed:
         blame = _at(suspects[0], where, job) if len(suspects) == 1 else Blame()
-        return replace(blame, level="medium", because="the timeout itself lists who did not take part")
+        return replace(blame, level="medium", because="the timeout itself lists the absent ranks")
     if len(suspects) == 1:
         rank = suspects[0]
         blame = _at(rank, where, job)
         reported = len(stuck.victims)
         place = where.of(rank, job)
-        unread = "" if place is None or place.logs or not where.reads_logs else "; no log of it is read"
+        unread = "" if place is None or place.logs or not where.reads_logs else "; its log is not read"
         level: Confidence = (
             "medium" if reported >= 3 and reported + 1 >= len(stuck.world) and not unread else "low"
         )
@@ -407,4 +405,4 @@ def _among_suspects(stuck: Hang, where: Whereabouts, job: str | None) -> Blame:
         )
     if stuck.whole and len(stuck.victims) >= len(stuck.world):
         return Blame(because="every rank entered the collective: a link or a GPU")
-    return Blame(because="who did not take part is not known: not all ranks, or not their number, are logged")
+    return Blame(because="the absent rank is unknown: not all ranks, or not their number, are logged")

@@ -34,7 +34,7 @@ def lone_gpu(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condit
         return
     given = process.variables.get(VARIABLE)
     why = f": {VARIABLE}={given}" if given is not None else ""
-    text = f"only GPU {gpu.info.index} of {len(node.gpus)} works, for process {process.pid} alone{why}"
+    text = f"only GPU {gpu.info.index} of {len(node.gpus)} is busy, with process {process.pid} alone{why}"
     yield Condition("lone_gpu", "info", text, Evidence("GPUs that work", 1, "", len(node.gpus)))
 
 

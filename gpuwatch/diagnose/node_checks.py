@@ -29,12 +29,12 @@ def link(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition]
     """Lost, or silent for more than three ticks."""
     state, age = node.state(now), node.age(now)
     if state == "lost":
-        reason = node.link.reason or node.bye or "the connection is gone"
-        heard = Evidence("never heard") if age is None else Evidence("last heard", age_s=age)
+        reason = node.link.reason or node.bye or "connection lost"
+        heard = Evidence("never connected") if age is None else Evidence("last sample", age_s=age)
         yield Condition("node_lost", "critical", f"lost: {reason}", heard)
     elif state == "stale" and age is not None:
         limit = STALE_TICKS * node.interval_s
-        text = f"nothing heard for {duration(age)}"
+        text = f"no sample for {duration(age)}"
         yield Condition("node_stale", "warning", text, Evidence("silent for", round(age, 1), " s", limit))
 
 
@@ -42,7 +42,7 @@ def notices(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condit
     """What the agent says about the whole node, where it is more than information."""
     for notice in node.hello.notices if node.hello else ():
         if notice.severity != "info":
-            evidence = Evidence(notice.remedy or "said by the agent")
+            evidence = Evidence(notice.remedy or "agent")
             yield Condition(notice.code, notice.severity, notice.text, evidence)
 
 
@@ -50,7 +50,7 @@ def identity(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condi
     """What it says of itself and another node says too: its name, its ranks."""
     if node.taken_host is not None and node.hello is not None:
         evidence = Evidence("host name it reports", node.hello.host)
-        text = f"its agent says that it is {node.taken_host}, which is another node"
+        text = f"the agent reports host {node.taken_host}, which is another node"
         yield Condition("host_name_taken", "warning", text, evidence)
     if node.rivals:
         rank, host = min(node.rivals.items())
@@ -72,9 +72,7 @@ def missing_gpus(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Co
     if expected and len(node.gpus) < expected:
         found = f"{len(node.gpus)} of {expected} GPUs"
         evidence = Evidence("GPUs listed by the driver", len(node.gpus), "", expected)
-        yield Condition(
-            "gpu_missing", "critical", f"{found}: the others are not listed by the driver", evidence
-        )
+        yield Condition("gpu_missing", "critical", f"{found}: the driver does not list the others", evidence)
 
 
 def clock(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condition]:
@@ -83,10 +81,10 @@ def clock(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Conditio
         return
     off, error = node.clock.offset_s, node.clock.error_s
     if abs(off) - error > CLOCK_S:
-        text = f"clock {abs(off):.1f} s {'ahead' if off > 0 else 'behind'}: is its time service running?"
+        text = f"clock {abs(off):.1f} s {'ahead' if off > 0 else 'behind'}: check its time service"
         yield Condition("clock_off", "warning", text, Evidence("clock off by", round(off, 3), " s", CLOCK_S))
     elif error > CLOCK_S:
-        text = "clock not comparable: the way there and back takes too long"
+        text = "clock not comparable: the round trip takes too long"
         yield Condition("clock_unsure", "info", text, Evidence("error", round(error, 3), " s", CLOCK_S))
 
 
@@ -134,7 +132,7 @@ def agent(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition
         yield Condition("frames_refused", "info", f"frames refused: {node.refused_reason}", evidence)
     if node.processes_partial:
         evidence = Evidence(node.processes_partial)
-        yield Condition("processes_partial", "info", "the process list is not whole", evidence)
+        yield Condition("processes_partial", "info", "the process list is incomplete", evidence)
     cost = node.cost
     if cost is None:
         return
@@ -142,10 +140,10 @@ def agent(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition
     settled = connected_s is None or connected_s >= AGENT_STARTS_S
     if cost.cpu_pct is not None and cost.cpu_pct > AGENT_CPU_PCT and settled:
         evidence = Evidence("agent CPU", cost.cpu_pct, " % of a core", AGENT_CPU_PCT)
-        yield Condition("agent_cost", "warning", f"the agent takes {cost.cpu_pct:.0f} % of a core", evidence)
+        yield Condition("agent_cost", "warning", f"the agent uses {cost.cpu_pct:.0f} % of a core", evidence)
     if cost.rss_bytes is not None and cost.rss_bytes > AGENT_RSS_BYTES:
         evidence = Evidence("agent memory", cost.rss_bytes >> 20, " MiB", AGENT_RSS_BYTES >> 20)
-        yield Condition("agent_cost", "warning", f"the agent holds {cost.rss_bytes >> 20} MiB", evidence)
+        yield Condition("agent_cost", "warning", f"the agent uses {cost.rss_bytes >> 20} MiB", evidence)
     dropped_s = since(node.dropped_at, now)
     if dropped_s is not None and dropped_s <= FRAMES_LOST_S:
         evidence = Evidence("frames dropped", cost.dropped, "", 0, dropped_s)

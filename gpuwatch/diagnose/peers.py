@@ -72,7 +72,7 @@ def _less_used(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condi
         limit = median(others) * thresholds.peer_busy_pct / 100.0
         if min(others) >= ALWAYS_PCT and busy < limit:
             evidence = Evidence(f"mean utilization of {USED_S // 60} min", round(busy), " %", round(limit))
-            text = f"busy {busy:.0f} % of the time where its neighbours are {median(others):.0f} %"
+            text = f"busy {busy:.0f} % of the time, its peers {median(others):.0f} %"
             yield Condition("less_used_than_peers", "warning", text, evidence, gpu.info.index)
 
 
@@ -99,7 +99,7 @@ def _hotter(peers: list[Peer], thresholds: Thresholds, now: float) -> Iterator[C
             evidence = Evidence(
                 "temperature", degrees, " C", middle + thresholds.peer_temperature_c, peer.gpu.age(now)
             )
-            text = f"{degrees:.0f} C where its neighbours have {middle:.0f} C"
+            text = f"{degrees:.0f} C, its peers {middle:.0f} C"
             yield Condition("hotter_than_peers", "warning", text, evidence, peer.gpu.info.index)
 
 
@@ -113,5 +113,5 @@ def _slower(peers: list[Peer], thresholds: Thresholds, now: float) -> Iterator[C
         slower = clock < limit and abs(peer.busy - busy) <= EQUAL_PCT
         if slower and not works_alone(peer.fast, peer.fast.power_w, usual_w):
             evidence = Evidence("SM clock", clock, " MHz", round(limit), peer.gpu.age(now))
-            text = f"{clock} MHz where its neighbours have {middle:.0f} MHz"
+            text = f"{clock} MHz, its peers {middle:.0f} MHz"
             yield Condition("slower_than_peers", "warning", text, evidence, peer.gpu.info.index)

@@ -60,7 +60,7 @@ def judge_ras(
     return Testimony(
         witness="ras",
         wrong=True,
-        sentence=f"{_whose(first, world, locate, names)} {first.what}, says NCCL's RAS",
+        sentence=f"{_whose(first, world, locate, names)} {first.what}, according to NCCL RAS",
         culprits=tuple(sorted(rank for rank in set(ranks) if rank is not None)),
         confidence=first.confidence,
         evidence=tuple(dict.fromkeys([*told, *evidence])),
@@ -119,7 +119,9 @@ def _stands_apart(buckets: Sequence[Bucket]) -> bool:
 
 def _circumstances(ras: Ras) -> list[str]:
     version = f" (NCCL {ras.version})" if ras.version else ""
-    told = [f"{plural(len(ras.communicators), 'communicator')} told by {ras.node} on {ras.address}{version}"]
+    told = [
+        f"{plural(len(ras.communicators), 'communicator')} reported by {ras.node} on {ras.address}{version}"
+    ]
     if ras.timeouts:
         told.append(f"{plural(ras.timeouts, 'process')} did not answer in time while RAS asked around")
     return told
@@ -132,7 +134,7 @@ def _lost(
     named = ", ".join(
         f"process {peer.pid} on {names.get(peer.host or '', peer.host)} (GPU {peer.gpu})" for peer in lost[:4]
     )
-    sentence = f"{named}: dead to the others, says NCCL's RAS"
+    sentence = f"{named}: reported dead by the others, according to NCCL RAS"
     return Testimony("ras", True, sentence, tuple(sorted(ranks)), "high", tuple(evidence))
 
 

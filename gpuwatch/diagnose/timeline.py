@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.incident import Moment
 from gpuwatch.diagnose.suspects import Hang
-from gpuwatch.diagnose.wording import collective
+from gpuwatch.diagnose.wording import collective, plural
 
 FOLD_S = 60.0
 """Watchdogs of one hang fire within this, whatever the clocks say."""
@@ -28,7 +28,8 @@ def timeline(alerts: Iterable[Alert], hang: Hang | None) -> tuple[Moment, ...]:
     moments = [_moment(run) for runs in folded.values() for run in runs]
     if hang is not None and hang.began < hang.printed:
         where = hang.where or "a collective"
-        text = f"{where} entered by {len(hang.victims) or 'some'} ranks; it did not end"
+        entered = plural(len(hang.victims), "rank") if hang.victims else "some ranks"
+        text = f"{entered} entered {where}, never completed"
         at = hang.began if hang.dated else 0.0
         moments.append(Moment(at, at, text, "hint", "hang", None, hang.victims, len(hang.victims) or 1))
     return tuple(sorted(moments, key=lambda moment: (moment.at, moment.code)))

@@ -38,13 +38,13 @@ def kernel_wait(thread: KernelThread) -> tuple[str, bool]:
         where = f" in {thread.wchan}" if thread.wchan else ""
         return f"stuck in the kernel{where} (state D: a disk, a mount or the driver)", False
     if (thread.cpu_pct or 0.0) >= BUSY_PCT:
-        return "busy on the CPU", True
+        return "on-CPU, spinning", True
     if call is None and thread.state == "R":
-        return "running on the CPU", True
+        return "on-CPU", True
     if call in SLEEPS:
         return f"asleep ({call})", False
     if call is None:
-        return "waiting, where is not shown to this user", False
+        return "waiting, location not visible to this user", False
     return f"waiting ({call})", call in FOR_OTHERS
 
 

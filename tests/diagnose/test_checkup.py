@@ -149,7 +149,7 @@ def test_nothing_passes_that_nobody_could_see() -> None:
     skipped = {"gpu.xid", "host.disk", "host.clock", "nccl.working"}
     assert {id_ for id_ in skipped if found[id_].status == "SKIP"} == skipped
     cluster.tell("gpu-001", ClockReading(0.0, 0.01))
-    assert cluster.check({})["host.clock"].detail == "clocks agree within 1 s: 1 node; 1 do not tell"
+    assert cluster.check({})["host.clock"].detail == "clocks agree within 1 s: 1 node; 1 do not report it"
 
 
 def test_a_probe_that_left_a_node_out_does_not_pass() -> None:

@@ -57,7 +57,7 @@ def first(folder: Path, text: str) -> Incident:
             "kernel: python3 invoked oom-killer: gfp_mask=0x140cca, order=0\n"
             "kernel: Out of memory: Killed process 4411 (trainer) total-vm:9kB, anon-rss:510123456kB, file-rss:8kB\n"
             "kernel: oom_reaper: reaped process 4411 (trainer), now anon-rss:0kB",
-            ["trainer", "486 GB", "kernel killed"],
+            ["trainer", "486 GB", "OOM killer"],
         ),
         (
             "n1:1:9 [0] NCCL WARN NET/IB : Got completion from peer 10.9.9.2<51123> with status=12 opcode=129 len=0 "

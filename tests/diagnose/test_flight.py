@@ -16,7 +16,7 @@ def test_the_one_that_never_came_is_named_among_512() -> None:
     verdict = judge_flight(job(512, {137: steps(41, "completed")}, steps(42)))
     said = verdict.testimony
     assert (said.culprits, said.confidence) == ((137,), "high")
-    assert said.sentence.startswith("rank 137 never came to all_reduce #42, in which 511 ranks")
+    assert said.sentence.startswith("rank 137 never entered all_reduce #42, in which 511 ranks")
     assert "its last call was all_reduce #41 in train_step (train.py:42)" in said.sentence
     assert any("gpuwatch stacks" in each for each in said.settle)
 
@@ -93,7 +93,7 @@ def test_finished_jobs_are_well() -> None:
 
 def test_dumps_without_an_entry_are_no_sign_of_health() -> None:
     said = judge_flight([dump(rank, [], {"0": range(4)}) for rank in range(4)]).testimony
-    assert said.sentence == "nothing can be told: no collective is recorded in 4 dumps"
+    assert said.sentence == "no verdict: no collective is recorded in 4 dumps"
     assert "TORCH_FR_BUFFER_SIZE" in said.settle[0]
     assert (
         "what the other ranks did is not known"
@@ -148,7 +148,7 @@ def test_the_cause_is_the_group_at_the_end_of_the_chain() -> None:
     ]
     verdict = judge_flight(dumps)
     assert verdict.testimony.culprits == (3,)
-    assert any(each.startswith("rank 2 did not come either") for each in verdict.testimony.evidence)
+    assert any(each.startswith("rank 2 did not enter it either") for each in verdict.testimony.evidence)
     assert any("group 2 (tp)" in each for each in verdict.testimony.evidence)
 
 
@@ -228,7 +228,7 @@ def test_a_dump_that_could_not_be_read_does_not_accuse_its_rank() -> None:
     none = judge_flight(dumps, unread={3, 5}).testimony
     assert (none.wrong, none.culprits, none.confidence) == (True, (), "low")
     assert none.sentence.startswith(
-        "nobody can be told: 6 ranks of the group of all ranks are in all_reduce #7"
+        "no culprit can be named: 6 ranks of the group of all ranks are in all_reduce #7"
     )
     assert none.sentence.endswith("the dumps of ranks 3, 5 could not be read")
     assert "left no dump" not in " ".join((none.sentence, *none.evidence, *none.settle))

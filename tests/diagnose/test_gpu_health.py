@@ -109,7 +109,7 @@ def test_pcie_counts_only_under_load() -> None:
     assert starting.of_gpu() == []
     (found,) = busy.of_gpu()
     assert codes([found]) == [("pcie_degraded", "warning")]
-    assert found.text == "PCIe at gen 3 x8, could be gen 5 x16"
+    assert found.text == "PCIe at gen 3 x8, supports gen 5 x16"
 
 
 def test_a_link_read_while_idle_is_no_proof_once_work_has_started() -> None:

@@ -53,7 +53,7 @@ def test_one_idle_rank_is_who_the_others_wait_for() -> None:
     assert [rank.rank for rank in found.suspects] == [17]
     assert found.sentence == "rank 17 (gpu-002 GPU 1): idle while 63 ranks wait in a collective"
     assert found.confidence == "high"
-    assert "no line and no step from any rank for 95 s, where 1.0 s were usual" in found.evidence
+    assert "no line and no step from any rank for 95 s (usual gap 1.0 s)" in found.evidence
     assert any("190 W on average, 600 W while they trained" in line for line in found.evidence)
     assert any("waits in the kernel (state D)" in line for line in found.evidence)
 

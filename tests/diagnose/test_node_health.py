@@ -27,7 +27,7 @@ def test_seven_of_eight() -> None:
     (found,) = Story(NodeSpec("n1", slots=8), gpus=7).of_node(NOW - 19)
     assert (found.severity, found.text) == (
         "critical",
-        "7 of 8 GPUs: the others are not listed by the driver",
+        "7 of 8 GPUs: the driver does not list the others",
     )
     assert codes(Story(gpus=7, gpus_expected=8).of_node(NOW - 19)) == [("gpu_missing", "critical")]
     given = wire.Notice("gpu_missing", "2 of 8 GPUs", "info", "a container")

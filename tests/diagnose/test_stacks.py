@@ -242,7 +242,7 @@ def test_only_the_kernels_function_may_be_readable() -> None:
     blind = kernel_thread(None)
     (job,) = judge_stacks([kernel(rank, blind) for rank in range(4)])
     assert not job.testimony.wrong
-    assert "not shown to this user" in job.testimony.sentence
+    assert "not visible to this user" in job.testimony.sentence
 
 
 def test_one_without_python_stacks_is_compared_by_what_all_have() -> None:

@@ -87,7 +87,7 @@ def test_fresh_dumps_over_ssh_name_the_missing_rank(hanging: Hanging, tmp_path: 
     assert {each["node"] for each in job["read"]} == {"node-1"}
     assert job["asked"]
     assert job["culprits"] == told["culprits"] == [WHOM]
-    assert told["sentence"].startswith(f"rank {WHOM} (node-1) never came to all_reduce #4, in which 3 ranks")
+    assert told["sentence"].startswith(f"rank {WHOM} (node-1) never entered all_reduce #4, in which 3 ranks")
     assert told["evidence"][0] == "stacks and flight recorder name the same rank"
     assert told["confidence"] == "high"
     assert any(each["command"].startswith("ssh node-1 kill ") for each in told["do"])

@@ -39,7 +39,7 @@ def test_the_rank_in_the_data_loader_is_named(tmp_path: Path) -> None:
     told = judged(tmp_path, "missing")
     assert told["culprits"] == [2]
     assert told["confidence"] == "high"
-    assert told["sentence"].startswith("rank 2 never came to all_reduce #4, in which 3 ranks")
+    assert told["sentence"].startswith("rank 2 never entered all_reduce #4, in which 3 ranks")
     assert "train_step (flight_job.py:" in told["sentence"]
 
 

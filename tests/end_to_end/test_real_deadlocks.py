@@ -48,4 +48,4 @@ def test_the_two_ranks_that_wait_for_each_other_are_named(scene: Scene) -> None:
     assert told.testimony.sentence.startswith(expected)
     said = scene.dumps("deadlock").testimony
     assert said.culprits == (OTHER, WHOM)
-    assert said.sentence.startswith(f"ranks 1-2 never came to all_reduce #{STEP_OF_GRIEF}")
+    assert said.sentence.startswith(f"ranks 1-2 never entered all_reduce #{STEP_OF_GRIEF}")

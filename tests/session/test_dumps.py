@@ -188,7 +188,7 @@ def test_fresh_ones_are_written_only_when_asked_for_and_only_those_count(nodes: 
     assert "none was written within" in job.without[3]
     assert job.testimony is not None
     assert job.testimony.culprits == (WHOM,)
-    assert "asked for and written" in job.testimony.note
+    assert "triggered, written" in job.testimony.note
 
 
 def test_dumps_of_very_different_ages_are_not_believed(nodes: Nodes) -> None:
@@ -197,7 +197,7 @@ def test_dumps_of_very_different_ages_are_not_believed(nodes: Nodes) -> None:
     said = only(nodes.finish(nodes.hunt())).testimony
     assert said is not None
     assert said.confidence == "low"
-    assert said.settle[0].startswith("fresh dumps: these were written 10 min apart")
+    assert said.settle[0].startswith("new dumps: these were written 10 min apart")
 
 
 def test_one_that_is_written_anew_while_it_is_fetched_is_fetched_anew(

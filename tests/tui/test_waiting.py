@@ -107,7 +107,7 @@ async def test_who_is_waited_for_is_said_with_the_commands_and_kept(size: tuple[
         await frames(pilot, app)
         assert "Hang analysis (stacks)" in flat(app)
         assert "rank 85 (gpu-010 GPU 5) is in data_loader_next" in flat(app)
-        assert "see what it does: ssh gpu-011 py-spy dump --pid 52005" in flat(app)
+        assert "see what it executes: ssh gpu-011 py-spy dump --pid 52005" in flat(app)
         (incident,) = app.scene.told.incidents
         facts = incident_facts(incident)["heard"]
         assert facts["culprits"] == [CULPRIT]

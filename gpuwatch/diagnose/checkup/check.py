@@ -17,7 +17,7 @@ from gpuwatch.wire import Particulars, Process, RankParticulars
 Status: TypeAlias = Literal["PASS", "WARN", "FAIL", "SKIP"]
 MOST_SHOWN = 6
 """Different values that are told one by one."""
-NO_GPU = "no node with a GPU answers"
+NO_GPU = "no node with a GPU responds"
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def same(id_: str, what: str, values: Mapping[str, str | None], remedy: str, *, 
         return skipped(id_, NO_GPU)
     known = {name: value for name, value in values.items() if value}
     if not known:
-        return skipped(id_, f"no node tells its {what}")
+        return skipped(id_, f"no node reports its {what}")
     if len(set(known.values())) == 1:
         unknown = f", not known on {len(values) - len(known)}" if len(known) < len(values) else ""
         return passed(id_, f"{what} {next(iter(known.values()))} on {count(len(known), 'node')}{unknown}")

@@ -41,7 +41,7 @@ class Kind:
 KINDS = (
     Kind(
         "gpu.present",
-        "every GPU answers",
+        "every GPU responds",
         ("gpu_lost", "gpu_stuck", "gpu_stale", "gpu_unanswered", "values_unreadable"),
     ),
     Kind("gpu.count", "all GPUs on the bus are listed", ("gpu_missing",)),
@@ -58,20 +58,20 @@ KINDS = (
     ),
     Kind(
         "gpu.remap",
-        "no rows or pages wait to be remapped",
+        "no pending row remapping or page retirement",
         ("remap_failed", "remap_pending", "retired_pending"),
         lambda gpu: gpu.slow is not None and gpu.slow.remap_pending is not None,
         warn=("remap_pending", "retired_pending"),
     ),
     Kind(
         "gpu.recovery",
-        "no GPU asks to be reset",
+        "no GPU requires a reset",
         ("recovery_action",),
         lambda gpu: gpu.slow is not None and gpu.slow.recovery_action is not None,
     ),
     Kind(
         "gpu.clocks",
-        "no GPU is slowed down by heat or power",
+        "no GPU is throttled by heat or power",
         ("hw_thermal", "sw_thermal", "power_brake", "temperature", "memory_temperature"),
         lambda gpu: gpu.fast is not None and gpu.fast.throttle is not None,
         warn=("sw_thermal", "temperature", "memory_temperature"),
@@ -153,13 +153,13 @@ def of_kind(kind: Kind, case: Case) -> Check:
     if kind.known is not None:
         known = sum(1 for gpu in gpus if kind.known(gpu))
         if not known:
-            return skipped(kind.id, "no GPU tells this")
-        part = "" if known == len(gpus) else f"; {len(gpus) - known} do not tell"
+            return skipped(kind.id, "not reported by any GPU")
+        part = "" if known == len(gpus) else f"; {len(gpus) - known} do not report it"
         return passed(kind.id, f"{kind.well}: {count(known, 'GPU')}{part}")
     nodes = [node for node in case.nodes if kind.told is None or kind.told(node)]
     if not nodes:
-        return skipped(kind.id, "no node tells this")
-    part = "" if len(nodes) == len(case.nodes) else f"; {len(case.nodes) - len(nodes)} do not tell"
+        return skipped(kind.id, "not reported by any node")
+    part = "" if len(nodes) == len(case.nodes) else f"; {len(case.nodes) - len(nodes)} do not report it"
     return passed(kind.id, f"{kind.well}: {count(len(nodes), 'node')}{part}")
 
 
@@ -176,7 +176,7 @@ def persistence(case: Case) -> Check:
     gpus = [(node, gpu) for node in case.nodes for gpu in node.gpus.values()]
     known = [(node, gpu) for node, gpu in gpus if gpu.info.persistence is not None]
     if not known:
-        return skipped("gpu.persistence", "no GPU tells this")
+        return skipped("gpu.persistence", "not reported by any GPU")
     off = [node.name for node, gpu in known if not gpu.info.persistence]
     if not off:
         return passed("gpu.persistence", f"persistence mode is on: {count(len(known), 'GPU')}")
@@ -204,7 +204,7 @@ def memory(case: Case) -> Check:
             if gpu.info.uuid not in ours and free < FREE_PCT:
                 told.append((node.name, gpu.info.index, f"{free:.0f} % free{_who(node, gpu)}"))
     if not known:
-        return skipped(id_, "no GPU tells its memory")
+        return skipped(id_, "no GPU reports its memory")
     if not told:
         return passed(id_, f"memory is free, or held by a rank: {count(known, 'GPU')}")
     remedy = "End what holds it before a job starts there; without a process shown, look in other containers."

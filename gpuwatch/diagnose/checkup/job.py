@@ -61,12 +61,10 @@ def initialised(case: Case) -> Check:
         elif size:
             told.append(f"all {size} ranks of {job}")
     if not told and not missing:
-        return skipped(id_, f"{count(len(case.ranks), 'rank')}, but none tells the size of its job")
+        return skipped(id_, f"{count(len(case.ranks), 'rank')}, but none reports the size of its job")
     if not missing:
         return passed(id_, f"{listed(told)} run")
-    remedy = (
-        "Look into the missing ranks' logs (gpuwatch, key 3); they may run on nodes that are not listed here."
-    )
+    remedy = "Check the logs of the missing ranks (gpuwatch, key 3); they may run on other nodes."
     return Check(id_, "FAIL", listed(missing), (), remedy)
 
 
@@ -86,13 +84,11 @@ def network(case: Case) -> Check:
     id_ = "net.reachable"
     if case.silent:
         detail = listed(f"{node}: {why}" for node, why in case.silent.items())
-        return Check(id_, "FAIL", detail, tuple(case.silent), "gpuwatch hosts check SOURCE tells more.")
+        return Check(id_, "FAIL", detail, tuple(case.silent), "See gpuwatch hosts check SOURCE.")
     mute = tuple(node.name for node in case.nodes if node.name not in case.told)
     if mute:
-        detail = f"settings and limits were not told in time by {fold(mute)}: other checks leave them out"
-        return Check(
-            id_, "WARN", detail, mute, "A dead mount or a node without Python keeps it from answering."
-        )
+        detail = f"settings and limits were not reported in time by {fold(mute)}: other checks leave them out"
+        return Check(id_, "WARN", detail, mute, "A dead mount or a missing Python can cause this.")
     return passed(id_, f"all answer: {count(len(case.nodes), 'node')}")
 
 
@@ -124,7 +120,7 @@ def in_step(case: Case) -> Check:
     if not told:
         if still := silent_jobs(case.nodes, case.wall):
             nodes = tuple(dict.fromkeys(node for each in still for node in each.nodes))
-            remedy = "gpuwatch stacks SOURCE says whom the ranks wait for, if they do."
+            remedy = "If the ranks wait, gpuwatch stacks SOURCE finds the rank they wait for."
             return Check(id_, "WARN", listed(each.text for each in still), nodes, remedy)
         return passed(id_, f"no sign of ranks in different collectives: {count(len(case.ranks), 'rank')}")
     nodes = tuple(dict.fromkeys(one.node for one in told if one.node))
@@ -146,11 +142,11 @@ def stragglers(case: Case) -> Check:
     if slow:
         status: Status = "FAIL" if any(c.code == "slower_than_peers" for _, c in slow) else "WARN"
         nodes = tuple(dict.fromkeys(node for node, _ in slow))
-        remedy = "nvidia-smi -q -d PERFORMANCE there tells why; every step waits for this rank."
+        remedy = "Run nvidia-smi -q -d PERFORMANCE there for the reason; every step waits for this rank."
         return Check(id_, status, listed(f"{node} {c.sentence}" for node, c in slow), nodes, remedy)
     if not working:
-        return skipped(id_, "no GPU works now: stragglers show only under load")
-    return passed(id_, f"no GPU is slower than its neighbours: {count(working, 'working GPU')}")
+        return skipped(id_, "no GPU is busy: stragglers show only under load")
+    return passed(id_, f"no GPU is slower than its peers: {count(working, 'working GPU')}")
 
 
 def spread(case: Case) -> Check:
@@ -180,7 +176,7 @@ def balanced(case: Case) -> Check:
     most, least = (
         f"{rank.name} on {rank.node} holds {held(rank) / (1 << 30):.1f} GiB" for rank in (high, low)
     )
-    remedy = "Pipeline stages may differ on purpose; else look for uneven batches or a leak on one rank."
+    remedy = "Pipeline stages may differ by design; otherwise look for uneven batches or a leak on one rank."
     return Check(
         id_, "WARN", f"GPU memory differs by {pct:.0f} %: {most}, {least}", (high.node, low.node), remedy
     )
@@ -226,7 +222,7 @@ def master(case: Case) -> Check:
         (node, address, why) for node, told in case.told.items() for address, why in told.reached.items()
     ]
     if not tried:
-        return skipped(id_, "no rank tells a rendezvous address")
+        return skipped(id_, "no rank reports a rendezvous address")
     failed = [(node, f"{node} -> {address}: {why}") for node, address, why in tried if why]
     if not failed:
         addresses = sorted({address for _, address, _ in tried})
@@ -242,7 +238,7 @@ def port(case: Case) -> Check:
     id_ = "net.port"
     told = {node: one.listens.get(RENDEZVOUS_PORT) for node, one in case.told.items() if one.listens}
     if not told:
-        return skipped(id_, "no node tells who listens")
+        return skipped(id_, "no node reports listening ports")
     ours = {(rank.node, rank.process.pid) for rank in case.ranks}
     ours |= {(rank.node, rank.told.parent) for rank in case.ranks if rank.told and rank.told.parent}
     # whose process it is may not be seen: where the ranks' own rendezvous has that port, it is theirs

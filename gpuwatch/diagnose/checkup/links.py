@@ -32,7 +32,7 @@ def collectives(results: Results) -> Check:
     for row in results.collectives:
         where = f"{row.op} at {row.bytes // MIB} MiB"
         if row.correct is False:
-            told.append(f"{where} gave wrong numbers")
+            told.append(f"{where} returned wrong results")
         elif row.error:
             told.append(f"{where}: {row.error}")
     if told:
@@ -42,7 +42,7 @@ def collectives(results: Results) -> Check:
         why = results.reason or "; ".join(note for note in results.notes if note.startswith("not measured"))
         return skipped(id_, why or "no collective was measured")
     ranks = len(results.seats)
-    return passed(id_, f"all_reduce over {results.backend} is right on all {ranks} ranks")
+    return passed(id_, f"all_reduce over {results.backend} is correct on all {ranks} ranks")
 
 
 def pairs(results: Results) -> Check:
@@ -67,7 +67,7 @@ def pairs(results: Results) -> Check:
             "WARN",
             detail,
             tuple(absent),
-            "gpuwatch hosts check SOURCE, or gpuwatch probe SOURCE, tells more.",
+            "gpuwatch hosts check SOURCE, or gpuwatch probe SOURCE, has details.",
         )
     remedy = "" if status == "PASS" else "gpuwatch probe SOURCE measures every link and retests the suspects."
     return Check(id_, status, f"{results.backend}: {verdict.sentence}", named, remedy)

@@ -27,7 +27,7 @@ SHM_BYTES = 8 << 30
 SHM_LEAST_BYTES = 1 << 30
 NOFILE = 65_536
 """What NCCL's and the data loaders' sockets and files need with hundreds of ranks."""
-NO_RANK = "no rank is seen, or none tells its settings"
+NO_RANK = "no rank detected, or none reports its settings"
 MAY_DIFFER = frozenset(
     (
         "CUDA_VISIBLE_DEVICES",
@@ -90,7 +90,7 @@ def _models(node: Node) -> str | None:
 def of_ranks(id_: str, what: str, case: Case, value: Callable[[Rank], str | None]) -> Check:
     """Whether all ranks of a job run the same."""
     if not case.ranks:
-        return skipped(id_, "no rank is seen")
+        return skipped(id_, "no rank detected")
     told: list[str] = []
     apart: list[str] = []
     nodes: dict[str, None] = {}
@@ -104,7 +104,7 @@ def of_ranks(id_: str, what: str, case: Case, value: Callable[[Rank], str | None
             told.append(f"{what} {next(iter(known.values()))}: {count(len(known), 'rank')} of {job}")
     if apart:
         return Check(id_, "FAIL", listed(apart), tuple(nodes), f"Start all ranks with the same {what}.")
-    return passed(id_, listed(told)) if told else skipped(id_, f"no rank tells its {what}")
+    return passed(id_, listed(told)) if told else skipped(id_, f"no rank reports its {what}")
 
 
 def shared_memory(told: Mapping[str, Particulars]) -> Check:
@@ -112,7 +112,7 @@ def shared_memory(told: Mapping[str, Particulars]) -> Check:
     id_ = "host.shm"
     sizes = {node: one.shm_total_bytes for node, one in told.items() if one.shm_total_bytes is not None}
     if not sizes:
-        return skipped(id_, "no node tells the size of /dev/shm")
+        return skipped(id_, "no node reports the size of /dev/shm")
     low = {node: size for node, size in sizes.items() if size < SHM_BYTES}
     if not low:
         least = min(sizes.values()) / (1 << 30)
@@ -201,8 +201,8 @@ def variables(case: Case) -> Check:
     if apart:
         return Check(id_, "FAIL", listed(apart), tuple(nodes), "Set them in the launcher, for all ranks.")
     if not compared:
-        return skipped(id_, "no job has two ranks that tell their settings")
-    return passed(id_, f"what steers NCCL is equal on {count(compared, 'rank')}")
+        return skipped(id_, "no job has two ranks that report their settings")
+    return passed(id_, f"the NCCL settings are equal on {count(compared, 'rank')}")
 
 
 def by_node(values: Mapping[str, str], ranks: Sequence[Rank]) -> Mapping[str, str]:

@@ -87,7 +87,7 @@ def pauses(stack: RankStack) -> bool:
 def refined(hang: SilentHang, answer: HangAnswer, ranks: Sequence[RankSigns]) -> SilentHang:
     """The verdict with the answer: whom it names, unless the signs from outside are surer of another rank."""
     heard = answer.heard
-    asked = f"the ranks were asked: {heard.sentence}"
+    asked = f"hang analysis: {heard.sentence}"
     named = tuple(rank for rank in ranks if rank.rank in heard.culprits)
     outside = {rank.rank for rank in hang.suspects}
     agree = bool(outside & set(heard.culprits))
@@ -97,7 +97,9 @@ def refined(hang: SilentHang, answer: HangAnswer, ranks: Sequence[RankSigns]) ->
     confidence = heard.confidence
     if outside and not agree:
         confidence = LEVELS[max(0, LEVELS.index(confidence) - 1)]
-        asked = f"from outside {', '.join(rank.place for rank in hang.suspects[:4])} stood out instead"
+        asked = (
+            f"process and GPU state pointed at {', '.join(rank.place for rank in hang.suspects[:4])} instead"
+        )
     elif agree and surer:
         confidence = hang.confidence
     return replace(

@@ -91,11 +91,11 @@ def _look(spec: NodeSpec, process: Process, heard: RankStack | None) -> list[tup
     below = [] if heard is None else held_children(heard)
     stopped += [child.tid for child in below if child.state in STOPPED and value("pid", child.tid)]
     if stopped:
-        return [("let it go on", on_node(spec, ["kill", "-CONT", *map(str, stopped)]))]
+        return [("resume it", on_node(spec, ["kill", "-CONT", *map(str, stopped)]))]
     children = heard is not None and heard.stack is not None and heard.stack.children
     with_children = ["--subprocesses"] if children else []
     dump = ["py-spy", "dump", *with_children, "--pid", str(process.pid)]
-    return [("see what it does", on_node(spec, dump))]
+    return [("see what it executes", on_node(spec, dump))]
 
 
 def on_node(spec: NodeSpec, argv: Sequence[str]) -> str:

@@ -21,8 +21,8 @@ FEW = 0.1
 """More idle ranks than this share are a part of the job, no culprit."""
 WORKING_CPU_PCT = 50.0
 SHOWN = 4
-UNSEEN_POWER = "what these GPUs draw while they train is not known: gpuwatch came later"
-STACKS = "D, or gpuwatch stacks SOURCE: which rank is elsewhere in the program"
+UNSEEN_POWER = "the power of these GPUs in training is unknown: gpuwatch started later"
+STACKS = "D, or gpuwatch stacks SOURCE: find the rank with a different stack"
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def computes(rank: RankSigns) -> bool:
 
 
 def _silence(quiet_s: float, usual_s: float | None) -> str:
-    usual = "" if usual_s is None else f", where {duration(usual_s)} were usual"
+    usual = "" if usual_s is None else f" (usual gap {duration(usual_s)})"
     return f"no line and no step from any rank for {duration(quiet_s)}{usual}"
 
 
@@ -147,14 +147,14 @@ def _for_one(
     sentence = f"idle while {len(spinning)} ranks wait in a collective"
     told = tuple(f"{rank.place} is at {rank.busy_pct:.0f} %{_in_kernel(rank)}" for rank in idle[:SHOWN])
     confidence: Confidence = "high" if len(idle) == 1 else "medium"
-    settle = (f"py-spy dump --pid {idle[0].pid} on {idle[0].node}: what it does instead",)
+    settle = (f"py-spy dump --pid {idle[0].pid} on {idle[0].node}: see what it executes",)
     return SilentHang(job, "waiting_for_one", tuple(idle), sentence, (*evidence, *told), confidence, settle)
 
 
 def _for_stopped(job: str, stopped: Sequence[RankSigns], waiting: int, silent: str) -> SilentHang:
     sentence = f"stopped by a signal or a debugger while {waiting} ranks wait"
     told = tuple(f"process {rank.pid} of {rank.place} is in state {rank.state}" for rank in stopped[:SHOWN])
-    settle = (f"kill -CONT {stopped[0].pid} on {stopped[0].node} lets it go on",)
+    settle = (f"kill -CONT {stopped[0].pid} on {stopped[0].node} resumes it",)
     return SilentHang(job, "waiting_for_one", tuple(stopped), sentence, (silent, *told), "high", settle)
 
 
@@ -184,7 +184,7 @@ def _spin(
         )
     settle = (
         STACKS,
-        "NCCL's RAS and flight recorder tell which rank launched fewer collectives",
+        "NCCL RAS and the flight recorder show which rank launched fewer collectives",
     )
     return SilentHang(job, "spin", tuple(few), sentence, evidence, "medium" if few else "low", settle)
 
@@ -195,7 +195,7 @@ def _for_one_unseen(
     """The others are busy with what nothing tells, but the idle ones are unlike them."""
     sentence = f"idle while {len(busy)} GPUs are fully busy and nothing is written"
     told = tuple(f"{rank.place} is at {rank.busy_pct:.0f} %{_in_kernel(rank)}" for rank in idle[:SHOWN])
-    settle = (f"py-spy dump --pid {idle[0].pid} on {idle[0].node}: what it does instead", STACKS)
+    settle = (f"py-spy dump --pid {idle[0].pid} on {idle[0].node}: see what it executes", STACKS)
     evidence = (silent, UNSEEN_POWER, *told)
     return SilentHang(job, "waiting_for_one", tuple(idle), sentence, evidence, "medium", settle)
 
@@ -245,7 +245,7 @@ def _without_gpus(job: str, ranks: Sequence[RankSigns], silent: str) -> SilentHa
             f"{odd[0].place} takes {odd[0].cpu_pct:.0f} % of a core, the others next to nothing",
         )
     else:
-        sentence = f"job {job}: {len(ranks)} ranks live and say nothing; from outside none stands out"
+        sentence = f"job {job}: {len(ranks)} ranks are running without output; no rank stands out"
     settle = (STACKS,)
     return SilentHang(job, "host", tuple(odd), sentence, evidence, "medium" if odd else "low", settle)
 
