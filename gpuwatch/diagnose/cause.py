@@ -40,6 +40,8 @@ EXPLAINED_S = 600.0
 PEERS_WEIGHT = 5
 SAID_BYTES = 16384
 """An exception with its traceback stands at most so far above the launcher's line about the exit."""
+SIGNALLED = "launch.agent_signalled"
+"""Told by a rank: its launcher stopped it, for what a rank that was not stopped may tell."""
 MILD_ENDS = frozenset(("rank.exit_error", "proc.sigterm", "rank.terminated"))
 """How a rank also ends that only lost its peers."""
 ALIVE_S = 60.0
@@ -168,6 +170,13 @@ def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float
         and not (alert.code == "c10d.monitored_barrier" and alert.rank not in (0, None) and not listed(alert))
     ]
     possible = [alert for alert in possible if not _torn_down(alert, alerts)]
+    signalled = {alert.rank for alert in possible if alert.code == SIGNALLED}
+    if any(
+        alert.rank not in signalled and _weight(alert) < PEERS_WEIGHT
+        for alert in possible
+        if alert.rank is not None
+    ):
+        possible = [alert for alert in possible if alert.code != SIGNALLED or alert.rank is None]
     followed = set(entered) | _bereft(alerts, possible)
     late = math.inf if gave_up is None else gave_up + AFTERMATH_S
     alive = _alive(possible)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.classes import EXITS, PEER_TROUBLE, SCHEDULER, TIMEOUTS, UNSPECIFIC, explains
+from gpuwatch.diagnose.incidents.absent_ranks import absent_in
 from gpuwatch.diagnose.suspects import Hang
 from gpuwatch.diagnose.whereabouts import Whereabouts
 
@@ -32,6 +33,9 @@ def rank_of_cause(
     suffered = first_to_suffer(cause, alerts, where, job)
     if suffered is not None:
         return suffered
+    lost = _lost(cause, alerts, where, job)
+    if lost is not None:
+        return lost
     if stuck is None or len(stuck.suspects) != 1 or cause.node is not None:
         return None
     if len(stuck.odd) == 1:
@@ -39,6 +43,31 @@ def rank_of_cause(
     if len(stuck.victims) >= LEAST_FOLLOWERS and len(stuck.victims) + 1 == len(stuck.world):
         return stuck.suspects[0], "the only rank that did not time out"
     return None
+
+
+def _lost(
+    cause: Alert, alerts: Sequence[Alert], where: Whereabouts, job: str | None
+) -> tuple[int, str] | None:
+    """Give the rank that the others say they lost, or the only one of the job that lost nobody."""
+    later = [
+        alert
+        for alert in alerts
+        if alert.code in PEER_TROUBLE | TIMEOUTS and alert.first >= cause.first - SAME_MOMENT_S
+    ]
+    named = absent_in(later)
+    rank = next(iter(named), None)
+    if len(named) == 1 and rank is not None and _may_be_on(rank, cause, alerts, where, job):
+        return rank, "the rank that the others miss"
+    followers = {alert.rank for alert in later} - {None}
+    seen = {rank for rank in followers if rank is not None}
+    world = where.world(job) | set(range(max(seen, default=-1) + 1))
+    away = world - followers
+    rank = next(iter(away), None)
+    if rank is None or len(away) != 1 or len(followers) < LEAST_FOLLOWERS:
+        return None
+    if not _may_be_on(rank, cause, alerts, where, job):
+        return None
+    return rank, "the only rank that did not lose its connection to another"
 
 
 def first_to_end(cause: Alert, alerts: Sequence[Alert]) -> int | None:

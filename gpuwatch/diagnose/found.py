@@ -24,6 +24,13 @@ _TABLE_RANK = re.compile(r"^\W*rank\s*: (\d+) \(local_rank: \d+\)", re.MULTILINE
 _TABLE_HOST = re.compile(r"^\W*host\s*: (\S+)", re.MULTILINE)
 _RAY_TASK = re.compile(r"ray::[^\s(]{1,200}\(\)? ?\(?pid=\d{1,10}, ip=([\d.]{7,15})")
 """Where the task ran whose exception a Ray driver prints; the innermost one stands last."""
+_PIDS = re.compile(
+    r"\b(?:pid|process)['\"]?[ =:#]{1,3}(\d{2,10})\b|(?<![\w.-])[A-Za-z][\w.:/-]{0,60}\[(\d{2,10})\]:",
+    re.IGNORECASE,
+)
+"""A process that a line names: `reaped pid 5123`, `python[5123]: segfault`."""
+MOST_READ = 2000
+"""Characters of a line."""
 LOCALHOST = ("localhost", "localhost.localdomain", "127.0.0.1")
 """Names no node."""
 
@@ -299,10 +306,9 @@ def _rank_place(
     numbered = where.numbered(finding.index_of, finding.index, job)
     if numbered is not None:
         return numbered, "index"
-    for pid in (finding.pid if kernel else None, fields.get("pid"), finding.pid):
-        place = None if pid is None else where.by(node, "pid", pid, job) or where.only("pid", pid, job)
-        if place is not None:
-            return place, "process"
+    place = _by_pid(finding, node, where, job, kernel=kernel)
+    if place is not None:
+        return place, "process"
     if kernel:  # in a rank's own file a process prints what its driver told it
         unknown = where.places.live or bus is not None
         own = None if unknown else where.of_file(found.node, finding.file, job)
@@ -312,6 +318,21 @@ def _rank_place(
         place = where.only_local(local, job) if node is None else where.by(node, "local", local, job)
         return place, "path"
     return where.of_file(found.node, finding.file, job), "path"
+
+
+def _by_pid(
+    finding: Finding, node: str | None, where: Whereabouts, job: str | None, *, kernel: bool
+) -> RankPlace | None:
+    """The rank whose pid a rule reads of the line; else the one rank whose process the key line names."""
+    for pid in (finding.pid if kernel else None, finding.fields.get("pid"), finding.pid):
+        place = None if pid is None else where.by(node, "pid", pid, job) or where.only("pid", pid, job)
+        if place is not None:
+            return place
+    line = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
+    named = {int(one or other) for one, other in _PIDS.findall(line[:MOST_READ])}
+    places = [where.by(node, "pid", pid, job) or where.only("pid", pid, job) for pid in sorted(named)]
+    known = {place.rank: place for place in places if place is not None}
+    return next(iter(known.values())) if len(known) == 1 else None
 
 
 def _gpu_index(finding: Finding, node: str | None, where: Whereabouts, *, kernel: bool) -> int | None:

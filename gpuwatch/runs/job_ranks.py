@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gpuwatch.runs.clues import Clue
+from gpuwatch.runs.file_ranks import own_ranks_of
 from gpuwatch.runs.rank_census import (
     OWN_LINE,
     census,
     clues_of_hosts,
     clues_of_own_hosts,
+    clues_of_pods,
     clues_of_processes,
     clues_of_tasks,
-    own_ranks_of,
     ranks_counted_by,
 )
 from gpuwatch.runs.rank_map import FileOwner
@@ -38,6 +39,8 @@ def with_census(
         *clues_of_tasks(found, words),
         *clues_of_hosts(found, words),
         *clues_of_own_hosts(found),
+        *clues_of_pods(found),
+        *sorted(found.spawned, key=lambda clue: (clue.file, clue.host or "", clue.pid or 0)),
     ]
     if found.announced is not None and all(clue.world is None for clue in clues):
         more.append(Clue("", OWN_LINE, world=found.announced))

@@ -93,7 +93,7 @@ PADDED = re.compile(r"gpu[-_]?(?:0\d+|\d{3,})", re.IGNORECASE)
 HOST = re.compile(
     r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*?-?\d+(?:-[A-Za-z0-9]+)*(?:\.[A-Za-z][A-Za-z0-9-]*)*"
 )
-ADDRESS = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")
+ADDRESS = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?!\d|\.\d)")
 NUMBERED = re.compile(r"(?:global|local)?_?rank[-_]?\d+[-.]?|slurm-\d+-?", re.IGNORECASE)
 """A rank, a Slurm job: their numbers are no part of a host's name."""
 STAMP = re.compile(r"\d{4}-?\d\d-?\d\d(?:[T_-]?\d\d[-:]?\d\d(?:[-:]?\d\d)?)?Z?")

@@ -7,19 +7,18 @@ on, as many as there are ranks, and no line that gives one process two different
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePath
 
 from gpuwatch.agent.logs.lines.above import read_message
 from gpuwatch.agent.logs.lines.line_ranks import Reading
-from gpuwatch.agent.logs.lines.rank_words import NAMED, SCOPES, WORLD_NEEDED
+from gpuwatch.agent.logs.lines.rank_words import NAMED, OTHER_COUNTS, WORLD_NEEDED
 from gpuwatch.agent.logs.normalise import messages
 from gpuwatch.agent.logs.prefixes import Speaker
 from gpuwatch.agent.ranks import is_rank
 from gpuwatch.runs.clues import Clue
-from gpuwatch.runs.owners import ATTEMPT
+from gpuwatch.runs.pod_ranks import ranks_of_pods
 
 OWN_LINE = "the job's own line"
 PID = re.compile(r"(?<![A-Za-z0-9_])pid['\"]?[ :=]{1,4}['\"]?(\d{2,10})\b", re.IGNORECASE)
@@ -43,7 +42,8 @@ WORLD = re.compile(
     re.IGNORECASE,
 )
 OWN = re.compile(
-    r"(?:\b(?:this process|this is|my|own|I am|I'm|running as|process)(?: is)?[\s:,-]{0,3}"
+    r"(?:\b(?:this process|this is|my|own|I am|I'm|running as|start(?:ing|ed) as|launched as|process)"
+    r"(?: is)?[\s:,-]{0,3}"
     r"|[^\x00-\x7f][\s:,]{0,2})(?:global[ _-]?)?$",
     re.IGNORECASE,
 )
@@ -75,6 +75,28 @@ OWN_HOST = re.compile(
     re.IGNORECASE,
 )
 """A line at whose head a log states the host that it is of."""
+GLOBAL_RANKS = re.compile(r"\bglobal_ranks=\[(\d{1,6}(?:, ?\d{1,6}){0,63})\]")
+"""The ranks that torchrun gives to the processes of its node, by local rank."""
+NODE_RANK = re.compile(r"--(?:node|machine)[_-]rank[= ](\d{1,5})\b")
+PER_NODE = re.compile(r"--nproc[_-]per[_-]node[= ](\d{1,3})\b")
+"""Options of a launcher on its own node; a file with both is of that node."""
+SPAWNED = re.compile(r"\bprocess (\d{1,10}) spawned with command: .{1,4000}--local_rank=(\d{1,3})\b")
+"""DeepSpeed's launcher."""
+ASSIGNED = re.compile(
+    r"\b(?:assign|given|gets|has|as|is|->)(?:ed)?:? (?:the )?(?:global )?rank[ =:#]{1,2}(\d{1,6})\b",
+    re.IGNORECASE,
+)
+ADDRESS = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")
+"""A line that gives a rank to an address: `start signal from 10.1.6.7; assign rank 2`."""
+LETTER = re.compile(r"(?<![\w.-])r(?P<letter_n>\d{1,5})(?![\w.-])")
+WORLD_RANK = re.compile(r"\bworld_rank=\d")
+"""Ray Train's table of its workers, which it calls by their world ranks."""
+ONE_PER_HOST = re.compile(r"\b(?:jax_worker|coordination_service|jax\.distributed|JAX distributed)\b")
+OPENING = 12
+"""Lines at the beginning of a file in which its process states its rank."""
+UNIT = re.compile(r"\b[A-Za-z][\w.-]{0,60}@(\d{1,5})\.service\b")
+INTERLEAVED = 2
+"""A number that falls so often from one line to the next names who writes; steps and epochs rise."""
 SRUN_TASKS = re.compile(r"\bsrun: error: ([\w.-]{1,120}): tasks? ([\d,-]{1,400}): ")
 MOST_TASKS = 100_000
 
@@ -105,6 +127,18 @@ class Census:
     """Word -> the processes that lines name after it, with the number as rank."""
     indexes: dict[tuple[str, str], set[int]] = field(default_factory=lambda: defaultdict(set))
     """File and word -> the numbers in it."""
+    openings: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """File -> the ranks that its first lines mention."""
+    falls: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """Word -> how often its number is smaller than in the line before it."""
+    writers: set[str] = field(default_factory=set)
+    """Hosts that stand in the heads of lines."""
+    one_per_host: bool = False
+    """Whether lines are of JAX on several hosts, which runs one process on each."""
+    ray_train: bool = False
+    """Whether lines are of Ray Train's table of workers."""
+    spawned: set[Clue] = field(default_factory=set)
+    """Processes with their local ranks."""
     launched: bool = False
     """Whether lines are of a launcher that starts several ranks in one task."""
     single: bool = False
@@ -134,10 +168,51 @@ def census(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Census:
     """Read sample lines of each file (its name, its lines)."""
     found = Census()
     for file, lines in samples:
-        for raw in lines:
+        last: dict[str, int] = {}
+        for number, raw in enumerate(lines):
             text, by = messages(raw)[0][-1]
-            _count(found, file, text, by, read_message(text, by, raw))
+            reading = read_message(text, by, raw)
+            _count(found, file, text, by, reading)
+            if reading.word is not None and reading.index is not None:
+                found.falls[reading.word] += reading.index < last.get(reading.word, 0)
+                last[reading.word] = reading.index
+            if number < OPENING:
+                found.openings[file] |= set(_mentioned(text)) | (
+                    {by.rank} - {None} if by.rank is not None else set()
+                )
+        _count_node(found, file, lines)
     return found
+
+
+def _mentioned(text: str) -> Iterator[int]:
+    """Give the ranks that a line mentions as ranks of the job, whosever they are."""
+    for named in NAMED.finditer(text[:2000]):
+        other = OTHER_COUNTS.search(text[max(0, named.start() - 40) : named.start()])
+        if named["rank"] is not None and other is None and is_rank(int(named["n"])):
+            yield int(named["n"])
+
+
+def _count_node(found: Census, file: str, lines: Sequence[bytes]) -> None:
+    """Take in which ranks the launcher of a node starts there, by local rank."""
+    given: set[tuple[int, ...]] = set()
+    options: set[tuple[int, int]] = set()
+    for raw in lines:
+        if b"global_ranks=[" in raw:
+            given |= {
+                tuple(map(int, each.split(",")))
+                for each in GLOBAL_RANKS.findall(raw.decode("utf-8", "replace"))
+            }
+        elif b"--n" in raw or b"--machine" in raw:
+            text = raw.decode("utf-8", "replace")
+            node, count = NODE_RANK.search(text), PER_NODE.search(text)
+            if node is not None and count is not None:
+                options.add((int(node[1]), int(count[1])))
+    if not given and len(options) == 1:
+        node_rank, per_node = options.pop()
+        given = {tuple(range(node_rank * per_node, (node_rank + 1) * per_node))}
+    if len(given) == 1:
+        for local, rank in enumerate(given.pop()):
+            found.clues.add(Clue(file, OWN_LINE, rank=rank, local_rank=local))
 
 
 def _count(found: Census, file: str, text: str, by: Speaker, reading: Reading) -> None:
@@ -149,6 +224,8 @@ def _count(found: Census, file: str, text: str, by: Speaker, reading: Reading) -
     if reading.world is not None:
         found.worlds.add(reading.world)
     _count_tasks(found, file, text)
+    found.one_per_host = found.one_per_host or ONE_PER_HOST.search(text) is not None
+    found.ray_train = found.ray_train or WORLD_RANK.search(text) is not None
     rank = by.rank if by.rank is not None else reading.rank
     if reading.index is not None and reading.word is not None:
         found.numbers[reading.word].add(reading.index)
@@ -158,6 +235,8 @@ def _count(found: Census, file: str, text: str, by: Speaker, reading: Reading) -
             found.disproved.add(reading.word)
         if by.host is not None:
             found.hosts[reading.word, reading.index].add(by.host)
+    if by.host is not None:
+        found.writers.add(by.host)
     if by.task is not None and rank is not None and rank != by.task:
         found.disproved.add("task")
     if rank is not None:
@@ -168,6 +247,18 @@ def _count(found: Census, file: str, text: str, by: Speaker, reading: Reading) -
         _find_host(found, text, rank)
         found.clues.update(_identities(file, text, rank, by))
     _find_banner(found, file, text, by)
+
+
+def _count_process(found: Census, file: str, text: str, by: Speaker) -> None:
+    """Take in a line with a pid that mentions one rank, or one number that may count ranks."""
+    ranks = set(_mentioned(text))
+    indexes = {int(named["letter_n"]) for named in LETTER.finditer(text)}
+    if len(ranks) == 1:
+        found.clues.update(_identities(file, text, ranks.pop(), by))
+    elif not ranks and len(indexes) == 1:
+        index = indexes.pop()
+        found.numbers["letter"].add(index)
+        found.numbered["letter"].update(_identities(file, text, index, by))
 
 
 def _count_tasks(found: Census, file: str, text: str) -> None:
@@ -215,6 +306,15 @@ def _find_banner(found: Census, file: str, text: str, by: Speaker) -> None:
         found.variables[file].add(rank)
         if host is not None:
             found.hosts["rank", rank].add(host[1])
+    process = SPAWNED.search(text)
+    if process is not None:
+        clue = Clue(file, OWN_LINE, by.host, local_rank=int(process[2]), pid=int(process[1]))
+        found.spawned.add(clue)
+    assigned, addresses = ASSIGNED.findall(text), set(ADDRESS.findall(text))
+    if len(assigned) == len(addresses) == 1:
+        found.hosts["rank", int(assigned[0])].add(addresses.pop())
+    if "pid" in text.lower():
+        _count_process(found, file, text, by)
     for pid, rank in PID_OF_RANK.findall(text):
         if is_rank(int(rank)):
             found.clues.add(Clue(file, OWN_LINE, by.host, int(rank), pid=int(pid)))
@@ -234,68 +334,19 @@ def ranks_counted_by(found: Census) -> frozenset[str]:
 
 
 def _counts_ranks(found: Census, word: str, numbers: set[int]) -> bool:
+    if word == "worker" and found.ray_train and word not in found.disproved:
+        return True
     if word in found.disproved or found.is_local(word) or len(numbers) < 2 or min(numbers) != 0:
         return False
     most, world = max(numbers) + 1, found.world
     if len(numbers) * 2 < most:
         return False  # too scattered for ranks
+    interleaved = found.falls[word] >= INTERLEAVED
     if word in WORLD_NEEDED:
-        return most == world == len(numbers)
+        return len(numbers) == most and (most == world or (word == "inner" and interleaved and world is None))
+    if word == "bare" and not interleaved and not found.numbered[word]:
+        return most == world  # it may as well count steps
     return world is None or most == world or (most < world < 2 * most and len(numbers) < most)
-
-
-def own_ranks_of(found: Census, files: Sequence[str], words: frozenset[str] = frozenset()) -> dict[str, int]:
-    """Give the rank of each file of one process, by its name, its banner, or the only rank in its lines."""
-    if found.single and found.world in (None, 1):
-        return dict.fromkeys(files, 0)
-    own: dict[str, int] = {}
-    several = {file for file, ranks in found.ranks.items() if len(ranks) > 1}
-    for file, banners in found.banners.items():
-        if len(banners) == 1 and file not in several:
-            own[file] = next(iter(banners))
-    printed = {file: next(iter(ranks)) for file, ranks in found.variables.items() if len(ranks) == 1}
-    if len(printed) > 1 and len(set(printed.values())) == len(printed):
-        own |= {file: rank for file, rank in printed.items() if file not in several and file not in own}
-    lone = {file: next(iter(ranks)) for file, ranks in found.ranks.items() if len(ranks) == 1}
-    if len(lone) > 1 and set(lone.values()) == set(range(len(lone))) and found.world == len(lone):
-        own |= {file: rank for file, rank in lone.items() if file not in own}
-    if 0 in own.values() and len(files) > 1 and len(own) < 2:
-        own = {}  # of a shared log, in which rank 0 speaks for all
-    named = ranks_of_names(files, found)
-    return {**named, **_by_index(found, words), **own}
-
-
-def _by_index(found: Census, words: frozenset[str]) -> dict[str, int]:
-    """Give the rank of each file with one number after a word that counts ranks, where all are different."""
-    lone = {
-        file: next(iter(numbers))
-        for (file, word), numbers in found.indexes.items()
-        if word in words and len(numbers) == 1
-    }
-    return lone if len(lone) > 1 and len(set(lone.values())) == len(lone) else {}
-
-
-def ranks_of_names(files: Sequence[str], found: Census) -> dict[str, int]:
-    """Give the ranks in names that count from 0 (`worker-2.log`, `r03.txt`), one process in each file."""
-    families: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
-    for file in files:
-        path = PurePath(file)
-        plain = path.name.replace("workerlog.", "worker.").replace("_", " ").replace(".", " ")
-        for name in NAMED.finditer(plain):
-            word = next(each for each in SCOPES if each in name.groupdict() and name[each] is not None)
-            shape = plain[: name.start()] + "#" + plain[name.end() :]
-            families[str(path.parent), shape, word][file] = int(name["n"])
-    ranks: dict[str, int] = {}
-    folders = Counter((shape, word) for folder, shape, word in families if ATTEMPT.search(folder) is None)
-    for (_, shape, word), members in families.items():
-        if folders[shape, word] > 1:
-            continue  # the same names in the folder of each node: they count its own processes
-        numbers = set(members.values())
-        whole = numbers == set(range(len(members))) and len(members) > 1
-        alone = all(found.ranks.get(file, set()) <= {number} for file, number in members.items())
-        if word != "local" and whole and alone and found.world in (None, len(members)):
-            ranks |= members
-    return ranks
 
 
 def clues_of_tasks(found: Census, words: frozenset[str]) -> list[Clue]:
@@ -319,6 +370,14 @@ def clues_of_hosts(found: Census, words: frozenset[str]) -> list[Clue]:
         for (word, number), hosts in sorted(found.hosts.items())
         if len(hosts) == 1 and (word == "rank" or word in words)
     ]
+
+
+def clues_of_pods(found: Census) -> list[Clue]:
+    """Say which rank each pod is, by its ordinal, where no line says where a rank is."""
+    if any(word == "rank" for word, _ in found.hosts):
+        return []
+    ranks = ranks_of_pods(found.writers, found.world, one_per_host=found.one_per_host)
+    return [Clue("", OWN_LINE, host, rank) for host, rank in sorted(ranks.items())]
 
 
 def clues_of_own_hosts(found: Census) -> list[Clue]:

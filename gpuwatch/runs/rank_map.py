@@ -81,6 +81,7 @@ def rank_map(owners: Sequence[FileOwner], clues: Sequence[Clue]) -> RankMap:
             if host is None and (clue.local_rank is not None or clue.file in apart):
                 host = nodes.get(clue.file)
             ranks[clue.rank].take(clue, host)
+    give_pids(ranks, clues, addresses, nodes)
     own = own_ranks(owners, clues)
     for owner in owners:
         rank = own.get(owner.file)
@@ -96,6 +97,19 @@ def rank_map(owners: Sequence[FileOwner], clues: Sequence[Clue]) -> RankMap:
     world = max((clue.world for clue in clues if clue.world is not None), default=None)
     places = tuple(place(rank, known, world) for rank, known in sorted(ranks.items()))
     return RankMap(Places(places, addresses, world=world), nodes)
+
+
+def give_pids(
+    ranks: Mapping[int, _Rank], clues: Iterable[Clue], addresses: Mapping[str, str], nodes: Mapping[str, str]
+) -> None:
+    """Add the pids that lines give to local ranks, where one rank of that node has this local rank."""
+    for clue in clues:
+        if clue.rank is not None or clue.pid is None or clue.local_rank is None:
+            continue
+        host = nodes.get(clue.file) if clue.host is None else addresses.get(clue.host, clue.host)
+        same = [each for each in ranks.values() if each.local_rank == clue.local_rank and each.node == host]
+        if len(same) == 1 and same[0].pid is None:
+            same[0].pid = clue.pid
 
 
 def place(rank: int, known: _Rank, world: int | None) -> RankPlace:

@@ -14,7 +14,7 @@ _GLOBAL = (
     re.compile(r"(?<![a-z])task[-_.=](\d{1,6})\.(?:out|err|log|txt)$", re.IGNORECASE),
 )
 _LOCAL = (
-    re.compile(r"/attempt_\d+/(\d{1,4})/(?:stdout|stderr)\.log$"),
+    re.compile(r"/attempt_\d+/(\d{1,4})/[^/]{1,80}$"),
     re.compile(r"(?<![a-z])local[-_.]?rank[-_.=]?(\d{1,4})(?!\d)", re.IGNORECASE),
 )
 

@@ -70,6 +70,7 @@ BRACKETED = _forms(
     r"\[\d{1,8}\] (?=\[rank\d)",
     r"\[(?P<host>[A-Za-z][\w.-]{0,80}):(?P<pid>\d{2,10})\] ?"  # Open MPI
     r"(?=\*\*\* |Signal|\[ ?\d{1,3}\] |Failing at|MCW |mca_|\[\[|(?:[A-Z]{2,5}X? )?ERROR)",
+    r"\[(?P<host>algo-\d{1,4}|(?:[a-z0-9]{1,40}-){1,6}(?:worker|master|chief)-\d{1,4})\]:? ?(?=\S)",
     r"\[pod/(?P<host>[\w.-]{1,80})/[\w.-]{1,80}\] ?",  # kubectl logs --prefix
 )
 BRACKETED_STAMPS = _forms(
@@ -114,6 +115,9 @@ NUMBERED_STAMPS = _forms(
 NAMED = _forms(
     r"(?P<host>" + HOST + r") \[std(?:err|out)\] ",
     r"std(?:err|out): ",
+    r"(?P<host>workerpool\d-\d{1,5})(?:[ :|]{1,3})(?=\S)",  # Vertex AI
+    r"(?P<host>(?:[a-z0-9]{1,40}-){0,6}(?:worker|master|chief)-\d{1,4}(?:-[a-z0-9]{5})?) "
+    r"(?:\u203a|[a-z][a-z0-9-]{1,40}) (?=\S)",  # stern
     r"[A-Za-z][\w.-]{0,60}/\d{1,5} (?=[\[(])",
     r"(?P<host>[a-z][a-z0-9.-]{0,60}[-_]\d{1,5}) {1,20}\| (?=\S)",  # docker compose
     r"(?P<host>[a-z][a-z-]{0,60}\d[A-Za-z0-9.-]{0,60})#(?P<local>\d{1,4})[|>:] ?(?=[\s\S])",

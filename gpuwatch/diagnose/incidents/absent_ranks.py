@@ -11,14 +11,21 @@ NAMED_RANKS = ("culprit_ranks", "missing_ranks", "lagging_ranks")
 """Fields that list culprits, as `3`, `3, 4` or `[3, 4]`."""
 MAX_LISTED = 4096
 
-_INLINE = re.compile(r"(?i)\bmissing ranks: ?\[?(\d[\d, ]*)")
+_INLINE = re.compile(
+    r"(?i)\b(?:missing (?:ranks|tasks|processes)|stuck (?:ranks|processes|workers)|remote ranks?"
+    r"|(?:tasks|ranks|processes|workers|hosts)(?: that)? (?:never|not|have not|did not) "
+    r"(?:arrived?|joined?|responded|registered|reached(?: it)?)): ?\[?(\d[\d, ]*)"
+)
 """Horovod before 0.19: `tensor [missing ranks: 1, 3]`, a line for each tensor."""
 _HEAD = re.compile(
     r"(?i)\b(?:missing ranks|stalled ranks|ranks missing|ranks? that (?:did not join|have not joined)):?\s*$"
 )
 _ENTRY = re.compile(r"(?:^|[>\]:] ?)(\d{1,6}): ?\[")
 """Horovod since 0.19, below a line `Missing ranks:`: `1: [tensor, tensor]`."""
-_TASKS = re.compile(r"(?i)(?:\btimed[ -]out task names|\bstopped sending heartbeats\)):(.*)")
+_TASKS = re.compile(
+    r"(?i)(?:\btimed[ -]out task names|\bstopped sending heartbeats\)"
+    r"|\btasks (?:that )?(?:never|not|have not|did not) (?:yet )?(?:arrived?|joined?|reached(?: it)?)):(.*)"
+)
 _TASK = re.compile(r"/task:(\d{1,6})\b")
 """JAX and TensorFlow: the tasks of a barrier that did not reach it. A task's number is its process index."""
 _LOST_TASK = re.compile(r"/task:(\d{1,6}) (?:heartbeat timeout|has been set to ERROR)")

@@ -2,6 +2,7 @@
 
 import re
 
+from ..levels import GRAVE, own_level
 from ..normalise import messages
 from ..prefixes import differ
 from ..split import shown
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 MAX_ABOVE = 60
 """Lines of a traceback that are looked through for its first one."""
+_DATED = re.compile(rb".{0,40}?(?:\d{4}[-/]\d\d[-/]\d\d|\d\d:\d\d:\d\d)")
+"""A line that begins with a time of its own."""
 _BEGIN = re.compile(r"Traceback \(most recent call last\)")
 _LOGGED = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|EXCEPTION|WARNING)\b|exception|failed", re.IGNORECASE)
 
@@ -28,8 +31,10 @@ def read_around(chunk, line, text, by):
     if known or not reading.empty or text[:1] in (" ", "\t"):
         return reading
     lines = chunk.above(line.start, 1)
-    if not lines or messages(lines[0])[0][-1][0][:1] not in (" ", "\t"):
+    if not lines:
         return reading
+    if messages(lines[0])[0][-1][0][:1] not in (" ", "\t"):
+        return _of_record(lines[0], chunk.clean[line.start : line.end], by) or reading
     return _of_traceback(chunk.above(line.start, MAX_ABOVE), by) or reading
 
 
@@ -44,6 +49,18 @@ def read_message(text, by, raw):
     if reading.empty and by.host is not None:
         reading = line_ranks("[" + by.host + "] ")
     return reading
+
+
+def _of_record(above, raw, by):
+    # type: (bytes, bytes, Speaker) -> Reading | None
+    """Who wrote the error record that a line without a time goes on with."""
+    if _DATED.match(above) is None or _DATED.match(raw) is not None:
+        return None
+    text, who = messages(above)[0][-1]
+    if differ(who, by) or own_level(shown(above)) not in GRAVE:
+        return None
+    reading = line_ranks(text)
+    return None if reading.rank is None or reading.phrase else reading
 
 
 def _of_traceback(lines, by):

@@ -123,7 +123,7 @@ def line_ranks(text):
     at = 0
     if _is_record(text):
         head = record_ranks(text)
-    else:
+    if head.empty and text.lstrip()[:1] != "{":
         at = _read_head(text, head)
         if head.empty:
             _read_subject(text, at, head)

@@ -56,7 +56,8 @@ _END = r"(?![0-9A-Za-z_]|\.\d|-\d)"
 NAMED = re.compile(
     r"(?<![A-Za-z0-9_.-])"
     + _WORDS
-    + r"(?P<sep>['\"]?\s{0,4}[:=#]\s{0,4}['\"]?|[ _-]?|\[)(?P<n>\d{1,6})(?:\s?(?:/|of)\s?(?P<world>\d{1,6}))?"
+    + r"(?P<sep>['\"]?\s{0,4}[:=#]\s{0,4}['\"\[]?|[ _-]?|\[)"
+    + r"(?P<n>\d{1,6})(?:\s?(?:/|of)\s?(?P<world>\d{1,6}))?"
     + _END,
     re.IGNORECASE,
 )
@@ -95,6 +96,7 @@ PEER = re.compile(
 FROM = re.compile(
     r"\b(?:error|exception|failure|traceback|abort|signal)s?\s(?:was |raised |received |reported )?from "
     r"(?:the |global |process |worker )?[\[(]?$"
+    r"|\b(?:exited|killed|crashed|died|failed|aborted): $"
     r"|\b(?:due to|because of) (?:the |global |process |worker ){0,2}$",
     re.IGNORECASE,
 )
@@ -124,7 +126,7 @@ AT = re.compile(
 )
 """What stands before the rank where something happened: `CUDA error on rank 3`, `process rank 2`."""
 
-TASK_PATH = re.compile(r"/job:(?:jax_worker|worker)/replica:\d{1,4}/task:(?P<n>\d{1,6})\b")
+TASK_PATH = re.compile(r"/job:(?:[a-z]{1,12}_)?(?:worker|localservice)/replica:\d{1,4}/task:(?P<n>\d{1,6})\b")
 """How TensorFlow and JAX name a process; the number is its process index."""
 MPI_NAME = re.compile(r"Process name: \[(?:\[\d{1,9},\d{1,4}\]|[\w.-]{1,120}@\d{1,4}),(?P<n>\d{1,6})\]")
 SRUN_TASK = re.compile(r"\bsrun: error: [\w.-]{1,120}: task (?P<n>\d{1,6}): ")
