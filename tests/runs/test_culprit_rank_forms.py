@@ -1,5 +1,5 @@
 """More jobs of other launchers and frameworks: the culprit's rank from whole folders of logs."""
-# ruff: noqa: E501, E731, E741  lines of logs are quoted whole
+# ruff: noqa: E501, E741  lines of logs are quoted whole
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def pods_prefix_world(n: int) -> Job:
 
 
 def pods_master(n: int) -> Job:
-    name = lambda r: "llm-master-0" if r == 0 else f"llm-worker-{r - 1}"
+    def name(r: int) -> str:
+        return "llm-master-0" if r == 0 else f"llm-worker-{r - 1}"
+
     return {
         "all.log": "".join(f"[pod/{name(r)}/pytorch] world_size: 8\n" for r in range(8))
         + f"[pod/{name(n)}/pytorch] {OOM}\n"
@@ -40,7 +42,9 @@ def pods_master(n: int) -> Job:
 
 
 def pods_env(n: int) -> Job:
-    name = lambda r: "llm-master-0" if r == 0 else f"llm-worker-{r - 1}"
+    def name(r: int) -> str:
+        return "llm-master-0" if r == 0 else f"llm-worker-{r - 1}"
+
     d = {
         f"kubectl-logs_{name(r)}.txt": f"MASTER_ADDR=llm-master-0 RANK={r} WORLD_SIZE=8\nlr 0.1\n"
         for r in range(8)
@@ -195,9 +199,9 @@ def rust(n: int) -> Job:
 
 
 def torchrun_ranks(n: int) -> Job:
-    res = lambda g: (
-        f"[2025-03-04 10:11:12,345] torch.distributed.elastic.agent.server.api: [INFO] [default] Rendezvous complete for workers. Result:\n  restart_count=0\n  master_addr=k0\n  master_port=29500\n  group_rank={g}\n  group_world_size=2\n  local_ranks=[0, 1, 2, 3]\n  role_ranks=[{4 * g}, {4 * g + 1}, {4 * g + 2}, {4 * g + 3}]\n  global_ranks=[{4 * g}, {4 * g + 1}, {4 * g + 2}, {4 * g + 3}]\n  role_world_sizes=[8, 8, 8, 8]\n  global_world_sizes=[8, 8, 8, 8]\n"
-    )
+    def res(g: int) -> str:
+        return f"[2025-03-04 10:11:12,345] torch.distributed.elastic.agent.server.api: [INFO] [default] Rendezvous complete for workers. Result:\n  restart_count=0\n  master_addr=k0\n  master_port=29500\n  group_rank={g}\n  group_world_size=2\n  local_ranks=[0, 1, 2, 3]\n  role_ranks=[{4 * g}, {4 * g + 1}, {4 * g + 2}, {4 * g + 3}]\n  global_ranks=[{4 * g}, {4 * g + 1}, {4 * g + 2}, {4 * g + 3}]\n  role_world_sizes=[8, 8, 8, 8]\n  global_world_sizes=[8, 8, 8, 8]\n"
+
     d = {f"k{g}.log": res(g) for g in range(2)}
     d[f"k{n // 4}.log"] += (
         f"[2025-03-04 10:15:12,345] torch.distributed.elastic.multiprocessing.api: [ERROR] failed (exitcode: -9) local_rank: {n % 4} (pid: 4411) of binary: /usr/bin/python\n"
@@ -221,7 +225,9 @@ def sagemaker_algo(n: int) -> Job:
 
 
 def vertex(n: int) -> Job:
-    nm = lambda r: "workerpool0-0" if r == 0 else f"workerpool1-{r - 1}"
+    def nm(r: int) -> str:
+        return "workerpool0-0" if r == 0 else f"workerpool1-{r - 1}"
+
     return {
         "v.log": "".join(f"{nm(r)} 2025-03-04T10:11:12Z INFO world_size=8 up\n" for r in range(8))
         + f"{nm(n)} 2025-03-04T10:15:12Z ERROR {OOM}\n"
