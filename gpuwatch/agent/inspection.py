@@ -36,17 +36,20 @@ class Details(object):
     """What one process said; what could not be read is None or empty.
 
     `holds_gpu`: it has an NVIDIA device open; None where its descriptors cannot be listed. `pipes`: those
-    of its descriptors 0, 1 and 2 that are pipes, as `pipe:[INODE]`.
+    of its descriptors 0, 1 and 2 that are pipes, as `pipe:[INODE]`. `inner_pid`: what it is called in a pid
+    namespace of its own (a container's), where that is another number.
     """
 
-    __slots__ = ("command", "container", "holds_gpu", "job", "logs", "pipes", "step", "user")
+    __slots__ = ("command", "container", "holds_gpu", "inner_pid", "job", "logs", "pipes", "step", "user")
 
     def __init__(self, proc, pid, users, all_files=False):
         # type: (str, int, dict[int, str], bool) -> None
         """`all_files`: every regular file that it writes is a log, whatever its name."""
         folder = os.path.join(proc, str(pid))
         self.command = command_line(read_bytes(os.path.join(folder, "cmdline"), 16384) or b"")
-        self.user = _user(read_text(os.path.join(folder, "status"), 4096) or "", users)
+        status = read_text(os.path.join(folder, "status"), 4096) or ""
+        self.user = _user(status, users)
+        self.inner_pid = inner_pid(status)
         cgroup = read_text(os.path.join(folder, "cgroup"), 16384) or ""
         self.container = container(cgroup)
         self.job, self.step = slurm_step(cgroup)
@@ -61,6 +64,13 @@ def command_line(cmdline):
     """The arguments on one line, secrets masked, cut at `MAX_COMMAND` characters."""
     text = cmdline.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
     return clean(masked(text), MAX_COMMAND) or None
+
+
+def inner_pid(status):
+    # type: (str) -> int | None
+    """The last pid of the line NSpid of /proc/PID/status, if it is not the only one."""
+    match = re.search(r"^NSpid:\s+\d+(?:\s+\d+)*\s+(\d+)$", status, re.MULTILINE)
+    return int(match.group(1)) if match else None
 
 
 def container(cgroup):

@@ -292,7 +292,7 @@ class ProcessReader(object):
         }  # type: dict[str, object]
         row.update(identity(inherited))
         if details is not None:
-            row.update((key, getattr(details, key)) for key in ("user", "command", "container"))
+            row.update((key, getattr(details, key)) for key in ("user", "command", "container", "inner_pid"))
             row["logs"] = written(details, self._ends)
             if set(details.pipes) - {0}:
                 row["piped"] = True

@@ -50,6 +50,7 @@ _NOT_RANKS = frozenset(
         "ssh",
     )
     + ("sshd", "git", "su", "sudo", "nsys", "ncu", "journalctl")
+    + ("tini", "dumb-init", "catatonit", "unshare", "nsenter", "bwrap", "apptainer", "singularity", "strace")
 )
 """Shells, launchers and a person's tools: they carry the variables of the rank that they start or look at."""
 

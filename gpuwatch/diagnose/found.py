@@ -324,13 +324,19 @@ def _by_pid(
     finding: Finding, node: str | None, where: Whereabouts, job: str | None, *, kernel: bool
 ) -> RankPlace | None:
     """The rank whose pid a rule reads of the line; else the one rank whose process the key line names."""
+
+    def owner(pid: object) -> RankPlace | None:
+        """The kernel names a process by the node's pid, a line in a container by its own."""
+        inner = None if kernel else where.by(node, "inner pid", pid, job)
+        return inner or where.by(node, "pid", pid, job) or where.only("pid", pid, job)
+
     for pid in (finding.pid if kernel else None, finding.fields.get("pid"), finding.pid):
-        place = None if pid is None else where.by(node, "pid", pid, job) or where.only("pid", pid, job)
+        place = None if pid is None else owner(pid)
         if place is not None:
             return place
     line = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
     named = {int(one or other) for one, other in _PIDS.findall(line[:MOST_READ])}
-    places = [where.by(node, "pid", pid, job) or where.only("pid", pid, job) for pid in sorted(named)]
+    places = [owner(pid) for pid in sorted(named)]
     known = {place.rank: place for place in places if place is not None}
     return next(iter(known.values())) if len(known) == 1 else None
 

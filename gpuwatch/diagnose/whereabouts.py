@@ -50,6 +50,7 @@ class Whereabouts:
             ("uuid", place.gpu_uuid),
             ("bus", bus),
             ("pid", place.pid),
+            ("inner pid", place.inner_pid),
             ("local", place.local_rank),
         )
         for kind, value in named:
@@ -71,7 +72,7 @@ class Whereabouts:
     def by(
         self, node: str | None, kind: str, value: object, job: str | None = None, at: float | None = None
     ) -> RankPlace | None:
-        """The one rank of a node with this gpu (index), uuid, bus (address), pid or local (rank).
+        """The one rank of a node with this gpu (index), uuid, bus (address), pid, inner pid or local (rank).
 
         `at`: unix seconds; then only ranks that lived at that moment count.
         """

@@ -34,6 +34,8 @@ class RankPlace:
     """How this is known, in a few words: "environment of pid 4711", "NCCL INFO line", "file name"."""
     started: float | None = None
     """When the process that it is now was started, after restarts of the job."""
+    inner_pid: int | None = None
+    """In the pid namespace of its container, where it has one."""
 
 
 @dataclass(frozen=True)

@@ -129,6 +129,7 @@ def _place(process: Process, node: Node) -> RankPlace | None:
         gpu_uuid=uuid,
         bus_id=None if info is None else info.bus_id,
         pid=process.pid,
+        inner_pid=process.inner_pid,
         local_rank=process.local_rank,
         world_size=process.world_size,
         logs=tuple(process.logs),

@@ -45,6 +45,8 @@ class Process(Part, frozen=True):
     launcher: Whole | None = None
     """The nearest process above a rank that is no rank itself: what started it."""
     container: Name | None = None
+    inner_pid: Whole | None = None
+    """Its pid in the pid namespace of a container, as its own lines name it; None: the same."""
     variables: Table[Text] = {}
     """Only whitelisted environment variables."""
     piped: bool = False
