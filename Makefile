@@ -1,11 +1,11 @@
 # make run        set up on first use, then watch this machine; ARGS replaces the arguments: make run ARGS="hosts.yaml"
 # make test       set up on first use, then the test suite;    ARGS goes to pytest:          make test ARGS="-k dmon"
-#                 (six test processes: most of them wait for something; WORKERS=0 for one without them)
+#                 (five test processes: most of them wait for something; WORKERS=0 for one without them)
 # make test-long  the tests that take minutes (marked `long`), which make test leaves out
 # make lint, make bench, make docs
 
 PYTHON ?= python3
-WORKERS ?= 6
+WORKERS ?= 5
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip
