@@ -1,9 +1,11 @@
-"""A file that is written whole or not at all."""
+"""A file of a person's own: written whole or not at all, read only if nobody else can have written it."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -23,3 +25,33 @@ def write_whole(path: Path, data: bytes) -> None:
         with contextlib.suppress(OSError):
             os.unlink(name)  # noqa: PTH108
         raise
+
+
+def read_own(path: Path, most: int, *, follow: bool = True) -> bytes:
+    """The bytes of a file that only its owner or root may write, and that is the owner's or root's.
+
+    Args:
+        path: The file.
+        most: Bytes; a larger file is refused.
+        follow: Whether it may be a link.
+
+    Raises:
+        FileNotFoundError: it is not there.
+        OSError: it cannot be read, is no regular file or too large, or others may write it; `strerror` says
+            which.
+    """
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+    number = os.open(path, flags)
+    with open(number, "rb") as file:  # noqa: PTH123 - a descriptor
+        found = os.fstat(number)
+        if not stat.S_ISREG(found.st_mode):
+            why = "not a regular file"
+        elif found.st_uid not in (0, os.geteuid()):
+            why = "it belongs to another user"
+        elif found.st_mode & 0o022:
+            why = "other users may write it (chmod go-w)"
+        elif found.st_size > most:
+            why = f"larger than {most >> 20} MB"
+        else:
+            return file.read(most)
+    raise PermissionError(errno.EPERM, why, str(path))

@@ -14,6 +14,7 @@ import click
 from gpuwatch import __version__
 from gpuwatch.cli import exit_codes
 from gpuwatch.cli.output import open_closed_streams
+from gpuwatch.plain import plain
 
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "watch": ("gpuwatch.cli.watch", "watch", "Open the screens (the default command)."),
@@ -130,12 +131,18 @@ def gpuwatch() -> None:
     """
 
 
+def harmless(message: str) -> str:
+    """A message without what steers a terminal: it may quote the name of a stranger's file (`scan *`)."""
+    return "\n".join(map(plain, message.split("\n")))
+
+
 def main() -> None:
     """Run the command line; a wrong one, Ctrl-C and our own faults end in one sentence and a known status."""
     open_closed_streams()
     try:
         result: Any = gpuwatch.main(prog_name="gpuwatch", standalone_mode=False)
     except click.ClickException as error:
+        vars(error)["message"] = harmless(error.message)
         error.show()
         sys.exit(error.exit_code)
     except click.Abort:
@@ -145,7 +152,7 @@ def main() -> None:
         if os.environ.get("GPUWATCH_DEBUG"):
             raise
         click.echo(
-            f"gpuwatch: internal error: {type(error).__name__}: {error}\n"
+            f"gpuwatch: internal error: {type(error).__name__}: {harmless(str(error))}\n"
             "Run it again with GPUWATCH_DEBUG=1 for a traceback, and report it.",
             err=True,
         )

@@ -48,12 +48,15 @@ class Source:
             click.ClickException: when something that was asked for cannot be used.
         """
         from gpuwatch.link.carrier import CarrierError
+        from gpuwatch.rules.errors import RulesError
         from gpuwatch.session import Session
 
         try:
             return Session(self.plan, self.options, self.ask, self.py_spy)
         except CarrierError as error:
             raise Refusal([str(error)]) from error
+        except RulesError as error:
+            raise Refusal(list(error.problems)) from error
 
 
 class Refusal(click.ClickException):

@@ -74,8 +74,15 @@ class ScanReport:
 
     @property
     def found(self) -> bool:
-        """Whether anything went wrong, or the job stopped early; remarks alone do not count."""
-        return self.reported or self.end.state == "stopped"
+        """Whether anything went wrong, the job stopped early, or a log was not read to its end."""
+        return self.reported or self.end.state == "stopped" or self.unread
+
+    @property
+    def unread(self) -> bool:
+        """Whether a part of a log was not searched: that nothing was found there says nothing."""
+        scan = self.scan
+        damaged = any(file.trouble is not None for file in scan.files)
+        return damaged or bool(scan.suspended) or any(each.unreadable for each in scan.skipped)
 
     @property
     def reported(self) -> bool:

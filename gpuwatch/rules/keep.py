@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import stat
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,8 +14,9 @@ import msgspec
 
 from gpuwatch.rules.dialect import Dialect
 from gpuwatch.rules.rule import Rule
-from gpuwatch.whole_file import write_whole
+from gpuwatch.whole_file import read_own, write_whole
 
+MOST_BYTES = 64 << 20
 KEPT = 4
 """Files that stay: the packs of this version with and without one's own, and those of the version before."""
 _CODE = ("check.py", "compile.py", "literals.py", "dialect.py")
@@ -33,7 +33,7 @@ def compiled_or_kept(rules: Sequence[Rule | Dialect]) -> list[dict[str, Any]]:
     name = _digest(rules)
     file = folder / f"rules-{name}.json"
     with contextlib.suppress(OSError, msgspec.DecodeError):
-        digest, _, data = _own(file).partition(b"\n")
+        digest, _, data = read_own(file, MOST_BYTES, follow=False).partition(b"\n")
         if digest == _seal(name, data):
             return msgspec.json.decode(data, type=list[dict[str, Any]])
     from gpuwatch.rules.compile import compiled  # noqa: PLC0415 - not needed where the file is there
@@ -62,19 +62,6 @@ def _digest(rules: Sequence[Rule | Dialect]) -> str:
 def _seal(name: str, data: bytes) -> bytes:
     """A digest of rules as they were compiled, for the rules of this name."""
     return hashlib.sha256(name.encode() + b"\n" + data).hexdigest().encode()
-
-
-def _own(file: Path) -> bytes:
-    """A file of ours that nobody else may write; nothing where it is none.
-
-    Raises:
-        OSError: it is not there, is a link, or cannot be read.
-    """
-    number = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
-    with open(number, "rb") as opened:  # noqa: PTH123 - a descriptor
-        found = os.fstat(number)
-        ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
-        return opened.read() if ours and not found.st_mode & 0o022 else b""
 
 
 def _write(folder: Path, file: Path, data: bytes) -> None:

@@ -31,6 +31,9 @@ PASTED_INTO = {"data", "source or settings"}
 """Kinds of files that people save a tool's output as."""
 ENDINGS = {f".{ending}": kind for kind, endings in KINDS.items() for ending in endings.split()}
 PACKED_ENDINGS = (".gz", ".zst", ".xz", ".bz2")
+LOG_SUFFIXES = (".log", ".out", ".err")
+"""A file of this name that is no text is one that could not be read; others are told as skipped."""
+JSON_BEGINS = (b"{", b"[", b'"')
 JSON_LOGS = {"error.json"}
 """What torchrun leaves of an exception; other .json files are settings and traces."""
 RECORDS = re.compile(
@@ -174,7 +177,8 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
         gathered.skipped.append(Skipped(name, why, unreadable=not dangling))
         return
     if not is_text(sample):
-        gathered.skipped.append(Skipped(name, "binary", unreadable=given))
+        log = given or path.suffix.lower() in LOG_SUFFIXES
+        gathered.skipped.append(Skipped(name, "binary", unreadable=log))
         return
     dated = last_year_time(sample, status.st_mtime)
     inner = inner_name(path, root)
@@ -216,6 +220,8 @@ def may_be_log(path: Path, kind: str) -> bool:
         return False
     if path.name.lower().endswith((".o", ".e")):
         return b"\0" not in head and is_text(head)
+    if path.name.lower().endswith(".json") and is_text(head) and not head.lstrip().startswith(JSON_BEGINS):
+        return True
     records = RECORDS.match(head) is not None
     return kind in PASTED_INTO and (records or begins_with_tool_output(head[:BEGIN_BYTES]))
 

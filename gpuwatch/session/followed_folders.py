@@ -10,11 +10,12 @@ import msgspec
 
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.job_files import home
-from gpuwatch.whole_file import write_whole
+from gpuwatch.whole_file import read_own, write_whole
 
 FOLDERS = 16
 """Kept of each node, the newest last."""
 NODES = 4096
+MOST_BYTES = 64 << 20
 _decoder = msgspec.json.Decoder(dict[str, list[str]])
 
 
@@ -30,7 +31,7 @@ class FollowedFolders:
     def read(self) -> dict[str, Sequence[str]]:
         """Node -> folders; nothing where there is no such file, or none that can be used."""
         with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
-            told = _decoder.decode(self._path.read_bytes())
+            told = _decoder.decode(read_own(self._path, MOST_BYTES))
             self._folders = {node: list(filter(_lasts, folders)) for node, folders in told.items()}
         return dict(self._folders)
 

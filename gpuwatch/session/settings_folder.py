@@ -5,6 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from gpuwatch.rules.errors import RulesError
+from gpuwatch.whole_file import read_own
+
+MOST_BYTES = 16 << 20
+"""Of a rule pack."""
+
 
 def settings_folder() -> Path:
     """The folder; nobody has made it yet, perhaps."""
@@ -13,5 +19,22 @@ def settings_folder() -> Path:
 
 
 def own_packs() -> list[Path]:
-    """The person's own rule packs there, by name."""
-    return sorted((settings_folder() / "rules").glob("*.yaml"))
+    """The person's own rule packs there, by name.
+
+    Raises:
+        RulesError: one of them cannot be read, or somebody else may have written it.
+    """
+    packs = sorted((settings_folder() / "rules").glob("*.yaml"))
+    problems = [f"{pack}: {why}" for pack in packs if (why := _trouble(pack))]
+    if problems:
+        raise RulesError(problems)
+    return packs
+
+
+def _trouble(pack: Path) -> str | None:
+    """Why a pack is not taken; None: it is."""
+    try:
+        read_own(pack, MOST_BYTES)
+    except OSError as error:
+        return error.strerror or str(error)
+    return None

@@ -12,8 +12,9 @@ from pathlib import Path
 import msgspec
 
 from gpuwatch.diagnose.silences import Silence
-from gpuwatch.whole_file import write_whole
+from gpuwatch.whole_file import read_own, write_whole
 
+MOST_BYTES = 16 << 20
 LOCK_S = 1.0
 """Waited at most for another cockpit, which holds the lock for milliseconds."""
 _decoder = msgspec.json.Decoder(list[Silence])
@@ -32,7 +33,7 @@ class SilenceFile:
     def read(self) -> list[Silence]:
         """The silences; none where there is no file."""
         try:
-            self._known = _decoder.decode(self.path.read_bytes())
+            self._known = _decoder.decode(read_own(self.path, MOST_BYTES))
         except FileNotFoundError:
             self._known = []
         except OSError as error:

@@ -255,3 +255,51 @@ def test_a_file_without_text_is_no_good_news(
     (tmp_path / name).write_bytes(content)
     done = gpuwatch("scan", str(tmp_path / name))
     assert (done.returncode, why in done.stderr, name in done.stderr) == (status, True, True)
+
+
+FINISHED = (
+    "".join(f"2026-11-22 10:00:{step:02} step {step}/20 loss 1.0\n" for step in range(21))
+    + "Training finished\n"
+)
+
+
+def test_a_log_that_was_not_read_to_its_end_is_no_good_news(tmp_path: Path) -> None:
+    """Damaged, or binary at its beginning: what stands behind that is not searched."""
+    (tmp_path / "rank0.log").write_text(FINISHED)
+    assert gpuwatch("scan", str(tmp_path)).returncode == 0
+    for number, data in enumerate(
+        (gzip.compress(b"step 1\n" * 5000)[:-20], os.urandom(40_000) + b"\nstep 1\n")
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "rank0.log").write_text(FINISHED)
+        (folder / "rank3.log").write_bytes(data)
+        done = gpuwatch("scan", str(folder))
+        assert done.returncode == 1
+        assert "rank3.log: " in done.stdout
+
+
+def test_lines_in_a_file_that_is_named_as_json_are_a_log(tmp_path: Path) -> None:
+    (tmp_path / "rank0.log").write_text(FINISHED)
+    (tmp_path / "rank3.json").write_text(
+        "rank 3: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n"
+    )
+    (tmp_path / "config.json").write_text('{"lr": 1}\n')
+    done = gpuwatch("scan", str(tmp_path), "--json")
+    facts = json.loads(done.stdout)
+    assert (done.returncode, facts["incidents"][0]["class"]) == (1, "oom.cuda")
+    assert [each["name"] for each in facts["skipped"]] == [str(tmp_path / "config.json")]
+
+
+def test_a_name_that_is_told_as_missing_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    """As a shell expands `*`, of a link that its owner takes away."""
+    for arguments in (
+        ("scan",),
+        ("flight",),
+        ("once", "--local", "-F"),
+        ("rules", "test"),
+        ("rules", "show"),
+    ):
+        done = gpuwatch(*arguments, f"{tmp_path}/\x1b]0;x\x07\u202e\x9b2J")
+        assert done.returncode == 2
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", done.stderr)

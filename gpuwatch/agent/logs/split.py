@@ -9,8 +9,8 @@ MAX_LINE = 16 * 1024
 
 _ANSI = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
-    rb"|\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)?"  # OSC: titles, links
-    rb"|[PX^_][^\x1b\r\n]*(?:\x1b\\)?"  # DCS, SOS, PM, APC
+    rb"|\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)"  # OSC: titles, links; without an end it hides no text
+    rb"|[PX^_][^\x1b\r\n]*\x1b\\"  # DCS, SOS, PM, APC: the same
     rb"|[ -/]*[0-~])?"
 )
 _GONE = bytes(c for c in range(32) if c not in (9, 10, 13, 27)) + b"\x7f"

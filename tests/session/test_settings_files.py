@@ -1,0 +1,75 @@
+"""Files of a person's own settings that somebody else may have written, or that are none, are not taken."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gpuwatch.rules.errors import RulesError
+from gpuwatch.session.followed_folders import FollowedFolders
+from gpuwatch.session.settings_folder import own_packs
+from gpuwatch.session.silence_file import SilenceFile
+from gpuwatch.whole_file import read_own
+from tests.cli.running import gpuwatch
+
+
+def test_a_file_is_read_only_where_nobody_else_may_write_it(tmp_path: Path) -> None:
+    file = tmp_path / "silences.json"
+    file.write_text("[]")
+    file.chmod(0o644)
+    assert SilenceFile(file).read() == []
+    (tmp_path / "link").symlink_to(file)
+    assert read_own(tmp_path / "link", 100) == b"[]"
+    for mode in (0o664, 0o646):
+        file.chmod(mode)
+        silences = SilenceFile(file)
+        assert silences.read() == []
+        assert "chmod go-w" in (silences.trouble or "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a file to another user")
+def test_a_file_of_another_user_is_not_taken(tmp_path: Path) -> None:
+    file = tmp_path / "silences.json"
+    file.write_text('[{"code": "disk_full"}]')
+    os.chown(file, 12345, 12345)
+    silences = SilenceFile(file)
+    assert silences.read() == []
+    assert "another user" in (silences.trouble or "")
+    folders = tmp_path / "followed.json"
+    folders.write_text('{"a": ["/x"]}')
+    assert FollowedFolders(folders).read() == {"a": ["/x"]}
+    os.chown(folders, 12345, 12345)
+    assert FollowedFolders(folders).read() == {}
+
+
+def test_a_pipe_a_device_and_a_huge_file_hold_nobody(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "device").symlink_to("/dev/zero")
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(1 << 40)
+    for name in ("pipe", "device", "huge"):
+        silences = SilenceFile(tmp_path / name)
+        assert silences.read() == []
+        assert silences.trouble
+        assert FollowedFolders(tmp_path / name).read() == {}
+
+
+def test_a_pack_of_rules_that_others_may_write_is_refused_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    folder = tmp_path / "gpuwatch" / "rules"
+    folder.mkdir(parents=True)
+    (folder / "mine.yaml").write_text("[]")
+    (folder / "mine.yaml").chmod(0o644)
+    assert own_packs() == [folder / "mine.yaml"]
+    os.mkfifo(folder / "pipe.yaml")
+    (folder / "mine.yaml").chmod(0o666)
+    with pytest.raises(RulesError) as caught:
+        own_packs()
+    assert [each.split(":")[0][-9:] for each in caught.value.problems] == ["mine.yaml", "pipe.yaml"]
+    done = gpuwatch("once", "--local")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert str(folder / "mine.yaml") in done.stderr
