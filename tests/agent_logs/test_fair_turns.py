@@ -26,6 +26,8 @@ from gpuwatch.agent.logs.ruleset import RuleSet
 from gpuwatch.agent.logs.scanner import Scanner
 from gpuwatch.link.stream import StreamLimits
 from gpuwatch.rules.compile import compiled
+from gpuwatch.wire import Logs
+from tests.agent.running import newest
 from tests.agent_logs.conftest import BOOM, LogAgent, append
 
 Start = Callable[..., LogAgent]
@@ -128,3 +130,17 @@ def test_findings_in_a_flood_are_cut_short(folder: Path, agent_of: Start) -> Non
         len(line.encode("ascii", "backslashreplace")) for one in agent.findings() for line in one.lines
     )
     assert sizes < BYTES_AT_ONCE + 4_000_000
+
+
+def test_names_of_any_length_do_not_keep_the_list_of_files_from_coming(folder: Path, agent_of: Start) -> None:
+    long = folder
+    for _ in range(8):
+        long = long / ("\u202e" * 80)
+    long.mkdir(parents=True)
+    for number in range(300):
+        (long / f"{number}.log").write_text("step 1\n")
+    (folder / "rank3.log").write_text("BOOM code=1\n")
+    agent = agent_of(logs=[f"{folder}/*.log", f"{long}/*.log"])
+    agent.file(folder / "rank3.log", lambda row: row.searched_to == 12)
+    listed = agent.until(lambda fs: newest(fs, Logs, lambda one: one.truncated > 0), "list that is cut")
+    assert len(listed.files) > 100

@@ -9,6 +9,8 @@ import pytest
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.carrier import CarrierError
 from gpuwatch.link.ssh.dialing import SshDialing
+from gpuwatch.link.ssh.person import MAX_CHARACTERS, MAX_PROMPTS, Person
+from gpuwatch.plain import plain
 from tests.ssh.asking_server import Asking, asking_server
 from tests.ssh.dial import dialing, failure, refusal, until
 from tests.ssh.test_login import Asked
@@ -111,3 +113,18 @@ def test_a_jump_host_that_is_down_does_not_stop_the_start(client: Client) -> Non
     with pytest.raises(CarrierError, match="connection refused"):
         everyone.dialer(NodeSpec("node", jump="bastion"))("true")
     everyone.close()
+
+
+def test_a_host_asks_little_and_cannot_steer_the_terminal_with_it() -> None:
+    asked: list[str] = []
+
+    def answer(prompt: str, _secret: bool) -> str:
+        asked.append(prompt)
+        return "x"
+
+    prompts = [("\x1b]0;title\x07\u202ecode" + "p" * 100_000, False)] * 1000
+    answers = Person("jump", answer).respond("t\x1b[2J" * 100_000, "\x9b2J" * 100_000, prompts)
+    assert len(answers) == 1000
+    assert len(asked) == answers.count("x") == MAX_PROMPTS
+    assert {prompt.startswith("jump: ") and prompt == plain(prompt) for prompt in asked} == {True}
+    assert max(map(len, asked)) < 4 * MAX_CHARACTERS

@@ -1,5 +1,6 @@
 """What the log reader tells the agent: findings, how far it is, the list of files, and what goes wrong."""
 
+import json
 import time
 
 from . import told
@@ -23,6 +24,8 @@ MAX_FINDING = 100000
 """Characters of its lines; the wire takes 1 MiB, and JSON makes up to 6 bytes of a character."""
 SHORT_FINDING = 2000
 """The same where too much was told of late."""
+MAX_LIST_BYTES = 768 << 10
+"""Of a list of files; the wire takes 1 MiB, and names of 4 kB that anybody can make would fill it."""
 BEHIND_BYTES = 16 << 20
 
 
@@ -149,10 +152,12 @@ class Teller(object):
         if only_counts and now - self._listed_at < COUNTS_S:
             return
         self._listed, self._listed_at = rows, now
-        frame = {"kind": "logs", "t": round(time.time(), 3), "files": rows, "complete": self._complete}
+        kept = fitting(rows, MAX_LIST_BYTES)
+        frame = {"kind": "logs", "t": round(time.time(), 3), "files": kept, "complete": self._complete}
         frame.update(self._found)
-        if self._catalog.left_out:
-            frame["truncated"] = len(self._catalog.left_out)
+        left_out = len(self._catalog.left_out) + len(rows) - len(kept)
+        if left_out:
+            frame["truncated"] = left_out
         self._outbox.put("G", frame)
 
     def _notices(self):
@@ -168,6 +173,19 @@ class Teller(object):
             if entry.scanner is not None and entry.scanner.left_out:
                 found.append(told.crowded(entry.name, MAX_OPEN))
         return found
+
+
+def fitting(rows, most):
+    # type: (list[dict[str, Any]], int) -> list[dict[str, Any]]
+    """The rows whose JSON fits into `most` bytes together, the small ones first, in the order given."""
+    sizes = [len(json.dumps(row)) + 1 for row in rows]
+    kept, total = set(), 0
+    for at in sorted(range(len(rows)), key=sizes.__getitem__):
+        total += sizes[at]
+        if total > most:
+            break
+        kept.add(at)
+    return [row for at, row in enumerate(rows) if at in kept]
 
 
 _COUNTS = frozenset(("size", "lines", "grown_at", "backlog_pct", "searched_to", "fingerprint"))

@@ -5,6 +5,11 @@ from __future__ import annotations
 from gpuwatch.link.options import Ask
 from gpuwatch.plain import plain
 
+MAX_PROMPTS = 8
+"""Of one question; a password, a code and a choice are three."""
+MAX_CHARACTERS = 500
+"""Of each text; a host that is not trusted yet writes them."""
+
 
 class Person:
     """Answers keyboard-interactive prompts through `ask`."""
@@ -16,12 +21,12 @@ class Person:
 
     def respond(self, title: str, instructions: str, prompts: list[tuple[str, bool]]) -> list[str]:
         """Ask each prompt in turn. Runs in paramiko's thread, so an interruption is kept, not raised here."""
-        heading = " ".join(part for part in (plain(title).strip(), plain(instructions).strip()) if part)
+        heading = " ".join(part for part in (_shown(title), _shown(instructions)) if part)
         answers = []
-        for prompt, echo in prompts:
-            question = " ".join(part for part in (f"{self._where}:", heading, plain(prompt).strip()) if part)
+        for prompt, echo in prompts[:MAX_PROMPTS]:
+            question = " ".join(part for part in (f"{self._where}:", heading, _shown(prompt)) if part)
             answers.append(self._answer(f"{question} ", secret=not echo))
-        return answers
+        return answers + [""] * (len(prompts) - len(answers))
 
     def raise_if_interrupted(self) -> None:
         """Raise what ended the questions early (Ctrl-C, end of input)."""
@@ -36,3 +41,7 @@ class Person:
         except BaseException as error:  # raised again in the thread that wants the answers
             self._interrupted = error
             return ""
+
+
+def _shown(text: str) -> str:
+    return plain(text[:MAX_CHARACTERS]).strip()
