@@ -42,6 +42,14 @@ def test_what_was_there_before_is_no_younger_than_the_time_below_it() -> None:
     assert (finding["at"], finding["timed"], finding["backlog"]) == (1749988800.0, False, True)
 
 
+def test_between_two_times_both_bounds_are_told() -> None:
+    """An appended log: the attempt that wrote the line began before the later time."""
+    text = f"2025-06-15 11:00:00Z step 1\n{LINE}\n2025-06-15 12:00:00Z step 1\n"
+    (finding,) = scanner(LOST).feed(text.encode(), 0, NOW, True)
+    assert (finding["at"], finding["not_before"]) == (1749988800.0, 1749988800.0 - 3600)
+    assert "bound" not in finding
+
+
 def test_what_was_there_before_is_bounded_by_the_time_above_it_or_undated() -> None:
     (after,) = scanner(LOST).feed(f"2025-06-15 12:00:00Z begin\n{LINE}\n".encode(), 0, NOW, True)
     assert (after["at"], after["timed"], after["bound"]) == (1749988800.0, False, "after")

@@ -60,10 +60,9 @@ def _bounded(chunk, line, arrived):
     It is no younger than the next time below it, and no older than the last one above it. Where no line near
     it carries a time it is undated: that it is read now says nothing.
     """
-    below = chunk.next_time(line.end, arrived)
+    below, above = chunk.next_time(line.end, arrived), chunk.last_time(line.start, arrived)
     if below is not None:
-        return below, {}
-    above = chunk.last_time(line.start, arrived)
+        return below, {} if above is None else {"not_before": above}
     if above is not None:
         return above, {"bound": "after", "not_before": above}
     return None, {"bound": "undated"}
