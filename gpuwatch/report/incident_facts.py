@@ -10,6 +10,7 @@ from gpuwatch.diagnose.incident import Heard, Incident, Moment
 from gpuwatch.diagnose.incidents.last_activity import Activity
 from gpuwatch.plain import plain
 from gpuwatch.report.once.checkpoints import checkpoint_facts
+from gpuwatch.report.renamed_keys import with_new_names
 from gpuwatch.wire import TimeBound
 
 Facts: TypeAlias = dict[str, Any]
@@ -21,33 +22,37 @@ MOST_EVIDENCE = 40
 def incident_facts(incident: Incident) -> Facts:
     """Every key is always there; unknown is None. `docs/json.md` tells them."""
     cause = incident.cause
-    return {
-        "sentence": plain(incident.sentence),
-        "class": incident.code,
-        "severity": incident.severity,
-        "rank": incident.rank,
-        "node": named(incident.node),
-        "gpu": incident.gpu,
-        "job": named(incident.job),
-        "first_seen": None if undated_incident(incident) else incident.first or None,
-        "first_seen_exact": cause is not None and cause.timed,
-        "first_seen_bound": first_seen_bound(incident),
-        "not_before": None if cause is None or cause.timed else cause.not_before,
-        "last_seen": None if all(map(undated, incident.alerts)) else incident.last or None,
-        "confidence": incident.confidence,
-        "because": plain(incident.because),
-        "closed": incident.closed,
-        "settle": [plain(step) for step in incident.settle],
-        "followers": incident.followers,
-        "silent": list(incident.silent),
-        "last_activity": None if incident.last_activity is None else activity_facts(incident.last_activity),
-        "checkpoint": checkpoint_facts(incident.checkpoint),
-        "evidence": [proof_facts(alert, proof) for alert, proof in evidence(incident)],
-        "timeline": [moment_facts(moment) for moment in incident.timeline],
-        "explain": plain(incident.explain),
-        "do": [plain(step) for step in incident.do],
-        "heard": None if incident.heard is None else heard_facts(incident.heard),
-    }
+    return with_new_names(
+        {
+            "sentence": plain(incident.sentence),
+            "class": incident.code,
+            "severity": incident.severity,
+            "rank": incident.rank,
+            "node": named(incident.node),
+            "gpu": incident.gpu,
+            "job": named(incident.job),
+            "first_seen": None if undated_incident(incident) else incident.first or None,
+            "first_seen_exact": cause is not None and cause.timed,
+            "first_seen_bound": first_seen_bound(incident),
+            "not_before": None if cause is None or cause.timed else cause.not_before,
+            "last_seen": None if all(map(undated, incident.alerts)) else incident.last or None,
+            "confidence": incident.confidence,
+            "because": plain(incident.because),
+            "closed": incident.closed,
+            "settle": [plain(step) for step in incident.settle],
+            "followers": incident.followers,
+            "silent": list(incident.silent),
+            "last_activity": None
+            if incident.last_activity is None
+            else activity_facts(incident.last_activity),
+            "checkpoint": checkpoint_facts(incident.checkpoint),
+            "evidence": [proof_facts(alert, proof) for alert, proof in evidence(incident)],
+            "timeline": [moment_facts(moment) for moment in incident.timeline],
+            "explain": plain(incident.explain),
+            "do": [plain(step) for step in incident.do],
+            "heard": None if incident.heard is None else heard_facts(incident.heard),
+        }
+    )
 
 
 def undated(alert: Alert) -> bool:
@@ -76,16 +81,18 @@ def activity_facts(activity: Activity) -> Facts:
 
 def heard_facts(heard: Heard) -> Facts:
     """Whom the ranks wait for, as they said when they were asked."""
-    return {
-        "at": heard.at,
-        "wrong": heard.wrong,
-        "sentence": plain(heard.sentence),
-        "culprits": list(heard.culprits),
-        "confidence": heard.confidence if heard.wrong else None,
-        "evidence": [plain(each) for each in heard.evidence],
-        "settle": [plain(each) for each in heard.settle],
-        "do": [{"what": plain(what), "command": plain(command)} for what, command in heard.do],
-    }
+    return with_new_names(
+        {
+            "at": heard.at,
+            "wrong": heard.wrong,
+            "sentence": plain(heard.sentence),
+            "culprits": list(heard.culprits),
+            "confidence": heard.confidence if heard.wrong else None,
+            "evidence": [plain(each) for each in heard.evidence],
+            "settle": [plain(each) for each in heard.settle],
+            "do": [{"what": plain(what), "command": plain(command)} for what, command in heard.do],
+        }
+    )
 
 
 def evidence(incident: Incident) -> list[tuple[Alert, Proof]]:

@@ -39,6 +39,7 @@ from gpuwatch.report.facts import Facts, rounded
 from gpuwatch.report.incident_facts import alert_facts, evidence, incident_facts, named, outside
 from gpuwatch.report.masked import masked_in
 from gpuwatch.report.once.checkpoints import checkpoint_facts
+from gpuwatch.report.renamed_keys import with_new_names
 from gpuwatch.rules.load import Packs
 from gpuwatch.runs.around import Around, around
 from gpuwatch.runs.line_numbers import line_numbers
@@ -232,7 +233,7 @@ def scan_facts(report: ScanReport) -> Facts:
         "left_out": scan.left_out,
     }
     facts["secrets_masked"] = masked_in(facts)
-    return facts
+    return with_new_names(facts)
 
 
 def outcome_facts(end: JobEnd, jobs: Iterable[NamedEnd] = ()) -> Facts:

@@ -26,6 +26,7 @@ from gpuwatch.report.facts import Facts
 from gpuwatch.report.incident_text import INDENT, steps
 from gpuwatch.report.lines import Line
 from gpuwatch.report.process_stacks import SeenProcess, process_facts, process_lines
+from gpuwatch.report.renamed_keys import with_new_names
 from gpuwatch.report.testimony import testimony_facts, testimony_lines
 
 
@@ -124,17 +125,19 @@ def stacks_json(heard: Hearing, unasked: Mapping[str, str], seen: Sequence[SeenP
 def stacks_facts(heard: Hearing, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()) -> Facts:
     """The report as plain data; `docs/json.md` tells every key."""
     nothing = Testimony("stacks", wrong=False, sentence=NO_RANK_SEEN)
-    return {
-        "gpuwatch": __version__,
-        **testimony_facts(heard.verdict or nothing),
-        "do": [{"what": plain(what), "command": plain(command)} for what, command in heard.do],
-        "jobs": [job_facts(each) for each in heard.jobs],
-        "processes": [process_facts(each) for each in seen],
-        "dumps": None if heard.dumps is None else dumps_facts(heard.dumps),
-        "ras": None if heard.ras_said is None else ras_facts(heard),
-        "ras_trouble": {node: plain(why) for node, why in heard.ras_trouble.items()},
-        "unasked": {node: plain(why) for node, why in unasked.items()},
-    }
+    return with_new_names(
+        {
+            "gpuwatch": __version__,
+            **testimony_facts(heard.verdict or nothing),
+            "do": [{"what": plain(what), "command": plain(command)} for what, command in heard.do],
+            "jobs": [job_facts(each) for each in heard.jobs],
+            "processes": [process_facts(each) for each in seen],
+            "dumps": None if heard.dumps is None else dumps_facts(heard.dumps),
+            "ras": None if heard.ras_said is None else ras_facts(heard),
+            "ras_trouble": {node: plain(why) for node, why in heard.ras_trouble.items()},
+            "unasked": {node: plain(why) for node, why in unasked.items()},
+        }
+    )
 
 
 def dumps_facts(dumps: FlightHeard) -> Facts:

@@ -9,6 +9,7 @@ from gpuwatch.plain import plain
 from gpuwatch.report.facts import Facts
 from gpuwatch.report.incident_text import INDENT, fact, heading, steps
 from gpuwatch.report.lines import Line
+from gpuwatch.report.renamed_keys import with_new_names
 
 
 def testimony_lines(said: Testimony, before: Sequence[Line] = ()) -> list[Line]:
@@ -24,11 +25,13 @@ def testimony_lines(said: Testimony, before: Sequence[Line] = ()) -> list[Line]:
 
 def testimony_facts(said: Testimony) -> Facts:
     """The same for scripts."""
-    return {
-        "wrong": said.wrong,
-        "sentence": plain(said.sentence),
-        "culprits": list(said.culprits),
-        "confidence": said.confidence if said.wrong else None,
-        "evidence": [plain(each) for each in said.evidence],
-        "settle": [plain(each) for each in said.settle],
-    }
+    return with_new_names(
+        {
+            "wrong": said.wrong,
+            "sentence": plain(said.sentence),
+            "culprits": list(said.culprits),
+            "confidence": said.confidence if said.wrong else None,
+            "evidence": [plain(each) for each in said.evidence],
+            "settle": [plain(each) for each in said.settle],
+        }
+    )

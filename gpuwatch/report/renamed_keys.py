@@ -1,0 +1,21 @@
+"""JSON keys that were renamed: reports write both names for one minor version (docs/json.md)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+RENAMED = {
+    "because": "confidence_reason",
+    "do": "actions",
+    "heard": "hang_check",
+    "left_out": "omitted",
+    "settle": "to_confirm",
+    "unasked": "unreached",
+    "wrong": "problem",
+}
+"""Old name -> new name."""
+
+
+def with_new_names(facts: dict[str, Any]) -> dict[str, Any]:
+    """An object with its renamed keys under both names; nested objects are left as they are."""
+    return {**facts, **{RENAMED[key]: value for key, value in facts.items() if key in RENAMED}}
