@@ -222,6 +222,11 @@ class AlertBook:
         self._marks.restore(silences)
         self._mark_now()
 
+    def judge_now(self) -> None:
+        """Judge all that is known by now with the next updates: a report cannot wait for the next look."""
+        self._outcomes_at = float("-inf")
+        self._mark_now()
+
     def _mark_now(self) -> None:
         """What a person did is seen with the next update."""
         self._dirty, self._judge_at = True, 0.0

@@ -122,6 +122,7 @@ def wait_for_first_report(
             break
         progress(missing, deadline - now)
         pause(min(POLL_S, deadline - now))
+    session.book.judge_now()
     for _ in range(LAST_POLLS):
         if not session.book.behind:
             return
