@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from time import process_time
 from typing import Any
 
 import pytest
 from msgspec import structs
 
 from gpuwatch import wire
+from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.attempts.missing import missing_ranks
 from gpuwatch.diagnose.book import AlertBook
+from gpuwatch.diagnose.incidents.absent_ranks import absent_ranks
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.report.verdict import findings
 from tests.diagnose.finding import PACK
@@ -127,3 +130,13 @@ def test_the_exception_of_the_rank_that_is_gone_leads() -> None:
     more: dict[str, Any] = {"role": "first", "rank": 1, "job": "4711", "lines": lines, "fields": fields}
     told.find("n1", "/r/rank_1.log", "python.exception", at=5.0, **more)
     assert incidents(told, 70.0) == [("python.exception", 1)]
+
+
+def test_long_lines_are_searched_for_missing_ranks_as_far_as_agents_search() -> None:
+    """Judged at every look, so 64 kB lines of a hostile agent cost no second."""
+    lines = ("x" * 4000 + " missing ranks: 3, 5", "x " * 32_000 + " missing ranks: 7", "mi" * 32_000)
+    proof = Proof("line", lines[0], lines=lines * 20)
+    alert = Alert("a", "hang.horovod", "error", "", "", (proof,))
+    began = process_time()
+    assert absent_ranks(alert) == (3, 5)
+    assert process_time() - began < 0.2
