@@ -50,9 +50,8 @@ def scan(
     (dmesg-gpu-002.log) and the output of launchers and Slurm may be in one folder: ranks and nodes are
     read from paths and lines.
 
-    Exit status: 0 the job finished, or nothing is wrong; 1 something was found, or the job stopped
-    before its
-    announced end; 2 wrong usage or nothing that can be read.
+    Exit status: 0 the job finished, or nothing is wrong; 1 something was found, the job stopped
+    before its announced end, or a log was not read to its end; 2 wrong usage or nothing that can be read.
     """
     missing = [str(path) for path in paths if not path.exists() and not path.is_symlink()]
     if missing:
