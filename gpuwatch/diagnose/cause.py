@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import structs
@@ -244,7 +244,11 @@ def _when(alert: Alert) -> float:
 
 def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None:
     """The earliest, unless a stronger one follows so closely that the order may be the other way round."""
-    ordered = sorted(candidates, key=lambda alert: (_when(alert), _weight(alert), alert.position))
+    raised = {alert.rank for alert in alerts if alert.code in UNSPECIFIC}
+    ordered = sorted(
+        candidates,
+        key=lambda alert: (_when(alert), _weight(alert), _is_mute(alert, raised), alert.position),
+    )
     lists = [alert for alert in ordered if alert.code in EXPLICIT and alert.role == "root"]
     if lists:
         return _on_the_list(lists[0], ordered)
@@ -261,6 +265,11 @@ def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None
         warned = [alert for alert in alerts if alert.severity == "warning" and alert.role == "root"]
         return next((alert for alert in warned if explains(alert.code, best.code)), best)
     return best
+
+
+def _is_mute(alert: Alert, raised: Container[int | None]) -> bool:
+    """Whether a rank ended without an exception of its own: of the same moment one with it goes before."""
+    return alert.code in EXITS and alert.rank not in raised
 
 
 def _is_mild(alert: Alert) -> bool:

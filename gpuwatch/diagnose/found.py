@@ -303,7 +303,7 @@ def _rank_place(
         place = place or (None if index is None else where.by(node, "gpu", index, job, then))
         if place is not None:
             return place, "process"
-    numbered = where.numbered(finding.index_of, finding.index, job)
+    numbered = where.numbered(finding.index_of, finding.index, job) or _of_pod(fields.get("pod"), where, job)
     if numbered is not None:
         return numbered, "index"
     place = _by_pid(finding, node, where, job, kernel=kernel)
@@ -318,6 +318,14 @@ def _rank_place(
         place = where.only_local(local, job) if node is None else where.by(node, "local", local, job)
         return place, "path"
     return where.of_file(found.node, finding.file, job), "path"
+
+
+def _of_pod(pod: object, where: Whereabouts, job: str | None) -> RankPlace | None:
+    """The one rank of a job that runs in the pod which a line of the cluster names; its node is not told."""
+    node = None if pod is None else where.named(pod)
+    there = {place.rank: place for place in where.on(node, job)}
+    rank = next(iter(there), None)
+    return RankPlace(rank, "", job) if len(there) == 1 and rank is not None else None
 
 
 def _by_pid(

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.runs.test_culprit_ranks import OOM, Job, culprit
+from gpuwatch.report.scan import judged
+from gpuwatch.runs.files import gather
+from gpuwatch.runs.scan import scan
+from tests.runs.test_culprit_ranks import OOM, PACKS, Job, culprit
 
 
 def pods_jax(n: int) -> Job:
@@ -310,7 +313,33 @@ def error_file_of_torchelastic(n: int) -> Job:
     )
 
 
+def pod_that_was_evicted(n: int) -> Job:
+    logs = {
+        f"llm-w-0-{r}-k2v9{r}.log": f"JOB_COMPLETION_INDEX={r} -> starting as rank {r} of 8\nstep 10 loss 9.1\n"
+        for r in range(8)
+    }
+    head = "LAST SEEN   TYPE      REASON             OBJECT                          MESSAGE\n"
+    return logs | {
+        "events.txt": head
+        + f"3m11s       Warning   Evicted            pod/llm-w-0-{n}-k2v9{n}             Pod ephemeral local storage usage exceeds the total limit of containers 200Gi.\n"
+    }
+
+
+def table_of_failures(n: int) -> Job:
+    entry = "[{i}]:\n  time      : 2026-09-07_13:02:58\n  host      : k0\n  rank      : {r} (local_rank: {r})\n  exitcode  : 1 (pid: 44{r})\n"
+    trace = f'[rank{n}]: Traceback (most recent call last):\n[rank{n}]:   File "t.py", line 3, in f\n[rank{n}]:     x\n[rank{n}]: RuntimeError: reduce said no\n'
+    return {
+        "job.log": trace
+        + "Failures:\n"
+        + entry.format(i=1, r=7)
+        + "-----\nRoot Cause (first observed failure):\n"
+        + entry.format(i=0, r=n)
+    }
+
+
 JOBS: tuple[Callable[[int], Job], ...] = (
+    table_of_failures,
+    pod_that_was_evicted,
     pods_jax,
     pods_prefix_world,
     pods_master,
@@ -382,3 +411,10 @@ NOT_TOLD: dict[str, Job] = {
 @pytest.mark.parametrize("job", NOT_TOLD.values(), ids=NOT_TOLD.keys())
 def test_nobody_is_named_where_the_lines_do_not_tell(job: Job, tmp_path: Path) -> None:
     assert culprit(tmp_path, job) is None
+
+
+def test_the_key_that_the_user_typed_is_no_failure(tmp_path: Path) -> None:
+    typed = "^CW0412 21:10:44.100000 880 torch/distributed/elastic/agent/server/api.py:719] Received Signals.SIGINT death signal, shutting down workers\n"
+    (tmp_path / "console.txt").write_text("step 0 loss 2.3\nstep 100 loss 1.9\n" + typed)
+    report = judged(scan(gather([tmp_path]), PACKS.rules, "agent", cores=1), PACKS, 1.8e9, 0.0)
+    assert (report.incidents, {alert.severity for alert in report.outside} - {"info"}) == ((), set())

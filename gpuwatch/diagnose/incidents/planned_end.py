@@ -14,6 +14,7 @@ from gpuwatch.diagnose.incidents.closing import Closing
 
 PLANNED = SCHEDULER | {"proc.sigterm", "slurm.tasks_terminated", "launch.siblings_killed"}
 """Classes of lines that a job prints when it is ended on purpose."""
+SIGNALLED = "launch.agent_signalled"
 GRAVE = ("error", "critical")
 
 _ASKED = re.compile(
@@ -70,7 +71,7 @@ def with_planned_ends(alerts: Iterable[Alert], closings: Mapping[str, Closing]) 
         alerts: With what later steps and lines showed.
         closings: File -> how its log ends.
     """
-    alerts = list(alerts)
+    alerts = [_typed(alert) for alert in alerts]
     if any(alert.severity in GRAVE and alert.code not in PLANNED for alert in alerts):
         return alerts
     leaves = [leave_of(each.lines) for each in closings.values()]
@@ -78,6 +79,12 @@ def with_planned_ends(alerts: Iterable[Alert], closings: Mapping[str, Closing]) 
         return alerts
     meant = any(leave.meant for leave in leaves if leave.saved)
     return [_judged(alert, meant=meant) for alert in alerts]
+
+
+def _typed(alert: Alert) -> Alert:
+    """The alert; a note where the terminal shows the key with which its user ended the launcher."""
+    typed = alert.code == SIGNALLED and any("^C" in proof.text for proof in alert.proof)
+    return structs.replace(alert, severity="info", role="hint") if typed else alert
 
 
 def _judged(alert: Alert, *, meant: bool) -> Alert:
