@@ -106,7 +106,7 @@ async def test_nothing_is_dialled_before_a_choice_and_the_choice_is_what_is_wish
     session = session_of(app)
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, "5")
-        assert "nothing is measured before you have seen the plan" in flat(app)
+        assert "nothing is measured before you confirm" in flat(app)
         assert session.wished == []
         await settle(pilot, "j", "enter")
         assert [wish.pairs for wish in session.wished] == ["quick"]

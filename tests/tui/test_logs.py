@@ -237,7 +237,7 @@ async def test_errors_are_found_loaded_and_then_on_the_node() -> None:
         await desk.press("e", "e")
         assert "timed out" in desk.under_cursor()
         await desk.press("e")
-        assert "no further error" in desk.text()
+        assert "no more errors" in desk.text()
 
 
 async def test_search_lists_hits_of_all_nodes_and_goes_to_one() -> None:
@@ -248,7 +248,7 @@ async def test_search_lists_hits_of_all_nodes_and_goes_to_one() -> None:
         await desk.press("down", "enter")
         assert "step 123 " in desk.under_cursor()
         await desk.press("n")
-        assert "no further hit here" in desk.text()
+        assert "no more matches in this pane" in desk.text()
         await desk.press("escape")
         assert not desk.screen.results.display
         assert isinstance(desk.app.screen, LogsScreen)
@@ -272,7 +272,7 @@ async def test_filter_bookmarks_folding_wrap_and_times() -> None:
     async with log_desk(story()) as desk:
         await desk.type("c", "5")
         await desk.type("f", "!step")
-        assert "without step" in desk.text()
+        assert "filter: not step" in desk.text()
         assert "step 599" not in desk.text()
         await desk.press("b")
         await desk.type("f", "")

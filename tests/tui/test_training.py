@@ -103,7 +103,7 @@ async def test_ranks_keep_their_places_when_they_have_ended() -> None:
         assert (ended_ranks[85].node, ended_ranks[85].gpu, ended_ranks[85].alive) == ("gpu-011", 5, False)
         assert len(ranks_shown(app)) == 128
         assert ranks_shown(app)[0] == 85, "its GPU is lost all the same"
-        assert "none of 128 ranks runs on 16 nodes, 128x DEMO H100 80GB" in flat(app)
+        assert "none of 128 ranks running on 16 nodes, 128x DEMO H100 80GB" in flat(app)
         assert "gpu-001:0 ended" in text_on(app)
 
 
@@ -200,7 +200,7 @@ async def test_no_training_is_said() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("6")
         await pilot.pause()
-        assert "No training is seen" in flat(app)
+        assert "No training job detected" in flat(app)
         await pilot.press("enter", "m", "s", "right_square_bracket", "exclamation_mark")
         assert app.where == "training"
 
