@@ -178,7 +178,7 @@ async def test_the_cell_tells_both_directions_the_rails_and_the_counters() -> No
         await pilot.pause()
         shown = flat(app)
         assert "gpu-001 → gpu-013" in shown
-        assert "back" in shown
+        assert "reverse" in shown
         assert "rail 0 1 2 3 4 5 6 7" in shown
         assert "symbol_error +836" in shown
         screen.matrix.put(0, 1)
