@@ -86,6 +86,8 @@ class RankProgress:
     """Of its newest line in the file."""
     heard_at: float = -math.inf
     """When it last told anything (our monotonic clock)."""
+    stepped_live: bool = False
+    """Whether a step was seen as it was logged; a backlog that is read afterwards holds older ones."""
     stepped_at: float | None = None
     """When a step other than the one before came; None: it never told one."""
     highest_scale: float | None = None
@@ -164,7 +166,7 @@ def _is_other_bar(known: RankProgress, told: Progress, at: float) -> bool:
 
 def _take(known: RankProgress, told: Progress, at: float) -> None:
     sure = told.timed or not told.backlog
-    past = told.backlog and known.stepped_at is not None
+    past = told.backlog and known.stepped_live
     known.job = told.job or known.job
     if told.past:
         steps = [*known.past, *_past_steps(told, at - told.at)]
@@ -188,6 +190,7 @@ def _take(known: RankProgress, told: Progress, at: float) -> None:
         if sure and not past:
             known.timings.setdefault(name, deque(maxlen=KEPT_TIMINGS)).append(known.phases[name])
     if not past and "step" in fields:
+        known.stepped_live = known.stepped_live or not told.backlog
         _step(known, fields, at, sure)
 
 

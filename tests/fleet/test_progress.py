@@ -90,6 +90,16 @@ def test_the_past_of_a_log_replaces_nothing_that_was_told_live() -> None:
     assert (voice.stepped_at, voice.offset) == (100.0, 5000)
 
 
+@pytest.mark.parametrize("timed", [True, False])
+def test_a_backlog_that_comes_in_pieces_ends_at_its_last_step(timed: bool) -> None:
+    progress = FleetProgress()
+    for step, at in ((177, -120.0), (260, -40.0)):
+        piece = frame({"step": step, "loss": 500.0 - step}, at, backlog=True, timed=timed, offset=step)
+        progress.take("n1", piece, WALL + 1, 1.0)
+    voice = only(progress)
+    assert (voice.value("step"), voice.value("loss"), voice.offset) == (260, 240.0, 260)
+
+
 def test_of_a_past_line_without_a_time_only_the_least_age_is_known() -> None:
     progress = FleetProgress()
     tell(progress, {"step": 7, "loss": 1.0}, 3.0, backlog=True)
