@@ -30,7 +30,8 @@ KINDS: dict[str, str] = {
 PASTED_INTO = {"data", "source or settings"}
 """Kinds of files that people save a tool's output as."""
 ENDINGS = {f".{ending}": kind for kind, endings in KINDS.items() for ending in endings.split()}
-PACKED_ENDINGS = (".gz", ".zst", ".xz", ".bz2")
+PACKED_ENDINGS = (".gz", ".zst", ".xz", ".bz2", ".lz4", ".lzma", ".z")
+"""Also of packings that are not read."""
 LOG_SUFFIXES = (".log", ".out", ".err")
 """A file of this name that is no text is one that could not be read; others are told as skipped."""
 JSON_BEGINS = (b"{", b"[", b'"')
@@ -177,7 +178,7 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
         gathered.skipped.append(Skipped(name, why, unreadable=not dangling))
         return
     if not is_text(sample):
-        log = given or path.suffix.lower() in LOG_SUFFIXES
+        log = given or unpacked_name(path.name).endswith(LOG_SUFFIXES)
         gathered.skipped.append(Skipped(name, "binary", unreadable=log))
         return
     dated = last_year_time(sample, status.st_mtime)
@@ -195,11 +196,17 @@ def inner_name(path: Path, root: Path | None) -> str:
     return str(path) if not path.is_absolute() else "/".join(path.parts[-2:])
 
 
+def unpacked_name(name: str) -> str:
+    """The name in lower case without the endings of packers."""
+    name = name.lower()
+    for ending in PACKED_ENDINGS:
+        name = name.removesuffix(ending)
+    return name
+
+
 def kind_of_name(name: str) -> str | None:
     """Why a file of this name is no log; None: it may be one."""
-    plain = name.lower()
-    for ending in PACKED_ENDINGS:
-        plain = plain.removesuffix(ending)
+    plain = unpacked_name(name)
     if TENSORBOARD.match(plain):
         return "data"
     if plain.endswith(".json") and plain not in JSON_LOGS:

@@ -29,11 +29,12 @@ logs reach about 300."""
 
 MAGIC: tuple[tuple[re.Pattern[bytes], str], ...] = (
     (re.compile(rb"\x1f\x8b"), "gzip"),
-    (re.compile(rb"\x28\xb5\x2f\xfd"), "zstd"),
+    (re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"), "zstd"),
     (re.compile(rb"\xfd7zXZ\x00"), "xz"),
     (re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), "bzip2"),
 )
-"""What a file begins with says how it is packed; names lie (`dmesg.gz` that a copy has unpacked)."""
+"""What a file begins with says how it is packed; names lie (`dmesg.gz` that a copy has unpacked).
+What pzstd writes begins with a skippable frame."""
 
 
 @dataclass(frozen=True)
@@ -91,10 +92,14 @@ BROKEN = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, EOFError, Va
 
 
 def packing_of(head: bytes) -> str | None:
-    """`gzip`, `zstd`, `xz`, `bzip2`, `utf-16`, or None for a plain file, by its first bytes."""
+    """`gzip`, `zstd`, `xz`, `bzip2`, `utf-16`, or None for a plain file, by its first bytes.
+
+    Zero bytes before a packed member do not count: a preallocated file has them.
+    """
     if encoding_of(head) is not None:
         return UTF_16
-    return next((name for magic, name in MAGIC if magic.match(head)), None)
+    begin = head.lstrip(b"\0")
+    return next((name for magic, name in MAGIC if magic.match(begin)), None)
 
 
 @dataclass
@@ -138,24 +143,28 @@ class Contents:
                 return
 
     def _unpacked(self, file: BinaryIO, new: Callable[[], Decoder]) -> Iterator[bytes]:
-        decoder = new()
-        fresh = True
+        """All members of the file; zero bytes before, between and behind them are padding."""
+        decoder: Decoder | None = None
+        members = 0
         for block in self._raw(file, READ_BYTES):
             for start in range(0, len(block), PACKED_BYTES):
                 data = block[start : start + PACKED_BYTES]
                 while data:
+                    if decoder is None:
+                        data = data.lstrip(b"\0")
+                        if not data:
+                            break
+                        decoder, members = new(), members + 1
                     try:
-                        if decoder.eof:
-                            decoder, fresh = new(), True
-                        for out in decoder.pieces(data):
-                            fresh = False
-                            yield out
+                        yield from decoder.pieces(data)
                     except BROKEN as error:
-                        if not (fresh and not data.strip(b"\0")):  # zeros behind the end are padding
-                            self.damage = f"damaged {self.packing} data: {error}"
+                        behind = f" behind {members - 1} complete" if members > 1 else ""
+                        self.damage = f"damaged {self.packing} data{behind}: {error}"
                         return
-                    data = decoder.unused_data if decoder.eof else b""
-        if not decoder.eof and not fresh:
+                    if not decoder.eof:
+                        break
+                    data, decoder = decoder.unused_data, None
+        if decoder is not None:
             self.damage = f"the {self.packing} data ends in the middle"
 
 

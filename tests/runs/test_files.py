@@ -152,6 +152,50 @@ def test_zeros_behind_packed_data_are_padding(tmp_path: Path) -> None:
     assert contents.damage is None
 
 
+@pytest.mark.parametrize("packing", PACKERS)
+@pytest.mark.parametrize("zeros", [4, 100, 4096, 2_000_000])
+def test_a_member_behind_zeros_is_read(tmp_path: Path, packing: str, zeros: int) -> None:
+    path = tmp_path / "rank_0.log"
+    packed, padding = PACKERS[packing], bytes(zeros)
+    path.write_bytes(packed(TEXT[:1000]) + padding + packed(TEXT[1000:2000]) + packed(TEXT[2000:]) + padding)
+    contents = Contents(path, packing)
+    assert b"".join(contents.pieces()) == TEXT
+    assert contents.damage is None
+    assert contents.read == path.stat().st_size
+
+
+@pytest.mark.parametrize("packing", PACKERS)
+@pytest.mark.parametrize("zeros", [0, 100, 4096])
+def test_what_is_no_member_behind_zeros_is_damage(tmp_path: Path, packing: str, zeros: int) -> None:
+    path = tmp_path / "rank_0.log"
+    path.write_bytes(PACKERS[packing](TEXT) + bytes(zeros) + TEXT)
+    contents = Contents(path, packing)
+    assert b"".join(contents.pieces()) == TEXT
+    assert packing in str(contents.damage)
+
+
+@pytest.mark.parametrize("packing", PACKERS)
+def test_a_packed_log_that_begins_with_zeros_is_read(tmp_path: Path, packing: str) -> None:
+    (tmp_path / "rank_0.log").write_bytes(bytes(4096) + PACKERS[packing](TEXT))
+    (log,) = gather([tmp_path]).files
+    assert log.packing == packing
+    assert b"".join(Contents(log.path, packing).pieces()) == TEXT
+
+
+def test_skippable_frames_of_zstd_hold_no_text(tmp_path: Path) -> None:
+    skippable = b"\x50\x2a\x4d\x18" + (4).to_bytes(4, "little") + b"size"
+    (tmp_path / "rank_0.log").write_bytes(skippable + PACKERS["zstd"](TEXT) + skippable)
+    (log,) = gather([tmp_path]).files
+    assert b"".join(Contents(log.path, log.packing).pieces()) == TEXT
+
+
+@pytest.mark.parametrize("ending", [".lz4", ".Z", ".gz"])
+def test_a_log_in_an_unknown_packing_is_unread(tmp_path: Path, ending: str) -> None:
+    (tmp_path / f"rank_0.log{ending}").write_bytes(random.Random(3).randbytes(4000))
+    (skipped,) = gather([tmp_path]).skipped
+    assert skipped.unreadable
+
+
 def test_damaged_data_are_told(tmp_path: Path) -> None:
     path = tmp_path / "rank_0.log.gz"
     data = bytearray(gzip.compress(random.Random(3).randbytes(50_000).hex().encode()))
