@@ -40,7 +40,7 @@ bench: $(INSTALLED_DEV)
 
 # the key reference is generated from the bindings
 docs: $(INSTALLED)
-	$(BIN)/python -m gpuwatch.tui.keys_page > $(VENV)/keys.md && mv $(VENV)/keys.md docs/keys.md
+	$(BIN)/python -m gpuwatch.tui.key_reference > $(VENV)/keys.md && mv $(VENV)/keys.md docs/keys.md
 
 clean:
 	rm -rf $(VENV)

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-from gpuwatch.link.log_wishes import VARIABLE as DISCOVER
+from gpuwatch.link.start.log_settings import VARIABLE as DISCOVER
 from gpuwatch.tui.toolkit.faults import fault_file
 from tests.kernel_log import VARIABLE, empty_kernel_log
 from tests.parts import the_only_job

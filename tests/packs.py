@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from gpuwatch.agent.logs.ruleset import RuleSet
-from gpuwatch.rules.keep import compiled_or_kept
+from gpuwatch.agent.logs.matching.ruleset import RuleSet
+from gpuwatch.rules.compiling.keep import compiled_or_kept
 from gpuwatch.rules.load import load_packs
 
 

@@ -28,7 +28,7 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.hosts.plan import NodeSpec
-from gpuwatch.link.options import LinkOptions
+from gpuwatch.link.stream.options import LinkOptions
 from tests.kernel_log import for_nodes
 from tests.parts import need
 

@@ -9,21 +9,21 @@ import select
 import time
 from collections import deque
 
-from .composer import Composer
-from .driver import Driver
-from .errands import Errands
-from .logs.reader import LogReader
-from .node import Node
-from .pulse import KEPT_EVENTS, Pulse
-from .settings import within
+from .base.settings import within
+from .base.ticker import KEPT_EVENTS, Pulse
+from .frame_builder import Composer
+from .gpu.driver import Driver
+from .logs.supervisor import LogReader
+from .long_requests import Errands
+from .node_reader import Node
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable  # noqa: F401 - used in type comments
 
-    from .outlet import Outlet  # noqa: F401 - used in type comments
-    from .requests import Requests  # noqa: F401 - used in type comments
-    from .settings import Settings  # noqa: F401 - used in type comments
+    from .base.output_stream import Outlet  # noqa: F401 - used in type comments
+    from .base.requests import Requests  # noqa: F401 - used in type comments
+    from .base.settings import Settings  # noqa: F401 - used in type comments
 
 HELLO_S = 0.5
 """So long the first hello waits for the GPUs to say who they are."""

@@ -1,13 +1,14 @@
 """The hello frame: what this node and its GPUs are, and what is wrong with the whole of it."""
 
-from . import notices, topology
+from .base import notices
+from .gpu import topology
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
-    from .driver import Driver  # noqa: F401 - used in type comments
-    from .node import Node  # noqa: F401 - used in type comments
+    from .gpu.driver import Driver  # noqa: F401 - used in type comments
+    from .node_reader import Node  # noqa: F401 - used in type comments
 
 
 def describe(driver, node, papers):

@@ -3,10 +3,10 @@
 import os
 import signal
 
+from .base.output_stream import Outlet
+from .base.requests import Requests
+from .base.settings import Settings
 from .emitter import Emitter
-from .outlet import Outlet
-from .requests import Requests
-from .settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""One file a command: parse, then import the one thing that was asked for."""
+"""The command line: `main` parses, then imports the one command that was asked for."""

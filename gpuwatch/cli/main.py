@@ -12,41 +12,45 @@ from typing import Any
 import click
 
 from gpuwatch import __version__
-from gpuwatch.cli import exit_codes
-from gpuwatch.cli.output import open_closed_streams
+from gpuwatch.cli.base import exit_codes
+from gpuwatch.cli.base.output import open_closed_streams
 from gpuwatch.plain import plain
 
 COMMANDS: dict[str, tuple[str, str, str]] = {
-    "watch": ("gpuwatch.cli.watch", "watch", "Open the screens (the default command)."),
+    "watch": ("gpuwatch.cli.monitor.watch", "watch", "Open the screens (the default command)."),
     "once": (
-        "gpuwatch.cli.once",
+        "gpuwatch.cli.monitor.once",
         "once",
         "Print one report; exit 0 if all is healthy, else 1.",
     ),
     "dmon": (
-        "gpuwatch.cli.dmon",
+        "gpuwatch.cli.monitor.dmon",
         "dmon",
         "Print a line per GPU and interval, like nvidia-smi dmon.",
     ),
-    "scan": ("gpuwatch.cli.scan", "scan", "Find what failed first in the logs of an ended job."),
+    "scan": ("gpuwatch.cli.analysis.scan", "scan", "Find what failed first in the logs of an ended job."),
     "stacks": (
-        "gpuwatch.cli.stacks",
+        "gpuwatch.cli.analysis.stacks",
         "stacks",
         "Find the rank that a hung job is waiting for.",
     ),
-    "probe": ("gpuwatch.cli.probe", "probe", "Measure the links between GPUs; find slow nodes and links."),
+    "probe": (
+        "gpuwatch.cli.probe.command",
+        "probe",
+        "Measure the links between GPUs; find slow nodes and links.",
+    ),
     "flight": (
-        "gpuwatch.cli.flight",
+        "gpuwatch.cli.analysis.flight",
         "flight",
         "Find the missing rank in flight-recorder dumps.",
     ),
     "check": (
-        "gpuwatch.cli.check",
+        "gpuwatch.cli.monitor.check",
         "check",
         "Run the preflight checks of a job.",
     ),
-    "hosts": ("gpuwatch.cli.hosts", "hosts", "Check a hosts file, or print its JSON Schema."),
-    "rules": ("gpuwatch.cli.rules", "rules", "List, explain and test the log rules."),
+    "hosts": ("gpuwatch.cli.config.hosts", "hosts", "Check a hosts file, or print its JSON Schema."),
+    "rules": ("gpuwatch.cli.config.rules", "rules", "List, explain and test the log rules."),
 }
 """Command -> module, attribute and the line in --help: help is printed without importing any of them."""
 

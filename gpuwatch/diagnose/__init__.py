@@ -1,1 +1,1 @@
-"""What the facts mean: pure functions over the fleet and a clock."""
+"""What the facts mean: conditions, alerts and incidents; `alert_book` alone keeps a state."""

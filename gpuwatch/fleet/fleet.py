@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from gpuwatch.fleet.asked import Asked
-from gpuwatch.fleet.checkpoints import FleetCheckpoints, tells_checkpoint
-from gpuwatch.fleet.host_names import own_hosts, taken_host
-from gpuwatch.fleet.jobs import Jobs
-from gpuwatch.fleet.log_stream import LogStream
-from gpuwatch.fleet.node import Gpu, Node
-from gpuwatch.fleet.progress import FleetProgress
+from gpuwatch.fleet.jobs.host_names import own_hosts, taken_host
+from gpuwatch.fleet.jobs.jobs import Jobs
+from gpuwatch.fleet.logs.checkpoints import FleetCheckpoints, tells_checkpoint
+from gpuwatch.fleet.logs.log_stream import LogStream
+from gpuwatch.fleet.logs.progress import FleetProgress
+from gpuwatch.fleet.logs.shared_findings import FindingKey, SharedFindings
+from gpuwatch.fleet.logs.twins import Twins
+from gpuwatch.fleet.nodes.node import Gpu, Node
+from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.fleet.rank_changes import RankChanges, TooManyError
-from gpuwatch.fleet.shared_findings import FindingKey, SharedFindings
-from gpuwatch.fleet.twins import Twins
 from gpuwatch.hosts.plan import Plan
-from gpuwatch.link.inbox import Arrival, ClockReading, Content, LinkStatus, Refused
+from gpuwatch.link.stream.inbox import Arrival, ClockReading, Content, LinkStatus, Refused
 from gpuwatch.wire import (
     Bye,
     Event,

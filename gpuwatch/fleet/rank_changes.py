@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from gpuwatch.link.bounds import Allowance
+from gpuwatch.link.stream.limits import Allowance
 from gpuwatch.wire import Process
 
 MOST_PROCESSES = 1024

@@ -1,1 +1,1 @@
-"""How frames arrive: ssh, command, local, demo."""
+"""How frames arrive: one dialer a kind of link, opened together."""

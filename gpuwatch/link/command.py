@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from gpuwatch.hosts.plan import NodeSpec
-from gpuwatch.link.carrier import Carrier, CarrierError
-from gpuwatch.link.child import ChildCarrier
+from gpuwatch.link.child_process import ChildCarrier
+from gpuwatch.link.stream.carrier import Carrier, CarrierError
 
 ONE_STRING = frozenset({"ssh", "autossh"})
 """Programs that hand the rest of their argv to the node's login shell as one string."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuwatch.hosts.plan import Plan
-from gpuwatch.link.carrier import Dialer
 from gpuwatch.link.command import CommandDialer
 from gpuwatch.link.descriptors import make_room
 from gpuwatch.link.local import dial_local
-from gpuwatch.link.options import Ask, LinkOptions
+from gpuwatch.link.stream.carrier import Dialer
+from gpuwatch.link.stream.options import Ask, LinkOptions
 
 if TYPE_CHECKING:
     from gpuwatch.link.ssh.dialing import SshDialing

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from gpuwatch.link.boot import loader_argv
-from gpuwatch.link.carrier import Carrier
-from gpuwatch.link.child import ChildCarrier
+from gpuwatch.link.child_process import ChildCarrier
+from gpuwatch.link.start.bundle import loader_argv
+from gpuwatch.link.stream.carrier import Carrier
 
 
 def dial_local(command: str) -> Carrier:  # noqa: ARG001 - dialers are given the shell line; no shell here

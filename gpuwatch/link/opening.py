@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from gpuwatch.hosts.plan import Plan
-from gpuwatch.link.agent_link import CLOSE_S, AgentLink, Switchboard
-from gpuwatch.link.carrier import Dialer
+from gpuwatch.link.agent.agent_link import CLOSE_S, AgentLink, Switchboard
+from gpuwatch.link.agent.login_slots import ConnectSlots
 from gpuwatch.link.dialers import Dialers
-from gpuwatch.link.inbox import Inbox
-from gpuwatch.link.log_wishes import LogWishes
-from gpuwatch.link.options import Ask, LinkOptions
-from gpuwatch.link.protocol import Link
-from gpuwatch.link.slots import ConnectSlots
+from gpuwatch.link.start.log_settings import LogWishes
+from gpuwatch.link.stream.carrier import Dialer
+from gpuwatch.link.stream.inbox import Inbox
+from gpuwatch.link.stream.link import Link
+from gpuwatch.link.stream.options import Ask, LinkOptions
 from gpuwatch.wire import AnyRequest
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from gpuwatch.probe.talk import GpuUser, Ground
+from gpuwatch.probe.probe_request import Collective, Wish
+from gpuwatch.probe.protocol import GpuUser, Ground
 from gpuwatch.probe.verdict import Verdict
-from gpuwatch.probe.wish import Collective, Wish
 
 Phase: TypeAlias = Literal[
     "connecting",  # the launchers are on their way
@@ -108,7 +108,7 @@ class CounterChange:
 
     node: str
     name: str
-    """As `talk.Counters` names it."""
+    """As `protocol.Counters` names it."""
     before: float
     after: float
 

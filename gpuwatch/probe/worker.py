@@ -14,13 +14,13 @@ import time
 from functools import partial
 from typing import Any, BinaryIO, Dict, List, Optional
 
-from gpuwatch.probe.work import words
-from gpuwatch.probe.work.crew import Crew
+from gpuwatch.probe.work.base import words
+from gpuwatch.probe.work.base.orders import Prepare, Raw, read
 from gpuwatch.probe.work.joining import host_store
-from gpuwatch.probe.work.orders import Prepare, Raw, read
+from gpuwatch.probe.work.launcher_watchdog import Silence
 from gpuwatch.probe.work.rank import enter
-from gpuwatch.probe.work.silence import Silence
-from gpuwatch.probe.work.surroundings import settle
+from gpuwatch.probe.work.rank_environment import settle
+from gpuwatch.probe.work.rank_supervisor import Crew
 
 _STOP_WITHIN_S = 1.5
 """A rank that is stuck on its GPU does not end by itself."""
@@ -34,7 +34,7 @@ def run(config: Dict[str, Any], stdin: BinaryIO, stdout: BinaryIO) -> int:
             ends whatever happens, its ranks with it; `silence_s`, after which it ends its process group
             where not even an empty line came (0 or missing: never).
         stdin: Orders, a JSON object a line.
-        stdout: Where the lines go; see `talk`.
+        stdout: Where the lines go; see `protocol`.
 
     Returns:
         0 after `Stop`, 1 where torch could not be had or the cockpit is gone.

@@ -1,1 +1,1 @@
-"""Outputs without a screen: text, JSON, CSV."""
+"""Outputs without a screen: text, JSON, CSV, dmon."""

@@ -14,12 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.node import Node
+from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.hosts.names import fold
 from gpuwatch.hosts.plan import NodeSpec
-from gpuwatch.link.ssh.facts import LoginFacts
-from gpuwatch.report.console import console_on
-from gpuwatch.report.text import notice_text
+from gpuwatch.link.stream.login_facts import LoginFacts
+from gpuwatch.report.once.text import notice_text
+from gpuwatch.report.output.console import console_on
 from gpuwatch.session import Session
 from gpuwatch.shell_command import command_line
 from gpuwatch.wire import Hello

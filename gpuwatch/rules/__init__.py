@@ -1,1 +1,1 @@
-"""The rule packs (YAML beside this file), and what reads, checks and compiles them."""
+"""Rules and progress dialects: packs are loaded here."""

@@ -1,4 +1,4 @@
-"""Rule packs from YAML: the built-in ones beside this file, and those of the user."""
+"""Rule packs from YAML: the built-in ones in `packs`, and those of the user."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 import yaml
 
-from gpuwatch.rules.dialect import Dialect
-from gpuwatch.rules.rule import Rule
-from gpuwatch.rules.xid_codes import with_codes
+from gpuwatch.rules.model.dialect import Dialect
+from gpuwatch.rules.model.rule import Rule
+from gpuwatch.rules.model.xid_codes import with_codes
 
-BUILT_IN = Path(__file__).parent
+BUILT_IN = Path(__file__).parent / "packs"
 LISTS = ("match", "literals", "unless", "do", "examples", "links", "not", "needs", "programs")
 """Keys of a rule that may be one text or a list of them."""
 
@@ -47,7 +47,7 @@ def load_packs(extra: Sequence[Path] = ()) -> Packs:
     entries, packs = dict(built_in), dict(packs)
     mine: dict[str, Rule | Dialect] = {}
     if extra:
-        from gpuwatch.rules.parse import read_packs  # noqa: PLC0415 - the first screen waits for no checks
+        from gpuwatch.rules.parsing.parse import read_packs  # noqa: PLC0415 - the first screen waits for no checks
 
         mine, files = read_packs(extra, frozenset(entries))
         entries.update(mine)
@@ -58,13 +58,18 @@ def load_packs(extra: Sequence[Path] = ()) -> Packs:
     return Packs(tuple(by_id.values()), by_id, packs, tuple(dialects))
 
 
+def built_in_packs() -> list[Path]:
+    """Their files, in the order of the names without the folders: rules are tried in this order."""
+    return sorted(BUILT_IN.rglob("*.yaml"), key=lambda file: file.name)
+
+
 @cache
 def _built_in() -> tuple[dict[str, Rule | Dialect], dict[str, str]]:
     """As `read_packs`, ten times as fast: the packs that come with us were checked by our tests."""
     loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     by_id: dict[str, Rule | Dialect] = {}
     packs: dict[str, str] = {}
-    for file in sorted(BUILT_IN.glob("*.yaml")):
+    for file in built_in_packs():
         pack: Any = yaml.load(file.read_bytes(), Loader=loader)  # noqa: S506 - it makes texts, lists, mappings
         for entry in pack["rules"] if isinstance(pack, dict) else pack:
             rule = _checked_before(entry)

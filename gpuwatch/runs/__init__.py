@@ -1,1 +1,1 @@
-"""A training run after the fact: the logs that it left are found, read, and joined to ranks and nodes."""
+"""A training run after the fact: its logs are found, read, and joined to ranks and nodes."""

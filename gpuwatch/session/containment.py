@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpuwatch.diagnose.book import AlertBook
+from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.fleet.fleet import Fleet
 
 LATER_S = (0.0, 3.0, 30.0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from gpuwatch.fleet.asked import Asked
-from gpuwatch.fleet.node import Node
+from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.session.session import Session
 from gpuwatch.wire import Particulars
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 
-from gpuwatch.fleet.node import Node
+from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.session.session import Session
 from gpuwatch.wire import ProcessStack, Stacks
 

@@ -9,24 +9,24 @@ from time import monotonic, thread_time
 from time import time as wall
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from gpuwatch.diagnose.book import AlertBook
-from gpuwatch.fleet.asked import Asked
+from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.log_stream import LogStream
+from gpuwatch.fleet.logs.log_stream import LogStream
+from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.fleet.rank_changes import TooManyError
 from gpuwatch.hosts.plan import Plan
-from gpuwatch.link.bounds import Allowance
-from gpuwatch.link.inbox import Arrival, Inbox, LinkStatus
 from gpuwatch.link.opening import open_links
-from gpuwatch.link.options import Ask, LinkOptions
+from gpuwatch.link.stream.inbox import Arrival, Inbox, LinkStatus
+from gpuwatch.link.stream.limits import Allowance
+from gpuwatch.link.stream.options import Ask, LinkOptions
 from gpuwatch.plain import plain
 from gpuwatch.rules.load import load_packs
 from gpuwatch.session.containment import culprits
-from gpuwatch.session.followed_folders import FollowedFolders
-from gpuwatch.session.hang_queries import HangQueries
-from gpuwatch.session.settings_folder import own_packs, settings_folder
-from gpuwatch.session.sharing import Sharing
-from gpuwatch.session.silence_file import SilenceFile
+from gpuwatch.session.hang.hang_queries import HangQueries
+from gpuwatch.session.settings.followed_folders import FollowedFolders
+from gpuwatch.session.settings.settings_folder import own_packs, settings_folder
+from gpuwatch.session.settings.silence_file import SilenceFile
+from gpuwatch.session.shared_file_owners import Sharing
 from gpuwatch.wire import (
     AnyRequest,
     AskDumpFiles,
@@ -44,10 +44,10 @@ from gpuwatch.wire import (
 
 if TYPE_CHECKING:
     from gpuwatch.probe.conducting.conductor import Conductor
-    from gpuwatch.probe.judging.baseline import Baseline
-    from gpuwatch.probe.wish import Wish
-    from gpuwatch.session.inquiry import Inquiry
-    from gpuwatch.session.loan import Program
+    from gpuwatch.probe.judging.checks.baseline import Baseline
+    from gpuwatch.probe.probe_request import Wish
+    from gpuwatch.session.hang.hang_query import Inquiry
+    from gpuwatch.session.hang.py_spy_upload import Program
 
 
 Errand: TypeAlias = AskParticulars | AskStacks | LendPySpy | AskRas | AskDumps | AskDumpFiles | AskDumpPiece
@@ -254,14 +254,14 @@ class Session:
         *,
         sockets: bool = True,
     ) -> Asked:
-        """What these processes of a node do now (`wire.Stacks`); `session.inquiry` asks all nodes."""
+        """What these processes of a node do now (`wire.Stacks`); `session.hang.hang_query` asks all nodes."""
         request = AskStacks(
             id=self._number(), pids=list(pids), py_spy=py_spy, seconds=seconds, sockets=sockets
         )
         return self._ask(node, request)
 
     def lend_py_spy(self, node: str, piece: str, offset: int, size: int, digest: str) -> Asked:
-        """Hand a piece of a py-spy to a node's agent (`wire.Lent`); `session.loan` hands over all."""
+        """Hand a piece of a py-spy to a node's agent (`wire.Lent`); see `session.hang.py_spy_upload`."""
         number = self._number()
         return self._ask(node, LendPySpy(id=number, piece=piece, offset=offset, size=size, digest=digest))
 
@@ -289,7 +289,7 @@ class Session:
 
     def inquire(self) -> Inquiry:
         """Ask all ranks and NCCL whom everyone waits for; call its `update` after every poll."""
-        from gpuwatch.session.inquiry import Inquiry  # noqa: PLC0415 - loaded when it is asked for
+        from gpuwatch.session.hang.hang_query import Inquiry  # noqa: PLC0415 - loaded when it is asked for
 
         return Inquiry(self)
 

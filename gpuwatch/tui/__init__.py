@@ -1,1 +1,1 @@
-"""The screens; the only room that imports textual."""
+"""The screens: the app, its navigation and the command palette."""

@@ -17,21 +17,21 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import AwaitMount, Widget
 
-from gpuwatch.tui import keys
-from gpuwatch.tui.driver import TerminalDriver
-from gpuwatch.tui.jump import JumpProvider
-from gpuwatch.tui.look import Colours, Look, clean, make_look, wants_ascii
-from gpuwatch.tui.overview import Overview, Totals
-from gpuwatch.tui.pace import FASTEST_HZ, Pace
-from gpuwatch.tui.palette import Palette
-from gpuwatch.tui.scene import Scene
-from gpuwatch.tui.screens.fleet import FleetScreen
-from gpuwatch.tui.screens.live import LiveScreen
-from gpuwatch.tui.session_protocol import Watched
-from gpuwatch.tui.themes import THEMES, Colourless
+from gpuwatch.tui.command_palette import Palette
+from gpuwatch.tui.command_provider import JumpProvider
+from gpuwatch.tui.fleet.screen import FleetScreen
+from gpuwatch.tui.model.node_summary import Overview, Totals
+from gpuwatch.tui.model.session_protocol import Watched
+from gpuwatch.tui.model.view_state import Scene
+from gpuwatch.tui.navigation import Travel
+from gpuwatch.tui.terminal_driver import TerminalDriver
+from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
 from gpuwatch.tui.toolkit.faults import FaultLog, fault_file
-from gpuwatch.tui.travel import Travel
+from gpuwatch.tui.toolkit.live_screen import LiveScreen
+from gpuwatch.tui.toolkit.refresh_rate import FASTEST_HZ, Pace
+from gpuwatch.tui.toolkit.styles import Colours, Look, clean, make_look, wants_ascii
+from gpuwatch.tui.toolkit.themes import THEMES, Colourless
 
 CRASHED = 70
 """Exit status after a fault of our own (EX_SOFTWARE of sysexits.h)."""

@@ -14,7 +14,7 @@ MAX_RANKS = 1_000_000
 Moment: TypeAlias = Annotated[float, Meta(ge=0.0, le=1.0e11)]
 """Unix seconds up to the year 5138, which every `datetime` can show."""
 Real: TypeAlias = Annotated[float, Meta(ge=-1.0e18, le=1.0e18)]
-"""A measured value; agents send no number of 1e18 or more (`agent/logs/quantities.py`)."""
+"""A measured value; agents send no number of 1e18 or more (`agent/logs/progress/quantities.py`)."""
 Whole: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 """A counter or identifier of 64 bits."""
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]

@@ -23,7 +23,7 @@ class RankParticulars(Part, frozen=True):
     nccl: Name | None = None
     """Of the library that is mapped into it, else of the package beside its torch."""
     variables: Table[Text] = {}
-    """NCCL's, CUDA's, gloo's and Slurm's, as `agent/particulars.py` lists them."""
+    """NCCL's, CUDA's, gloo's and Slurm's, as `agent/processes/settings_report.py` lists them."""
     memlock_bytes: Whole | None = None
     nofile: Whole | None = None
 

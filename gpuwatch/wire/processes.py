@@ -41,7 +41,7 @@ class Process(Part, frozen=True):
     """`addr:port` of the rendezvous."""
     job: Name | None = None
     """As an agent tells it: Slurm job id, the launcher's run id, or PMIx's namespace. In a fleet: what
-    `fleet.jobs` calls its job."""
+    `fleet.jobs.jobs` calls its job."""
     launcher: Whole | None = None
     """The nearest process above a rank that is no rank itself: what started it."""
     container: Name | None = None

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from gpuwatch.link.boot import bundle, loader_argv
+from gpuwatch.link.start.bundle import bundle, loader_argv
 from gpuwatch.wire import (
     AnyFrame,
     AnyRequest,

@@ -7,13 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gpuwatch.agent.composer import latest
-from gpuwatch.agent.driver_files import read, unmet
-from gpuwatch.agent.holders import Holders
+from gpuwatch.agent.frame_builder import latest
+from gpuwatch.agent.gpu.proc_driver import read, unmet
+from gpuwatch.agent.processes.gpu_holders import Holders
 from gpuwatch.wire import ProcessGpu, Sample
 from tests.agent.conftest import Start
 from tests.agent.running import uuid_of
-from tests.agent_host.trees import Kmsg, process, write
+from tests.agent.trees import Kmsg, process, write
 from tests.fake_nvml.build import FakeNvml
 
 GIB = 1 << 30

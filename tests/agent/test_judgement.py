@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from gpuwatch.agent import notices, topology
-from gpuwatch.agent.fields import Wanted, decoded
-from gpuwatch.agent.rates import Rate
-from gpuwatch.agent.xid_join import HOLD_S, XidJoin
+from gpuwatch.agent.base import notices
+from gpuwatch.agent.base.rates import Rate
+from gpuwatch.agent.gpu import topology
+from gpuwatch.agent.gpu.field_values import Wanted, decoded
+from gpuwatch.agent.kernel.xid_join import HOLD_S, XidJoin
 
 FULL = 1 << 64
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gpuwatch.link.boot import bundle, loader_argv
+from gpuwatch.link.start.bundle import bundle, loader_argv
 from tests.bench.cpu import Row, rss_bytes, shares
 from tests.end_to_end.terminal import Terminal, quoted
 from tests.fake_nvml.build import FakeNvml, build

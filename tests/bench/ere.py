@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from gpuwatch.rules.check import op, parsed
+from gpuwatch.rules.compiling.check import op, parsed
 
 _CATEGORIES = {
     op.CATEGORY_DIGIT: "0-9",

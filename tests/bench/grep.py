@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from gpuwatch.rules.compile import literals_for
+from gpuwatch.rules.compiling.compile import literals_for
 from gpuwatch.rules.load import load_packs
 from tests.bench.ere import to_ere
 

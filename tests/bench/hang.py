@@ -7,18 +7,18 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gpuwatch.diagnose.flight import judge_flight
-from gpuwatch.diagnose.ras_json import read_json
-from gpuwatch.diagnose.ras_verdict import judge_ras
-from gpuwatch.diagnose.stacks import judge_stacks
-from gpuwatch.diagnose.straggler.watch import EVERY_S, StragglerWatch
+from gpuwatch.diagnose.hang.flight_recorder.verdict import judge_flight
+from gpuwatch.diagnose.hang.ras.json_format import read_json
+from gpuwatch.diagnose.hang.ras.verdict import judge_ras
+from gpuwatch.diagnose.hang.stacks.compare import judge_stacks
+from gpuwatch.diagnose.straggler.monitor import EVERY_S, StragglerWatch
 from gpuwatch.hosts.plan import Thresholds
-from gpuwatch.runs.flight import read_dump
+from gpuwatch.runs.flight.dumps import read_dump
 from tests.bench.cpu import Row
 from tests.diagnose.dumps import content, job, steps
+from tests.diagnose.hang.test_stacks import LOADS, WAITS
+from tests.diagnose.hang.test_stacks import python as stack_of
 from tests.diagnose.simulated_jobs import GPUS, H100, Cluster, Job
-from tests.diagnose.test_stacks import LOADS, WAITS
-from tests.diagnose.test_stacks import python as stack_of
 from tests.ras_server import answer, rank
 
 RANKS, ENTRIES = 1000, 2000

@@ -1,7 +1,7 @@
 """A simulated healthy week of 64 ranks: `python -m tests.bench.healthy_week [SEED] [whole]`.
 
 With an event of every job in each half hour; looked at every 5 s around those, or with `whole` all the time
-(20 minutes of CPU). tests/diagnose/test_healthy_week.py does the same with two events a day.
+(20 minutes of CPU). tests/diagnose/health/test_healthy_week.py does the same with two events a day.
 """
 
 from __future__ import annotations

@@ -7,13 +7,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpuwatch.probe.probe_request import Wish
 from gpuwatch.probe.results import PairResult, Results, Seat
-from gpuwatch.probe.wish import Wish
-from gpuwatch.tui.screens.links import LinksScreen
+from gpuwatch.tui.links.screen import LinksScreen
 from tests.bench.cpu import Row
 from tests.tui.counting import on_terminal, painted
-from tests.tui.links import StillProbing
 from tests.tui.still import NOW, demo_session, still_app
+from tests.tui.still_probes import StillProbing
 
 NODES = 128
 FRAMES = 20

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gpuwatch import wire
-from gpuwatch.cli.watch import collect_rarely
-from gpuwatch.link.inbox import Arrival
-from gpuwatch.tui.screens.logs import LogsScreen
+from gpuwatch.cli.monitor.watch import collect_rarely
+from gpuwatch.link.stream.inbox import Arrival
+from gpuwatch.tui.logs.screen import LogsScreen
 from tests.bench.cpu import Row, rss_bytes
 from tests.tui.counting import on_terminal, painted
-from tests.tui.log_nodes import FakeFile, LogSession
+from tests.tui.logs.log_nodes import FakeFile, LogSession
 from tests.tui.still import NOW, still_app
 
 PATH = "/scratch/run7/logs/rank_0.log"

@@ -9,10 +9,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuwatch.link.boot import bundle, loader_argv
-from gpuwatch.link.log_wishes import packed_rules
+from gpuwatch.link.start.bundle import bundle, loader_argv
+from gpuwatch.link.start.log_settings import packed_rules
+from tests.agent.logs.conftest import LogAgent, children, wait_for
 from tests.agent.running import NONCE
-from tests.agent_logs.conftest import LogAgent, children, wait_for
 from tests.bench.cpu import Row, rss_bytes, shares
 
 SECONDS = 20.0

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuwatch.rules.compile import compiled
+from gpuwatch.rules.compiling.compile import compiled
 from gpuwatch.rules.load import load_packs
 from tests.bench.cpu import Row
 from tests.bench.grep import grep_literals, grep_patterns, measured
@@ -48,8 +48,8 @@ KINDS = (
 _SCAN = """
 import itertools, json, sys
 sys.path.insert(0, sys.argv[1])
-from gpuwatch.agent.logs.ruleset import RuleSet
-from gpuwatch.agent.logs.scanner import Scanner
+from gpuwatch.agent.logs.matching.ruleset import RuleSet
+from gpuwatch.agent.logs.scanning.scanner import Scanner
 with open(sys.argv[2]) as file:
     ruleset = RuleSet(json.load(file))
 scanner = Scanner(ruleset, sys.argv[3], itertools.count(1).__next__)

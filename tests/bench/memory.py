@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuwatch.fleet.history import bytes_per_gpu
+from gpuwatch.fleet.nodes.history import bytes_per_gpu
 from tests.bench.cpu import Row
 
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpuwatch.rules.load import load_packs
-from gpuwatch.runs import hyper
-from gpuwatch.runs.scan import usable_cores
+from gpuwatch.runs.scan import hyper
+from gpuwatch.runs.scan.scan import usable_cores
 from tests.bench.cpu import Row
 from tests.bench.grep import grep_literals, grep_patterns, measured
 from tests.bench.log_lines import numeric_lines

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from msgspec import structs
 
-from gpuwatch.cli.watch import collect_rarely
+from gpuwatch.cli.monitor.watch import collect_rarely
 from gpuwatch.link.demo.links import arrivals
-from gpuwatch.link.inbox import Arrival
-from gpuwatch.tui.widgets.heat_map import HeatMap
+from gpuwatch.link.stream.inbox import Arrival
+from gpuwatch.tui.fleet.heat_map import HeatMap
 from gpuwatch.wire import Progress, Sample
 from tests.bench.cpu import Row
 from tests.tui.counting import on_terminal, painted

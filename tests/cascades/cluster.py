@@ -15,17 +15,17 @@ from pathlib import Path
 import msgspec
 
 from gpuwatch import wire
-from gpuwatch.agent.logs.scanner import Scanner
-from gpuwatch.agent.logs.sieve import Sieve
-from gpuwatch.diagnose.alert import Alert
-from gpuwatch.diagnose.found import Found, alerts_of
-from gpuwatch.diagnose.incident import Incident
-from gpuwatch.diagnose.judge import incidents
-from gpuwatch.fleet.places import Places, RankPlace
-from gpuwatch.report.scan import judged
+from gpuwatch.agent.logs.matching.prefilter import Sieve
+from gpuwatch.agent.logs.scanning.scanner import Scanner
+from gpuwatch.diagnose.alerts.from_findings import Found, alerts_of
+from gpuwatch.diagnose.incidents.builder import incidents
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.fleet.jobs.places import Places, RankPlace
+from gpuwatch.report.scan.report import judged
 from gpuwatch.rules.load import Packs, load_packs
-from gpuwatch.runs.files import gather
-from gpuwatch.runs.scan import scan
+from gpuwatch.runs.files.files import gather
+from gpuwatch.runs.scan.scan import scan
 from tests.packs import built_in_rules
 
 EPOCH = datetime(2026, 11, 3, 2, 0, 0).astimezone().timestamp()

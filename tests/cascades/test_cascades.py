@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.diagnose.alert import Alert, Proof
-from gpuwatch.diagnose.found import alerts_of
-from gpuwatch.diagnose.incident import Incident
-from gpuwatch.diagnose.judge import incidents
-from gpuwatch.fleet.places import Places
+from gpuwatch.diagnose.alerts.from_findings import alerts_of
+from gpuwatch.diagnose.incidents.builder import incidents
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.fleet.jobs.places import Places
 from tests.cascades.cluster import EPOCH, JOB, Cluster, packs
 
 

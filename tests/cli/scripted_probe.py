@@ -12,10 +12,10 @@ from typing import Any
 
 from gpuwatch.cli import main
 from gpuwatch.probe.conducting import opening
+from gpuwatch.probe.protocol import GpuUser, Ground
 from gpuwatch.probe.results import NodeGround, Results
-from gpuwatch.probe.talk import GpuUser, Ground
 from gpuwatch.probe.verdict import Verdict
-from tests.report.probes import cluster, measured, slow_node, with_pairs
+from tests.report.probe.probes import cluster, measured, slow_node, with_pairs
 
 LONG_S = 60.0
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyte
 import pytest
 
-from gpuwatch.cli.once import default_wait_s
+from gpuwatch.cli.monitor.once import default_wait_s
 from tests.cli.running import COMMAND, ROOT, environment, gpuwatch, on_a_terminal, start
 
 SGR_COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]")

@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 import pytest
 
-from gpuwatch.cli.probe_options import read_collectives, read_sizes
-from gpuwatch.probe.wish import COLLECTIVES, SIZES
+from gpuwatch.cli.probe.options import read_collectives, read_sizes
+from gpuwatch.probe.probe_request import COLLECTIVES, SIZES
 from tests.cli.running import gpuwatch
 from tests.cli.test_main import HEAVY, loaded
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from gpuwatch.probe.wish import COLLECTIVES, MIB
+from gpuwatch.probe.probe_request import COLLECTIVES, MIB
 from tests.cli.running import COMMAND, ROOT, environment, interrupted_at
 from tests.fake_nvml.build import FakeNvml, build
 from tests.parts import need_compiler, need_torch

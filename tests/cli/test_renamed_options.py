@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 import pytest
 
-from gpuwatch.cli.probe import probe
-from gpuwatch.cli.stacks import stacks
-from gpuwatch.cli.watch import watch
+from gpuwatch.cli.analysis.stacks import stacks
+from gpuwatch.cli.monitor.watch import watch
+from gpuwatch.cli.probe.command import probe
 
 RENAMED = [
     (probe, "busy_too", "--allow-busy", "--busy-too", []),

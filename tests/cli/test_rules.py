@@ -7,9 +7,9 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
+from gpuwatch.cli.config.rules import rules
 from gpuwatch.cli.main import COMMANDS
-from gpuwatch.cli.rules import rules
-from tests.agent_logs.scanning import rule
+from tests.agent.logs.scan_lines import rule
 
 
 def call(*argv: str) -> Result:

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gpuwatch.agent.logs.levels import level
-from gpuwatch.agent.logs.normalise import messages
-from gpuwatch.agent.logs.scanner import Scanner
-from gpuwatch.agent.logs.sieve import Sieve
-from gpuwatch.rules.score import ALARMING, ARRIVED
-from gpuwatch.runs.utf16 import as_utf8
+from gpuwatch.agent.logs.lines.levels import level
+from gpuwatch.agent.logs.lines.normalise import messages
+from gpuwatch.agent.logs.matching.prefilter import Sieve
+from gpuwatch.agent.logs.scanning.scanner import Scanner
+from gpuwatch.rules.scoring.score import ALARMING, ARRIVED
+from gpuwatch.runs.files.utf16 import as_utf8
 from tests.corpus.excerpts import Excerpt, read
 from tests.packs import built_in_rules
 

@@ -16,10 +16,10 @@ from typing import Any
 
 import yaml
 
-from gpuwatch.report.scan import judged, scan_facts
+from gpuwatch.report.scan.report import judged, scan_facts
 from gpuwatch.rules.load import Packs, load_packs
-from gpuwatch.runs.files import gather
-from gpuwatch.runs.scan import Begin, scan
+from gpuwatch.runs.files.files import gather
+from gpuwatch.runs.scan.scan import Begin, scan
 
 CORPUS = Path(__file__).parent
 ALARMS = ("error", "critical")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.runs.packing import Contents, packing_of
+from gpuwatch.runs.files.packing import Contents, packing_of
 from tests.corpus.excerpts import read
 from tests.corpus.rewritings import REWRITINGS, Figure, Judge, Rewriting
 

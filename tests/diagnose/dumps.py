@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gpuwatch.runs.flight import Dump, read_dump
+from gpuwatch.runs.flight.dumps import Dump, read_dump
 
 Entry = dict[str, Any]
 BEGAN_S = 1_790_000_000.0

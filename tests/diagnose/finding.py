@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuwatch import wire
-from gpuwatch.diagnose.alert import Alert
-from gpuwatch.diagnose.found import Found, alerts_of
-from gpuwatch.diagnose.incident import Incident
-from gpuwatch.diagnose.judge import incidents
-from gpuwatch.fleet.places import Places, RankPlace
-from gpuwatch.rules.rule import Rule
+from gpuwatch.diagnose.alerts.from_findings import Found, alerts_of
+from gpuwatch.diagnose.incidents.builder import incidents
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.fleet.jobs.places import Places, RankPlace
+from gpuwatch.rules.model.rule import Rule
 
 T0 = 1_790_000_000.0
 OWN = set(wire.Finding.__struct_fields__) - {"t", "seq", "v"}

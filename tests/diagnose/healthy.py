@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TypeAlias
 
-from gpuwatch.diagnose.book import AlertBook
+from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.hosts.plan import Thresholds
 from tests.diagnose.finding import PACK
 from tests.diagnose.simulated_jobs import A100, DAY_S, GPUS, H100, Cluster, Doing, Job, changed

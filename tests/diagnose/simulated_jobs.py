@@ -18,7 +18,7 @@ from msgspec import structs
 from gpuwatch import wire
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import NodeSpec, Plan
-from gpuwatch.link.inbox import Arrival, ClockReading, Content, LinkStatus
+from gpuwatch.link.stream.inbox import Arrival, ClockReading, Content, LinkStatus
 
 NODES, GPUS = 8, 8
 """Nodes unless a test names more, and GPUs of each."""

@@ -8,12 +8,12 @@ from typing import TypeAlias
 from msgspec import structs
 
 from gpuwatch import wire
-from gpuwatch.diagnose.condition import Condition
-from gpuwatch.diagnose.health import gpu_conditions, node_conditions
+from gpuwatch.diagnose.health.conditions import gpu_conditions, node_conditions
+from gpuwatch.diagnose.model.condition import Condition
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.node import Gpu, Node
+from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
-from gpuwatch.link.inbox import Arrival, Content, LinkStatus
+from gpuwatch.link.stream.inbox import Arrival, Content, LinkStatus
 
 Tier: TypeAlias = wire.GpuFast | wire.GpuMedium | wire.GpuSlow
 NOW, EPOCH = 1000.0, 1_700_000_000.0

@@ -10,12 +10,12 @@ import time
 import pytest
 
 from gpuwatch import wire
-from gpuwatch.agent.inspection import inner_pid
-from gpuwatch.agent.processes import ProcessReader
-from gpuwatch.diagnose.book import AlertBook
+from gpuwatch.agent.processes.inspection import inner_pid
+from gpuwatch.agent.processes.process_reader import ProcessReader
+from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.hosts.plan import Thresholds
 from tests.diagnose.finding import PACK
-from tests.fleet.two_jobs import WALL, Several, rank
+from tests.fleet.jobs.two_jobs import WALL, Several, rank
 from tests.parts import need
 
 WORLD = 97

@@ -10,7 +10,7 @@ from itertools import count
 
 from gpuwatch.cli.main import main
 from gpuwatch.session import Session
-from gpuwatch.tui.screens.fleet import FleetScreen
+from gpuwatch.tui.fleet.screen import FleetScreen
 
 _healthy_poll = Session.poll
 _calls = count()

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from gpuwatch.diagnose.incident import Incident
+from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
-from gpuwatch.link import agent_link
-from gpuwatch.link.way import Way, agent_way
+from gpuwatch.link.agent import agent_link
+from gpuwatch.link.agent.start_method import Way, agent_way
 from gpuwatch.session import Session
 from gpuwatch.wire import LogFile, Process
 from tests.end_to_end.cluster import watch

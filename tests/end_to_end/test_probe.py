@@ -18,10 +18,10 @@ import pytest
 
 from gpuwatch.hosts.builtin import local_plan
 from gpuwatch.hosts.plan import NodeSpec, Plan
-from gpuwatch.link.options import LinkOptions
+from gpuwatch.link.stream.options import LinkOptions
 from gpuwatch.probe.conducting.conductor import Conductor
 from gpuwatch.probe.conducting.opening import open_probe
-from gpuwatch.probe.wish import COLLECTIVES, MIB, Wish
+from gpuwatch.probe.probe_request import COLLECTIVES, MIB, Wish
 from gpuwatch.session import Session
 from gpuwatch.session.session import ProbeRunsError
 from tests.parts import need_torch

@@ -19,14 +19,14 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.diagnose.alert import Alert
-from gpuwatch.diagnose.flight import FlightVerdict, judge_flight
-from gpuwatch.diagnose.incident import Incident
-from gpuwatch.diagnose.stacks import JobStacks
+from gpuwatch.diagnose.hang.flight_recorder.verdict import FlightVerdict, judge_flight
+from gpuwatch.diagnose.hang.stacks.compare import JobStacks
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
-from gpuwatch.runs.flight_files import gather_dumps
+from gpuwatch.runs.flight.files import gather_dumps
 from gpuwatch.session import Session
-from gpuwatch.session.inquiry import Inquiry
+from gpuwatch.session.hang.hang_query import Inquiry
 from tests.end_to_end.cluster import ROOT, watch
 from tests.parts import need, need_torch
 

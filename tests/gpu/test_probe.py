@@ -14,10 +14,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpuwatch.probe.talk import Done, Prepare, RankSeat, Ready, Step, Stop, Transport
-from gpuwatch.probe.wish import COLLECTIVES
+from gpuwatch.probe.probe_request import COLLECTIVES
+from gpuwatch.probe.protocol import Done, Prepare, RankSeat, Ready, Step, Stop, Transport
 from tests.parts import need_torch
-from tests.probe_worker.driver import Worker
+from tests.probe.work.driver import Worker
 
 pytestmark = pytest.mark.gpu
 

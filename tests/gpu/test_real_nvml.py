@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.fleet.node import Node
+from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.hosts.builtin import local_plan
-from gpuwatch.link.inbox import Arrival, Content
+from gpuwatch.link.stream.inbox import Arrival, Content
 from gpuwatch.session import Session
 from gpuwatch.wire import Bye, Event, Hello, Ranks, Reply, Sample, encode
 from tests.end_to_end.cluster import watch

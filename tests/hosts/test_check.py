@@ -15,7 +15,7 @@ import pytest
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.builtin import demo_plan
 from gpuwatch.hosts.plan import NodeSpec, Plan
-from gpuwatch.link.inbox import Arrival, ClockReading, Content, LinkStatus
+from gpuwatch.link.stream.inbox import Arrival, ClockReading, Content, LinkStatus
 from gpuwatch.report.hosts_check import NodeCheck, check_fleet, check_node, print_checks, settled, to_json
 from gpuwatch.session import Session
 from gpuwatch.wire import GpuFast, GpuInfo, GpuSample, Hello, Notice, Sample

@@ -17,14 +17,14 @@ import psutil
 import pytest
 
 from gpuwatch.hosts.plan import NodeSpec
-from gpuwatch.link.agent_link import AgentLink, Switchboard
-from gpuwatch.link.backoff import RetryPace
-from gpuwatch.link.bounds import START_MARK
-from gpuwatch.link.call import CallTiming
-from gpuwatch.link.carrier import Carrier, Dialer
+from gpuwatch.link.agent.agent_link import AgentLink, Switchboard
+from gpuwatch.link.agent.backoff import RetryPace
+from gpuwatch.link.agent.call import CallTiming
 from gpuwatch.link.command import CommandDialer
-from gpuwatch.link.inbox import ClockReading, Inbox, LinkStatus, Refused
 from gpuwatch.link.local import dial_local
+from gpuwatch.link.stream.carrier import Carrier, Dialer
+from gpuwatch.link.stream.inbox import ClockReading, Inbox, LinkStatus, Refused
+from gpuwatch.link.stream.limits import START_MARK
 from gpuwatch.wire import Hello, Reply, Sample, SetInterval
 from tests.link.stub_agent import MAIN, stub_agent
 from tests.link.watching import Watcher, nothing_left, until
@@ -347,9 +347,9 @@ def test_the_agent_leaves_when_the_cockpit_is_killed(tmp_path: Path) -> None:
     script.write_text(
         textwrap.dedent(
             """
-            from gpuwatch.link.agent_link import AgentLink, Switchboard
+            from gpuwatch.link.agent.agent_link import AgentLink, Switchboard
             from gpuwatch.hosts.plan import NodeSpec
-            from gpuwatch.link.inbox import Inbox
+            from gpuwatch.link.stream.inbox import Inbox
             from gpuwatch.link.local import dial_local
             from gpuwatch.wire import Hello
             from tests.link.stub_agent import stub_agent

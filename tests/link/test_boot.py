@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.link.boot import (
+from gpuwatch.link.start.bundle import (
     NO_PYTHON,
     bundle,
     loader_argv,
@@ -22,7 +22,7 @@ from gpuwatch.link.boot import (
     sources,
     without_prose,
 )
-from gpuwatch.link.node_start import PACKAGE
+from gpuwatch.link.start.node_start import PACKAGE
 from tests.parts import need
 
 ROOT = Path(__file__).parents[2]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.hosts.plan import NodeSpec
-from gpuwatch.link.boot import bundle, loader_command
-from gpuwatch.link.carrier import CarrierError
 from gpuwatch.link.command import CommandDialer, command_argv
+from gpuwatch.link.start.bundle import bundle, loader_command
+from gpuwatch.link.stream.carrier import CarrierError
 from tests.link.stub_agent import stub_agent
 
 LINE = loader_command(None)

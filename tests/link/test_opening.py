@@ -12,13 +12,13 @@ import time
 import pytest
 
 from gpuwatch.hosts.plan import NodeSpec, Plan
-from gpuwatch.link.agent_link import AgentLink, Switchboard
-from gpuwatch.link.carrier import CarrierError
-from gpuwatch.link.inbox import Inbox, LinkStatus
+from gpuwatch.link.agent.agent_link import AgentLink, Switchboard
+from gpuwatch.link.agent.login_slots import ConnectSlots
 from gpuwatch.link.local import dial_local
 from gpuwatch.link.opening import Links, open_links
-from gpuwatch.link.options import LinkOptions
-from gpuwatch.link.slots import ConnectSlots
+from gpuwatch.link.stream.carrier import CarrierError
+from gpuwatch.link.stream.inbox import Inbox, LinkStatus
+from gpuwatch.link.stream.options import LinkOptions
 from gpuwatch.wire import Hello
 from tests.link.stub_agent import stub_agent
 from tests.link.watching import Watcher, nothing_left, until
@@ -127,8 +127,9 @@ def test_each_node_gets_its_kind_of_link_in_the_plans_order() -> None:
 @pytest.mark.parametrize("kind", ["local", "command", "demo"])
 def test_paramiko_is_imported_only_for_ssh(kind: str) -> None:
     code = (
-        "import sys; from gpuwatch.hosts.plan import NodeSpec, Plan; from gpuwatch.link.inbox import Inbox; "
-        "from gpuwatch.link.options import LinkOptions; from gpuwatch.link.opening import open_links; "
+        "import sys; from gpuwatch.hosts.plan import NodeSpec, Plan; "
+        "from gpuwatch.link.stream.inbox import Inbox; "
+        "from gpuwatch.link.stream.options import LinkOptions; from gpuwatch.link.opening import open_links; "
         f"open_links(Plan((NodeSpec('n', link='{kind}', command=('true',)),)), Inbox(), LinkOptions()); "
         "sys.exit('paramiko' in sys.modules)"
     )

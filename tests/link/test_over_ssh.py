@@ -14,14 +14,14 @@ import psutil
 import pytest
 
 from gpuwatch.hosts.plan import NodeSpec
-from gpuwatch.link.agent_link import AgentLink, Switchboard
-from gpuwatch.link.backoff import RetryPace
-from gpuwatch.link.call import CallTiming
-from gpuwatch.link.carrier import Dialer
+from gpuwatch.link.agent.agent_link import AgentLink, Switchboard
+from gpuwatch.link.agent.backoff import RetryPace
+from gpuwatch.link.agent.call import CallTiming
 from gpuwatch.link.command import CommandDialer
-from gpuwatch.link.inbox import Inbox, LinkStatus
 from gpuwatch.link.opening import Closable, Links
 from gpuwatch.link.ssh.dialing import SshDialing
+from gpuwatch.link.stream.carrier import Dialer
+from gpuwatch.link.stream.inbox import Inbox, LinkStatus
 from gpuwatch.wire import Hello, Sample
 from tests.link.stub_agent import stub_agent
 from tests.link.watching import Watcher, nothing_left, until

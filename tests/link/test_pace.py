@@ -9,15 +9,15 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuwatch.link.backoff import Backoff, RetryPace
-from gpuwatch.link.call import Call, CallTiming
-from gpuwatch.link.clock import WINDOW_S, ClockComparison
-from gpuwatch.link.crew import Crew
+from gpuwatch.link.agent.backoff import Backoff, RetryPace
+from gpuwatch.link.agent.call import Call, CallTiming
+from gpuwatch.link.agent.heartbeat import Heartbeat
+from gpuwatch.link.agent.login_slots import ConnectSlots
+from gpuwatch.link.agent.thread_pool import Crew
 from gpuwatch.link.descriptors import make_room
-from gpuwatch.link.heartbeat import Heartbeat
-from gpuwatch.link.reasons import QUOTED_CHARACTERS, after_start, before_start
-from gpuwatch.link.slots import ConnectSlots
-from gpuwatch.link.stream import FrameStream
+from gpuwatch.link.start.failure_reasons import QUOTED_CHARACTERS, after_start, before_start
+from gpuwatch.link.stream.clock import WINDOW_S, ClockComparison
+from gpuwatch.link.stream.frame_stream import FrameStream
 from gpuwatch.plain import plain
 from tests.link.watching import nothing_left, until
 

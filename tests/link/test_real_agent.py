@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from gpuwatch.hosts.plan import NodeSpec, Plan
-from gpuwatch.link.options import LinkOptions
+from gpuwatch.link.stream.options import LinkOptions
 from gpuwatch.session import Session
 from tests.link.test_boot import interpreters
 from tests.link.watching import nothing_left, until

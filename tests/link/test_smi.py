@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from gpuwatch.hosts.plan import NodeSpec, Plan
-from gpuwatch.link.options import LinkOptions
 from gpuwatch.link.smi.node import SILENT_S
+from gpuwatch.link.stream.options import LinkOptions
 from gpuwatch.session import Session
 from gpuwatch.wire import SetInterval
 from tests.link.fake_smi import FakeSmi, bus, lost_row, row, uuid

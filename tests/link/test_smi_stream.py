@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuwatch.link.bounds import StreamError
-from gpuwatch.link.inbox import Refused
 from gpuwatch.link.smi.command import COMMAND, first_line
 from gpuwatch.link.smi.row import parse_row
 from gpuwatch.link.smi.stream import BYTES_BURST, LINE_LIMIT_BYTES, SmiStream
-from gpuwatch.link.stream import Item
+from gpuwatch.link.stream.frame_stream import Item
+from gpuwatch.link.stream.inbox import Refused
+from gpuwatch.link.stream.limits import StreamError
 from gpuwatch.wire import Hello, Ping, Reply, Sample, encode, encode_request
 from tests.link.fake_smi import FakeSmi, row, uuid
 from tests.link.watching import until

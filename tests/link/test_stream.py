@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuwatch.link.bounds import NOISE_LIMIT_BYTES, StreamError
-from gpuwatch.link.inbox import Refused
-from gpuwatch.link.stream import FrameStream, Item, Started, StreamLimits
+from gpuwatch.link.stream.frame_stream import FrameStream, Item, Started, StreamLimits
+from gpuwatch.link.stream.inbox import Refused
+from gpuwatch.link.stream.limits import NOISE_LIMIT_BYTES, StreamError
 from gpuwatch.wire import MAX_LINE_BYTES, Bye, Reply, Sample
 
 NONCE = "00c0ffee00c0ffee"

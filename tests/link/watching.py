@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import psutil
 
-from gpuwatch.link.inbox import Arrival, Inbox, LinkStatus
+from gpuwatch.link.stream.inbox import Arrival, Inbox, LinkStatus
 
 PATIENCE_S = 60.0
 T = TypeVar("T")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuwatch.link.options import LinkOptions
+from gpuwatch.link.stream.options import LinkOptions
 from gpuwatch.probe.conducting.opening import open_probe
+from gpuwatch.probe.probe_request import Wish
 from gpuwatch.probe.results import Results
-from gpuwatch.probe.wish import Wish
 from tests.netlab.lab import Lab
 
 PAIRS_ONLY = Wish(collectives=(), ranks_per_node=1, budget_s=120.0, timeout_s=20.0)

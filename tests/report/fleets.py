@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import NodeSpec, Plan
-from gpuwatch.link.inbox import Arrival, Content, LinkStatus
+from gpuwatch.link.stream.inbox import Arrival, Content, LinkStatus
 from gpuwatch.wire import (
     GpuFast,
     GpuInfo,

@@ -10,15 +10,15 @@ import pytest
 from msgspec import structs
 
 from gpuwatch import wire
-from gpuwatch.diagnose.found import Found, alerts_of
-from gpuwatch.diagnose.judge import incidents
+from gpuwatch.diagnose.alerts.from_findings import Found, alerts_of
+from gpuwatch.diagnose.incidents.builder import incidents
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.rank_places import places_of
-from gpuwatch.report.csv_table import HEADER, to_csv
-from gpuwatch.report.facts import fleet_facts, to_json
-from gpuwatch.report.standing import Standing
-from gpuwatch.report.terminal import print_report
-from gpuwatch.report.text import report
+from gpuwatch.fleet.jobs.rank_places import places_of
+from gpuwatch.report.once.active import Standing
+from gpuwatch.report.once.csv_output import HEADER, to_csv
+from gpuwatch.report.once.json_output import fleet_facts, to_json
+from gpuwatch.report.once.tables import print_report
+from gpuwatch.report.once.text import report
 from gpuwatch.rules.load import load_packs
 from tests.report.fleets import NODE_TIME, START, feed, hello, info, plan, process, sample
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gpuwatch.diagnose import testimony
-from gpuwatch.report import testimony as report
-from gpuwatch.report.renamed_keys import RENAMED, with_new_names
+from gpuwatch.diagnose.model import source_verdict
+from gpuwatch.report.hang import source_verdict as report
+from gpuwatch.report.output.renamed_keys import RENAMED, with_new_names
 
 
 def test_every_renamed_key_has_both_names_with_one_value() -> None:
@@ -17,7 +17,7 @@ def test_every_renamed_key_has_both_names_with_one_value() -> None:
 
 def test_a_verdict_is_written_under_both_names() -> None:
     facts = report.testimony_facts(
-        testimony.Testimony("stacks", wrong=True, sentence="rank 3 idle", settle=("its stack",))
+        source_verdict.Testimony("stacks", wrong=True, sentence="rank 3 idle", settle=("its stack",))
     )
     assert (facts["problem"], facts["wrong"]) == (True, True)
     assert facts["to_confirm"] == facts["settle"] == ["its stack"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuwatch.rules.score import ALARMING, scan_excerpt
+from gpuwatch.rules.scoring.score import ALARMING, scan_excerpt
 from tests.packs import built_in_rules
 
 OOM = "CUDA out of memory. Tried to allocate 2.00 GiB."

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpuwatch.agent.logs.normalise import messages
-from gpuwatch.rules.score import ALARMING, scan_excerpt
-from tests.agent_logs.scanning import found, rule, ruleset
+from gpuwatch.agent.logs.lines.normalise import messages
+from gpuwatch.rules.scoring.score import ALARMING, scan_excerpt
+from tests.agent.logs.scan_lines import found, rule, ruleset
 from tests.packs import built_in_rules
 
 HEADS = ("Jun 15 12:00:31 gpu-003 {}: {}", "2025-06-15T12:00:31.123456+02:00 gpu-003 {}: {}")

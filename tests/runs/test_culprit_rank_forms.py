@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.report.scan import judged
-from gpuwatch.runs.files import gather
-from gpuwatch.runs.scan import scan
-from tests.runs.test_culprit_ranks import OOM, PACKS, Job, culprit
+from gpuwatch.report.scan.report import judged
+from gpuwatch.runs.files.files import gather
+from gpuwatch.runs.scan.scan import scan
+from tests.runs.ranks.test_culprit_ranks import OOM, PACKS, Job, culprit
 
 
 def pods_jax(n: int) -> Job:

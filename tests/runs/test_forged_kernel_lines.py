@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from gpuwatch.cli.scan import scan
+from gpuwatch.cli.analysis.scan import scan
 
 XID = "[Sun Nov 22 {} 2026] NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.\n"
 KILL = (

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gpuwatch.cli.scan import scan as command
-from gpuwatch.report.scan import ScanReport, judged, scan_facts
+from gpuwatch.cli.analysis.scan import scan as command
+from gpuwatch.report.scan.report import ScanReport, judged, scan_facts
 from gpuwatch.rules.load import load_packs
-from gpuwatch.runs import step_series
-from gpuwatch.runs.files import gather
-from gpuwatch.runs.scan import scan
+from gpuwatch.runs.files.files import gather
+from gpuwatch.runs.ranks import step_series
+from gpuwatch.runs.scan.scan import scan
 from tests.cli.running import gpuwatch
 
 START = 1_772_582_400.0

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.diagnose.incident import Incident
-from gpuwatch.report.scan import ScanReport, judged
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.report.scan.report import ScanReport, judged
 from gpuwatch.rules.load import Packs, load_packs
-from gpuwatch.runs.files import gather
-from gpuwatch.runs.scan import scan
+from gpuwatch.runs.files.files import gather
+from gpuwatch.runs.scan.scan import scan
 
 END = 1_772_445_000.0
 """2026-03-02 09:50:00 UTC, when every file was last written."""

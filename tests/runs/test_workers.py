@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gpuwatch.runs.workers import Dial, Workers
+from gpuwatch.runs.scan.workers import Dial, Workers
 
 
 def begin() -> Callable[[int, Dial], int]:

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from gpuwatch.diagnose import rounds
-from gpuwatch.diagnose.health import node_conditions
+from gpuwatch.diagnose.health import sweep
+from gpuwatch.diagnose.health.conditions import node_conditions
 from gpuwatch.fleet.fleet import KEPT_CHARACTERS, MOST_GPUS, Fleet
-from gpuwatch.fleet.node import Node
+from gpuwatch.fleet.jobs.rank_places import KEPT_ENDED, places_of
+from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.fleet.rank_changes import MOST_PROCESSES
-from gpuwatch.fleet.rank_places import KEPT_ENDED, places_of
 from gpuwatch.hosts.load import parse_plan
 from gpuwatch.hosts.plan import NodeSpec, Plan
-from gpuwatch.link.inbox import Arrival, LinkStatus
+from gpuwatch.link.stream.inbox import Arrival, LinkStatus
 from gpuwatch.session import Session
 from gpuwatch.wire import AnyFrame, Event, Finding, GpuInfo, Hello, HostSample, Process, Ranks, Sample
 
@@ -59,7 +59,7 @@ def test_an_exception_in_a_judgement_costs_the_node_that_it_is_about_its_link(
             raise ZeroDivisionError
         return node_conditions(node, *arguments)
 
-    monkeypatch.setattr(rounds, "node_conditions", fails)
+    monkeypatch.setattr(sweep, "node_conditions", fails)
     finding = Finding(
         t=1.0, seq=1, id=1, rule="oom.cuda", severity="error", file="/a", offset=0, at=1.7e9, lines=["x"]
     )
@@ -84,7 +84,7 @@ def test_a_fault_that_is_of_no_node_is_not_hidden(session: Session, monkeypatch:
             raise ZeroDivisionError
         return False
 
-    monkeypatch.setattr(rounds.Rounds, "go", fails)
+    monkeypatch.setattr(sweep.Rounds, "go", fails)
     with pytest.raises(ZeroDivisionError):
         session.poll()
 

@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from gpuwatch.diagnose.book import AlertBook
-from gpuwatch.diagnose.ras import RasError
-from gpuwatch.diagnose.ras_reading import read_ras
-from gpuwatch.fleet.asked import Asked
+from gpuwatch.diagnose.alert_book import AlertBook
+from gpuwatch.diagnose.hang.ras.model import RasError
+from gpuwatch.diagnose.hang.ras.reader import read_ras
 from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.hosts.plan import NodeSpec, Plan
-from gpuwatch.link.inbox import Arrival, LinkStatus
-from gpuwatch.report.facts import fleet_facts, to_json
-from gpuwatch.report.standing import standing
-from gpuwatch.report.terminal import print_report
-from gpuwatch.report.text import report
-from gpuwatch.report.verdict import findings
+from gpuwatch.link.stream.inbox import Arrival, LinkStatus
+from gpuwatch.report.once.active import standing
+from gpuwatch.report.once.health import findings
+from gpuwatch.report.once.json_output import fleet_facts, to_json
+from gpuwatch.report.once.tables import print_report
+from gpuwatch.report.once.text import report
 from gpuwatch.rules.load import Packs, load_packs
 from gpuwatch.wire import FrameError, Particulars, decode
 from gpuwatch.wire.dumps import DumpPiece, DumpPlaces, Dumps

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.rules.errors import RulesError
-from gpuwatch.session.followed_folders import FollowedFolders
-from gpuwatch.session.settings_folder import own_packs
-from gpuwatch.session.silence_file import SilenceFile
+from gpuwatch.rules.model.errors import RulesError
+from gpuwatch.session.settings.followed_folders import FollowedFolders
+from gpuwatch.session.settings.settings_folder import own_packs
+from gpuwatch.session.settings.silence_file import SilenceFile
 from gpuwatch.whole_file import read_own
 from tests.cli.running import gpuwatch
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwatch.session.sharing import followers, left_to_others
+from gpuwatch.session.shared_file_owners import followers, left_to_others
 from gpuwatch.wire import LogFile
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuwatch import wire
 from gpuwatch.hosts.plan import NodeSpec, Plan
-from gpuwatch.link.inbox import Arrival, Content, LinkStatus, Refused
+from gpuwatch.link.stream.inbox import Arrival, Content, LinkStatus, Refused
 from tests.tui.still import NOW, StillSession
 
 POISON = "\x1b[2J\x1b]52;c;cHduZWQ=\x07\x9b31m\x90q\u202eevil\u2066[bold red]x[/]\r\n"

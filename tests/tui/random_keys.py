@@ -12,8 +12,8 @@ from typing import Any
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from gpuwatch.tui import keys
 from gpuwatch.tui.app import GpuwatchApp
+from gpuwatch.tui.toolkit import keys
 
 ENDS = {"quit", "suspend_process"}
 """Actions that end or stop the program; `back_or_quit` does so on the fleet's screen alone."""

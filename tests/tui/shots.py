@@ -22,7 +22,7 @@ from pathlib import Path
 from gpuwatch.hosts.builtin import demo_plan
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.probe.results import Results
-from tests.tui import links
+from tests.tui import still_probes
 from tests.tui.still import demo_session, judged_session, still_app
 
 
@@ -44,7 +44,7 @@ class Shot:
     """Made in this session."""
 
 
-PARTWAY = partial(links.running, 0.45)
+PARTWAY = partial(still_probes.running, 0.45)
 
 SHOTS = (
     Shot("fleet", 14),
@@ -84,26 +84,41 @@ SHOTS = (
     Shot("fleet-told", 95, told=True),
     Shot("fleet-told-small", 95, (80, 24), told=True),
     Shot("links-start", 52, keys=("5",)),
-    Shot("links-asking", 52, keys=("5",), probes=(links.asking,)),
-    Shot("links-asking-small", 52, (80, 24), keys=("5",), probes=(links.asking,)),
-    Shot("links-refused", 52, keys=("5",), probes=(links.refused,)),
+    Shot("links-asking", 52, keys=("5",), probes=(still_probes.asking,)),
+    Shot("links-asking-small", 52, (80, 24), keys=("5",), probes=(still_probes.asking,)),
+    Shot("links-refused", 52, keys=("5",), probes=(still_probes.refused,)),
     Shot("links-running", 52, keys=("5",), probes=(PARTWAY,)),
     Shot("links-running-small", 52, (80, 24), keys=("5",), probes=(PARTWAY,)),
-    Shot("links", 52, keys=("5",), probes=(links.done,)),
-    Shot("links-small", 52, (80, 24), keys=("5",), probes=(links.done,)),
+    Shot("links", 52, keys=("5",), probes=(still_probes.done,)),
+    Shot("links-small", 52, (80, 24), keys=("5",), probes=(still_probes.done,)),
     Shot(
-        "links-large", 52, (200, 50), keys=("5",), probes=(partial(links.done, 8), links.refused, links.done)
+        "links-large",
+        52,
+        (200, 50),
+        keys=("5",),
+        probes=(partial(still_probes.done, 8), still_probes.refused, still_probes.done),
     ),
-    Shot("links-larger", 52, (200, 60), keys=("5",), probes=(links.asking, links.refused, links.done)),
+    Shot(
+        "links-larger",
+        52,
+        (200, 60),
+        keys=("5",),
+        probes=(still_probes.asking, still_probes.refused, still_probes.done),
+    ),
     Shot("links-running-large", 52, (200, 50), keys=("5",), probes=(PARTWAY,)),
-    Shot("links-ascii", 52, (80, 24), keys=("5",), ascii_only=True, probes=(links.done,)),
-    Shot("links-no-color", 52, keys=("5",), no_color=True, probes=(links.done,)),
-    Shot("links-light", 52, keys=("5",), theme="gpuwatch-light", probes=(links.done,)),
-    Shot("links-history", 52, keys=("5", "V"), probes=(links.asking, links.refused, links.done)),
-    Shot("links-nodes", 52, keys=("5", "v"), probes=(links.done,)),
-    Shot("links-ranks", 52, (160, 50), keys=("5", "z"), probes=(links.done,)),
-    Shot("links-rates", 52, keys=("5", "m"), probes=(links.done,)),
-    Shot("links-fleet", 52, probes=(links.done,)),
+    Shot("links-ascii", 52, (80, 24), keys=("5",), ascii_only=True, probes=(still_probes.done,)),
+    Shot("links-no-color", 52, keys=("5",), no_color=True, probes=(still_probes.done,)),
+    Shot("links-light", 52, keys=("5",), theme="gpuwatch-light", probes=(still_probes.done,)),
+    Shot(
+        "links-history",
+        52,
+        keys=("5", "V"),
+        probes=(still_probes.asking, still_probes.refused, still_probes.done),
+    ),
+    Shot("links-nodes", 52, keys=("5", "v"), probes=(still_probes.done,)),
+    Shot("links-ranks", 52, (160, 50), keys=("5", "z"), probes=(still_probes.done,)),
+    Shot("links-rates", 52, keys=("5", "m"), probes=(still_probes.done,)),
+    Shot("links-fleet", 52, probes=(still_probes.done,)),
     Shot("training", 40, (150, 44), keys=("6",), told=True),
     Shot("training-stopped", 66, (120, 40), keys=("6",), told=True),
     Shot("training-small", 40, (80, 24), keys=("6",), told=True),
@@ -129,7 +144,7 @@ async def svg_of(shot: Shot) -> str:
     """Run the app, press the keys, take the picture."""
     make = judged_session if shot.told else demo_session
     session = make(shot.second, plan_for(shot.nodes))
-    session.probes = [links.StillProbing(results()) for results in shot.probes]
+    session.probes = [still_probes.StillProbing(results()) for results in shot.probes]
     app = still_app(
         session, shot.second, ascii_only=shot.ascii_only, theme=shot.theme, no_color=shot.no_color
     )

@@ -10,21 +10,21 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any, Literal
 
-from gpuwatch.diagnose.book import AlertBook
-from gpuwatch.diagnose.classes import Packs
+from gpuwatch.diagnose.alert_book import AlertBook
+from gpuwatch.diagnose.model.failure_classes import Packs
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.log_stream import LogStream
+from gpuwatch.fleet.logs.log_stream import LogStream
 from gpuwatch.hosts.builtin import demo_plan
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.demo.links import EPOCH, arrivals
-from gpuwatch.link.inbox import Arrival
+from gpuwatch.link.stream.inbox import Arrival
+from gpuwatch.probe.probe_request import Wish
 from gpuwatch.probe.results import Results
-from gpuwatch.probe.wish import Wish
 from gpuwatch.rules.load import load_packs
 from gpuwatch.tui.app import GpuwatchApp
-from gpuwatch.tui.told import Book
-from tests.demo.story import told_until
-from tests.tui.told import StillBook
+from gpuwatch.tui.model.alert_snapshot import Book
+from tests.link.demo.story import told_until
+from tests.tui.told_alerts import StillBook
 
 NOW = 10_000.0
 

@@ -9,11 +9,11 @@ import pytest
 from textual.pilot import Pilot
 
 from gpuwatch.tui.app import GpuwatchApp
-from gpuwatch.tui.screens.fleet import FleetScreen
-from gpuwatch.tui.screens.help import HelpScreen
+from gpuwatch.tui.chrome.help_screen import HelpScreen
+from gpuwatch.tui.chrome.status_bar import StatusLine
+from gpuwatch.tui.fleet.node_table import NodeTable
+from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.toolkit.faults import FaultLog, fault_file
-from gpuwatch.tui.widgets.node_table import NodeTable
-from gpuwatch.tui.widgets.status_line import StatusLine
 from tests.tui.still import judged_session, still_app
 
 pytestmark = pytest.mark.faults_expected

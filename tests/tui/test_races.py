@@ -7,7 +7,7 @@ from textual.command import CommandPalette
 from textual.widgets import Input
 
 from gpuwatch.tui.app import GpuwatchApp
-from gpuwatch.tui.screens.logs import LogsScreen
+from gpuwatch.tui.logs.screen import LogsScreen
 from tests.tui.still import judged_session, still_app
 
 WAYS = {

@@ -14,15 +14,15 @@ from textual.widgets._footer import FooterKey
 
 from gpuwatch import wire
 from gpuwatch.hosts.plan import NodeSpec, Plan
-from gpuwatch.link.inbox import Arrival, LinkStatus
+from gpuwatch.link.stream.inbox import Arrival, LinkStatus
 from gpuwatch.tui.app import GpuwatchApp
-from gpuwatch.tui.cockpit import Cockpit
-from gpuwatch.tui.screens.fleet import FleetScreen
-from gpuwatch.tui.screens.gpu import GpuScreen
-from gpuwatch.tui.screens.help import HelpPage, HelpScreen
-from gpuwatch.tui.screens.node import NodeScreen
-from gpuwatch.tui.widgets.keys_line import KeysLine
-from gpuwatch.tui.widgets.lines import Lines
+from gpuwatch.tui.chrome.help_screen import HelpPage, HelpScreen
+from gpuwatch.tui.fleet.screen import FleetScreen
+from gpuwatch.tui.node.gpu_screen import GpuScreen
+from gpuwatch.tui.node.screen import NodeScreen
+from gpuwatch.tui.toolkit.cockpit import Cockpit
+from gpuwatch.tui.toolkit.key_hints import KeysLine
+from gpuwatch.tui.toolkit.line_view import Lines
 from tests.tui.hostile import POISON, hostile_session
 from tests.tui.shots import plan_for
 from tests.tui.still import NOW, StillSession, demo_session, still_app

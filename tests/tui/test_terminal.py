@@ -7,8 +7,8 @@ import re
 import pytest
 
 from gpuwatch import wire
-from gpuwatch.link.inbox import Arrival
-from gpuwatch.tui.screens.fleet import FleetScreen
+from gpuwatch.link.stream.inbox import Arrival
+from gpuwatch.tui.fleet.screen import FleetScreen
 from tests.tui.counting import on_terminal, painted
 from tests.tui.hostile import hostile_session
 from tests.tui.shots import plan_for

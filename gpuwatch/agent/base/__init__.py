@@ -1,1 +1,1 @@
-"""What several parts of the agent use."""
+"""Parts that every reader of the agent uses: /proc, NVML's codes, notices, ticks, requests, masks."""

@@ -1,1 +1,1 @@
-"""What the kernel log tells of GPUs: the Xid codes and what they mean."""
+"""The kernel log, and the Xids of the NVIDIA driver in it."""

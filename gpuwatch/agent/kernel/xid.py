@@ -1,6 +1,6 @@
 """The Xid codes of the NVIDIA driver: class, severity, title and remedy of each, in one table.
 
-The events that an agent reports, the rules of `rules/xid.yaml` and the classes of alerts are made of it.
+Events of the agent, rules of `rules/packs/gpu/xid.yaml` and classes of alerts are made of it.
 Codes and remedies follow NVIDIA's Xid catalogue ("Analyzing Xid errors with the Xid catalog",
 docs.nvidia.com/deploy/xid-errors). A code that is not listed is `gpu.xid.unknown`.
 """

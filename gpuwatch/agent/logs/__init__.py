@@ -1,1 +1,1 @@
-"""Log files on the node: cut into lines, peeled of prefixes, sieved and matched against the rules."""
+"""The log reader: a process of its own that follows files, matches rules and answers queries."""

@@ -8,31 +8,31 @@ agent kills us when we are not heard of, and starts another reader that does wit
 import select
 import time
 
-from ..requests import Requests
-from .catalog import SMALL_BACKLOG, Catalog
-from .checkpoints import CheckpointFiles
-from .crumbs import Crumbs
+from ..base.requests import Requests
+from .checkpoints.lookup import CheckpointFiles
 from .discovery.discovery import Discovery
-from .finder import Finder
-from .gather import TELL_EVERY_S
-from .kernel_lines import NAME as KERNEL
-from .kernel_lines import KernelLines
-from .lifeline import die_with
-from .mounts import Mounts
-from .outbox import Outbox
-from .rules import load
-from .scanner import Scanner
-from .serving import Server
-from .sieve import Sieve
-from .telling import Numbers, Teller
+from .files.catalog import SMALL_BACKLOG, Catalog
+from .files.finder import Finder
+from .files.mounts import Mounts
+from .ipc.activity_marker import Crumbs
+from .ipc.lifeline import die_with
+from .ipc.outbox import Outbox
+from .load_rules import load
+from .matching.prefilter import Sieve
+from .queries.kernel_lines import NAME as KERNEL
+from .queries.kernel_lines import KernelLines
+from .queries.server import Server
+from .reporter import Numbers, Teller
+from .scanning.dedup import TELL_EVERY_S
+from .scanning.scanner import Scanner
 from .watchdog.stretches import CAREFUL, SKIPPED, Stretches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, BinaryIO, Callable  # noqa: F401 - used in type comments
 
-    from .backlog import Backlog  # noqa: F401 - used in type comments
-    from .entry import Entry  # noqa: F401 - used in type comments
+    from .files.backlog import Backlog  # noqa: F401 - used in type comments
+    from .files.entry import Entry  # noqa: F401 - used in type comments
 
 TURN_S = 0.05
 """Files are read for so long before somebody else has a turn."""

@@ -1,1 +1,1 @@
-"""Alerts before they are grouped: what findings and events make, and what the operator marked."""
+"""Alerts from findings and events: deduplication, hysteresis, persistence, stable ids."""

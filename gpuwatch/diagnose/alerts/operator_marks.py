@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from gpuwatch.diagnose.alert import Alert
-from gpuwatch.diagnose.silences import Silence
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.silence import Silence
 
 
 class OperatorMarks:

@@ -7,17 +7,17 @@ from itertools import islice
 
 from msgspec import structs
 
-from gpuwatch.diagnose.alert import Alert
-from gpuwatch.diagnose.classes import Packs
-from gpuwatch.diagnose.events import alert_of_event
-from gpuwatch.diagnose.found import Found, alert_of, retold, stated_host
-from gpuwatch.diagnose.incidents.log_writers import LogWriters, ReadFile
-from gpuwatch.diagnose.whereabouts import Whereabouts
-from gpuwatch.diagnose.witnesses import Joiner
+from gpuwatch.diagnose.alerts.deduplication import Joiner
+from gpuwatch.diagnose.alerts.from_events import alert_of_event
+from gpuwatch.diagnose.alerts.from_findings import Found, alert_of, retold, stated_host
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import Packs
+from gpuwatch.diagnose.model.rank_index import Whereabouts
+from gpuwatch.diagnose.sources.log_writers import LogWriters, ReadFile
 from gpuwatch.fleet.fleet import Fleet, NodeEvent, NodeFinding
-from gpuwatch.fleet.node import Node
-from gpuwatch.fleet.places import Places
-from gpuwatch.fleet.rank_places import places_of
+from gpuwatch.fleet.jobs.places import Places
+from gpuwatch.fleet.jobs.rank_places import places_of
+from gpuwatch.fleet.nodes.node import Node
 
 MAX_ALERTS = 20_000
 MAX_FINDINGS_PER_UPDATE = 1000

@@ -1,1 +1,1 @@
-"""How ranks and attempts of a job end while it is watched."""
+"""Ranks whose process is gone while their siblings live."""

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from gpuwatch.diagnose.attempts.vanished import tells_ranks, was_done
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.node import Node
+from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import LogFile, Process
 
 STARTED_S = 30.0

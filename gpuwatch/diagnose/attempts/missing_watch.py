@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from gpuwatch.diagnose.alert import Alert, Proof
 from gpuwatch.diagnose.attempts.missing import MissingRank, missing_ranks
 from gpuwatch.diagnose.attempts.vanished import CODE, EVERY_S, SIBLINGS_S, RankKey, how_ended, running_ranks
+from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.fleet.fleet import Fleet
 
 LOOKS_S = 2 * EVERY_S

@@ -8,12 +8,12 @@ from typing import TypeAlias
 
 from msgspec import structs
 
-from gpuwatch.diagnose.alert import Alert, Proof
-from gpuwatch.diagnose.incidents.outcome import reached
-from gpuwatch.diagnose.wording import plural
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.text import plural
+from gpuwatch.diagnose.outcome.outcome import reached
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.node import Node
-from gpuwatch.fleet.progress import FleetProgress
+from gpuwatch.fleet.logs.progress import FleetProgress
+from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import Process
 
 CODE = "rank.vanished"

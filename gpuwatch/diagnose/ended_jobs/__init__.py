@@ -1,1 +1,1 @@
-"""Jobs that ended before gpuwatch connected: how they ended, by the logs that a search on the nodes found."""
+"""Jobs that ended before gpuwatch connected: which, how, and their numbers."""

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from gpuwatch.diagnose.alert import Alert
-from gpuwatch.diagnose.grouping import GAP_S
-from gpuwatch.diagnose.incidents.closing import Closing
-from gpuwatch.diagnose.incidents.job_end import JobEnd, job_end, stop_alerts
-from gpuwatch.diagnose.incidents.outcome import Mark, StepTrack
-from gpuwatch.fleet.ended_files import is_ended
+from gpuwatch.diagnose.incidents.grouping import GAP_S
+from gpuwatch.diagnose.job_end.closing import Closing
+from gpuwatch.diagnose.job_end.job_end import JobEnd, job_end, stop_alerts
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.outcome.outcome import Mark, StepTrack
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.node import Node
-from gpuwatch.fleet.progress import RankProgress
+from gpuwatch.fleet.jobs.ended_files import is_ended
+from gpuwatch.fleet.logs.progress import RankProgress
+from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import LogFile
 
 ENDED_S = 6 * 3600.0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpuwatch.diagnose.ended_jobs.jobs import EndedJob
-from gpuwatch.diagnose.incident import Incident
-from gpuwatch.diagnose.wording import clock, plural
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.diagnose.model.text import clock, plural
 from gpuwatch.hosts.names import fold
 
 

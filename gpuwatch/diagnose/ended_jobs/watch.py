@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuwatch.diagnose.alert import Alert
 from gpuwatch.diagnose.ended_jobs.jobs import EndedJob, ended_jobs
-from gpuwatch.fleet.ended_files import is_ended
+from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.jobs.ended_files import is_ended
 
 
 class EndedJobsWatch:

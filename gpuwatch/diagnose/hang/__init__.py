@@ -1,1 +1,1 @@
-"""A job that stopped without a word: its logs are silent while its processes live."""
+"""Silent jobs: signals of each rank, the verdict, what the ranks answer, remedies."""

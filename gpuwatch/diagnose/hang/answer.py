@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from gpuwatch.diagnose.condition import duration
-from gpuwatch.diagnose.confidence import LEVELS
-from gpuwatch.diagnose.hang.signs import RankSigns
-from gpuwatch.diagnose.hang.verdict import SilentHang
-from gpuwatch.diagnose.incident import Heard
-from gpuwatch.diagnose.stacks import RankStack, main_thread
-from gpuwatch.diagnose.waiting import Hearing, kept
+from gpuwatch.diagnose.hang.classifier import SilentHang
+from gpuwatch.diagnose.hang.combined_verdict import Hearing, kept
+from gpuwatch.diagnose.hang.signals import RankSigns
+from gpuwatch.diagnose.hang.stacks.compare import RankStack, main_thread
+from gpuwatch.diagnose.model.condition import duration
+from gpuwatch.diagnose.model.confidence import LEVELS
+from gpuwatch.diagnose.model.incident import Heard
 
 PAUSING = re.compile(
     r"sav(?:e|ing)|checkpoint|ckpt|eval|validat|compil|tokeni[sz]|preprocess|warm_?up|upload|export|push_to",

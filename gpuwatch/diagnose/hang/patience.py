@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import TypeAlias
 
-from gpuwatch.diagnose.hang.signs import RankSigns
-from gpuwatch.diagnose.hang.verdict import SilentHang, computes
+from gpuwatch.diagnose.hang.classifier import SilentHang, computes
+from gpuwatch.diagnose.hang.signals import RankSigns
 from gpuwatch.fleet.fleet import Fleet
 
 Look: TypeAlias = tuple[str, tuple[int, ...]]

@@ -1,1 +1,1 @@
-"""From alerts to incidents: what followed an error, what a silent rank did last, how a job ended."""
+"""Incidents from alerts: groups, root cause, suspects, headline, timeline, playbook."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpuwatch.diagnose.alert import Alert, Proof
-from gpuwatch.diagnose.classes import EXITS, EXPLICIT, SCHEDULER, TIMEOUTS, UNSPECIFIC
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.failure_classes import EXITS, EXPLICIT, SCHEDULER, TIMEOUTS, UNSPECIFIC
 
 MAX_DETAIL = 110
 """Characters that a sentence takes in besides the title."""

@@ -1,1 +1,1 @@
-"""Which rank of a job makes the others wait, from what its GPU, its process and its own log show."""
+"""Ranks that are slower than the others of their job, and why."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from gpuwatch.diagnose.peers import ENOUGH, EQUAL_PCT, WORKING_PCT, works_alone
-from gpuwatch.diagnose.straggler.load import Load, middle
-from gpuwatch.diagnose.straggler.unlike import Unlike, equally_busy, few, lowest
+from gpuwatch.diagnose.health.peer_comparison import ENOUGH, EQUAL_PCT, WORKING_PCT, works_alone
+from gpuwatch.diagnose.straggler.gpu_load import Load, middle
+from gpuwatch.diagnose.straggler.outliers import Unlike, equally_busy, few, lowest
 
 FULL_PCT, FULL_EQUAL_PCT = 90.0, 5.0
 """Peers that compute or wait in collectives are about always busy; power is compared only among such."""

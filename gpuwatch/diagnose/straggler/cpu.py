@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from gpuwatch.diagnose.peers import ENOUGH
+from gpuwatch.diagnose.health.peer_comparison import ENOUGH
 from gpuwatch.fleet.fleet import Fleet
 
 FRESH_S = 15.0

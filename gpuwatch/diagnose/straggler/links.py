@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 
-from gpuwatch.diagnose.peers import ENOUGH, EQUAL_PCT, WORKING_PCT
-from gpuwatch.diagnose.straggler.load import Load
-from gpuwatch.diagnose.straggler.unlike import Sign, Unlike, equally_busy, few, lowest
+from gpuwatch.diagnose.health.peer_comparison import ENOUGH, EQUAL_PCT, WORKING_PCT
+from gpuwatch.diagnose.straggler.gpu_load import Load
+from gpuwatch.diagnose.straggler.outliers import Sign, Unlike, equally_busy, few, lowest
 
 LEAST_PCIE_BPS, LEAST_NVLINK_BPS = 1e8, 1e9
 """Links that move less are idle, and idle links differ by chance."""

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from statistics import median
 
-from gpuwatch.diagnose.condition import duration
-from gpuwatch.diagnose.peers import ENOUGH
-from gpuwatch.diagnose.straggler.stepping import job_of
-from gpuwatch.diagnose.straggler.unlike import Unlike, few
-from gpuwatch.diagnose.training.pace import COMMUNICATION
+from gpuwatch.diagnose.health.peer_comparison import ENOUGH
+from gpuwatch.diagnose.model.condition import duration
+from gpuwatch.diagnose.straggler.outliers import Unlike, few
+from gpuwatch.diagnose.straggler.stepping_jobs import job_of
+from gpuwatch.diagnose.training.throughput import COMMUNICATION
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.progress import RankProgress
+from gpuwatch.fleet.logs.progress import RankProgress
 
 LEAST = 3
 """Told values of one timer that a median is taken of: a hiccup of the data loader is one of them."""

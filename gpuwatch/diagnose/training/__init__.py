@@ -1,1 +1,1 @@
-"""What the numbers of a training run say: losses, gradients, and how fast it goes."""
+"""Losses, gradients and step times of running jobs."""

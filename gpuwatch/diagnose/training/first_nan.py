@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpuwatch.diagnose.training.sign import Sign
-from gpuwatch.fleet.progress import RankProgress, Step
+from gpuwatch.diagnose.training.symptom import Sign
+from gpuwatch.fleet.logs.progress import RankProgress, Step
 
 NAN_LOSS = "num.nan_loss"
 IN_A_ROW = 3

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise, takewhile
 from statistics import median
 
-from gpuwatch.diagnose.training.sign import Sign
-from gpuwatch.fleet.progress import RankProgress, Step
+from gpuwatch.diagnose.training.symptom import Sign
+from gpuwatch.fleet.logs.progress import RankProgress, Step
 
 WINDOW = 64
 LEAST = 16

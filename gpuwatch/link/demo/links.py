@@ -14,8 +14,8 @@ from gpuwatch.link.demo import hang, particulars
 from gpuwatch.link.demo.dumps import DemoDumps
 from gpuwatch.link.demo.frames import FRAMES_PER_TICK, LOGS_S, NodeScript, due
 from gpuwatch.link.demo.logs import NodeLogs
-from gpuwatch.link.inbox import Arrival, ClockReading, Content, Inbox, LinkStatus
-from gpuwatch.link.protocol import Link
+from gpuwatch.link.stream.inbox import Arrival, ClockReading, Content, Inbox, LinkStatus
+from gpuwatch.link.stream.link import Link
 
 SEED = 79
 EPOCH = 1_800_000_000.0

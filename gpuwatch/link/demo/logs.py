@@ -12,15 +12,15 @@ import msgspec
 from msgspec import structs
 
 from gpuwatch import wire
-from gpuwatch.agent.logs.rows import row
-from gpuwatch.agent.logs.ruleset import RuleSet
-from gpuwatch.agent.logs.scanner import Scanner
-from gpuwatch.agent.logs.sieve import Sieve
-from gpuwatch.agent.xid_lines import bus_id
+from gpuwatch.agent.kernel.xid_lines import bus_id
+from gpuwatch.agent.logs.lines.rows import row
+from gpuwatch.agent.logs.matching.prefilter import Sieve
+from gpuwatch.agent.logs.matching.ruleset import RuleSet
+from gpuwatch.agent.logs.scanning.scanner import Scanner
 from gpuwatch.link.demo import machines, scenario, texts
 from gpuwatch.link.demo.files import Line, LogText
 from gpuwatch.link.demo.scenario import GPUS_PER_NODE
-from gpuwatch.rules.keep import compiled_or_kept
+from gpuwatch.rules.compiling.keep import compiled_or_kept
 from gpuwatch.rules.load import load_packs
 
 JOB = "418207"

@@ -7,8 +7,8 @@ It has no timer: the cockpit's pings are its clock, and the end of its stdin is 
 
 from __future__ import annotations
 
-from gpuwatch.link.boot import NO_SMI
-from gpuwatch.link.bounds import START_MARK
+from gpuwatch.link.start.bundle import NO_SMI
+from gpuwatch.link.stream.limits import START_MARK
 
 COLUMNS = (
     "timestamp",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwatch.link.boot import OLDEST_PYTHON
+from gpuwatch.link.start.bundle import OLDEST_PYTHON
 from gpuwatch.wire import Event, Notice
 
 _OLDEST = ".".join(map(str, OLDEST_PYTHON))

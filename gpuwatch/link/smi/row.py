@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from gpuwatch.agent.tiers import REASONS
+from gpuwatch.agent.gpu.sampling_tiers import REASONS
 from gpuwatch.link.smi.command import COLUMNS, MORE_COLUMNS
 from gpuwatch.plain import plain
 from gpuwatch.wire import GpuFast, GpuInfo, GpuMedium, GpuSample, GpuSlow

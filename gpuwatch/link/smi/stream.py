@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuwatch.link.bounds import Allowance, LineSplitter, Refusals, StartFinder, StreamError
 from gpuwatch.link.smi.node import SmiNode
-from gpuwatch.link.stream import Item, Started
+from gpuwatch.link.stream.frame_stream import Item, Started
+from gpuwatch.link.stream.limits import Allowance, LineSplitter, Refusals, StartFinder, StreamError
 from gpuwatch.plain import plain
 
 LINE_LIMIT_BYTES = 4096

@@ -7,10 +7,10 @@ import threading
 
 import paramiko
 
-from gpuwatch.link.carrier import CarrierError
 from gpuwatch.link.ssh.connection import Connection
-from gpuwatch.link.ssh.facts import LoginFacts
-from gpuwatch.link.ssh_config import ResolvedHost
+from gpuwatch.link.stream.carrier import CarrierError
+from gpuwatch.link.stream.login_facts import LoginFacts
+from gpuwatch.link.trust.ssh_config import ResolvedHost
 from gpuwatch.plain import plain
 
 _STDERR_LIMIT = 4096
@@ -18,7 +18,7 @@ _CHUNK = 32_768
 
 
 class SshCarrier:
-    """A `gpuwatch.link.carrier.Carrier`; owns its connection."""
+    """A `gpuwatch.link.stream.carrier.Carrier`; owns its connection."""
 
     def __init__(self, connection: Connection, channel: paramiko.Channel) -> None:
         self.facts: LoginFacts = connection.facts

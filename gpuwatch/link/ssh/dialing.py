@@ -11,19 +11,19 @@ from itertools import groupby
 from typing import TypeAlias
 
 from gpuwatch.hosts.plan import NodeSpec
-from gpuwatch.link.carrier import CarrierError, Dialer
-from gpuwatch.link.options import Ask, LinkOptions
 from gpuwatch.link.ssh.authentication import Answers, NeedsAnswersError
 from gpuwatch.link.ssh.carrier import SshCarrier, start_command
 from gpuwatch.link.ssh.connection import Connection, Credentials, log_in
 from gpuwatch.link.ssh.handshake import HostKeyPolicy
 from gpuwatch.link.ssh.jump import JumpHost
-from gpuwatch.link.ssh.keyring import Keyring
-from gpuwatch.link.ssh.person import Person
+from gpuwatch.link.ssh.keys.keyring import Keyring
+from gpuwatch.link.ssh.prompter import Person
 from gpuwatch.link.ssh.routes import Route, Routes, jump_words
-from gpuwatch.link.ssh.streams import ProxyStream, Stream
-from gpuwatch.link.ssh.tcp import TcpStream
-from gpuwatch.link.ssh_config import ResolvedHost
+from gpuwatch.link.ssh.sockets.streams import ProxyStream, Stream
+from gpuwatch.link.ssh.sockets.tcp import TcpStream
+from gpuwatch.link.stream.carrier import CarrierError, Dialer
+from gpuwatch.link.stream.options import Ask, LinkOptions
+from gpuwatch.link.trust.ssh_config import ResolvedHost
 
 Chain: TypeAlias = tuple[ResolvedHost, ...]
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import paramiko
 
-from gpuwatch.link.carrier import CarrierError
-from gpuwatch.link.host_certificate import SUFFIX
-from gpuwatch.link.known_hosts import HostName, KnownHosts, RevocationListError, Verdict, describe_key
-from gpuwatch.link.ssh.streams import Stream
-from gpuwatch.link.ssh_config import ResolvedHost
+from gpuwatch.link.ssh.sockets.streams import Stream
+from gpuwatch.link.stream.carrier import CarrierError
+from gpuwatch.link.trust.host_certificate import SUFFIX
+from gpuwatch.link.trust.known_hosts import HostName, KnownHosts, RevocationListError, Verdict, describe_key
+from gpuwatch.link.trust.ssh_config import ResolvedHost
 from gpuwatch.plain import plain
 from gpuwatch.shell_command import command_line
 

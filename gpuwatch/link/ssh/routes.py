@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuwatch.hosts.plan import NodeSpec
-from gpuwatch.link.carrier import CarrierError
-from gpuwatch.link.ssh.plain_config import read_plainly
-from gpuwatch.link.ssh_config import ConfigError, Query, ResolvedHost, ask_openssh, resolve
+from gpuwatch.link.ssh.fallback_config import read_plainly
+from gpuwatch.link.stream.carrier import CarrierError
+from gpuwatch.link.trust.ssh_config import ConfigError, Query, ResolvedHost, ask_openssh, resolve
 from gpuwatch.plain import plain
 
 _JUMP = re.compile(r"(?:ssh://)?(?:(?P<user>[^@]+)@)?(?P<host>\[[^\]]+\]|[^:\[\]]+)(?::(?P<port>\d+))?/?")

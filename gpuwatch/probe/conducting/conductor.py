@@ -8,23 +8,23 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from gpuwatch.probe.conducting.collectives import Collectives
-from gpuwatch.probe.conducting.company import CancelledError, Company, Confirmed, RetestAsked
-from gpuwatch.probe.conducting.counting import compare, count
-from gpuwatch.probe.conducting.gpu_checks import check_gpus
-from gpuwatch.probe.conducting.line import Lost, NodeLine
-from gpuwatch.probe.conducting.pairs import Pairs
-from gpuwatch.probe.conducting.preflight import preflight
-from gpuwatch.probe.conducting.ranks import Ranks
-from gpuwatch.probe.conducting.reach import reach
-from gpuwatch.probe.conducting.run import FailedError, ProbeRun, RefusedError
-from gpuwatch.probe.conducting.schedule import Pair
-from gpuwatch.probe.judging.baseline import Baseline
+from gpuwatch.probe.conducting.nodes.line import Lost, NodeLine
+from gpuwatch.probe.conducting.nodes.node_pool import CancelledError, Company, Confirmed, RetestAsked
+from gpuwatch.probe.conducting.planning.schedule import Pair
+from gpuwatch.probe.conducting.stages.collectives import Collectives
+from gpuwatch.probe.conducting.stages.counters import compare, count
+from gpuwatch.probe.conducting.stages.gpu_checks import check_gpus
+from gpuwatch.probe.conducting.stages.pairs import Pairs
+from gpuwatch.probe.conducting.stages.preflight import preflight
+from gpuwatch.probe.conducting.stages.ranks import Ranks
+from gpuwatch.probe.conducting.stages.reach import reach
+from gpuwatch.probe.conducting.stages.run import FailedError, ProbeRun, RefusedError
+from gpuwatch.probe.judging.checks.baseline import Baseline
 from gpuwatch.probe.judging.judge import judge, suspects
+from gpuwatch.probe.probe_request import Wish
+from gpuwatch.probe.protocol import Died, Leaving, Stop
 from gpuwatch.probe.results import Phase, Results
-from gpuwatch.probe.talk import Died, Leaving, Stop
 from gpuwatch.probe.verdict import Verdict
-from gpuwatch.probe.wish import Wish
 
 Judge: TypeAlias = Callable[[Results, Baseline | None], Verdict]
 Suspects: TypeAlias = Callable[[Results], Sequence[Pair]]

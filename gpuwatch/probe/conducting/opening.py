@@ -6,18 +6,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gpuwatch.hosts.plan import Plan
-from gpuwatch.link.carrier import Dialer
+from gpuwatch.link.agent.login_slots import ConnectSlots
 from gpuwatch.link.dialers import Dialers
-from gpuwatch.link.options import Ask, LinkOptions
-from gpuwatch.link.slots import ConnectSlots
-from gpuwatch.probe.conducting.carrier_line import CarrierLine
+from gpuwatch.link.stream.carrier import Dialer
+from gpuwatch.link.stream.options import Ask, LinkOptions
 from gpuwatch.probe.conducting.conductor import ASK_S, IDLE_S, Conductor
-from gpuwatch.probe.conducting.line import NodeLine
-from gpuwatch.probe.judging.baseline import Baseline
-from gpuwatch.probe.wish import Wish
+from gpuwatch.probe.conducting.nodes.carrier_line import CarrierLine
+from gpuwatch.probe.conducting.nodes.line import NodeLine
+from gpuwatch.probe.judging.checks.baseline import Baseline
+from gpuwatch.probe.probe_request import Wish
 
 if TYPE_CHECKING:
-    from gpuwatch.probe.conducting.simulated import Simulation
+    from gpuwatch.probe.conducting.nodes.simulated import Simulation
 
 SPARE_S = 300.0
 """Beside the person's thinking and the budget: connecting, importing torch, retests."""
@@ -64,6 +64,6 @@ def _simulation(plan: Plan) -> Simulation | None:
     names = [spec.name for spec in plan.nodes if spec.link == "demo"]
     if not names:
         return None
-    from gpuwatch.probe.conducting.simulated import Simulation  # noqa: PLC0415 - only the demo pays for it
+    from gpuwatch.probe.conducting.nodes.simulated import Simulation  # noqa: PLC0415 - only the demo pays for it
 
     return Simulation(names)

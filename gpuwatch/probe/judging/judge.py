@@ -10,14 +10,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
 
-from gpuwatch.probe.judging.alerts import Alert, alerts, tcp_instead_of_rdma
-from gpuwatch.probe.judging.baseline import Baseline, compare
-from gpuwatch.probe.judging.case import make_case
-from gpuwatch.probe.judging.collective_signs import told_waited_for, wrong
-from gpuwatch.probe.judging.expected import advice
-from gpuwatch.probe.judging.gone import told_gone
-from gpuwatch.probe.judging.gpu_peers import slow_checks, told_gpus
-from gpuwatch.probe.judging.links import BAD, Link
+from gpuwatch.probe.judging.checks.alerts import Alert, alerts, tcp_instead_of_rdma
+from gpuwatch.probe.judging.checks.baseline import Baseline, compare
+from gpuwatch.probe.judging.checks.collective_signs import told_waited_for, wrong
+from gpuwatch.probe.judging.checks.expected import advice
+from gpuwatch.probe.judging.checks.gpu_peers import slow_checks, told_gpus
+from gpuwatch.probe.judging.checks.missing_ranks import told_gone
+from gpuwatch.probe.judging.links.attribution import Blame
+from gpuwatch.probe.judging.links.link_assessment import make_case
+from gpuwatch.probe.judging.links.links import BAD, Link
 from gpuwatch.probe.judging.one_cause import one_each
 from gpuwatch.probe.judging.overall import (
     all_bad,
@@ -27,8 +28,7 @@ from gpuwatch.probe.judging.overall import (
     fine,
     nothing_measured,
 )
-from gpuwatch.probe.judging.peel import Blame
-from gpuwatch.probe.judging.telling import Told, told
+from gpuwatch.probe.judging.text.verdict_text import Told, told
 from gpuwatch.probe.results import Results
 from gpuwatch.probe.verdict import Status, Verdict
 

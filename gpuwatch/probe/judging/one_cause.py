@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from gpuwatch.probe.judging.peel import label, nic
-from gpuwatch.probe.judging.telling import Told
+from gpuwatch.probe.judging.links.attribution import label, nic
+from gpuwatch.probe.judging.text.verdict_text import Told
 from gpuwatch.probe.results import Seat
 
 

@@ -6,11 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from statistics import median_low
 
-from gpuwatch.probe.judging.case import Case
-from gpuwatch.probe.judging.collective_signs import failed
-from gpuwatch.probe.judging.links import BAD, NOISY, OK, Link
-from gpuwatch.probe.judging.telling import named, numbers
-from gpuwatch.probe.judging.words import percent, plural, rate_of, rate_text, size_text, some
+from gpuwatch.probe.judging.checks.collective_signs import failed
+from gpuwatch.probe.judging.links.link_assessment import Case
+from gpuwatch.probe.judging.links.links import BAD, NOISY, OK, Link
+from gpuwatch.probe.judging.text.verdict_text import named, numbers
+from gpuwatch.probe.judging.text.words import percent, plural, rate_of, rate_text, size_text, some
 from gpuwatch.probe.results import LinkClass, Results
 
 TOO_FEW = 2

@@ -1,7 +1,7 @@
 """What runs on each node of a probe: it looks, listens, knocks, and starts and ends the worker.
 
 Standard library and pynvml only, Python 3.6 and later; torch is the worker's. One JSON line each way
-(`probe.talk`). The main thread starts the worker, because the kernel ends that together with the thread
+(`probe.protocol`). The main thread starts the worker, because the kernel ends that together with the thread
 that started it; whatever waits for something has a thread of its own.
 """
 
@@ -10,12 +10,12 @@ import select
 import threading
 import time
 
-from gpuwatch.agent.requests import Requests
-from gpuwatch.probe.shipped.counters import Counters
-from gpuwatch.probe.shipped.gpus import Gpus
-from gpuwatch.probe.shipped.ground import Survey
-from gpuwatch.probe.shipped.lifeline import Lifeline
-from gpuwatch.probe.shipped.lines import MAX_LINE, Outlet
+from gpuwatch.agent.base.requests import Requests
+from gpuwatch.probe.shipped.base.lifeline import Lifeline
+from gpuwatch.probe.shipped.base.lines import MAX_LINE, Outlet
+from gpuwatch.probe.shipped.inventory.counters import Counters
+from gpuwatch.probe.shipped.inventory.gpus import Gpus
+from gpuwatch.probe.shipped.inventory.inventory import Survey
 from gpuwatch.probe.shipped.listening import Listener
 from gpuwatch.probe.shipped.reaching import reach_all
 from gpuwatch.probe.shipped.worker_process import WorkerProcess

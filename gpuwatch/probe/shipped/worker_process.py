@@ -8,18 +8,18 @@ import threading
 import zlib
 from collections import deque
 
-from gpuwatch.agent.process_table import read_stat
-from gpuwatch.agent.procfs import clean
-from gpuwatch.probe.shipped.interpreters import ending
-from gpuwatch.probe.shipped.lifeline import end_others
-from gpuwatch.probe.shipped.lines import MAX_LINE, MAX_TEXT
+from gpuwatch.agent.base.procfs import clean
+from gpuwatch.agent.processes.process_table import read_stat
+from gpuwatch.probe.shipped.base.lifeline import end_others
+from gpuwatch.probe.shipped.base.lines import MAX_LINE, MAX_TEXT
+from gpuwatch.probe.shipped.inventory.interpreters import ending
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import IO, Any, Deque  # noqa: F401 - used in type comments
 
-    from gpuwatch.probe.shipped.interpreters import Interpreter  # noqa: F401 - used in type comments
-    from gpuwatch.probe.shipped.lines import Outlet  # noqa: F401 - used in type comments
+    from gpuwatch.probe.shipped.base.lines import Outlet  # noqa: F401 - used in type comments
+    from gpuwatch.probe.shipped.inventory.interpreters import Interpreter  # noqa: F401 - used in type comments
 
 ENTRY = "gpuwatch.probe.worker"
 NEEDED = (ENTRY, "gpuwatch.probe.work")

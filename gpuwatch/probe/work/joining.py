@@ -8,16 +8,16 @@ import time
 from datetime import timedelta
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
 
-from gpuwatch.probe.work import words
-from gpuwatch.probe.work.clocks import CpuClock, CudaClock
-from gpuwatch.probe.work.collectives import CALLS, Buffers, Collectives
-from gpuwatch.probe.work.handed import Store, Torch
-from gpuwatch.probe.work.orders import Prepare, Seat
-from gpuwatch.probe.work.pairs import GlooPairs
-from gpuwatch.probe.work.pairs_nccl import NcclPairs
-from gpuwatch.probe.work.patience import within
-from gpuwatch.probe.work.rollcall import roll_call
-from gpuwatch.probe.work.sealed_store import SealedStore, StoreLostError
+from gpuwatch.probe.work.base import words
+from gpuwatch.probe.work.base.deadlines import within
+from gpuwatch.probe.work.base.orders import Prepare, Seat
+from gpuwatch.probe.work.base.sealed_store import SealedStore, StoreLostError
+from gpuwatch.probe.work.base.store_barrier import roll_call
+from gpuwatch.probe.work.base.torch_types import Store, Torch
+from gpuwatch.probe.work.measures.clocks import CpuClock, CudaClock
+from gpuwatch.probe.work.measures.collectives import CALLS, Buffers, Collectives
+from gpuwatch.probe.work.measures.pairs import GlooPairs
+from gpuwatch.probe.work.measures.pairs_nccl import NcclPairs
 
 _WATCHDOG_S = 15.0
 """Later than our own time limits: NCCL's watchdog ends the process, which is the last resort."""
@@ -198,7 +198,7 @@ def _able(member: Member, collectives: Collectives, prepare: Prepare) -> Member:
 def ready(
     torch: Torch, member: Member, prepare: Prepare, seat: Seat, import_s: float, began: float
 ) -> Dict[str, Any]:
-    """The fields of `talk.Ready`.
+    """The fields of `protocol.Ready`.
 
     Args:
         torch: The module.

@@ -10,12 +10,13 @@ import time
 from queue import Queue
 from typing import BinaryIO, Iterator, List, Optional
 
-from gpuwatch.probe.work import gpu_checks, words
-from gpuwatch.probe.work.clocks import GpuStuckError
-from gpuwatch.probe.work.handed import Torch
+from gpuwatch.probe.work.base import words
+from gpuwatch.probe.work.base.orders import Prepare, Raw, Seat, Step, read
+from gpuwatch.probe.work.base.store_barrier import roll_call
+from gpuwatch.probe.work.base.torch_types import Torch
 from gpuwatch.probe.work.joining import CannotJoinError, Member, join, ready
-from gpuwatch.probe.work.orders import Prepare, Raw, Seat, Step, read
-from gpuwatch.probe.work.rollcall import roll_call
+from gpuwatch.probe.work.measures import gpu_checks
+from gpuwatch.probe.work.measures.clocks import GpuStuckError
 
 SAID_WHY = 70
 """Exit status of a rank whose last line on stderr is the reason."""

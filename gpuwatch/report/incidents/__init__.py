@@ -1,1 +1,1 @@
-"""Incidents and scans as text."""
+"""Incidents as text and JSON."""

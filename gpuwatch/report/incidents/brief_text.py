@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpuwatch.diagnose.alert import Proof
-from gpuwatch.diagnose.incident import Incident
+from gpuwatch.diagnose.model.alert import Proof
+from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.plain import plain
-from gpuwatch.report.incident_facts import evidence
-from gpuwatch.report.incident_text import INDENT, LABEL, fact, first_seen, steps
-from gpuwatch.report.lines import Line
+from gpuwatch.report.incidents.json_output import evidence
+from gpuwatch.report.incidents.text import INDENT, LABEL, fact, first_seen, steps
+from gpuwatch.report.output.line import Line
 
 MAX_KEY_LINE = 400
 """Characters of the key line that are shown."""

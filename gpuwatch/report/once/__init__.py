@@ -1,1 +1,1 @@
-"""Parts of what `gpuwatch once` says."""
+"""`gpuwatch once`: text, tables, JSON, CSV and the health verdict."""

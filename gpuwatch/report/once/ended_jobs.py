@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gpuwatch.diagnose.ended_jobs.jobs import ENDED_S, EndedJob
 from gpuwatch.diagnose.ended_jobs.text import outcome_text
-from gpuwatch.diagnose.incident import Incident
-from gpuwatch.diagnose.training.checkpoints import Checkpoint
-from gpuwatch.diagnose.wording import plural
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
+from gpuwatch.diagnose.model.text import plural
 from gpuwatch.plain import plain
-from gpuwatch.report.incident_facts import Facts
-from gpuwatch.report.once.checkpoints import checkpoint_facts
+from gpuwatch.report.incidents.json_output import Facts
+from gpuwatch.report.output.checkpoints import checkpoint_facts
 
 NAMED = 4
 """Jobs that are written out."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.node import Gpu
+from gpuwatch.fleet.nodes.node import Gpu
 
 IDLE_PCT = 5.0
 """A GPU that is used more than this works, whether its processes are visible or not."""

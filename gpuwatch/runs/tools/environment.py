@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from gpuwatch.agent.ranks import identity, variables
-from gpuwatch.runs.clues import RANK_ON_HOST
+from gpuwatch.agent.base.rank_environment import identity, variables
+from gpuwatch.runs.model.clues import RANK_ON_HOST
 
 LEAST = 2
 """So many variables of a launcher in a file's first bytes make it a dump."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpuwatch.agent.logs.ruleset import Rule
+from gpuwatch.agent.logs.matching.ruleset import Rule
 from gpuwatch.plain import plain
-from gpuwatch.runs.clues import TOOL_HOST
-from gpuwatch.runs.record import Match, Recovery
+from gpuwatch.runs.model.clues import TOOL_HOST
+from gpuwatch.runs.model.record import Match, Recovery
 from gpuwatch.runs.tools.sections import Reported, ToolSections, bus_key
 
 MAX_ROWS = 2000

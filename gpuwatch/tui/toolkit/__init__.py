@@ -1,1 +1,1 @@
-"""What every screen uses and no feature owns."""
+"""What all screens use: line views, styles, keys, charts, the app's protocol."""

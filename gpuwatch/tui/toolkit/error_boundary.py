@@ -15,7 +15,7 @@ from textual.message_pump import MessagePump
 if TYPE_CHECKING:
     from textual.message import Message
 
-    from gpuwatch.tui.cockpit import Cockpit
+    from gpuwatch.tui.toolkit.cockpit import Cockpit
 
 STARTING = (events.Compose, events.Mount)
 """Without its parts a widget is no widget: what raises here is the app's to handle."""

@@ -1,1 +1,1 @@
-"""Finds the logs of jobs that ended before the agent came, to which no descriptor leads any more."""
+"""The search for logs of ended jobs, within bounds."""

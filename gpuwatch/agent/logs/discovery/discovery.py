@@ -4,7 +4,7 @@ import os
 import pwd
 import time
 
-from ...procfs import clean
+from ...base.procfs import clean
 from .siblings import sibling_logs
 from .start_folders import start_folders, written_by_others
 from .tail import Tail
@@ -14,11 +14,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Iterator  # noqa: F401 - used in type comments
 
-    from ..catalog import Catalog  # noqa: F401 - used in type comments
-    from ..crumbs import Crumbs  # noqa: F401 - used in type comments
-    from ..mounts import Mounts  # noqa: F401 - used in type comments
-    from ..ruleset import RuleSet  # noqa: F401 - used in type comments
-    from ..sieve import Sieve  # noqa: F401 - used in type comments
+    from ..files.catalog import Catalog  # noqa: F401 - used in type comments
+    from ..files.mounts import Mounts  # noqa: F401 - used in type comments
+    from ..ipc.activity_marker import Crumbs  # noqa: F401 - used in type comments
+    from ..matching.prefilter import Sieve  # noqa: F401 - used in type comments
+    from ..matching.ruleset import RuleSet  # noqa: F401 - used in type comments
     from .walk import Candidate  # noqa: F401 - used in type comments
 
 ANSWER_S = 2.0

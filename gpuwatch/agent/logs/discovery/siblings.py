@@ -5,7 +5,7 @@ import re
 import stat
 
 from ...base.path_ranks import ranks_of_path
-from ...procfs import names
+from ...base.procfs import names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

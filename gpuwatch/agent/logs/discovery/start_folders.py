@@ -4,7 +4,7 @@ import os
 import stat
 import tempfile
 
-from ...procfs import names, read_bytes, read_link
+from ...base.procfs import names, read_bytes, read_link
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,14 +6,14 @@ import re
 import time
 
 from ..files.regular_file import open_regular
-from ..scanner import Scanner
-from ..split import shown
-from ..stamps import time_of
+from ..lines.splitter import shown
+from ..lines.timestamps import time_of
+from ..scanning.scanner import Scanner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..ruleset import RuleSet  # noqa: F401 - used in type comments
-    from ..sieve import Sieve  # noqa: F401 - used in type comments
+    from ..matching.prefilter import Sieve  # noqa: F401 - used in type comments
+    from ..matching.ruleset import RuleSet  # noqa: F401 - used in type comments
 
 TAIL_BYTES = 32 * 1024
 LAST_LINES = 5

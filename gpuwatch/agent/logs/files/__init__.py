@@ -1,1 +1,1 @@
-"""The log files themselves: how they are opened."""
+"""Which files are followed, where they are read from, rotation, pages and tails."""

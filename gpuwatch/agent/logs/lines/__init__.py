@@ -1,1 +1,1 @@
-"""What one log line says: who writes it and whom it is about."""
+"""From bytes to lines: splitting, prefixes, timestamps, levels, ranks."""

@@ -8,7 +8,7 @@ rank 3`); a rank that it names otherwise is somebody else. Linear in the length 
 import re
 from itertools import islice
 
-from ..levels import GRAVE, own_level
+from .levels import GRAVE, own_level
 from .rank_words import (
     AT,
     BARE,

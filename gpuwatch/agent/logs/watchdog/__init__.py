@@ -1,1 +1,1 @@
-"""What the next log reader leaves out after one has hung."""
+"""Rules and stretches of files on which a log reader hung, left out by the next one."""

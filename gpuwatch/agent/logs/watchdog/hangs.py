@@ -5,13 +5,13 @@ for, in this file alone; the next reader goes through the stretch line by line, 
 skipped. No second rule is suspended for one stretch.
 """
 
-from .. import told
+from ..ipc import messages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
-    from ..crumbs import Crumb  # noqa: F401 - used in type comments
+    from ..ipc.activity_marker import Crumb  # noqa: F401 - used in type comments
 
 MAX_SKIPPED = 16
 """A file with more lines that scanning does not end on is left alone."""
@@ -40,20 +40,20 @@ class Hangs(object):
             self.careful[path] = stretch
             if not crumb.rule:
                 return {}
-            self.suspended.setdefault(path, {})[crumb.rule] = told.ENDLESS_RULE
-            why = "{} of {}".format(told.ENDLESS_RULE, path)
-            return {"rule {} {}".format(crumb.rule, path): told.slow(crumb.rule, why)}
+            self.suspended.setdefault(path, {})[crumb.rule] = messages.ENDLESS_RULE
+            why = "{} of {}".format(messages.ENDLESS_RULE, path)
+            return {"rule {} {}".format(crumb.rule, path): messages.slow(crumb.rule, why)}
         skipped = self.skipped.setdefault(path, [])
         skipped.append(stretch)
         if len(skipped) > MAX_SKIPPED:
-            return self.touching(path, told.ENDLESS)
-        return {"stretch " + path: told.stretches_skipped(path, skipped)}
+            return self.touching(path, messages.ENDLESS)
+        return {"stretch " + path: messages.stretches_skipped(path, skipped)}
 
     def touching(self, path, why):
         # type: (str, str) -> dict[str, Any]
         """A reader hung on a file itself, or there is no end of stretches to skip; the same."""
         self.blocked[path] = why
-        return {"file " + path: told.stuck(path, why)}
+        return {"file " + path: messages.stuck(path, why)}
 
 
 def overlap(one, other):

@@ -1,0 +1,107 @@
+"""Sentences about the whole node: what is wrong, and the remedy. Dicts with the keys of `wire.Notice`."""
+
+import os
+import sys
+
+from . import nvml_codes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+
+def no_gpu():
+    # type: () -> dict[str, Any]
+    """A machine without an NVIDIA GPU, or one whose driver lists none."""
+    if sys.platform == "darwin":
+        return _notice("mps", "info", "An Apple machine: its GPU has no NVML, so only the host is shown.")
+    return _notice("no_gpu", "info", "No NVIDIA GPU here: only the host is shown.")
+
+
+def of_init(code, on_bus):
+    # type: (int, int | None) -> dict[str, Any]
+    """Why nvmlInit failed. `on_bus`: NVIDIA display devices on the PCI bus, None where nobody knows."""
+    if code == nvml_codes.MISMATCH:
+        return _notice(
+            "driver_mismatch",
+            "critical",
+            "The NVIDIA library and the loaded kernel module have different versions: no GPU can be read.",
+            "Reboot, or stop every GPU process and reload the module: rmmod nvidia_uvm nvidia_drm "
+            "nvidia_modeset nvidia && modprobe nvidia. The agent tries again every 30 s and starts anew when "
+            "the library was replaced; if it still says this after that, end gpuwatch and start it again.",
+        )
+    if (
+        code in (nvml_codes.LIBRARY_NOT_FOUND, nvml_codes.DRIVER_NOT_LOADED)
+        and not on_bus
+        and not _driver_in_kernel()
+    ):
+        return no_gpu()
+    if code == nvml_codes.LIBRARY_NOT_FOUND:
+        return _notice(
+            "library_missing",
+            "warning",
+            "libnvidia-ml.so.1 is not found: no GPU can be read.",
+            "Install the NVIDIA driver's libraries; start a container with --gpus all (utility capability).",
+        )
+    if code == nvml_codes.DRIVER_NOT_LOADED:
+        return _notice(
+            "driver_not_loaded",
+            "critical",
+            "The NVIDIA kernel module is not loaded: no GPU can be read.",
+            "Load it: modprobe nvidia. If that fails, read dmesg: a new kernel needs the module built anew.",
+        )
+    return _notice(
+        "nvml_error",
+        "critical",
+        "NVML does not start (error {}): no GPU can be read.".format(code),
+        "Run nvidia-smi on the node and read the kernel log; init is tried again every 30 s.",
+    )
+
+
+def starting(call, late=False):
+    # type: (str, bool) -> dict[str, Any]
+    """Init has not come back yet; no time in the text, so that it does not change at every tick.
+
+    `late`: it lasts longer than a driver needs that nobody holds open.
+    """
+    return _notice(
+        "nvml_starting",
+        "warning" if late else "info",
+        "NVML has not answered yet ({}): the host is shown, GPUs follow when it does.".format(call),
+        "If it stays so, the driver hangs: read the kernel log; usually only a reboot helps.",
+    )
+
+
+def fewer_than_on_bus(found, on_bus, hidden=None):
+    # type: (int, int | None, bool | None) -> dict[str, Any] | None
+    """Seven of eight: fewer GPUs than the PCI bus has. In a container (`hidden`) it may be meant so."""
+    if on_bus is None or not found or found >= on_bus:
+        return None
+    text = "{} of {} GPUs: the driver lists fewer than are on the PCI bus.".format(found, on_bus)
+    if in_container() if hidden is None else hidden:
+        return _notice("gpu_missing", "info", text, "This is a container: it may have been given only some.")
+    return _notice(
+        "gpu_missing",
+        "critical",
+        text,
+        "Read the kernel log for Xids and PCIe errors; reboot, then reseat it.",
+    )
+
+
+def _driver_in_kernel():
+    # type: () -> bool
+    return os.path.exists("/proc/driver/nvidia/version")
+
+
+def in_container():
+    # type: () -> bool
+    """Docker or Podman: it may have been given only some of the machine's GPUs."""
+    return os.path.exists("/.dockerenv") or os.path.exists("/run/.containerenv")
+
+
+def _notice(code, severity, text, remedy=None):
+    # type: (str, str, str, str | None) -> dict[str, Any]
+    notice = {"code": code, "severity": severity, "text": text}
+    if remedy is not None:
+        notice["remedy"] = remedy
+    return notice

@@ -1,0 +1,113 @@
+"""Makes the frames of a tick from what the readers have left."""
+
+import time
+
+from .gpu_status import GpuWatch
+from .hello import describe
+from .kernel.xid_join import XidJoin, placed
+from .self_cost import Cost
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections import deque  # noqa: F401 - used in type comments
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from .base.settings import Settings  # noqa: F401 - used in type comments
+    from .gpu.driver import Driver  # noqa: F401 - used in type comments
+    from .logs.supervisor import LogReader  # noqa: F401 - used in type comments
+    from .node_reader import Node  # noqa: F401 - used in type comments
+
+_NOT_LISTED = "known to the kernel module, not listed by NVML"
+
+
+class Composer(object):
+    """What is found becomes samples, ranks and a hello; what happened goes into `events`."""
+
+    def __init__(self, driver, node, logs, events, settings):
+        # type: (Driver, Node, LogReader, deque[dict[str, Any]], Settings) -> None
+        self._driver = driver
+        self._logs = logs
+        self._node = node
+        self._events = events
+        self._watch = GpuWatch(node, events, settings)
+        self._cost = Cost()
+        self._xids = XidJoin()
+
+    def hello(self):
+        # type: () -> dict[str, Any]
+        """The keys of `wire.Hello` that the node decides."""
+        hello = describe(self._driver, self._node, self._driver.papers())
+        return dict(hello, notices=hello["notices"] + self._logs.notices)
+
+    def tick(self, now, dropped):
+        # type: (float, int) -> list[dict[str, Any]]
+        """The sample of this tick and, when there is one, the list of processes; `now` in unix seconds."""
+        frames = []  # type: list[dict[str, Any]]
+        gpus, papers = self._driver.gpus, self._driver.papers()
+        host = self._take_node(frames, papers, now)
+        samples = [self._watch.sample(gpu, self._driver.describe(gpu, papers)) for gpu in gpus]
+        samples += [
+            {"uuid": info["uuid"], "state": "lost", "reason": _NOT_LISTED}
+            for index, info in papers.items()
+            if index >= self._driver.listed
+        ]
+        sample = {"kind": "sample", "v": 1, "t": round(now, 3)}  # type: dict[str, Any]
+        if samples:
+            sample["gpus"] = samples
+        if host is not None:
+            sample["host"] = host
+        if self._xids.held:
+            sample["events_held"] = self._xids.held
+        calls = sum(gpu.asker.slot.calls for gpu in gpus)
+        sample["agent"] = self._cost.read(time.monotonic(), calls, len(gpus), dropped, self._logs.cost())
+        return [sample] + frames
+
+    def _take_node(self, frames, papers, now):
+        # type: (list[dict[str, Any]], dict[int, dict[str, Any]], float) -> dict[str, Any] | None
+        """Put the ranks frame into `frames`, the kernel's words among the events; the host sample."""
+        host, records = None, []  # type: dict[str, Any] | None, list[dict[str, Any]]
+        while self._node.found:
+            kind, value = self._node.found.popleft()
+            if kind == "host":
+                host = latest(host, value)
+            elif kind == "kernel":
+                records += value
+            elif kind == "records":
+                self._logs.kernel(value, self._node.kernel_source)
+            else:
+                self._logs.processes(value[0], value[3])
+                frames.append(self._ranks(value[:3], now))
+        self._join_events(records, papers)
+        return host
+
+    def _join_events(self, records, papers):
+        # type: (list[dict[str, Any]], dict[int, dict[str, Any]]) -> None
+        xids, from_nvml = [], []  # type: list[dict[str, Any]], list[dict[str, Any]]
+        if records:
+            known = [gpu.info for gpu in self._driver.gpus if gpu.info is not None] + list(papers.values())
+            by_bus = {info["bus_id"].upper(): info["uuid"] for info in known if "bus_id" in info}
+            for event in (placed(record, by_bus) for record in records):
+                (xids if event.get("event") == "xid" else self._events).append(event)
+        while self._driver.xids:
+            from_nvml.append(self._driver.xids.popleft())
+        readable = self._node.kernel_source is not None
+        self._events.extend(self._xids.take(from_nvml, xids, readable, time.monotonic()))
+
+    def _ranks(self, found, now):
+        # type: (tuple[list[dict[str, Any]], int, str | None], float) -> dict[str, Any]
+        processes, truncated, partial = found
+        frame = {"kind": "ranks", "v": 1, "t": round(now, 3), "processes": processes, "truncated": truncated}
+        hanging = ["GPU {} ({})".format(index, call) for index, call in sorted(self._watch.stuck.items())]
+        silent = "no news from " + ", ".join(hanging) if hanging else None
+        reasons = [reason for reason in (silent, partial) if reason is not None]
+        if reasons:
+            frame["partial"] = "; ".join(reasons)
+        return frame
+
+
+def latest(before, host):
+    # type: (dict[str, Any] | None, dict[str, Any]) -> dict[str, Any]
+    """Of two host samples in one tick the newer one, with the disks of the older: they come every 30 s."""
+    if before is not None and "disks" in before:
+        host.setdefault("disks", before["disks"])
+    return host

@@ -1,0 +1,272 @@
+"""The NVIDIA driver of the node: one init in a thread of its own, then its events (Xid and others).
+
+Every `retry_s` that thread also looks whether the driver lists more or fewer GPUs than before.
+"""
+
+import collections
+import ctypes
+import platform
+import threading
+import time
+
+from ..base import notices, nvml_codes
+from ..base.background import Background
+from ..base.ticker import KEPT_EVENTS
+from ..host.machine import nvidia_devices_on_bus
+from ..kernel.xid import meaning
+from . import inventory, proc_driver
+from .gpu_reader import Gpu
+from .nvml import CallSlot, Nvml, text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections import deque  # noqa: F401 - used in type comments
+    from typing import Any, Callable  # noqa: F401 - used in type comments
+
+    from ..base.settings import Settings  # noqa: F401 - used in type comments
+    from ..base.ticker import Pulse  # noqa: F401 - used in type comments
+
+_WAIT_S = 5.0
+_PAUSE_S = 5.0
+_LIBRARY = "libnvidia-ml.so"
+
+XID, DOUBLE_BIT_ECC, SINGLE_BIT_STORM = 0x8, 0x2, 0x200
+_WANTED = XID | DOUBLE_BIT_ECC | SINGLE_BIT_STORM
+
+
+class Driver(object):
+    """The GPUs and what is known of the driver. `notice` says why there are none."""
+
+    def __init__(self, pulse, events, settings, leave):
+        # type: (Pulse, deque[dict[str, Any]], Settings, Callable[[str], None]) -> None
+        self.nvml = Nvml()
+        self.slot = CallSlot()
+        self.settings = settings
+        self.gpus = []  # type: list[Gpu]
+        """Replaced as a whole when a GPU joins."""
+        self.listed = 0
+        """How many GPUs NVML lists now."""
+        self.round = 0
+        """Counts the changes of `listed`: each GPU then looks for itself again."""
+        self.opened = False
+        """Whether init came back, with whatever result."""
+        self.notice = None  # type: dict[str, Any] | None
+        self.version = None  # type: str | None
+        self.cuda = None  # type: str | None
+        self.nvml_version = None  # type: str | None
+        self.on_bus = nvidia_devices_on_bus(settings.sys)
+        self.xids = collections.deque(maxlen=KEPT_EVENTS)  # type: collections.deque[dict[str, Any]]
+        self.event_set = None  # type: Any
+        self._pulse = pulse
+        self._events = events
+        self._leave = leave
+        self._files = Background(lambda: proc_driver.read(settings.proc), "driver files")
+        self._addresses = {}  # type: dict[int, str]
+        self._joining = threading.Lock()
+        self._host = platform.node()
+        self._began = time.monotonic()
+
+    def start(self):
+        # type: () -> None
+        """Start the thread; it may be stuck in the driver for ever."""
+        thread = threading.Thread(target=self._run, name="NVML")
+        thread.daemon = True
+        thread.start()
+
+    def settled(self):
+        # type: () -> bool
+        """Whether init came back and every GPU has said who it is, or that it is lost."""
+        return self.opened and all(gpu.info is not None or gpu.lost is not None for gpu in self.gpus)
+
+    @property
+    def late(self):
+        # type: () -> bool
+        """Whether init lasts longer than a driver needs that nobody holds open."""
+        return not self.opened and time.monotonic() - self._began >= self.settings.cold_s
+
+    def papers(self):
+        # type: () -> dict[int, dict[str, Any]]
+        """By index: what the driver's files say of the GPUs that have never answered NVML."""
+        found = self._files.answer()
+        if not isinstance(found, list):
+            return {}
+        met = {gpu.index: gpu.info["uuid"] for gpu in self.gpus if gpu.info is not None}
+        return proc_driver.unmet(found, met, self.listed)
+
+    def describe(self, gpu, papers):
+        # type: (Gpu, dict[int, dict[str, Any]]) -> dict[str, Any]
+        """The keys of `wire.GpuInfo`: what NVML says, else the driver's files, else the index alone."""
+        return gpu.info or papers.get(gpu.index) or inventory.unidentified(self._host, gpu.index)
+
+    def admit(self, gpu):
+        # type: (Gpu) -> bool
+        """Whether this GPU is on the list, or belongs there because it is not the double of one that is."""
+        with self._joining:
+            if gpu in self.gpus:
+                return True
+            if any(_same(gpu, other) for other in self.gpus):
+                return False
+            self.gpus = sorted(self.gpus + [gpu], key=lambda one: one.index)
+            return True
+
+    def peers_of(self, gpu):
+        # type: (Gpu) -> dict[str, tuple[Any, str]]
+        """UUID -> (handle, bus id) of the other GPUs that have answered."""
+        return {
+            other.info["uuid"]: (other.handle, other.info.get("bus_id", ""))
+            for other in self.gpus
+            if other is not gpu and other.info is not None and other.lost is None
+        }
+
+    def watch(self, gpu):
+        # type: (Gpu) -> None
+        """Register a GPU for events; called in the GPU's own thread, because it may block."""
+        if gpu.info is None or self.event_set is None:
+            return
+        self._addresses[_address(gpu.handle)] = gpu.info["uuid"]
+        offered = gpu.asker.ask("events", "nvmlDeviceGetSupportedEventTypes", gpu.handle)
+        if offered and offered & _WANTED:
+            gpu.asker.ask("events", "nvmlDeviceRegisterEvents", gpu.handle, offered & _WANTED, self.event_set)
+
+    def recovered(self):
+        # type: () -> None
+        """A GPU answers again: whatever was wrong with the driver is over."""
+        self.notice = None
+
+    def failed(self, code):
+        # type: (int) -> None
+        """A call on a GPU said that the driver of the whole node is in trouble."""
+        self.notice = notices.of_init(code, self.on_bus)
+
+    def _run(self):
+        # type: () -> None
+        while not self._open():
+            self.opened = True
+            self._pulse.wake()
+            time.sleep(self.settings.retry_s)
+        self._identify()
+        self._new_event_set()
+        _, count = self.nvml.call(self.slot, "nvmlDeviceGetCount")
+        self._files.start()
+        self.listed = count or 0
+        self.gpus = self._readers()
+        self.notice = None if self.gpus else notices.no_gpu()
+        self.opened = True
+        self._pulse.wake()
+        for gpu in self.gpus:
+            gpu.start()
+        while True:
+            self._follow_events(time.monotonic() + self.settings.retry_s)
+            self._look_again()
+
+    def _open(self):
+        # type: () -> bool
+        code = self.nvml.open(self.slot)
+        if code != nvml_codes.OK:
+            self._trouble(code)
+        return code == nvml_codes.OK
+
+    def _trouble(self, code):
+        # type: (int) -> None
+        """A new library on disk does not help a process that has loaded the old one: then we make place."""
+        self.failed(code)
+        if code == nvml_codes.MISMATCH and proc_driver.replaced(_LIBRARY):
+            self._leave("the NVIDIA library on the node was replaced; a new start loads the new one")
+
+    def _readers(self):
+        # type: () -> list[Gpu]
+        return [Gpu(index, self, self._pulse, self._events) for index in range(self.listed)]
+
+    def _look_again(self):
+        # type: () -> None
+        """GPUs that were added or have gone: those that we know look for themselves, others are met."""
+        code, count = self.nvml.call(self.slot, "nvmlDeviceGetCount")
+        if code in nvml_codes.NODE:
+            self._trouble(self.nvml.call(self.slot, "nvmlInitWithFlags", 0)[0] or code)
+            return
+        if code != nvml_codes.OK:
+            return
+        if count:
+            self.notice = None
+        if count == self.listed:
+            return
+        self.listed, self.on_bus = count, nvidia_devices_on_bus(self.settings.sys)
+        self.round += 1
+        self._files.start()
+        for gpu in self._readers():
+            gpu.start()
+
+    def _identify(self):
+        # type: () -> None
+        self.version = text(self.nvml.call(self.slot, "nvmlSystemGetDriverVersion")[1])
+        self.nvml_version = text(self.nvml.call(self.slot, "nvmlSystemGetNVMLVersion")[1])
+        cuda = self.nvml.call(self.slot, "nvmlSystemGetCudaDriverVersion")[1]
+        self.cuda = "{}.{}".format(cuda // 1000, cuda % 1000 // 10) if cuda else None
+
+    def _new_event_set(self):
+        # type: () -> None
+        self.event_set = self.nvml.call(self.slot, "nvmlEventSetCreate")[1]
+
+    def _follow_events(self, until):
+        # type: (float) -> None
+        """Wait for events; where the driver has none to give, the kernel log is left."""
+        while True:
+            left = until - time.monotonic()
+            if left <= 0:
+                return
+            if self.event_set is None:
+                time.sleep(left)
+                continue
+            wait_ms = int(1000 * min(left, _WAIT_S)) + 1
+            code, data = self.nvml.call(self.slot, "nvmlEventSetWait_v2", self.event_set, wait_ms)
+            if code == nvml_codes.OK:
+                self._take(data)
+            elif code in nvml_codes.NEVER:
+                self.event_set = None
+            elif code == nvml_codes.UNKNOWN:
+                time.sleep(min(left, _PAUSE_S))
+                self._new_event_set()
+            elif code != nvml_codes.TIMEOUT:
+                time.sleep(min(left, _PAUSE_S))
+
+    def _take(self, data):
+        # type: (Any) -> None
+        uuid = self._addresses.get(_address(data.device))
+        if data.eventType == XID:
+            self.xids.append(xid_event(int(data.eventData), uuid))
+            return
+        title = (
+            "Uncorrectable memory error"
+            if data.eventType == DOUBLE_BIT_ECC
+            else "Storm of corrected memory errors"
+        )
+        event = {"event": "ecc", "severity": "critical" if data.eventType == DOUBLE_BIT_ECC else "warning",
+                 "title": title, "t": time.time(), "source": "nvml"}  # fmt: skip
+        if uuid is not None:
+            event["gpu"] = uuid
+        self._events.append(event)
+
+
+def xid_event(code, uuid):
+    # type: (int, str | None) -> dict[str, Any]
+    """An Xid with its meaning, as NVML told it."""
+    _, severity, title, remedy = meaning(code)
+    event = {"event": "xid", "code": code, "title": title, "severity": severity, "remedy": remedy,
+             "source": "nvml", "t": time.time()}  # fmt: skip
+    if uuid is not None:
+        event["gpu"] = uuid
+    return event
+
+
+def _address(handle):
+    # type: (Any) -> int
+    """NVML's handles are pointers that stay the same while the library is loaded."""
+    return ctypes.cast(handle, ctypes.c_void_p).value or 0
+
+
+def _same(gpu, other):
+    # type: (Gpu, Gpu) -> bool
+    """Two readers of one GPU: by UUID, or by index while one of them has not heard the UUID."""
+    if gpu.info is None or other.info is None:
+        return gpu.index == other.index
+    return bool(gpu.info["uuid"] == other.info["uuid"])

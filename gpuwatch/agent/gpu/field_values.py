@@ -1,0 +1,157 @@
+"""nvmlDeviceGetFieldValues: many values in one call, each with its own return code and time stamp.
+
+The field ids are those of nvml.h. Some facts have several ways (an older and a newer field, a total or one
+value for each link); a way that this GPU or driver does not have is left for the next one.
+"""
+
+import ctypes
+import math
+import struct
+
+from ..base import nvml_codes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from .nvml import Asker  # noqa: F401 - used in type comments
+
+MEMORY_TEMPERATURE = 82
+POWER_AVERAGE = 185
+POWER_INSTANT = 186
+ENERGY = 83
+THROTTLE = {
+    "power_cap": 74,
+    "thermal": 75,
+    "sync_boost": 76,
+    "sw_thermal": 269,
+    "hw_thermal": 270,
+    "power_brake": 271,
+}
+NVLINK_COUNT = 91
+NVLINK_STATE = 165
+NVLINK_TX_KIB = 138
+NVLINK_RX_KIB = 139
+NVLINK_TX_BYTES = 202
+NVLINK_RX_BYTES = 204
+PCIE_TX_BYTES = 197
+PCIE_RX_BYTES = 198
+RECOVERY_ACTION = 230
+
+ALL_LINKS = 0xFFFFFFFF
+
+_VALUE = struct.Struct("=IIqqiiQ")
+"""nvmlFieldValue_t: field, scope, time stamp in us, latency in us, value type, return code, value."""
+_KEY = struct.Struct("=II")
+_REFUSALS = 2
+"""An invalid argument so often in a row means that the driver does not know the field."""
+
+
+def decoded(kind, raw):
+    # type: (int, int) -> float | int | None
+    """The value of an nvmlValue_t by its type, without the sentinels that mean "blank"."""
+    packed = raw.to_bytes(8, _BYTE_ORDER)
+    value = _UNPACK.get(kind, _UNPACK[3]).unpack_from(packed)[0]
+    blank = _BLANK.get(kind)
+    if not math.isfinite(value) or (blank is not None and value >= blank):
+        return None
+    return value  # type: ignore[no-any-return]
+
+
+_BYTE_ORDER = "little" if struct.pack("=H", 1) == b"\x01\x00" else "big"  # type: Any
+_UNPACK = {
+    0: struct.Struct("=d"),
+    1: struct.Struct("=I"),
+    2: struct.Struct("=Q"),
+    3: struct.Struct("=Q"),
+    4: struct.Struct("=q"),
+    5: struct.Struct("=i"),
+    6: struct.Struct("=H"),
+}
+_BLANK = {1: 0x7FFFFFF0, 5: 0x7FFFFFF0, 2: 0x7FFFFFFFFFFFFFF0, 3: 0x7FFFFFFFFFFFFFF0, 4: 0x7FFFFFFFFFFFFFF0}
+
+
+class Wanted(object):
+    """One fact and the ways to get it, best first.
+
+    A way is (scale, [(field, scope), ...]); its values are added up and multiplied by the scale.
+    """
+
+    def __init__(self, name, *ways):
+        # type: (str, *tuple[float, list[tuple[int, int]]]) -> None
+        self.name = name
+        self.ways = [way for way in ways if way[1]]
+        self._refused = 0
+
+    def entries(self):
+        # type: () -> list[tuple[int, int]]
+        """What to ask now; empty when no way is left."""
+        return self.ways[0][1] if self.ways else []
+
+    def give_up(self, code):
+        # type: (int) -> bool
+        """Whether this return code ends the present way for good; then the next one is tried."""
+        self._refused = self._refused + 1 if code == nvml_codes.INVALID_ARGUMENT else 0
+        if code not in nvml_codes.NEVER and self._refused < _REFUSALS:
+            return False
+        self.ways.pop(0)
+        self._refused = 0
+        return True
+
+
+class FieldBatch(object):
+    """The wanted facts of one GPU in one call, in a buffer that is used again and again."""
+
+    CALL = "nvmlDeviceGetFieldValues"
+
+    def __init__(self, wanted):
+        # type: (list[Wanted]) -> None
+        self._wanted = wanted
+        self._lay_out()
+
+    def _lay_out(self):
+        # type: () -> None
+        keys = sorted({key for wanted in self._wanted for key in wanted.entries()})
+        self._count = len(keys)
+        self._buffer = ctypes.create_string_buffer(_VALUE.size * max(1, len(keys)))
+        for i, key in enumerate(keys):
+            _KEY.pack_into(self._buffer, i * _VALUE.size, *key)
+
+    def read(self, asker, handle, label):
+        # type: (Asker, Any, str) -> dict[str, tuple[float, int]]
+        """Fact -> (value, time stamp in us); a fact without a value now is left out.
+
+        Raises:
+            GpuLost: as `Asker.ask`.
+        """
+        if not self._count:
+            return {}
+        if asker.ask_directly(label, self.CALL, handle, self._count, self._buffer) != nvml_codes.OK:
+            return {}
+        answers = {}  # type: dict[tuple[int, int], tuple[int, float | int | None, int]]
+        size = self._count * _VALUE.size
+        for field, scope, at_us, _, kind, code, raw in _VALUE.iter_unpack(self._buffer.raw[:size]):
+            answers[(field, scope)] = (code, decoded(kind, raw) if code == nvml_codes.OK else None, at_us)
+        return self._join(asker, answers)
+
+    def _join(self, asker, answers):
+        # type: (Asker, dict[tuple[int, int], tuple[int, float | int | None, int]]) -> dict[str, tuple[float, int]]
+        found = {}  # type: dict[str, tuple[float, int]]
+        moved = False
+        for wanted in self._wanted:
+            parts = [answers[key] for key in wanted.entries()]
+            if not parts:
+                continue
+            code = max(part[0] for part in parts)
+            if code != nvml_codes.OK and wanted.give_up(code):
+                moved = True
+                if wanted.ways:
+                    continue
+                code = nvml_codes.NOT_SUPPORTED
+            asker.judge(wanted.name, code, self.CALL)
+            values = [part[1] for part in parts if part[1] is not None]
+            if code == nvml_codes.OK and len(values) == len(parts):
+                found[wanted.name] = (sum(values) * wanted.ways[0][0], max(part[2] for part in parts))
+        if moved:
+            self._lay_out()
+        return found

@@ -1,0 +1,136 @@
+"""The processes of one GPU: memory and SM share by pid.
+
+The library is asked past the binding, with room for the answer at once: one call instead of two, and the
+right structure for the driver (the binding knows one layout only).
+"""
+
+import ctypes
+import time
+
+from ..base import nvml_codes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from .nvml import Asker  # noqa: F401 - used in type comments
+
+_ROOM = 64
+_MOST = 4096
+_NOT_AVAILABLE = 0xFFFFFFFFFFFFFFFF
+_WIDE_SINCE, _WIDE_BEFORE = (535, 54), (535, 98)
+"""Drivers whose _v3 lists carry one field more (issues 75, 88 and 93 of nvitop tell the story)."""
+RARE_EVERY_S = 30.0
+"""Graphics and MPS lists are nearly always empty on training nodes."""
+
+
+class _Process(ctypes.Structure):
+    """nvmlProcessInfo_v2_t, which is also the layout of the _v3 calls."""
+
+    _fields_ = [
+        ("pid", ctypes.c_uint),
+        ("memory", ctypes.c_ulonglong),
+        ("gpu_instance", ctypes.c_uint),
+        ("compute_instance", ctypes.c_uint),
+    ]
+
+
+class _WideProcess(ctypes.Structure):
+    _fields_ = _Process._fields_ + [("protected_memory", ctypes.c_ulonglong)]
+
+
+class _OldProcess(ctypes.Structure):
+    _fields_ = [("pid", ctypes.c_uint), ("memory", ctypes.c_ulonglong)]
+
+
+class _Share(ctypes.Structure):
+    """nvmlProcessUtilizationSample_t."""
+
+    _fields_ = [
+        ("pid", ctypes.c_uint),
+        ("at_us", ctypes.c_ulonglong),
+        ("sm", ctypes.c_uint),
+        ("memory", ctypes.c_uint),
+        ("encoder", ctypes.c_uint),
+        ("decoder", ctypes.c_uint),
+    ]
+
+
+class GpuProcesses(object):
+    """Who holds this GPU. Compute processes every time; graphics and MPS clients every 30 s."""
+
+    def __init__(self, asker, handle, driver):
+        # type: (Asker, Any, str) -> None
+        self._asker = asker
+        self._handle = handle
+        newest = _WideProcess if _WIDE_SINCE <= _version(driver) < _WIDE_BEFORE else _Process
+        self._layouts = (("_v3", newest), ("_v2", _Process), ("", _OldProcess))  # type: Any
+        self._rare = {}  # type: dict[int, int | None]
+        self._rare_due = 0.0
+        self._since_us = 0
+        self._room = _ROOM
+
+    def read(self):
+        # type: () -> dict[int, dict[str, Any]]
+        """By pid: {memory_bytes, sm_pct}, unknown ones left out.
+
+        Raises:
+            GpuLost: as `Asker.ask`.
+        """
+        now = time.monotonic()
+        if now >= self._rare_due:
+            self._rare_due = now + RARE_EVERY_S
+            self._rare = self._list("nvmlDeviceGetGraphicsRunningProcesses")
+            self._rare.update(self._list("nvmlDeviceGetMPSComputeRunningProcesses"))
+        memory = dict(self._rare)
+        memory.update(self._list("nvmlDeviceGetComputeRunningProcesses"))
+        shares = self._shares() if memory else {}
+        found = {}
+        for pid, used in memory.items():
+            holds = {"memory_bytes": used, "sm_pct": shares.get(pid)}
+            found[pid] = {name: value for name, value in holds.items() if value is not None}
+        return found
+
+    def _list(self, call):
+        # type: (str) -> dict[int, int | None]
+        for suffix, layout in self._layouts:
+            answer = self._filled("processes", call + suffix, layout)
+            if answer is not None:
+                return {p.pid: None if p.memory == _NOT_AVAILABLE else int(p.memory) for p in answer}
+        return {}
+
+    def _shares(self):
+        # type: () -> dict[int, int]
+        """The newest sample of each process since the reading before; above 100 the driver has none."""
+        newest = {}  # type: dict[int, tuple[int, int]]
+        samples = self._filled("processes.sm_pct", "nvmlDeviceGetProcessUtilization", _Share) or []
+        for sample in samples:
+            if sample.sm <= 100 and sample.at_us >= newest.get(sample.pid, (0, 0))[0]:
+                newest[sample.pid] = (sample.at_us, sample.sm)
+                self._since_us = max(self._since_us, sample.at_us)
+        return {pid: sm for pid, (_, sm) in newest.items()}
+
+    def _filled(self, label, call, layout):
+        # type: (str, str, Any) -> list[Any] | None
+        """The entries that the call wrote; [] for none, None where the call is not there."""
+        while True:
+            count = ctypes.c_uint(self._room)
+            entries = (layout * self._room)()
+            if layout is _Share:
+                since = ctypes.c_ulonglong(self._since_us)
+                code = self._asker.ask_directly(
+                    label, call, self._handle, entries, ctypes.byref(count), since
+                )
+            else:
+                code = self._asker.ask_directly(label, call, self._handle, ctypes.byref(count), entries)
+            if code == nvml_codes.INSUFFICIENT_SIZE and self._room < _MOST:
+                self._room = min(_MOST, max(2 * self._room, 2 * count.value))
+                continue
+            if code in nvml_codes.NEVER:
+                return None
+            return list(entries[: min(count.value, self._room)]) if code == nvml_codes.OK else []
+
+
+def _version(driver):
+    # type: (str) -> tuple[int, ...]
+    return tuple(int(part) for part in driver.split(".")[:2] if part.isdigit())

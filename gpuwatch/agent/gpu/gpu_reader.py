@@ -1,0 +1,246 @@
+"""One GPU, read by a thread of its own: whatever blocks there, blocks nobody else."""
+
+import time
+
+from ..base import nvml_codes
+from ..base.ticker import Reader
+from . import gpu_processes, inventory, mig, sampling_tiers, topology
+from .nvml import Asker
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections import deque  # noqa: F401 - used in type comments
+    from typing import Any, Callable, Protocol  # noqa: F401 - used in type comments
+
+    from ..base.settings import Settings
+    from ..base.ticker import Pulse  # noqa: F401 - used in type comments
+    from .nvml import Nvml
+
+    class GpuDriver(Protocol):
+        """The driver, as its GPUs use it."""
+
+        nvml: Nvml
+        settings: Settings
+        version: str | None
+        event_set: Any
+        round: int
+
+        def admit(self, gpu):
+            # type: (Gpu) -> bool
+            """Whether the GPU is on the list."""
+
+        def papers(self):
+            # type: () -> dict[int, dict[str, Any]]
+            """What the driver's files say, by index."""
+
+        def peers_of(self, gpu):
+            # type: (Gpu) -> dict[str, tuple[Any, str]]
+            """Handles and bus ids of the other GPUs."""
+
+        def watch(self, gpu):
+            # type: (Gpu) -> None
+            """Register the GPU for events."""
+
+        def recovered(self):
+            # type: () -> None
+            """The driver answers again."""
+
+        def failed(self, code):
+            # type: (int) -> None
+            """A call failed with a code of the driver itself."""
+
+
+EVERYTHING_FROM_S = 2.0
+"""With ticks so far apart all values fit into the budget of 8 calls a second at every tick."""
+_SPREAD = 0.618
+"""Tiers of neighbouring GPUs start this share of a period apart, so that they do not all fall on one tick."""
+
+
+class Gpu(Reader):
+    """Leaves ("fast" | "medium" | "slow" | "processes", value) in `found`."""
+
+    def __init__(self, index, driver, pulse, events):
+        # type: (int, GpuDriver, Pulse, deque[dict[str, Any]]) -> None
+        Reader.__init__(self, "GPU {}".format(index), pulse, events)
+        self.index = index
+        self.asker = Asker(driver.nvml)
+        self.handle = None  # type: Any
+        self.info = None  # type: dict[str, Any] | None
+        """What `inventory.describe` found; None until the GPU has said who it is."""
+        self.answered = False
+        """Whether a first set of values was taken from `found`."""
+        self.topology = None  # type: dict[str, str] | None
+        self.lost = None  # type: nvml_codes.GpuLost | None
+        """Why the GPU is gone, while it is."""
+        self.lost_at = 0.0
+        self._driver = driver
+        self._settings = driver.settings
+        self._round = driver.round
+        self._probe_at = 0.0
+        self._watched_by = None  # type: Any
+        self._health = {}  # type: dict[str, Any]
+
+    def read(self, tick):
+        # type: (int) -> None
+        """Meet the GPU, read what is due, or look whether it is back."""
+        try:
+            if self.info is None:
+                self._meet()
+            elif self.lost is not None:
+                if tick and time.monotonic() >= self._probe_at:
+                    self._meet_again(self.info)
+            elif self._round != self._driver.round:
+                self._meet_again(self.info)
+            elif tick:
+                self._read_tiers()
+        except nvml_codes.GpuLost as lost:
+            self._lose(lost)
+
+    def _meet(self):
+        # type: () -> None
+        if self.lost is not None and time.monotonic() < self._probe_at:
+            return
+        self.handle = self.asker.ask("gpu", "nvmlDeviceGetHandleByIndex", self.index)
+        if self.handle is None:
+            raise nvml_codes.GpuLost(nvml_codes.UNKNOWN, "nvmlDeviceGetHandleByIndex")
+        info = inventory.describe(self.asker, self.handle, self.index)
+        if "uuid" not in info:
+            raise nvml_codes.GpuLost(nvml_codes.UNKNOWN, "nvmlDeviceGetUUID")
+        self._prepare(info)
+        self.info = info
+        self.ended = not self._driver.admit(self)
+        self._back()
+
+    def _meet_again(self, before):
+        # type: (dict[str, Any]) -> None
+        """After a reset, or a change of the list or the MIG mode: handle, index and abilities may differ."""
+        self._round = self._driver.round
+        handle = self.asker.ask("gpu", "nvmlDeviceGetHandleByUUID", before["uuid"].encode())
+        if handle is None:
+            raise nvml_codes.GpuLost(nvml_codes.GPU_NOT_FOUND, "nvmlDeviceGetHandleByUUID")
+        self.asker.start_over()
+        index = self.asker.ask("gpu", "nvmlDeviceGetIndex", handle)
+        info = inventory.describe(self.asker, handle, self.index if index is None else index)
+        info["uuid"] = before["uuid"]
+        self.handle, self.index = handle, info["index"]
+        self._prepare(info)
+        self.info = info
+        self._back()
+
+    def _prepare(self, info):
+        # type: (dict[str, Any]) -> None
+        self._fast = sampling_tiers.FastTier(self.asker, self.handle, info)
+        self._slow = sampling_tiers.SlowTier(self.asker, self.handle, info)
+        self._processes = gpu_processes.GpuProcesses(self.asker, self.handle, self._driver.version or "")
+        self._due = {"medium": 0.0, "slow": 0.0, "processes": 0.0}
+        self._watched_by = None
+
+    def _read_tiers(self):
+        # type: () -> None
+        everything = self._pulse.interval_s >= EVERYTHING_FROM_S
+        if self._take("fast", lambda: self._fast.read(everything)) is None:
+            self._fast.forget()
+        if self._watched_by is not self._driver.event_set:
+            self._watched_by = self._driver.event_set
+            self._driver.watch(self)
+        now = time.monotonic()
+        if self._is_due("medium", self._settings.medium_s, now):
+            self._take("medium", lambda: sampling_tiers.medium(self.asker, self.handle))
+        if self._is_due("processes", self._settings.medium_s, now):
+            self._take("processes", self._processes.read)
+        if self._is_due("slow", self._settings.slow_s, now):
+            slow = self._take("slow", self._slow.read)
+            if slow is not None:
+                self._compare(slow)
+            self._place()
+            self._notice_mig()
+
+    def _take(self, tier, read):
+        # type: (str, Callable[[], dict[Any, Any]]) -> dict[Any, Any] | None
+        """Read and leave in `found`; None when the driver hung meanwhile: part of it would be old by now."""
+        began = time.monotonic()
+        value = read()
+        if time.monotonic() - began >= self._settings.stuck_s:
+            self._due[tier] = 0.0
+            return None
+        self.found.append((tier, value))
+        return value
+
+    def _is_due(self, tier, period, now):
+        # type: (str, float, float) -> bool
+        """At once the first time; then every period, at a place in it that depends on the GPU."""
+        due = self._due[tier]
+        if now < due - 0.01:
+            return False
+        first = not due
+        self._due[tier] = (now if first else due) + (
+            period * (self.index * _SPREAD % 1 or 1) if first else period
+        )
+        if self._due[tier] < now:
+            self._due[tier] = now + period
+        return True
+
+    def _notice_mig(self):
+        # type: () -> None
+        """Somebody switched MIG mode: other limits, other abilities, other instances."""
+        info, now = self.info, mig.enabled(self.asker, self.handle)
+        if info is not None and now is not None and now != info.get("mig_enabled"):
+            self._meet_again(info)
+
+    def _compare(self, slow):
+        # type: (dict[str, Any]) -> None
+        """Tell what has become worse since the reading before; at the first one, a recovery that is due."""
+        errors, before = slow.get("ecc_uncorrected"), self._health.get("ecc_uncorrected")
+        if errors is not None and before is not None and errors > before:
+            title = "GPU {}: {} more uncorrectable memory errors".format(self.index, errors - before)
+            self._event("ecc", "critical", title)
+        action = slow.get("recovery_action", "none")
+        if action not in ("none", self._health.get("recovery_action")):
+            title = "GPU {} asks for {}".format(self.index, action.replace("_", " "))
+            self._event("recovery_action", "critical", title)
+        self._health = slow
+
+    def _place(self):
+        # type: () -> None
+        """The way to the other GPUs, once all those that answer are known."""
+        peers = self._driver.peers_of(self)
+        if self.topology is None or set(peers) - set(self.topology):
+            links = (self.info or {}).get("nvlink_count") or 0
+            self.topology = topology.row(self.asker, self.handle, links, peers)
+
+    def _back(self):
+        # type: () -> None
+        if self.lost is None:
+            return
+        self.lost = None
+        self._driver.recovered()
+        gone = time.time() - self.lost_at
+        self._event("gpu_back", "info", "GPU {} answers again after {:.0f} s".format(self.index, gone))
+
+    def _lose(self, lost):
+        # type: (nvml_codes.GpuLost) -> None
+        self.ended = not self._driver.admit(self)
+        if self.ended:
+            return
+        self._probe_at = time.monotonic() + self._settings.probe_s
+        if self.lost is None:
+            self.lost_at = time.time()
+            self._event(
+                "gpu_lost", "critical", "GPU {}: {}".format(self.index, nvml_codes.words(lost.code)), lost
+            )
+        self.lost = lost
+        if lost.code in nvml_codes.NODE:
+            self._driver.failed(lost.code)
+
+    def _event(self, event, severity, title, lost=None):
+        # type: (str, str, str, nvml_codes.GpuLost | None) -> None
+        facts = {"event": event, "severity": severity, "title": title, "t": time.time(), "source": "nvml"}
+        known = self.info or self._driver.papers().get(self.index)
+        if known is not None:
+            facts["gpu"] = known["uuid"]
+        if lost is not None:
+            facts["detail"] = "{} returned {}".format(lost.call, lost.code)
+            facts["remedy"] = (
+                "Look for Xids and PCIe errors in the kernel log; reset the GPU or reboot the node."
+            )
+        self.events.append(facts)

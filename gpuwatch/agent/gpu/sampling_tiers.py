@@ -1,0 +1,296 @@
+"""What is read of one GPU every second, every 5 s and every 30 s.
+
+At most 8 NVML calls per GPU and second on average. The 1 s tier makes four calls at every tick and two more
+that alternate: temperature and clock-event reasons at one tick, GPM (2 calls) at the next; so these values
+may be one tick older than the others. Ticks of 2 s and more have room for all of them. The 5 s tier makes 7
+or 8, processes 2 (see `gpu_processes`), the 30 s tier two.
+"""
+
+import time
+
+from ..base.rates import Rate
+from . import field_values, gpm, mig
+from .field_values import FieldBatch, Wanted
+from .nvml import number
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from .nvml import Asker  # noqa: F401 - used in type comments
+
+_GPU = 0
+"""Scope of the power fields: 0 is the GPU alone, 1 the module."""
+_NS_PER_S_TO_PCT = 1e-7
+_KIB = 1024
+
+REASONS = (
+    (0x1, "idle"),
+    (0x2, "app_clocks"),
+    (0x4, "power_cap"),
+    (0x8, "hw_slowdown"),
+    (0x10, "sync_boost"),
+    (0x20, "sw_thermal"),
+    (0x40, "hw_thermal"),
+    (0x80, "power_brake"),
+    (0x100, "display"),
+)
+"""Bits of nvmlClocksEventReasons."""
+
+RECOVERY = (
+    "none",
+    "gpu_reset",
+    "node_reboot",
+    "drain_p2p",
+    "drain_and_reset",
+    "recover_imex_domain",
+    "bus_reset",
+    "system_reboot",
+)
+"""Values of nvmlDeviceGpuRecoveryAction_t."""
+
+
+class FastTier(object):
+    """The 1 s tier of one GPU."""
+
+    def __init__(self, asker, handle, info):
+        # type: (Asker, Any, dict[str, Any]) -> None
+        self._asker = asker
+        self._handle = handle
+        self.unified = bool(info.get("unified_memory"))
+        self._gpm = gpm.Gpm(asker, handle) if info.get("gpm") else None
+        self._batch = FieldBatch(_fast_fields(info.get("nvlink_count") or 0))
+        self._rates = {}  # type: dict[str, Rate]
+        self._heat = {}  # type: dict[str, Any]
+        self._activity = {}  # type: dict[str, float]
+        self._activity_next = False
+
+    def forget(self):
+        # type: () -> None
+        """After the driver hung: no rate, mean or kept value reaches back to before."""
+        self._rates, self._heat, self._activity = {}, {}, {}
+        if self._gpm is not None:
+            self._gpm.forget()
+
+    def read(self, everything):
+        # type: (bool) -> dict[str, Any]
+        """A dict with the keys of `wire.GpuFast`; what alternates is read too when `everything` is wanted.
+
+        Raises:
+            GpuLost: as `Asker.ask`.
+        """
+        fast = {"t": time.time()}  # type: dict[str, Any]
+        load = self._asker.ask(
+            "utilization_pct memory_utilization_pct", "nvmlDeviceGetUtilizationRates", self._handle
+        )
+        if load is not None:
+            fast["utilization_pct"], fast["memory_utilization_pct"] = number(load.gpu), number(load.memory)
+        if not self.unified:
+            fast.update(self._memory())
+        fast["sm_clock_mhz"] = number(
+            self._asker.ask("sm_clock_mhz", "nvmlDeviceGetClockInfo", self._handle, 1)
+        )
+        fast.update(self._counters())
+        self._alternate(everything)
+        fast.update(self._heat)
+        for name, value in self._activity.items():
+            fast.setdefault(name, value)
+        return {name: value for name, value in fast.items() if value is not None}
+
+    def _memory(self):
+        # type: () -> dict[str, Any]
+        version = getattr(self._asker.nvml.binding, "nvmlMemory_v2", None)
+        memory = None
+        if version is not None:  # without it, memory that the driver keeps for itself counts as used
+            memory = self._asker.ask(
+                "memory_reserved_bytes", "nvmlDeviceGetMemoryInfo", self._handle, version
+            )
+        if memory is None:
+            memory = self._asker.ask(
+                "memory_used_bytes memory_total_bytes", "nvmlDeviceGetMemoryInfo", self._handle
+            )
+        if memory is None:
+            return {}
+        return {
+            "memory_used_bytes": number(memory.used),
+            "memory_total_bytes": number(memory.total) or None,
+            "memory_reserved_bytes": number(getattr(memory, "reserved", None)),
+        }
+
+    def _counters(self):
+        # type: () -> dict[str, Any]
+        read = self._batch.read(self._asker, self._handle, "fields")
+        found = {}  # type: dict[str, Any]
+        for name in ("memory_temperature_c", "power_w", "energy_j"):
+            if name in read:
+                found[name] = read[name][0]
+        throttle = {}
+        for reason in field_values.THROTTLE:
+            share = self._rate("throttle_pct." + reason, read)
+            if share is not None:
+                throttle[reason] = round(min(100.0, share), 3)
+        if throttle:
+            found["throttle_pct"] = throttle
+        for name in ("pcie_rx_bps", "pcie_tx_bps", "nvlink_rx_bps", "nvlink_tx_bps"):
+            rate = self._rate(name, read)
+            if rate is not None:
+                found[name] = rate
+        return found
+
+    def _rate(self, name, read):
+        # type: (str, dict[str, tuple[float, int]]) -> float | None
+        value, at_us = read.get(name, (None, 0))
+        rate = self._rates.setdefault(name, Rate())
+        return rate.advance(value, at_us)
+
+    def _alternate(self, everything):
+        # type: (bool) -> None
+        if everything or not self._activity_next:
+            self._heat = {"temperature_c": self._temperature(), "throttle": self._throttle()}
+        if self._gpm is not None and (everything or self._activity_next):
+            self._activity = self._gpm.read()
+            self._asker.forget(self._activity)
+        self._activity_next = not self._activity_next
+
+    def _temperature(self):
+        # type: () -> int | None
+        return number(self._asker.ask("temperature_c", "nvmlDeviceGetTemperature", self._handle, 0))
+
+    def _throttle(self):
+        # type: () -> list[str] | None
+        """The call has had this name since driver 535; before, the other one."""
+        bits = self._asker.ask("throttle", "nvmlDeviceGetCurrentClocksEventReasons", self._handle)
+        if bits is None:
+            bits = self._asker.ask("throttle", "nvmlDeviceGetCurrentClocksThrottleReasons", self._handle)
+        return None if bits is None else [name for bit, name in REASONS if bits & bit]
+
+
+def _fast_fields(links):
+    # type: (int) -> list[Wanted]
+    """NVLink: the total over all links, else each link, in KiB; since Blackwell each link in bytes."""
+    every = range(links)
+    wanted = [
+        Wanted("memory_temperature_c", (1, [(field_values.MEMORY_TEMPERATURE, 0)])),
+        Wanted(
+            "power_w",
+            (1e-3, [(field_values.POWER_INSTANT, _GPU)]),
+            (1e-3, [(field_values.POWER_AVERAGE, _GPU)]),
+        ),
+        Wanted("energy_j", (1e-3, [(field_values.ENERGY, 0)])),
+        Wanted("pcie_tx_bps", (1, [(field_values.PCIE_TX_BYTES, 0)])),
+        Wanted("pcie_rx_bps", (1, [(field_values.PCIE_RX_BYTES, 0)])),
+    ]
+    wanted += [
+        Wanted("throttle_pct." + reason, (_NS_PER_S_TO_PCT, [(field, 0)]))
+        for reason, field in field_values.THROTTLE.items()
+    ]
+    if links:
+        for name, kib, octets in (
+            ("nvlink_tx_bps", field_values.NVLINK_TX_KIB, field_values.NVLINK_TX_BYTES),
+            ("nvlink_rx_bps", field_values.NVLINK_RX_KIB, field_values.NVLINK_RX_BYTES),
+        ):
+            wanted.append(
+                Wanted(
+                    name,
+                    (_KIB, [(kib, field_values.ALL_LINKS)]),
+                    (_KIB, [(kib, link) for link in every]),
+                    (1, [(octets, link) for link in every]),
+                )
+            )
+    return wanted
+
+
+def medium(asker, handle):
+    # type: (Asker, Any) -> dict[str, Any]
+    """The 5 s tier: a dict with the keys of `wire.GpuMedium`.
+
+    Raises:
+        GpuLost: as `Asker.ask`.
+    """
+    limit = number(asker.ask("power_limit_w", "nvmlDeviceGetEnforcedPowerLimit", handle))
+    encoder = asker.ask("encoder_pct", "nvmlDeviceGetEncoderUtilization", handle)
+    decoder = asker.ask("decoder_pct", "nvmlDeviceGetDecoderUtilization", handle)
+    state = number(asker.ask("performance_state", "nvmlDeviceGetPerformanceState", handle))
+    found = {
+        "t": time.time(),
+        "memory_clock_mhz": number(asker.ask("memory_clock_mhz", "nvmlDeviceGetClockInfo", handle, 2)),
+        "power_limit_w": None if limit is None else limit * 1e-3,
+        "pcie_gen": number(asker.ask("pcie_gen", "nvmlDeviceGetCurrPcieLinkGeneration", handle)),
+        "pcie_width": number(asker.ask("pcie_width", "nvmlDeviceGetCurrPcieLinkWidth", handle)),
+        "performance_state": None if state == _P_STATE_UNKNOWN else state,
+        "encoder_pct": number(encoder[0]) if encoder else None,
+        "decoder_pct": number(decoder[0]) if decoder else None,
+        "fan_pct": number(asker.ask("fan_pct", "nvmlDeviceGetFanSpeed", handle)),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+_P_STATE_UNKNOWN = 32
+
+
+class SlowTier(object):
+    """The 30 s tier of one GPU: health counters and MIG instances."""
+
+    _FLAGS = ("remap_pending", "remap_failed", "retired_pending")
+
+    def __init__(self, asker, handle, info):
+        # type: (Asker, Any, dict[str, Any]) -> None
+        self._asker = asker
+        self._handle = handle
+        self._links = info.get("nvlink_count") or 0
+        self._mig = bool(info.get("mig_enabled"))
+        self._batch = FieldBatch(_slow_fields(self._links))
+
+    def read(self):
+        # type: () -> dict[str, Any]
+        """A dict with the keys of `wire.GpuSlow`.
+
+        Raises:
+            GpuLost: as `Asker.ask`.
+        """
+        slow = {"t": time.time()}  # type: dict[str, Any]
+        errors = {}
+        for name, (value, _) in self._batch.read(self._asker, self._handle, "health").items():
+            if name in self._FLAGS:
+                slow[name] = bool(value)
+            elif name == "recovery_action":
+                slow[name] = RECOVERY[int(value)] if value < len(RECOVERY) else "action {}".format(int(value))
+            elif name.startswith("nvlink_errors."):
+                errors[name.split(".")[1]] = int(value)
+            else:
+                slow[name] = int(value)
+        if errors:
+            slow["nvlink_errors"] = errors
+        if self._mig:
+            slow["mig"] = mig.instances(self._asker, self._handle)
+        return slow
+
+
+def _slow_fields(links):
+    # type: (int) -> list[Wanted]
+    """Totals of NVLink errors where the GPU has them (before Hopper), else the sum over its links."""
+    single = (
+        ("ecc_corrected", 3),
+        ("ecc_uncorrected", 4),
+        ("ecc_corrected_total", 5),
+        ("ecc_uncorrected_total", 6),
+        ("retired_pending", 31),
+        ("pcie_replays", 94),
+        ("remapped_correctable", 142),
+        ("remapped_uncorrectable", 143),
+        ("remap_pending", 144),
+        ("remap_failed", 145),
+        ("recovery_action", field_values.RECOVERY_ACTION),
+    )
+    wanted = [Wanted(name, (1, [(field, 0)])) for name, field in single]
+    wanted.append(Wanted("retired_pages", (1, [(29, 0), (30, 0)])))
+    if links:
+        every = range(links)
+        wanted += [
+            Wanted("nvlink_active", (1, [(field_values.NVLINK_STATE, link) for link in every])),
+            Wanted("nvlink_errors.crc", (1, [(38, 0), (45, 0)]), (1, [(163, link) for link in every])),
+            Wanted("nvlink_errors.replay", (1, [(52, 0)]), (1, [(161, link) for link in every])),
+            Wanted("nvlink_errors.recovery", (1, [(59, 0)]), (1, [(162, link) for link in every])),
+            Wanted("nvlink_errors.ecc", (1, [(160, 0)])),
+        ]
+    return wanted

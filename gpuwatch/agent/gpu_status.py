@@ -1,0 +1,115 @@
+"""What the emitter sees of each GPU from outside: fresh values, or the call that does not come back."""
+
+import time
+
+from .base.nvml_codes import words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections import deque  # noqa: F401 - used in type comments
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from .base.settings import Settings  # noqa: F401 - used in type comments
+    from .gpu.gpu_reader import Gpu  # noqa: F401 - used in type comments
+    from .node_reader import Node  # noqa: F401 - used in type comments
+
+
+class GpuWatch(object):
+    """Makes the GPU part of a sample; tells when a GPU begins and ends to hang."""
+
+    def __init__(self, node, events, settings):
+        # type: (Node, deque[dict[str, Any]], Settings) -> None
+        self.stuck = {}  # type: dict[int, str]
+        """Index -> call, of the GPUs that hang now."""
+        self._node = node
+        self._events = events
+        self._stuck_s = settings.stuck_s
+        self._cold_s = settings.cold_s
+        self._awake_at = None  # type: float | None
+        """Monotonic: when the first of all GPUs had said who it is: the driver runs."""
+        self._missing = {}  # type: dict[str, dict[str, str]]
+
+    def sample(self, gpu, known):
+        # type: (Gpu, dict[str, Any]) -> dict[str, Any]
+        """A dict with the keys of `wire.GpuSample`.
+
+        `known`: who the GPU is, with the keys of `wire.GpuInfo`, whether it has answered or not.
+        """
+        now = time.monotonic()
+        if self._awake_at is None and gpu.info is not None:
+            self._awake_at = now
+        running = gpu.asker.slot.stuck_for(now)
+        call = self._hanging(gpu, known, running, now)
+        uuid = known["uuid"]
+        sample = {"uuid": uuid}  # type: dict[str, Any]
+        self._take(gpu, uuid, sample)
+        if call is not None:
+            sample["state"], sample["reason"] = "stuck", "no answer to " + call[0]
+            sample["stuck_in"], sample["stuck_s"] = call[0], round(call[1], 1)
+        elif gpu.lost is not None:
+            sample["state"], sample["reason"] = "lost", words(gpu.lost.code)
+        elif not gpu.answered:
+            sample["state"] = "unanswered"
+            if running is not None:
+                sample["stuck_in"], sample["stuck_s"] = running[0], round(running[1], 1)
+        if "state" in sample:
+            self._node.holders.fall_silent(uuid)
+        missing = gpu.asker.missing
+        if self._missing.get(uuid, {}) != missing:
+            self._missing[uuid] = missing
+            sample["missing"] = missing
+        return sample
+
+    def _take(self, gpu, uuid, sample):
+        # type: (Gpu, str, dict[str, Any]) -> None
+        while gpu.found:
+            kind, value = gpu.found.popleft()
+            gpu.answered = gpu.answered or kind == "fast"
+            if kind == "processes":
+                self._node.holders.tell(gpu.index, uuid, value)
+            else:
+                sample[kind] = _rounded(value)
+        unified = gpu.info is not None and gpu.info.get("unified_memory")
+        if unified and "fast" in sample and self._node.memory is not None:
+            used, total = self._node.memory
+            if used is not None and total is not None:
+                sample["fast"].update(memory_used_bytes=used, memory_total_bytes=total)
+
+    def _hanging(self, gpu, known, call, now):
+        # type: (Gpu, dict[str, Any], tuple[str, float] | None, float) -> tuple[str, float] | None
+        """`call` (its name, seconds in it) where the GPU hangs in it."""
+        if call is None or not self._too_long(gpu, call[1], now):
+            if self.stuck.pop(gpu.index, None) is not None:
+                self._tell(known, "gpu_unstuck", "info", "GPU {} answers again".format(gpu.index))
+            return None
+        if gpu.index not in self.stuck:
+            self.stuck[gpu.index] = call[0]
+            self._tell(
+                known,
+                "gpu_stuck",
+                "critical",
+                "GPU {} is stuck in {}".format(gpu.index, call[0]),
+                "Read the kernel log for Xids. What hangs in state D cannot be killed: reboot.",
+            )
+        return call
+
+    def _too_long(self, gpu, seconds, now):
+        # type: (Gpu, float, float) -> bool
+        """Whether a call of so many seconds is stuck; before a GPU answers the driver may be starting."""
+        if gpu.answered or seconds >= self._cold_s:
+            return seconds >= self._stuck_s
+        return self._awake_at is not None and min(seconds, now - self._awake_at) >= self._stuck_s
+
+    def _tell(self, known, event, severity, title, remedy=None):
+        # type: (dict[str, Any], str, str, str, str | None) -> None
+        facts = {"event": event, "severity": severity, "title": title, "source": "agent", "t": time.time()}
+        if remedy is not None:
+            facts["remedy"] = remedy
+        facts["gpu"] = known["uuid"]
+        self._events.append(facts)
+
+
+def _rounded(values):
+    # type: (dict[str, Any]) -> dict[str, Any]
+    """Three decimals are enough for everything, and cost less on the way."""
+    return {name: round(value, 3) if isinstance(value, float) else value for name, value in values.items()}

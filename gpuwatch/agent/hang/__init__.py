@@ -1,0 +1,1 @@
+"""Evidence of hangs, collected on request: stacks, system calls, NCCL RAS, flight-recorder dumps."""

@@ -1,0 +1,155 @@
+"""Python stacks that ranks tell of themselves, on the debug socket that their job was given.
+
+A job that sets TORCH_WORKER_SERVER_SOCKET and enters torch's `worker_main()` answers HTTP on that unix
+socket (torch.distributed.elastic.control_plane); `dump_traceback` is faulthandler's text of all threads. It
+needs the interpreter's lock: a rank whose C code holds that does not answer.
+"""
+
+import os
+import re
+import select
+import socket
+import struct
+import time
+
+from ..base.background import Rounds
+from ..base.procfs import clean, read_bytes
+from ..processes.process_table import seen_by, values_of
+from .pyspy import MAX_FRAMES, MAX_THREADS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable  # noqa: F401 - used in type comments
+
+VARIABLE = b"TORCH_WORKER_SERVER_SOCKET"
+REQUEST = b"POST /handler/dump_traceback HTTP/1.0\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
+MAX_ANSWER = 1 << 20
+OPENING_S = 1.0
+"""Given to all files and sockets that are opened."""
+CREDENTIALS = struct.Struct("3i")
+"""pid, uid and gid of who listens, as SO_PEERCRED tells them."""
+THREAD = re.compile(r"(?:Current thread|Thread) 0x[0-9a-f]+ (?:\[(.*)\] )?\(most recent call first\):$")
+FRAME = re.compile(r'  File "(.*)", line (\d+) in (.+)$')
+
+
+def own_stacks(proc, pids, seconds):
+    # type: (str, list[int], float) -> dict[int, tuple[list[dict[str, Any]], str | None]]
+    """Pid -> its threads as `wire.PythonThread`, or none, and why; only of those that have such a socket.
+
+    All are asked at the same moment.
+    """
+    opened = Rounds(OPENING_S).ask({pid: _opening(proc, pid) for pid in pids})
+    found = {}  # type: dict[int, tuple[list[dict[str, Any]], str | None]]
+    open_ones = {}  # type: dict[int, tuple[int, socket.socket]]
+    for pid, result in opened.items():
+        if isinstance(result, socket.socket):
+            open_ones[result.fileno()] = pid, result
+        elif result is not None:
+            found[pid] = [], str(result)
+    try:
+        found.update(_answers(open_ones, time.monotonic() + seconds, seconds))
+    finally:
+        for _, connection in open_ones.values():
+            connection.close()
+    return found
+
+
+def _opening(proc, pid):
+    # type: (str, int) -> Callable[[], object]
+    return lambda: _open(os.path.join(proc, str(pid)), pid)
+
+
+def _open(folder, pid):
+    # type: (str, int) -> socket.socket | str | None
+    """A connection on which the request is sent, or why there is none; None: no such socket was named."""
+    environ = read_bytes(os.path.join(folder, "environ"), 1 << 20) or b""
+    path = os.fsdecode(values_of(environ).get(VARIABLE, b""))
+    if not path:
+        return None
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(OPENING_S)
+        _connect(connection, seen_by(folder, path))
+        peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+        listens = CREDENTIALS.unpack(peer)[0]
+        if listens == pid:
+            connection.sendall(REQUEST)
+            return connection
+        trouble = "process {} listens on it".format(listens)
+    except OSError as error:
+        trouble = (error.strerror or str(error)).lower()
+    connection.close()
+    return clean("its debug socket: " + trouble, 200)
+
+
+def _connect(connection, path):
+    # type: (socket.socket, str) -> None
+    """By the folder's descriptor: a path of a socket has 107 bytes at most, and containers make it longer."""
+    folder = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        connection.connect("/proc/self/fd/{}/{}".format(folder, os.path.basename(path)))
+    finally:
+        os.close(folder)
+
+
+def _answers(connections, deadline, seconds):
+    # type: (dict[int, tuple[int, socket.socket]], float, float) -> dict[int, tuple[list[dict[str, Any]], str | None]]  # noqa: E501 - a type comment is one line
+    found = {}  # type: dict[int, tuple[list[dict[str, Any]], str | None]]
+    said = dict.fromkeys(connections, b"")
+    poll = select.poll()
+    for descriptor in connections:
+        poll.register(descriptor, select.POLLIN)
+    while said:
+        left = deadline - time.monotonic()
+        ready = poll.poll(1000.0 * left) if left > 0 else []
+        if not ready:
+            break
+        for descriptor, _ in ready:
+            pid, connection = connections[descriptor]
+            try:
+                piece = connection.recv(65536)
+            except OSError:
+                piece = b""
+            said[descriptor] += piece
+            if not piece or len(said[descriptor]) > MAX_ANSWER:
+                poll.unregister(descriptor)
+                found[pid] = _read(said.pop(descriptor))
+    for descriptor in said:
+        silent = "its debug socket is silent for {:.0f} s: it is stopped, or C code holds the interpreter"
+        found[connections[descriptor][0]] = [], silent.format(seconds)
+    return found
+
+
+def _read(answer):
+    # type: (bytes) -> tuple[list[dict[str, Any]], str | None]
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status = head.split()[1:2]
+    if status != [b"200"]:
+        told = b" ".join(status).decode("ascii", "replace") or "nothing"
+        return [], clean("its debug socket answers {}".format(told), 200)
+    threads = _threads(body.decode("utf-8", "replace"))
+    if not threads:
+        return [], "its debug socket told no main thread"
+    return threads, None
+
+
+def _threads(text):
+    # type: (str) -> list[dict[str, Any]]
+    """Of faulthandler's text, which lists the newest thread first and cuts off what is beyond 100."""
+    threads = []  # type: list[dict[str, Any]]
+    for line in text.splitlines():
+        head, frame = THREAD.match(line), FRAME.match(line)
+        if head is not None:
+            threads.append({"name": clean(head.group(1) or "", 60), "main": False, "frames": []})
+        elif frame is not None and threads:
+            told = {"function": clean(frame.group(3), 100), "file": clean(frame.group(1), 200)}
+            threads[-1]["frames"].append(dict(told, line=int(frame.group(2))))
+    threads = [each for each in threads if each["frames"]]
+    mains = [each for each in threads if each["frames"][-1]["function"] != "_bootstrap"]
+    if not mains:
+        return []
+    main = mains[-1]
+    main.update(main=True, name="MainThread")
+    for each in threads:
+        del each["frames"][MAX_FRAMES if each is main else MAX_FRAMES // 4 :]
+    return [main] + [each for each in threads if each is not main][: MAX_THREADS - 1]

@@ -1,0 +1,81 @@
+"""A flight recorder's dump asked for while the job runs: one byte into the pipe that each rank listens on.
+
+Ranks make `STEM RANK .pipe` where TORCH_NCCL_DEBUG_INFO_PIPE_FILE names a stem (torch's ProcessGroupNCCL); a
+byte in it makes the rank write its dump where it would write it on a timeout. The job goes on.
+"""
+
+import errno
+import os
+import stat
+
+from ..base.background import Rounds
+from ..base.procfs import clean, read_bytes
+from ..base.rank_environment import identity, variables
+from ..processes.process_table import seen_by, values_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable  # noqa: F401 - used in type comments
+
+MAX_PROCESSES = 64
+STEM = b"TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
+PREFIXES = (b"TORCH_FR_DUMP_TEMP_FILE", b"TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
+
+
+def trigger(request, proc="/proc"):
+    # type: (dict[str, Any], str) -> dict[str, Any]
+    """As `wire.Dumps`."""
+    pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
+    answers = Rounds(patience_s=3.0).ask({pid: _of(proc, pid) for pid in pids})
+    silent = {"error": "its files do not answer"}
+    return {"processes": [dict(answers.get(pid) or silent, pid=pid) for pid in pids]}  # type: ignore[call-overload]
+
+
+def _of(proc, pid):
+    # type: (str, int) -> Callable[[], object]
+    return lambda: _one(os.path.join(proc, str(pid)))
+
+
+def _one(folder):
+    # type: (str) -> dict[str, Any]
+    environ = read_bytes(os.path.join(folder, "environ"), 1 << 20)
+    if environ is None:
+        return {"error": "its environment cannot be read"}
+    values = values_of(environ)
+    rank = identity(variables(environ)).get("rank")
+    stem = os.fsdecode(values.get(STEM, b""))
+    if not stem:
+        return {"error": "its job did not set TORCH_NCCL_DEBUG_INFO_PIPE_FILE"}
+    if rank is None:
+        return {"error": "no rank in its environment"}
+    facts = {"pipe": clean("{}{}.pipe".format(stem, rank), 300)}  # type: dict[str, Any]
+    for name in PREFIXES:
+        if values.get(name):
+            facts["dump"] = clean(os.fsdecode(values[name]) + str(rank), 300)
+            break
+    refused = _write(folder, "{}{}.pipe".format(stem, rank))
+    if refused is not None:
+        facts["error"] = refused
+    return facts
+
+
+def _write(folder, path):
+    # type: (str, str) -> str | None
+    """One byte into the pipe of the process, and into nothing else; or why not."""
+    path = seen_by(folder, path)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            return "nobody listens on its pipe: no NCCL group is there yet, or any more"
+        return "its pipe cannot be opened: " + (error.strerror or str(error)).lower()
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISFIFO(found.st_mode) or found.st_uid != os.stat(folder).st_uid:
+            return "what lies there is no pipe of this process"
+        os.write(descriptor, b"1")
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    finally:
+        os.close(descriptor)
+    return None

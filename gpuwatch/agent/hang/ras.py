@@ -1,0 +1,141 @@
+"""What NCCL's own watch over a job says: RAS, since NCCL 2.24, on a TCP port of every rank's node.
+
+The protocol is that of NCCL's src/ras/client_support.cc: commands and answers are lines, the answer to STATUS
+ends with the connection. Ranks of two jobs on one node may share the port; either may answer.
+"""
+
+import base64
+import os
+import socket
+import time
+import zlib
+
+from ..base.procfs import clean, read_bytes
+from ..processes.process_table import values_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+USUAL = "localhost:28028"
+MAX_ADDRESSES = 8
+MAX_PIDS = 256
+MAX_ANSWER = 64 << 20
+MAX_PACKED = 700 * 1024
+"""Of a reply of 1 MiB."""
+LONGEST_S = 30.0
+LEG_S = 5
+"""RAS's own limit for the ranks to answer each other (RAS_COLLECTIVE_LEG_TIMEOUT)."""
+
+
+def ras(request, proc="/proc"):
+    # type: (dict[str, Any], str) -> dict[str, Any]
+    """As `wire.RasAnswers`: every address that the pids use is asked once."""
+    pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PIDS]
+    longest = min(LONGEST_S, max(1.0, float(request.get("timeout_s", 10.0))))
+    deadline = time.monotonic() + longest
+    answers = []
+    for address, users in sorted(addresses(proc, pids).items())[:MAX_ADDRESSES]:
+        answers.append(dict(ask(address, deadline), pids=users))
+    return {"answers": answers}
+
+
+def addresses(proc, pids):
+    # type: (str, list[int]) -> dict[str, list[int]]
+    """Where RAS listens -> the processes for which it does; those that switched it off are left out."""
+    found = {}  # type: dict[str, list[int]]
+    for pid in pids:
+        environ = read_bytes(os.path.join(proc, str(pid), "environ"), 1 << 20)
+        if environ is None:
+            continue
+        values = values_of(environ)
+        if values.get(b"NCCL_RAS_ENABLE") == b"0":
+            continue
+        named = values.get(b"NCCL_RAS_ADDR", b"").decode("utf-8", "replace")
+        found.setdefault(clean(named, 200) or USUAL, []).append(pid)
+    return found
+
+
+def ask(address, deadline):
+    # type: (str, float) -> dict[str, Any]
+    """One answer, as `wire.RasAnswer` without the pids."""
+    began = time.monotonic()
+    told = {"address": address}  # type: dict[str, Any]
+    try:
+        told.update(_ask(address, deadline))
+    except socket.timeout:
+        told["error"] = "no answer in {:.0f} s".format(time.monotonic() - began)
+    except OSError as error:
+        told["error"] = clean((error.strerror or str(error)).lower(), 200)
+    except ValueError as error:
+        told["error"] = clean(str(error), 200)
+    told["seconds"] = round(time.monotonic() - began, 3)
+    return told
+
+
+def _ask(address, deadline):
+    # type: (str, float) -> dict[str, Any]
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError("not an address: " + address)
+    host = host.strip("[]")
+    connection = socket.create_connection((host, int(port)), timeout=max(0.1, deadline - time.monotonic()))
+    try:
+        lines = Lines(connection, deadline)
+        protocol = lines.command("CLIENT PROTOCOL 2")
+        if not protocol.startswith("SERVER PROTOCOL"):
+            raise ValueError("another program listens there: " + (protocol or "it says nothing"))
+        lines.command("TIMEOUT {}".format(LEG_S))
+        form = "json" if lines.command("SET FORMAT json") == "OK" else "text"
+        words = lines.rest("VERBOSE STATUS")
+    finally:
+        connection.close()
+    packed = base64.b64encode(zlib.compress(words, 6)).decode("ascii")
+    if len(packed) > MAX_PACKED:
+        raise ValueError("an answer of {} MB, too long to be sent on".format(len(words) >> 20))
+    return {"format": form, "packed": packed, "protocol": clean(protocol.rpartition(" ")[2], 20)}
+
+
+class Lines(object):
+    """Commands and answers on one connection."""
+
+    def __init__(self, connection, deadline):
+        # type: (socket.socket, float) -> None
+        self._connection = connection
+        self._deadline = deadline
+        self._rest = b""
+
+    def command(self, text):
+        # type: (str) -> str
+        """Send a line and read one."""
+        self._connection.sendall(text.encode("ascii") + b"\n")
+        while b"\n" not in self._rest and len(self._rest) < 65536:
+            if not self._more():
+                break
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line.decode("utf-8", "replace").strip()
+
+    def rest(self, text):
+        # type: (str) -> bytes
+        """Send the last line and read until the other side closes."""
+        self._connection.sendall(text.encode("ascii") + b"\n")
+        pieces = [self._rest]
+        size = len(self._rest)
+        self._rest = b""
+        while size <= MAX_ANSWER and self._more():
+            pieces.append(self._rest)
+            size += len(self._rest)
+            self._rest = b""
+        if size > MAX_ANSWER:
+            raise ValueError("an answer of more than {} MB".format(MAX_ANSWER >> 20))
+        return b"".join(pieces)
+
+    def _more(self):
+        # type: () -> bool
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise socket.timeout()
+        self._connection.settimeout(left)
+        piece = self._connection.recv(65536)
+        self._rest += piece
+        return bool(piece)

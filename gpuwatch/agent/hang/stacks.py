@@ -1,0 +1,283 @@
+"""What the ranks on this node do at this moment: their Python stacks, or what the kernel knows of them.
+
+py-spy is used where it is installed already, without stopping the process; nothing is installed. A program is
+only run when nobody but root and this user could have written it: ranks belong to other people. Where it
+tells nothing, the rank's own debug socket is asked, if its job has one.
+"""
+
+import os
+import shutil
+import stat
+import time
+
+from ..base.background import Rounds
+from ..base.procfs import clean, names, read_bytes, read_text
+from .debug_socket import own_stacks
+from .pyspy import python_stacks
+from .syscalls import SYSCALLS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable  # noqa: F401 - used in type comments
+
+MAX_PROCESSES = 64
+MAX_THREADS = 512
+"""Looked at in one process."""
+TOLD_THREADS = 24
+"""Told of one process: the main one, and then those that used the CPU most."""
+BETWEEN_S = 0.5
+"""CPU time is compared over this long: a rank that spins is told from one that sleeps."""
+ONE_S = 4.0
+"""Given to py-spy for one process."""
+ALL_S = 12.0
+"""Given to all of them."""
+MAX_CHILDREN, TOLD_CHILDREN = 256, 8
+"""Processes that a rank has started, its data loader's workers for example: those looked at, and told of."""
+_HELD = ("D", "T", "t")
+TRIES = 3
+"""Of a thread that runs through Python all the time one look may catch no frame."""
+OWN_S = 3.0
+"""Given to the ranks' own debug sockets, which are asked together."""
+ABSENT = "py-spy is not installed on the node"
+MAX_FRAMES_BYTES = 600 * 1024
+"""Of all processes: beyond, only the innermost frames of main threads are told; a reply has 1 MiB."""
+
+
+def stacks(request, proc="/proc", lent=None):
+    # type: (dict[str, Any], str, str | None) -> dict[str, Any]
+    """As `wire.Stacks`, for the pids that are asked for; `lent` is a py-spy for those that have none."""
+    pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
+    tool = request.get("py_spy", "")
+    all_s = min(ALL_S, request.get("seconds") or ALL_S)
+    before = {pid: threads(proc, pid) for pid in pids}
+    began = time.monotonic()
+    programs = find_py_spy(proc, pids, str(tool), lent) if tool is not None else {}
+    python = {}  # type: dict[int, tuple[list[dict[str, Any]], str | None]]
+    for pid in pids:
+        left = began + all_s - time.monotonic()
+        if pid not in programs:
+            python[pid] = ([], None if tool is None else ABSENT)
+        elif left <= 0:
+            python[pid] = ([], "no time was left for it")
+        else:
+            python[pid] = _seen(programs[pid], pid, began + all_s)
+    if request.get("sockets", True):
+        python.update(_own_words(proc, python))
+    time.sleep(max(0.0, BETWEEN_S - (time.monotonic() - began)))
+    seconds = time.monotonic() - began
+    rows = []
+    for pid in pids:
+        after = threads(proc, pid)
+        if after:
+            rows.append(_process(proc, pid, before[pid], after, seconds, python[pid]))
+    _shorten(rows)
+    absent = tool is not None and any(pid not in programs and not python[pid][0] for pid in pids)
+    return {"processes": rows, "seconds": round(seconds, 3), "lacks_py_spy": absent}
+
+
+def _own_words(proc, python):
+    # type: (str, dict[int, tuple[list[dict[str, Any]], str | None]]) -> dict[int, tuple[list[dict[str, Any]], str | None]]  # noqa: E501 - a type comment is one line
+    """What ranks tell of themselves where py-spy tells nothing, and may be used at all."""
+    lacking = {pid: why for pid, (threads, why) in python.items() if why is not None}
+    told = own_stacks(proc, sorted(lacking), OWN_S)
+    return {
+        pid: (threads, why if why is None else "{}; {}".format(lacking[pid], why))
+        for pid, (threads, why) in told.items()
+    }
+
+
+def _process(proc, pid, before, after, seconds, python):
+    # type: (str, int, dict[int, dict[str, Any]], dict[int, dict[str, Any]], float, tuple[list[dict[str, Any]], str | None]) -> dict[str, Any]  # noqa: E501 - a type comment is one line
+    rows = []
+    total = 0.0
+    for tid, now in after.items():
+        spent = now.pop("cpu_s")
+        earlier = before.get(tid, {}).get("cpu_s")
+        if earlier is not None and spent is not None:
+            now["cpu_pct"] = round(max(0.0, 100.0 * (spent - earlier) / seconds), 1)
+            total += now["cpu_pct"]
+        rows.append(now)
+    rows.sort(key=lambda row: (row["tid"] != pid, -(row.get("cpu_pct") or 0.0)))
+    for row in rows[:TOLD_THREADS]:
+        _waits(os.path.join(proc, str(pid), "task", str(row["tid"])), row)
+    found, why = python
+    facts = {
+        "pid": pid,
+        "threads": rows[:TOLD_THREADS],
+        "threads_total": len(rows),
+        "cpu_pct": round(total, 1),
+        "python": found,
+    }  # type: dict[str, Any]
+    below = children(proc, pid)
+    if below:
+        facts["children"] = below
+    if why is not None:
+        facts["why"] = why
+    return facts
+
+
+def _seen(program, pid, until):
+    # type: (str, int, float) -> tuple[list[dict[str, Any]], str | None]
+    """What py-spy tells; once more where it caught no frame of the main thread."""
+    found, why = [], None  # type: list[dict[str, Any]], str | None
+    for _ in range(TRIES):
+        left = until - time.monotonic()
+        if left <= 0:
+            break
+        found, why = python_stacks(program, pid, min(ONE_S, left))
+        if why is not None or any(thread["main"] and thread["frames"] for thread in found):
+            break
+    return found, why
+
+
+def children(proc, pid):
+    # type: (str, int) -> list[dict[str, Any]]
+    """The processes that a process has started, as `wire.KernelThread`; those that are held up first."""
+    folder = os.path.join(proc, str(pid), "task")
+    started = []  # type: list[str]
+    for name in filter(str.isdigit, names(folder)):
+        started += (read_text(os.path.join(folder, name, "children"), 1 << 16) or "").split()
+        if len(started) >= MAX_CHILDREN:
+            break
+    rows = [threads(proc, int(child), (child,)).get(int(child)) for child in started[:MAX_CHILDREN]]
+    found = [row for row in rows if row is not None]
+    found.sort(key=lambda row: (row["state"] not in _HELD, row["tid"]))
+    for row in found[:TOLD_CHILDREN]:
+        row.pop("cpu_s")
+        _waits(os.path.join(proc, str(row["tid"])), row)
+    return found[:TOLD_CHILDREN]
+
+
+def threads(proc, pid, only=None):
+    # type: (str, int, tuple[str, ...] | None) -> dict[int, dict[str, Any]]
+    """Thread id -> name, state and CPU seconds so far, of a process; empty when it is gone.
+
+    `only`: these threads, not all.
+    """
+    folder = os.path.join(proc, str(pid), "task")
+    found = {}  # type: dict[int, dict[str, Any]]
+    listed = filter(str.isdigit, names(folder)) if only is None else only
+    for name in sorted(listed, key=int)[:MAX_THREADS]:
+        line = read_bytes(os.path.join(folder, name, "stat"), 2048) or b""
+        head, _, tail = line.rpartition(b")")
+        fields = tail.split()
+        if len(fields) < 13:
+            continue
+        found[int(name)] = {
+            "tid": int(name),
+            "name": clean(head.partition(b"(")[2].decode("utf-8", "replace"), 32),
+            "state": fields[0].decode("ascii", "replace"),
+            "cpu_s": _cpu_s(os.path.join(folder, name), fields),
+        }
+    return found
+
+
+def _cpu_s(folder, fields):
+    # type: (str, list[bytes]) -> float | None
+    precise = (read_bytes(os.path.join(folder, "schedstat"), 128) or b"").split()
+    try:
+        if precise:
+            return int(precise[0]) / 1e9
+        return (int(fields[11]) + int(fields[12])) / float(os.sysconf("SC_CLK_TCK"))
+    except ValueError:
+        return None
+
+
+def _waits(folder, row):
+    # type: (str, dict[str, Any]) -> None
+    """Where in the kernel a thread waits; both files may be closed to us."""
+    wchan = read_text(os.path.join(folder, "wchan"), 128)
+    if wchan and wchan != "0":
+        row["wchan"] = clean(wchan, 64)
+    call = (read_text(os.path.join(folder, "syscall"), 256) or "").partition(" ")[0]
+    if call == "running":
+        row["syscall"] = call
+    elif call.isdigit():
+        row["syscall"] = SYSCALLS.get(int(call), "syscall " + call)
+
+
+def _shorten(rows):
+    # type: (list[dict[str, Any]]) -> None
+    """Keep the reply within what the cockpit takes."""
+    frames = [frame for row in rows for each in row["python"] for frame in each["frames"]]
+    if sum(map(_bytes, frames)) <= MAX_FRAMES_BYTES:
+        return
+    for row in rows:
+        row["python"] = [each for each in row["python"] if each["main"]][:1]
+        left = MAX_FRAMES_BYTES // len(rows)
+        for each in row["python"]:
+            kept = []
+            for frame in each["frames"]:
+                left -= _bytes(frame)
+                if left < 0:
+                    break
+                kept.append(frame)
+            each["frames"] = kept
+
+
+def _bytes(frame):
+    # type: (dict[str, Any]) -> int
+    """What a frame takes as JSON, at most: a character may become four bytes."""
+    return 4 * (len(frame["function"]) + len(frame["file"])) + 50
+
+
+# --------------------------------------------------------------------------- which py-spy
+
+
+def find_py_spy(proc, pids, named, lent):
+    # type: (str, list[int], str, str | None) -> dict[int, str]
+    """Pid -> the py-spy to use: the named one, one on PATH, one beside its own interpreter, the lent one."""
+    without = {} if lent is None else dict.fromkeys(pids, lent)
+    if named:
+        return dict.fromkeys(pids, named) if trusted(named) else without
+    on_path = shutil.which("py-spy")
+    if on_path is not None and trusted(on_path):
+        return dict.fromkeys(pids, on_path)
+    asked = Rounds(patience_s=1.0).ask({pid: _beside(proc, pid) for pid in pids})
+    without.update({pid: path for pid, path in asked.items() if isinstance(path, str)})
+    return without
+
+
+def _beside(proc, pid):
+    # type: (str, int) -> Callable[[], object]
+    return lambda: _own(os.path.join(proc, str(pid)))
+
+
+def _own(folder):
+    # type: (str) -> str | None
+    """py-spy in the environment that a process runs in, if it sees the same files as we do."""
+    if not os.path.samestat(os.stat(os.path.join(folder, "root")), os.stat("/")):
+        return None  # a container: its programs need not run out here
+    folders = []
+    program = (read_bytes(os.path.join(folder, "cmdline"), 4096) or b"").split(b"\0")[0]
+    if program.startswith(b"/"):
+        folders.append(os.path.dirname(os.fsdecode(program)))
+    environ = read_bytes(os.path.join(folder, "environ"), 1 << 20) or b""
+    for entry in environ.split(b"\0"):
+        name, _, value = entry.partition(b"=")
+        if name in (b"VIRTUAL_ENV", b"CONDA_PREFIX"):
+            folders.append(os.path.join(os.fsdecode(value), "bin"))
+        elif name == b"PATH":
+            folders += os.fsdecode(value).split(":")[:40]
+    for each in folders:
+        path = os.path.join(each, "py-spy")
+        if os.path.isabs(path) and trusted(path):
+            return path
+    return None
+
+
+def trusted(path):
+    # type: (str) -> bool
+    """Whether a program can be run without running what another user could have put there."""
+    path = os.path.realpath(path)
+    if not os.access(path, os.X_OK) or not os.path.isfile(path):
+        return False
+    while True:
+        found = os.stat(path)
+        others = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if found.st_uid not in (0, os.geteuid()) or (others and not found.st_mode & stat.S_ISVTX):
+            return False
+        above = os.path.dirname(path)
+        if above == path:
+            return True
+        path = above

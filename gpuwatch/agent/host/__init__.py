@@ -1,0 +1,1 @@
+"""The host: CPU, memory, disks, network ports, InfiniBand, addresses, kernel and distribution."""

@@ -1,0 +1,69 @@
+"""The IP addresses of this node: other nodes' logs name it by them."""
+
+import array
+import os
+import socket
+import struct
+
+from ..base.procfs import read_text
+from .net import is_plumbing
+
+try:
+    import fcntl
+except ImportError:  # not a Unix
+    fcntl = None  # type: ignore[assignment]
+
+MAX_ADDRESSES = 64
+_SIOCGIFCONF = 0x8912
+_IFREQ = 40 if struct.calcsize("P") == 8 else 32
+"""Size of a `struct ifreq` of Linux; the address begins 20 bytes in, behind name, family and port."""
+_GLOBAL, _SITE = 0x00, 0x40
+"""Scopes of /proc/net/if_inet6; link-local ones (0x20) say nothing to others."""
+
+
+def own_addresses(proc="/proc"):
+    # type: (str) -> list[str]
+    """IPv4 and IPv6 addresses, sorted, without loopback, link-local ones, and the bridges of containers.
+
+    Those are the same on many nodes. Empty where the system does not tell.
+    """
+    found = {address for name, address in _ipv4() if _counts(name) and not address.startswith("127.")}
+    text = read_text(os.path.join(proc, "net/if_inet6")) or ""
+    found.update(address for name, address in ipv6(text) if _counts(name))
+    return sorted(found)[:MAX_ADDRESSES]
+
+
+def _counts(name):
+    # type: (str) -> bool
+    return name != "lo" and not is_plumbing(name)
+
+
+def _ipv4():
+    # type: () -> list[tuple[str, str]]
+    """(interface, address), with the further addresses of an interface; netdevice(7)."""
+    if fcntl is None or not os.path.isdir("/proc/net"):
+        return []
+    room = array.array("B", bytes(_IFREQ * 256))
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+            wish = struct.pack("iP", len(room), room.buffer_info()[0])
+            length = struct.unpack("iP", fcntl.ioctl(asked.fileno(), _SIOCGIFCONF, wish))[0]
+    except OSError:
+        return []
+    told = room.tobytes()[:length]
+    rows = [told[at : at + _IFREQ] for at in range(0, length, _IFREQ)]
+    return [
+        (row[:16].split(b"\0")[0].decode("utf-8", "replace").partition(":")[0], socket.inet_ntoa(row[20:24]))
+        for row in rows
+    ]
+
+
+def ipv6(text):
+    # type: (str) -> list[tuple[str, str]]
+    """(interface, address) of the text of /proc/net/if_inet6."""
+    found = []
+    for line in text.splitlines():
+        fields = line.split()
+        if len(fields) == 6 and len(fields[0]) == 32 and int(fields[3], 16) in (_GLOBAL, _SITE):
+            found.append((fields[5], socket.inet_ntop(socket.AF_INET6, bytes(bytearray.fromhex(fields[0])))))
+    return found

@@ -1,0 +1,104 @@
+"""How full the mounted file systems are."""
+
+import os
+import re
+import time
+
+from ..base.background import Background
+from ..base.procfs import clean, read_bytes
+
+MAX_MOUNTS = 32
+PATIENCE_S = 0.25
+"""How long one reading waits for file systems that do not answer at once."""
+
+_WITHOUT_DEVICE_NODE = re.compile(
+    r"(nfs4?|lustre|beegfs|gpfs|ceph|cifs|smb3|glusterfs|wekafs|pvfs2|panfs|9p|virtiofs|afs|zfs|ocfs2|gfs2|orangefs"
+    r"|fuse\.(sshfs|ceph|ceph-fuse|glusterfs|juicefs|s3fs|gcsfuse|goofys|rclone|lustre|mfs|seaweedfs|alluxio.*))$"
+)
+_READ_ONLY_IMAGES = ("squashfs", "iso9660", "udf", "erofs", "cramfs")
+
+
+class DiskReader(object):
+    """Asks every file system in a thread of its own: one dead share never delays the others.
+
+    A file system that does not answer is listed without figures, and is not asked again until it has
+    answered the question before.
+    """
+
+    def __init__(self, proc="/proc"):
+        # type: (str) -> None
+        self._mounts = os.path.join(proc, "self/mounts")
+        self._asked = {}  # type: dict[str, Background]
+
+    def read(self):
+        # type: () -> list[dict[str, object]] | None
+        """One dict a file system with the keys of `wire.Disk`; None where the mounts cannot be read."""
+        table = read_bytes(self._mounts, 1 << 20)
+        if table is None:
+            return None
+        mounts = worth_showing(os.fsdecode(table))
+        self._asked = {path: asked for path, asked in self._asked.items() if path in mounts}
+        fresh = [self._begin(path) for path in mounts]
+        deadline = time.monotonic() + PATIENCE_S
+        for asked in fresh:
+            if asked is not None:
+                asked.wait(deadline)
+        return [self._disk(path, kind) for path, kind in mounts.items()]
+
+    def _begin(self, path):
+        # type: (str) -> Background | None
+        if path not in self._asked:
+            self._asked[path] = Background(lambda: usage(path), "disk " + path)
+        asked = self._asked[path]
+        return asked if asked.start() else None
+
+    def _disk(self, path, kind):
+        # type: (str, str) -> dict[str, object]
+        name = os.fsencode(path).decode("utf-8", "replace")
+        disk = {"mount": clean(name, 255), "filesystem": clean(kind, 64)}  # type: dict[str, object]
+        answer = self._asked[path].answer()
+        if isinstance(answer, tuple):
+            disk["used_bytes"], disk["total_bytes"] = answer
+        return disk
+
+
+def usage(path):
+    # type: (str) -> tuple[int, int]
+    """Bytes used, and used plus still available to an ordinary user: 100 % is what `df` calls full."""
+    facts = os.statvfs(path)
+    used = (facts.f_blocks - facts.f_bfree) * facts.f_frsize
+    return used, used + facts.f_bavail * facts.f_frsize
+
+
+def worth_showing(mounts):
+    # type: (str) -> dict[str, str]
+    """Mount point -> file system type of what has a device or a share behind it, each device once.
+
+    Of several mounts of one device (bind mounts, subvolumes) the one nearest to the root is meant.
+    """
+    nearest = {}  # type: dict[str, tuple[str, str]]
+    for line in mounts.split("\n"):
+        fields = line.split(" ")
+        if len(fields) < 3:
+            continue
+        device, path, kind = fields[0], _unescape(fields[1]), fields[2]
+        if not _counts(device, path, kind):
+            continue
+        if device not in nearest or len(path) < len(nearest[device][0]):
+            nearest[device] = (path, kind)
+    return dict(list(nearest.values())[:MAX_MOUNTS])
+
+
+def _counts(device, path, kind):
+    # type: (str, str, str) -> bool
+    if kind in _READ_ONLY_IMAGES or device.startswith("/dev/loop"):
+        return False
+    if kind == "overlay":
+        return path == "/"  # a container's own root is the one disk that its user can fill
+    return device.startswith("/dev/") or _WITHOUT_DEVICE_NODE.match(kind) is not None
+
+
+def _unescape(text):
+    # type: (str) -> str
+    r"""`/my\040disk` -> `/my disk`."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)

@@ -1,0 +1,108 @@
+"""The node itself: processor, memory, network, disks."""
+
+import os
+import re
+import time
+
+from ..base.background import Background
+from ..base.procfs import read_bytes
+from .disks import DiskReader
+from .infiniband import PortReader
+from .net import NicReader
+from .psutil_host import OtherSystem
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable  # noqa: F401 - used in type comments
+
+DISKS_EVERY_S = 30.0
+IB_PATIENCE_S = 0.2
+"""A card whose firmware hangs blocks the reader of its counters; this is how long a tick waits."""
+
+
+class HostReader(object):
+    """Reads the host part of a sample; keeps the counters of the reading before."""
+
+    def __init__(self, clock=time.time, proc="/proc", sys="/sys", monotonic=time.monotonic):
+        # type: (Callable[[], float], str, str, Callable[[], float]) -> None
+        self._clock = clock
+        self._elsewhere = None if os.path.exists(os.path.join(proc, "stat")) else OtherSystem(monotonic)
+        self._monotonic = monotonic
+        self._proc = proc
+        self._times = None  # type: list[int] | None
+        self._nics = NicReader(sys, monotonic)
+        self._ports = Background(PortReader(sys, monotonic).read, "infiniband")
+        self._disks = DiskReader(proc)
+        self._disks_due = monotonic()
+
+    def read(self):
+        # type: () -> dict[str, object]
+        """A dict with the keys of `wire.HostSample`; what is not known is left out."""
+        sample = {"t": self._clock()}  # type: dict[str, object]
+        sample.update(load())
+        if self._elsewhere is not None:
+            sample.update(self._elsewhere.read())
+            return sample
+        sample.update(self._processor())
+        sample.update(memory(read_bytes(os.path.join(self._proc, "meminfo")) or b""))
+        self._ports.start()
+        sample["nics"] = self._nics.read()
+        sample["disks"] = self._disks_when_due()
+        self._ports.wait(time.monotonic() + IB_PATIENCE_S)
+        sample["ib"] = self._ports.answer()
+        return {key: value for key, value in sample.items() if value is not None}
+
+    def _processor(self):
+        # type: () -> dict[str, object]
+        text = (read_bytes(os.path.join(self._proc, "stat"), 512) or b"").split(b"\n", 1)[0]
+        if not text.startswith(b"cpu "):
+            return {}
+        times = [int(word) for word in text.split()[1:9]]
+        before, self._times = self._times, times
+        return {} if before is None else processor_shares(before, times)
+
+    def _disks_when_due(self):
+        # type: () -> list[dict[str, object]] | None
+        if self._monotonic() < self._disks_due:
+            return None
+        self._disks_due = self._monotonic() + DISKS_EVERY_S
+        return self._disks.read()
+
+
+def processor_shares(before, after):
+    # type: (list[int], list[int]) -> dict[str, object]
+    """Busy and iowait per cent of all processors between two `cpu` lines of /proc/stat.
+
+    The columns are user, nice, system, idle, iowait, irq, softirq, steal; guest time is part of user.
+    """
+    spent = [max(0, new - old) for old, new in zip(before, after)]  # noqa: B905 - strict= needs 3.10
+    total = sum(spent)
+    if total == 0 or len(spent) < 5:
+        return {}
+    busy = sum(spent[:3]) + sum(spent[5:7])
+    return {"cpu_pct": 100.0 * busy / total, "iowait_pct": 100.0 * spent[4] / total}
+
+
+def load():
+    # type: () -> dict[str, object]
+    """The load averages of 1, 5 and 15 minutes."""
+    try:
+        one, five, fifteen = os.getloadavg()
+    except OSError:
+        return {}
+    return {"load_1m": one, "load_5m": five, "load_15m": fifteen}
+
+
+def memory(meminfo):
+    # type: (bytes) -> dict[str, object]
+    """Used is MemTotal - MemAvailable: what could be had without swapping does not count as used."""
+    fields = {key: int(value) * 1024 for key, value in re.findall(rb"(?m)^(\w+):\s+(\d+) kB$", meminfo)}
+    facts = {}  # type: dict[str, object]
+    if b"MemTotal" in fields:
+        facts["memory_total_bytes"] = fields[b"MemTotal"]
+        if b"MemAvailable" in fields:
+            facts["memory_used_bytes"] = fields[b"MemTotal"] - fields[b"MemAvailable"]
+    if b"SwapTotal" in fields and b"SwapFree" in fields:
+        facts["swap_total_bytes"] = fields[b"SwapTotal"]
+        facts["swap_used_bytes"] = fields[b"SwapTotal"] - fields[b"SwapFree"]
+    return facts

@@ -1,0 +1,109 @@
+"""Network interfaces from /sys/class/net."""
+
+import os
+import re
+import time
+
+from ..base.procfs import names, read_int, read_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable  # noqa: F401 - used in type comments
+
+MAX_NICS = 64
+SPEED_EVERY_S = 30.0
+"""The speed is asked of the card under the kernel's network lock, so it is not asked every second."""
+
+_PLUMBING = re.compile(
+    r"(veth|docker|br-|virbr|cni|flannel|cali|cilium|lxc|ifb|dummy|tunl|sit|gre|vxlan|nodelocal|kube)"
+)
+
+
+def is_plumbing(name):
+    # type: (str) -> bool
+    """Whether an interface of this name only joins containers or tunnels."""
+    return _PLUMBING.match(name) is not None
+
+
+class NicReader(object):
+    """Turns the byte counters of the interfaces into rates on its own monotonic clock."""
+
+    def __init__(self, sys="/sys", monotonic=time.monotonic):
+        # type: (str, Callable[[], float]) -> None
+        self._root = os.path.join(sys, "class/net")
+        self._monotonic = monotonic
+        self._counters = {}  # type: dict[str, tuple[float, int | None, int | None]]
+        self._speeds = {}  # type: dict[str, tuple[float, str | None, float | None]]
+
+    def read(self):
+        # type: () -> list[dict[str, object]] | None
+        """One dict an interface with the keys of `wire.Nic`; None where the kernel lists none."""
+        found = [name for name in names(self._root) if os.path.isdir(os.path.join(self._root, name))]
+        if not found:
+            return None
+        chosen = self._worth_showing([name for name in found if name != "lo"])
+        self._counters = {name: self._counters[name] for name in chosen if name in self._counters}
+        self._speeds = {name: self._speeds[name] for name in chosen if name in self._speeds}
+        return [self._nic(name) for name in chosen]
+
+    def _worth_showing(self, found):
+        # type: (list[str]) -> list[str]
+        """Real cards; where there are none (a container) virtual functions, then other virtual ones."""
+        best = {}  # type: dict[int, list[str]]
+        for name in found:
+            best.setdefault(self._virtuality(name), []).append(name)
+        return best[min(best)][:MAX_NICS] if best else []
+
+    def _virtuality(self, name):
+        # type: (str) -> int
+        device = os.path.join(self._root, name, "device")
+        if os.path.exists(device):
+            return 1 if os.path.exists(os.path.join(device, "physfn")) else 0
+        return 3 if is_plumbing(name) else 2
+
+    def _nic(self, name):
+        # type: (str) -> dict[str, object]
+        folder = os.path.join(self._root, name)
+        count = {
+            key: read_int(os.path.join(folder, "statistics", key))
+            for key in ("rx_bytes", "tx_bytes", "rx_errors", "tx_errors", "rx_dropped", "tx_dropped")
+        }
+        now = self._monotonic()
+        before = self._counters.get(name)
+        self._counters[name] = (now, count["rx_bytes"], count["tx_bytes"])
+        state = read_text(os.path.join(folder, "operstate"), 64)
+        facts = {
+            "name": name,
+            "state": state,
+            "speed_bps": self._speed(name, state, now),
+            "errors": _total(count["rx_errors"], count["tx_errors"]),
+            "drops": _total(count["rx_dropped"], count["tx_dropped"]),
+        }  # type: dict[str, object]
+        if before is not None:
+            facts["rx_bps"] = rate(before[1], count["rx_bytes"], now - before[0])
+            facts["tx_bps"] = rate(before[2], count["tx_bytes"], now - before[0])
+        return {key: value for key, value in facts.items() if value is not None}
+
+    def _speed(self, name, state, now):
+        # type: (str, str | None, float) -> float | None
+        """Bits per second, as the kernel's Mb/s times 10^6; None while the link is down."""
+        known = self._speeds.get(name)
+        if known is None or known[1] != state or now - known[0] >= SPEED_EVERY_S:
+            megabits = read_int(os.path.join(self._root, name, "speed"))
+            known = (now, state, megabits * 1e6 if megabits is not None and megabits > 0 else None)
+            self._speeds[name] = known
+        return known[2]
+
+
+def rate(before, after, seconds):
+    # type: (int | None, int | None, float) -> float | None
+    """Per second between two counter values; None when the counter was reset or is not known."""
+    if before is None or after is None or after < before or seconds <= 0:
+        return None
+    return (after - before) / seconds
+
+
+def _total(*counts):
+    # type: (*int | None) -> int | None
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None

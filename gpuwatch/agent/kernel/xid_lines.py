@@ -1,0 +1,87 @@
+"""The NVIDIA driver's error lines in the kernel log."""
+
+import re
+
+from ..base.procfs import clean
+from .xid import meaning
+
+MAX_DETAIL = 300
+
+_XID = re.compile(r"NVRM:.*?\bXid \(([^)]*)\)?:\s*(\d{1,5})\b,?\s*(.*)", re.DOTALL)
+_SXID = re.compile(r"nvidia-nvswitch\d*:.*?\bSXid \(([^)]*)\)?:\s*(\d{1,6})\b,?\s*(.*)", re.DOTALL)
+_FELL_OFF = re.compile(r"NVRM:.*fallen off the bus", re.DOTALL)
+_BUS = re.compile(r"\b([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.([0-7]))?(?![0-9a-fA-F:])")
+_PID = re.compile(r"\bpid=(\d+)")
+
+_SWITCH_REMEDY = (
+    "Fatal: drain the node, then reset GPUs and switches together (fabric manager). "
+    "Not fatal: compare with the Xids of the same second."
+)
+
+
+def event(text):
+    # type: (str) -> dict[str, object] | None
+    """What a kernel line reports: the fields of `wire.Event` and `bus_id`, or None for any other line.
+
+    `bus_id` is written as NVML writes it (`00000000:41:00.0`). A GPU that fell off the bus without an
+    Xid comes as an event whose code is None.
+    """
+    if "Xid" not in text and "fallen off" not in text:
+        return None
+    for pattern, describe in ((_XID, _xid), (_SXID, _switch)):
+        match = pattern.search(text)
+        if match:
+            place, code, body = match.groups()
+            return _with_place(describe(int(code), body), place)
+    if _FELL_OFF.search(text):
+        _, severity, title, remedy = meaning(79)
+        lost = {"event": "xid", "code": None}  # type: dict[str, object]
+        lost.update(title=title, severity=severity, remedy=remedy)
+        lost["detail"] = clean(" ".join(text.replace("NVRM:", " ").split()), MAX_DETAIL)
+        return _with_place(lost, text)
+    return None
+
+
+def bus_id(text):
+    # type: (str) -> str | None
+    """The first PCI address in `text` as NVML writes it: eight digits of domain, upper case, a function."""
+    match = _BUS.search(text)
+    if match is None:
+        return None
+    domain, bus, device, function = match.groups()
+    return "{}:{}:{}.{}".format(domain.zfill(8), bus, device, function or "0").upper()
+
+
+def _xid(code, body):
+    # type: (int, str) -> dict[str, object]
+    _, severity, title, remedy = meaning(code, body)
+    facts = {"event": "xid", "code": code}  # type: dict[str, object]
+    facts.update(title=title, severity=severity, remedy=remedy)
+    pid = _PID.search(body)
+    if pid:
+        facts["pid"] = int(pid.group(1))
+    detail = clean(body, MAX_DETAIL)
+    if detail:
+        facts["detail"] = detail
+    return facts
+
+
+def _switch(code, body):
+    # type: (int, str) -> dict[str, object]
+    return {
+        "event": "sxid",
+        "code": code,
+        "title": "NVSwitch error {}".format(code),
+        "severity": "critical" if re.match(r"fatal\b", body, re.IGNORECASE) else "warning",
+        "remedy": _SWITCH_REMEDY,
+        "detail": clean(body, MAX_DETAIL),
+    }
+
+
+def _with_place(facts, text):
+    # type: (dict[str, object], str) -> dict[str, object]
+    place = bus_id(text)
+    if place is not None:
+        facts["bus_id"] = place
+    facts["source"] = "kernel"
+    return facts

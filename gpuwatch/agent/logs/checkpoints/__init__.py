@@ -1,0 +1,1 @@
+"""Checkpoints that log lines name, and whether their files are complete."""

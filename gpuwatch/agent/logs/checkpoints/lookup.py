@@ -1,0 +1,77 @@
+"""Puts to a line about a written checkpoint what lies at the place that it names."""
+
+import os
+import time
+from collections import OrderedDict
+
+from .checkpoint_files import GROWING_S, facts
+from .checkpoint_lines import checkpoint_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable  # noqa: F401 - used in type comments
+
+    from ..files.catalog import Catalog  # noqa: F401 - used in type comments
+
+SAVED = "place.checkpoint_saved"
+"""The rule of such lines, as the cockpit sends it."""
+MOST_WAITING = 256
+_STEP_FOLDERS = ("iter_{:07d}", "global_step{}", "checkpoint-{}", "step_{}", "step-{}", "{}")
+
+
+class CheckpointFiles(object):
+    """Give it all findings on their way; ask `again` now and then."""
+
+    def __init__(self, catalog, enter):
+        # type: (Catalog, Callable[[str], object]) -> None
+        """`enter` is called with a path before the file system is asked about it."""
+        self._catalog = catalog
+        self._enter = enter
+        self._waiting = OrderedDict()  # type: OrderedDict[tuple[Any, ...], tuple[float, dict[str, Any]]]
+        """Log and rank -> when to look again (monotonic), and the finding."""
+
+    def with_files(self, finding):
+        # type: (dict[str, Any]) -> dict[str, Any]
+        """The finding; of a checkpoint with `files`, `bytes`, `written_at` and `complete` in its fields."""
+        if finding["rule"] != SAVED:
+            return finding
+        found = self._look(finding)
+        key = (finding["file"], finding.get("rank"), finding.get("host"))
+        if found and "complete" not in found:
+            self._waiting[key] = (time.monotonic() + GROWING_S + 1.0, finding)
+            while len(self._waiting) > MOST_WAITING:
+                self._waiting.popitem(last=False)
+        else:
+            self._waiting.pop(key, None)
+        return dict(finding, fields=dict(finding["fields"], **found))
+
+    def again(self, now):
+        # type: (float) -> list[dict[str, Any]]
+        """Findings whose checkpoints have settled meanwhile."""
+        due = [key for key, (at, _) in self._waiting.items() if at <= now]
+        found = []
+        for key in due:
+            finding = self._waiting.pop(key)[1]
+            found.append(dict(finding, fields=dict(finding["fields"], **self._look(finding))))
+        return found
+
+    def _look(self, finding):
+        # type: (dict[str, Any]) -> dict[str, Any]
+        step, path = checkpoint_of(finding["lines"][finding.get("key", 0)])
+        if path is None:
+            return {}
+        place = os.path.join(os.path.dirname(finding["file"]), os.path.expanduser(path))
+        if place in self._catalog.blocked:
+            return {}
+        self._enter(place)
+        return facts(_of_step(place, step))
+
+
+def _of_step(place, step):
+    # type: (str, int | None) -> str
+    """The folder of the step, where the line names the one above it (Megatron's, Orbax's)."""
+    for form in _STEP_FOLDERS if step is not None and os.path.isdir(place) else ():
+        below = os.path.join(place, form.format(step))
+        if os.path.isdir(below):
+            return below
+    return place

@@ -1,0 +1,318 @@
+"""The list of log files: found in several ways, each followed once, at most `MAX_FILES` of them."""
+
+import os
+import stat
+import time
+from collections import OrderedDict
+
+from .backlog import Backlog
+from .entry import Entry
+from .follower import Follower
+from .pages import line_start
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Iterable  # noqa: F401 - used in type comments
+
+    from ..scanning.scanner import Scanner  # noqa: F401 - used in type comments
+    from .mounts import Mounts  # noqa: F401 - used in type comments
+
+MAX_FILES = 512
+RETRY_S = 10.0
+"""A file that could not be read is tried again so much later."""
+KEPT_FINISHED = 4096
+SMALL_BACKLOG = 2 << 20
+"""So little is scanned before live lines that come, so that one scanner sees all of the file."""
+HOLD_S = 4.0
+"""A file that other nodes see too is left alone for so long at first: the cockpit says who follows it."""
+_TRUST = {"process": 0, "slurm": 1, "option": 2, "glob": 3, "found": 4}
+
+
+class Catalog(object):
+    """Entries by path. `enter` is told a path before the file system is asked about it."""
+
+    def __init__(self, mounts, scanner_of, clock, enter):
+        # type: (Mounts, Callable[[Entry], Scanner], Callable[[], float], Callable[[str], object]) -> None
+        self.entries = OrderedDict()  # type: OrderedDict[str, Entry]
+        self.left_out = set()  # type: set[str]
+        """Paths beyond `MAX_FILES`."""
+        self.places = {}  # type: dict[str, list[int]]
+        """Path -> `Entry.place`: how far a reader before us has come."""
+        self.blocked = {}  # type: dict[str, str]
+        """Path -> why it must not be touched."""
+        self._mounts = mounts
+        self._scanner_of = scanner_of
+        self._clock = clock
+        self._enter = enter
+        self._pseudo = _devices("/proc", "/sys")
+        self._elsewhere = set()  # type: set[str]
+        self._writers = {}  # type: dict[str, list[dict[str, Any]]]
+        self._launchers = {}  # type: dict[str, list[int]]
+        self._local_ranks = {}  # type: dict[int, int]
+        self._finished = OrderedDict()  # type: OrderedDict[tuple[int, int], int]
+
+    # ----------------------------------------------------------------- what there is
+
+    def named(self, name):
+        # type: (str) -> Entry | None
+        """The file that the cockpit calls so."""
+        found = self.entries.get(name)
+        if found is not None and found.name == name:
+            return found
+        return next((entry for entry in self.entries.values() if entry.name == name), None)
+
+    def add(self, path, source, rank=None, fresh=False, job=None):
+        # type: (str, str, int | None, bool, str | None) -> None
+        """A file was found. `fresh`: it was not there at the last look, so nothing in it is old.
+
+        `rank`, `job`: whose it is by the way it was found.
+        """
+        known = self.entries.get(path)
+        if known is not None:
+            if _TRUST[source] < _TRUST[known.source]:
+                known.source = source
+            known.found_job = job or known.found_job
+            return
+        if len(self.entries) >= MAX_FILES and not self._make_room():
+            self.left_out.add(path)
+            return
+        self._enter(path)
+        if path not in self.blocked and not self._wanted(path, source):
+            return
+        self.left_out.discard(path)
+        entry = self.entries[path] = Entry(path, source, rank)
+        entry.found_job = job
+        self._introduce(entry)
+        self._begin(entry, fresh)
+        if entry.identity is not None:
+            entry.hold_until = self._clock() + HOLD_S
+
+    def written(self, rows, launchers, local_ranks):
+        # type: (Iterable[dict[str, Any]], Iterable[dict[str, Any]], dict[int, int]) -> None
+        """The processes that write log files: pid, paths, rank, local_rank, job; and local -> global rank.
+
+        Launchers (pid, paths, job) write what ranks print into their pipes, and how ranks ended.
+        """
+        self._writers, self._launchers, self._local_ranks = {}, {}, local_ranks
+        here = {}  # type: dict[tuple[int, int], str]
+        for row in rows:
+            for path in sorted({self._one_path(path, here) for path in row["paths"]}):
+                self._writers.setdefault(path, []).append(row)
+        for path in self._writers:
+            self.add(path, "process")
+        for row in launchers:
+            for path in row["paths"]:
+                self._launchers.setdefault(path, []).append(row["pid"])
+                self.add(path, "process", job=row.get("job"))
+        for entry in self.entries.values():
+            self._introduce(entry)
+
+    def starts(self):
+        # type: () -> list[tuple[str, float, int | None]]
+        """Each file that ranks write, when the first of them was started, and which it is where it is one."""
+        found = []
+        for path, rows in self._writers.items():
+            mine = [row for row in rows if row.get("rank") is not None and row.get("start")]
+            ranks = {row["rank"] for row in mine}
+            if mine:
+                found.append(
+                    (path, min(row["start"] for row in mine), ranks.pop() if len(ranks) == 1 else None)
+                )
+        return found
+
+    def _one_path(self, path, here):
+        # type: (str, dict[tuple[int, int], str]) -> str
+        """The path under which a file is followed that processes in containers see at several.
+
+        `here`: (device, inode) -> the path that was met first.
+        """
+        if not path.startswith("/proc/") or path in self.blocked:
+            return path
+        self._enter(path)
+        try:
+            found = os.stat(path)
+        except OSError:
+            return path
+        key = found.st_dev, found.st_ino
+        for entry in self.entries.values():
+            if entry.follower is not None and (entry.follower.device, entry.follower.inode) == key:
+                return entry.path
+        return here.setdefault(key, path)
+
+    def _introduce(self, entry):
+        # type: (Entry) -> None
+        path = entry.path
+        entry.written_by(self._writers.get(path, []), self._launchers.get(path, []), self._local_ranks)
+
+    def leave(self, paths):
+        # type: (Iterable[str]) -> None
+        """These files are followed by another node's agent; the others are ours (again)."""
+        self._elsewhere = set(paths)
+        for entry in self.entries.values():
+            entry.hold_until = 0.0
+            if entry.name in self._elsewhere and entry.state == "following":
+                self._put_down(entry)
+                entry.state, entry.reason = "elsewhere", "another node's agent follows it"
+            elif entry.name not in self._elsewhere and entry.state == "elsewhere":
+                self._begin(entry, False)
+
+    def retry(self):
+        # type: () -> None
+        """Try again what could not be read."""
+        now = self._clock()
+        for entry in list(self.entries.values()):
+            if entry.state == "unreadable" and now >= entry.retry_at and entry.path not in self.blocked:
+                self._enter(entry.path)
+                self._begin(entry, False)
+
+    def failed(self, entry, error):
+        # type: (Entry, OSError) -> None
+        """A file cannot be read any more."""
+        self._put_down(entry)
+        entry.state, entry.reason = "unreadable", error.strerror or str(error)
+        entry.retry_at = self._clock() + RETRY_S
+
+    def note_finished(self, follower):
+        # type: (Follower) -> None
+        """Remember what was read to its end and rotated away: a glob may find it under its new name."""
+        for device, inode, offset in follower.finished:
+            self._finished[device, inode] = offset
+        del follower.finished[:]
+        while len(self._finished) > KEPT_FINISHED:
+            self._finished.popitem(last=False)
+
+    # ----------------------------------------------------------------- to begin and to end
+
+    def _wanted(self, path, source):
+        # type: (str, str) -> bool
+        """Whether there is a regular file that is not followed under another name."""
+        try:
+            found = os.stat(path)
+        except OSError as error:
+            return source in ("process", "slurm") or not isinstance(error, FileNotFoundError)
+        if not stat.S_ISREG(found.st_mode) or found.st_dev in self._pseudo:
+            return False
+        here = (found.st_dev, found.st_ino)
+        if here in self._finished and self._finished[here] >= found.st_size:
+            return False
+        return not self._followed(here)
+
+    def _followed(self, here, besides=None):
+        # type: (tuple[int, int], Entry | None) -> bool
+        """Whether the file (device, inode) is followed."""
+        return any(
+            entry.follower is not None
+            and entry is not besides
+            and (entry.follower.device, entry.follower.inode) == here
+            for entry in self.entries.values()
+        )
+
+    def _make_room(self):
+        # type: () -> bool
+        """Forget the file that is gone for longest and that nobody looks at; whether there was one."""
+        gone = [
+            entry
+            for entry in self.entries.values()
+            if entry.follower is not None
+            and entry.follower.gone
+            and entry.follower.closed
+            and not entry.tails
+        ]
+        if not gone:
+            return False
+        self.drop(min(gone, key=lambda entry: entry.grown_at or 0.0))
+        return True
+
+    def drop(self, entry):
+        # type: (Entry) -> None
+        """Know nothing of a file any more."""
+        self._put_down(entry)
+        self.places.pop(entry.path, None)
+        self.entries.pop(entry.path, None)
+
+    def _begin(self, entry, fresh):
+        # type: (Entry, bool) -> None
+        if entry.path in self.blocked:
+            entry.state, entry.reason = "unreadable", self.blocked[entry.path]
+            return
+        if entry.name in self._elsewhere:
+            entry.state, entry.reason = "elsewhere", "another node's agent follows it"
+            self._identify(entry)
+            return
+        follower = Follower(entry.path, self._clock, lambda here: self._followed(here, entry))
+        try:
+            follower.open()
+            self._mounts_say(entry, follower)
+            self._from_where(entry, follower, fresh)
+        except OSError as error:
+            follower.close()
+            self.failed(entry, error)
+            return
+        entry.follower, entry.state, entry.reason = follower, "following", None
+        entry.visited = entry.skipped = False
+        if entry.grown_at is None and follower.size:
+            entry.grown_at = min(time.time(), follower.entered_at)
+
+    def _from_where(self, entry, follower, fresh):
+        # type: (Entry, Follower, bool) -> None
+        """Where we go on after a reader before us, else from the first byte of a new file, else a backlog."""
+        place = self.places.pop(entry.path, None)
+        done = self._finished.get((follower.device, follower.inode))
+        if place is not None and place[:2] == [follower.device, follower.inode]:
+            follower.open(line_start(follower.at, place[2]))  # half a line was read, and is scanned whole
+            entry.scanner = self._scanner_of(entry)
+            if len(place) > 3:
+                entry.backlog = Backlog(entry.path, place[4], place[3])
+            return
+        if done is not None and done <= follower.size:
+            follower.open(done)
+        elif fresh and follower.size <= SMALL_BACKLOG:
+            follower.open(0)
+        else:
+            end = _last_line(follower)
+            if end:
+                entry.backlog = Backlog(entry.path, end)
+            entry.old_until = follower.size
+            follower.open(end)
+        entry.scanner = self._scanner_of(entry)
+
+    def _put_down(self, entry):
+        # type: (Entry) -> None
+        """Stop following, and remember how far it was."""
+        if entry.follower is not None:
+            follower = entry.follower
+            self.places[entry.path] = entry.place()
+            entry.size = follower.size
+            follower.close()
+        if entry.backlog is not None:
+            entry.backlog.close()
+        entry.follower = entry.scanner = entry.ahead = entry.backlog = entry.held = None
+        entry.unscanned = 0
+
+    def _identify(self, entry):
+        # type: (Entry) -> None
+        try:
+            found = os.stat(entry.path)
+        except OSError:
+            return
+        entry.size, entry.identity = found.st_size, self._mounts.identity(found.st_dev, found.st_ino)
+
+    def _mounts_say(self, entry, follower):
+        # type: (Entry, Follower) -> None
+        entry.identity = self._mounts.identity(follower.device, follower.inode)
+        follower.remote = entry.identity is not None
+
+
+def _last_line(follower):
+    # type: (Follower) -> int
+    """Behind the last whole line: what has no end yet belongs to what comes."""
+    reach = 64 * 1024
+    begin = max(0, follower.size - reach)
+    data = follower.at(begin, follower.size - begin)
+    return begin + max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+
+
+def _devices(*folders):
+    # type: (*str) -> frozenset[int]
+    """Of file systems whose files are none: who reads /proc/kmsg takes its records from others."""
+    return frozenset(os.stat(folder).st_dev for folder in folders if os.path.isdir(folder))

@@ -1,0 +1,179 @@
+"""One log file of the list: where it is, who writes it, and how far it has been read."""
+
+from collections import deque
+
+from ...base.path_ranks import ranks_of_path
+from ...base.procfs import UNPRINTABLE
+from .step_size import StepSize
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from ..scanning.scanner import Scanner  # noqa: F401 - used in type comments
+    from .backlog import Backlog  # noqa: F401 - used in type comments
+    from .follower import Follower  # noqa: F401 - used in type comments
+    from .tails import Tail  # noqa: F401 - used in type comments
+
+KEPT_ARRIVALS = 7200
+"""Seconds with new lines whose place in the file is remembered."""
+
+
+class Entry(object):
+    """A file by its path."""
+
+    def __init__(self, path, source, rank=None):
+        # type: (str, str, int | None) -> None
+        self.path = path
+        self.name = shown(path)
+        """What it is called towards the cockpit."""
+        self.source = source
+        self.state = "following"
+        self.reason = None  # type: str | None
+        self.retry_at = 0.0
+        self.follower = None  # type: Follower | None
+        self.scanner = None  # type: Scanner | None
+        self.ahead = None  # type: Scanner | None
+        """Scans what is live while `scanner` is still at the backlog."""
+        self.backlog = None  # type: Backlog | None
+        self.old_until = 0
+        """Bytes before this were there when we came."""
+        self.tails = []  # type: list[Tail]
+        self.size = None  # type: int | None
+        self.lines = 0
+        self.grown_at = None  # type: float | None
+        self.active_at = 0.0
+        """Monotonic, of the last bytes that the scanner was given."""
+        self.quiet_due = 0.0
+        self.visited = False
+        """Whether the follower has read what there was since it was opened."""
+        self.skipped = False
+        """Whether a part was left out of the search because reading or scanning it failed or had no end."""
+        self.unscanned = 0
+        """Bytes that the follower has read and the scanner has not been given."""
+        self.step = StepSize()
+        self.held = None  # type: tuple[bytes, int, float, bool] | None
+        """A live piece (bytes, offset, arrival, behind a seam) that waits for the end of a small backlog."""
+        self.hold_until = 0.0
+        """Monotonic; until then it is listed only."""
+        self.identity = None  # type: str | None
+        self.arrivals = deque(maxlen=KEPT_ARRIVALS)  # type: deque[tuple[float, int]]
+        """(unix seconds, offset), at most one a second."""
+        self.pids = []  # type: list[int]
+        self.found_job = None  # type: str | None
+        """The job that it is of by the way it was found."""
+        self.last_at = None  # type: float | None
+        self.last_lines = []  # type: list[str]
+        """Of the log of an ended job: when its last line was written, and the last ones."""
+        self.owner = None  # type: str | None
+        """The name of the user of such a file."""
+        self._glob_rank = rank
+        self._path_rank, self._path_local = ranks_of_path(path)
+        self._spoken = {}  # type: dict[str, Any]
+        self._ranks = []  # type: list[int]
+        self._places = {}  # type: dict[int, int]
+
+    def written_by(self, writers, launchers, places):
+        # type: (list[dict[str, Any]], list[int], dict[int, int]) -> None
+        """Take in which processes have it open, and which global rank each local rank of this node is.
+
+        Whoever wrote last is remembered after its end: then the file is most interesting.
+        """
+        self.pids = sorted(writer["pid"] for writer in writers) or sorted(launchers)
+        self._places = places or self._places
+        if not writers:
+            return
+        self._ranks = sorted({writer["rank"] for writer in writers if writer.get("rank") is not None})
+        spoken = {}  # type: dict[str, Any]
+        if len(self._ranks) == 1:
+            spoken = {"rank": self._ranks[0], "rank_from": "process"}
+            local = {writer.get("local_rank") for writer in writers}
+            if len(local) == 1 and None not in local:
+                spoken["local_rank"] = local.pop()
+        jobs = {writer["job"] for writer in writers if writer.get("job")}
+        if len(jobs) == 1:
+            spoken["job"] = jobs.pop()
+        self._spoken = spoken
+
+    def speaker(self):
+        # type: () -> dict[str, Any]
+        """Who speaks in this file, as far as that is known without its lines: the writer, else the path."""
+        found = dict(self._spoken)
+        if self.found_job is not None and not self._ranks:
+            found.setdefault("job", self.found_job)
+        if "rank" in found or len(self._ranks) > 1:
+            return found
+        rank = self._glob_rank if self._glob_rank is not None else self._path_rank
+        if self._path_local is not None:
+            found["local_rank"] = self._path_local
+            if rank is None:
+                rank = self._places.get(self._path_local)
+        if rank is not None:
+            found["rank"], found["rank_from"] = rank, "path"
+        return found
+
+    def place(self):
+        # type: () -> list[int]
+        """How far it has been read: device, inode, next byte; and of a backlog its next byte and its end."""
+        follower = self.follower
+        if follower is None:
+            return []
+        here = [follower.device, follower.inode, follower.offset - self.unscanned]
+        if self.backlog is None:
+            return here
+        begin, end = self.backlog.span
+        return here + [begin if self.scanner is None else self.scanner.unread_from(begin), end]
+
+    def scanned(self, count):
+        # type: (int) -> None
+        """The scanner is given so many bytes more."""
+        self.unscanned -= count
+
+    def searched_to(self):
+        # type: () -> int | None
+        """All before this byte has been searched; None while that cannot be said."""
+        if self.follower is None or self.backlog is not None or self.skipped or not self.visited:
+            return None
+        offset = self.follower.offset - self.unscanned
+        return offset if self.scanner is None else self.scanner.searched_to(offset)
+
+    def row(self):
+        # type: () -> dict[str, Any]
+        """A dict with the keys of `wire.LogFile`."""
+        spoken = self.speaker()
+        backlog = self.backlog
+        follower = self.follower
+        row = {
+            "path": self.name,
+            "state": "gone" if follower is not None and follower.gone else self.state,
+            "reason": self.reason,
+            "source": self.source,
+            "size": self.size if follower is None else follower.size,
+            "lines": self.lines,
+            "grown_at": self.grown_at,
+            "backlog_pct": None if backlog is None else backlog.pct(),
+            "searched_to": self.searched_to(),
+            "seams": 0 if follower is None else follower.seams,
+            "ranks": self._ranks or [rank for rank in [spoken.get("rank")] if rank is not None],
+            "rank_from": spoken.get("rank_from", "process" if self._ranks else None),
+            "local_rank": spoken.get("local_rank"),
+            "job": spoken.get("job"),
+            "pids": self.pids,
+            "identity": self.identity,
+            "fingerprint": None if follower is None or self.identity else follower.fingerprint(),
+            "last_at": self.last_at if not self.lines else None,
+            "last_lines": self.last_lines if not self.lines else [],
+            "owner": self.owner,
+        }
+        return {
+            key: value
+            for key, value in row.items()
+            if value not in (None, [], 0) or key == "size" or (key == "searched_to" and value is not None)
+        }
+
+
+def shown(path):
+    # type: (str) -> str
+    """A path as text that can be sent and shown: what is no character, or none to be seen, is escaped."""
+    text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return UNPRINTABLE.sub(lambda found: found.group().encode("unicode_escape").decode("ascii"), text)

@@ -1,0 +1,148 @@
+"""Looks for log files, a little at a time: globs again and again, and what Slurm says of its jobs."""
+
+import os
+import re
+import stat
+import time
+
+from .globs import Glob, with_hosts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import subprocess  # noqa: F401 - used in type comments
+    from typing import Any, Callable, Iterator  # noqa: F401 - used in type comments
+
+    from ..ipc.activity_marker import Crumbs  # noqa: F401 - used in type comments
+    from .catalog import Catalog  # noqa: F401 - used in type comments
+
+AGAIN_S = 3.0
+"""After a round of all globs the next one begins so much later, or ten times as late as a round takes."""
+STEP_S = 0.01
+SLURM_S = 10.0
+"""So long `scontrol` may take to tell about a job; it is asked once a job."""
+_JOB = re.compile(r"\d{1,12}(?:_\d{1,8})?")
+_STREAMS = re.compile(r"^\s*Std(?:Out|Err)=(/.*)$", re.MULTILINE)
+
+
+NOTHING = "nothing is there"
+_KINDS = (
+    (stat.S_ISREG, None),
+    (stat.S_ISFIFO, "a named pipe (FIFO), which is not read: its writer would notice"),
+    (stat.S_ISDIR, "a folder; name the files in it"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)  # type: tuple[tuple[Callable[[int], bool], str | None], ...]
+
+
+def no_log(path):
+    # type: (str) -> str | None
+    """Why a path is no log file; None: it may be one."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError as error:
+        return NOTHING if isinstance(error, FileNotFoundError) else None  # the catalog says why
+    return next((words for fits, words in _KINDS if fits(mode)), "no regular file")
+
+
+class Finder(object):
+    """Puts what it finds into the catalog."""
+
+    def __init__(self, config, catalog, crumbs):
+        # type: (dict[str, Any], Catalog, Crumbs) -> None
+        hosts = config.get("hosts", [])
+        self._catalog = catalog
+        self._crumbs = crumbs
+        options = config.get("options", [])
+        self._globs = [Glob(one, "option", wish) for wish in options for one in with_hosts([wish], hosts)]
+        self._globs += [Glob(one, "glob") for one in with_hosts(config.get("logs", []), hosts)]
+        self._misses = dict.fromkeys(options, NOTHING)  # type: dict[str, str | None]
+        self._walk = None  # type: Iterator[tuple[str, int | None, Glob] | None] | None
+        self._due = 0.0
+        self._began = 0.0
+        self._first = True
+        self._asked = set()  # type: set[str]
+        self._asking = None  # type: tuple[subprocess.Popen[bytes], float, str] | None
+        self._waiting = []  # type: list[str]
+
+    @property
+    def settled(self):
+        # type: () -> bool
+        """Whether all globs have been walked once, and Slurm has answered what it was asked."""
+        return not (self._globs and self._first) and self._asking is None and not self._waiting
+
+    @property
+    def misses(self):
+        # type: () -> dict[str, str]
+        """Option -> why it has led to no log file so far."""
+        return {wish: why for wish, why in self._misses.items() if why is not None}
+
+    def jobs(self, names):
+        # type: (list[str]) -> None
+        """Jobs of processes here; what Slurm writes of those it knows is looked for, once each."""
+        for name in names:
+            if name not in self._asked and _JOB.fullmatch(name):
+                self._asked.add(name)
+                self._waiting.append(name)
+
+    def step(self):
+        # type: () -> bool
+        """Go on for a moment; whether there is more to do now."""
+        self._ask_slurm()
+        now = time.monotonic()
+        if self._walk is None:
+            if now < self._due or not self._globs:
+                return False
+            self._began = now
+            self._walk = self._all()
+        while time.monotonic() < now + STEP_S:
+            try:
+                found = next(self._walk)
+            except StopIteration:
+                ended = time.monotonic()
+                self._walk, self._first = None, False
+                self._due = ended + max(AGAIN_S, 10 * (ended - self._began))
+                return False
+            if found is not None:
+                path, rank, each = found
+                if each.source == "option" and self._misses[each.wish] is not None:
+                    self._misses[each.wish] = no_log(path)
+                self._catalog.add(path, each.source, rank, fresh=not self._first)
+        return True
+
+    def _all(self):
+        # type: () -> Iterator[tuple[str, int | None, Glob] | None]
+        for each in self._globs:
+            for found in each.walk(self._enter):
+                yield None if found is None else (found[0], found[1], each)
+
+    def _enter(self, path):
+        # type: (str) -> None
+        self._crumbs.file(path)
+
+    def _ask_slurm(self):
+        # type: () -> None
+        if self._asking is not None:
+            child, began, job = self._asking
+            if child.poll() is not None:
+                self._asking = None
+                assert child.stdout is not None  # noqa: S101 - asked for below
+                told = child.stdout.read(1 << 16).decode("utf-8", "replace")
+                child.stdout.close()
+                for path in sorted(set(_STREAMS.findall(told))):
+                    if path != "/dev/null":
+                        self._catalog.add(path, "slurm", job=job)
+            elif time.monotonic() - began > SLURM_S:
+                child.kill()
+        elif self._waiting:
+            import subprocess  # noqa: PLC0415 - 1 MB, for nodes of Slurm only
+
+            job = self._waiting.pop(0)
+            command = ["scontrol", "show", "job", job]
+            try:
+                child = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+                )
+            except OSError:
+                self._waiting = []  # no Slurm here
+                return
+            self._asking = child, time.monotonic(), job

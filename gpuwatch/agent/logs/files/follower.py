@@ -1,0 +1,287 @@
+"""One log file, read as it grows: nothing lost and nothing twice, whatever a rotation does to it.
+
+The file is read by `pread` from where we stand, and its size is asked for at every poll (inotify says
+nothing on a network file system). In front of what is new the last bytes that were read are read again: if
+they differ, the file was written anew in the meantime, even if it is longer than before.
+"""
+
+import errno
+import os
+import stat
+
+from .fingerprint import fingerprint
+from .regular_file import open_regular
+from .rotation import copied_to, rotated_meanwhile, signature
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable  # noqa: F401 - used in type comments
+
+MARK_BYTES = 64
+SETTLED_S = 2.0
+"""A rotated file that has been quiet for so long is finished, even if nothing is in its successor yet."""
+DELETED_S = 10.0
+"""A deleted file is held open so long after its last line, in case its writer goes on."""
+REFRESH_S = 2.0
+"""NFS may tell an old size until the file is opened anew."""
+
+TRUNCATED, ROTATED, ANEW = "truncated", "rotated", "made anew"
+
+
+class Piece(object):
+    """Bytes that follow each other in the file, and what had happened to the file before them."""
+
+    __slots__ = ("data", "offset", "seam")
+
+    def __init__(self, data, offset, seam):
+        # type: (bytes, int, str | None) -> None
+        self.data = data
+        self.offset = offset
+        self.seam = seam
+
+
+class Follower(object):
+    """Follows one path. `offset` is the next byte to be read of the file (device, inode) that we are in."""
+
+    def __init__(self, path, clock, taken=None):
+        # type: (str, Callable[[], float], Callable[[tuple[int, int]], bool] | None) -> None
+        """`taken` says whether somebody else follows the file (device, inode)."""
+        self.path = path
+        self.merged = False
+        """Our path is a name of a file that somebody else follows; ours has been read to its end."""
+        self.remote = False
+        """On a network file system."""
+        self.entered_at = 0.0
+        """When the file that we are in had last been written, as we came into it (unix seconds)."""
+        self.device = self.inode = self.offset = self.size = self.seams = 0
+        self.gone = False
+        self.finished = []  # type: list[tuple[int, int, int]]
+        """(device, inode, bytes) of files that were read to their end and left; taken by the owner."""
+        self._clock = clock
+        self._taken = taken
+        self._refreshed = clock()
+        self._descriptor = -1
+        self._mark = b""
+        self._modified = 0
+        self._grew = clock()
+        self._next = []  # type: list[tuple[str, int, int]]
+        """(path, inode, offset) of what is to be read when this file has been finished."""
+        self._seam = None  # type: str | None
+        self._copy = None  # type: tuple[str, int, int, int] | None
+        """The copy that was made when the file was truncated last."""
+
+    def open(self, offset=None):
+        # type: (int | None) -> None
+        """Begin, at this offset or at the end.
+
+        Raises:
+            OSError: it is not there, may not be read, or is no regular file.
+        """
+        self._enter(self.path)
+        self.offset = self.size if offset is None else min(offset, self.size)
+        self._mark = self._before(self.offset)
+
+    def close(self):
+        # type: () -> None
+        """Let go of the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    @property
+    def closed(self):
+        # type: () -> bool
+        """Whether there is no file open."""
+        return self._descriptor < 0
+
+    def fingerprint(self):
+        # type: () -> str | None
+        """See `fingerprint`; None where there is no file open."""
+        return None if self._descriptor < 0 else fingerprint(self._descriptor)
+
+    @property
+    def behind(self):
+        # type: () -> int
+        """Bytes of this file that have not been read, at the last look."""
+        return max(0, self.size - self.offset)
+
+    def read(self, budget):
+        # type: (int) -> Piece | None
+        """What is new, at most `budget` bytes; None when there is nothing.
+
+        Raises:
+            OSError: the file cannot be read any more.
+        """
+        if self._descriptor < 0:
+            return self._reappear(budget)
+        if self._next:
+            return self._more(budget) or self._advance(budget)
+        self._refresh()
+        try:
+            found = os.stat(self.path)
+        except OSError as error:
+            return self._out_of_sight(error, budget)
+        self.gone = False
+        if (found.st_dev, found.st_ino) != (self.device, self.inode):
+            return self._replaced(found, budget)
+        self.size = found.st_size
+        if found.st_size == self.offset and found.st_mtime_ns == self._modified:
+            return None
+        self._modified = found.st_mtime_ns
+        if found.st_size < self.offset or self._copied_again() is not None:
+            return self._rewritten(budget)
+        return self._more(budget)
+
+    def at(self, offset, count):
+        # type: (int, int) -> bytes
+        """Bytes of the present file, for those who look back; nothing where there are none."""
+        if self._descriptor < 0:
+            return b""
+        return os.pread(self._descriptor, count, offset)
+
+    # ----------------------------------------------------------------- the file we are in
+
+    def _more(self, budget):
+        # type: (int) -> Piece | None
+        data = os.pread(self._descriptor, budget + len(self._mark), self.offset - len(self._mark))
+        if data[: len(self._mark)] != self._mark:
+            return self._rewritten(budget)
+        data = data[len(self._mark) :]
+        if not data:
+            return None
+        piece = Piece(data, self.offset, self._seam)
+        self._seam = None
+        self.offset += len(data)
+        self.size = max(self.size, self.offset)
+        self._mark = (self._mark + data)[-MARK_BYTES:] if len(data) < MARK_BYTES else data[-MARK_BYTES:]
+        self._grew = self._clock()
+        return piece
+
+    def _rewritten(self, budget):
+        # type: (int) -> Piece | None
+        """It was truncated. Of copytruncate the copy has what we had not read yet."""
+        self._told(TRUNCATED)
+        copy = copied_to(self.path, self.inode, self.offset, self._mark)
+        again = self._copied_again()
+        if copy is None and again is not None:
+            copy = again[0], again[1], 0
+        self._next = [(self.path, self.inode, 0)]
+        if copy is not None:
+            self._next.insert(0, copy)
+            self._copy = signature(copy[0])
+        return self._advance(budget, left=False)
+
+    def _copied_again(self):
+        # type: () -> tuple[str, int, int, int] | None
+        """Of a file that was empty when we looked, what came and went since is in a new copy, if anywhere."""
+        if self._copy is None or self.offset:
+            return None
+        now = signature(self._copy[0])
+        return None if now == self._copy else now
+
+    def _before(self, offset):
+        # type: (int) -> bytes
+        begin = max(0, offset - MARK_BYTES)
+        return os.pread(self._descriptor, offset - begin, begin)
+
+    # ----------------------------------------------------------------- from one file to the next
+
+    def _replaced(self, found, budget):
+        # type: (os.stat_result, int) -> Piece | None
+        """Another file has our path. Its writer has left ours once it has written there."""
+        if not stat.S_ISREG(found.st_mode):
+            return self._more(budget)
+        if self._taken is not None and self._taken((found.st_dev, found.st_ino)):
+            piece = self._more(budget)
+            if piece is None:
+                self.finished.append((self.device, self.inode, self.offset))
+                self.merged = True
+            return piece
+        if not found.st_size and self._clock() - self._grew < SETTLED_S:
+            return self._more(budget)
+        ours = os.fstat(self._descriptor)
+        self._told(ROTATED if ours.st_nlink else ANEW)
+        self._next = rotated_meanwhile(self.path, ours, found) + [(self.path, found.st_ino, 0)]
+        return self._more(budget) or self._advance(budget)
+
+    def _advance(self, budget, left=True):
+        # type: (int, bool) -> Piece | None
+        """Into the next file; None when there is nothing in it yet."""
+        while self._next:
+            path, inode, offset = self._next.pop(0)
+            if left:
+                self.finished.append((self.device, self.inode, self.offset))
+            left = True
+            try:
+                self._enter(path)
+            except OSError:
+                continue
+            if self.inode != inode and path != self.path:
+                continue  # it has been renamed meanwhile
+            self.offset = offset if self.inode == inode else 0
+            self._mark = self._before(self.offset)
+            piece = self._more(budget)
+            if piece is not None:
+                return piece
+        return None
+
+    def _enter(self, path):
+        # type: (str) -> None
+        descriptor = open_regular(path)
+        found = os.fstat(descriptor)
+        self.close()
+        self._descriptor = descriptor
+        self.device, self.inode, self.size = found.st_dev, found.st_ino, found.st_size
+        self.entered_at = found.st_mtime
+        self._modified, self._mark = 0, b""
+
+    def _out_of_sight(self, error, budget):
+        # type: (OSError, int) -> Piece | None
+        if _is_gone(error):
+            return self._deleted(budget)
+        piece = self._more(budget)
+        if piece is None:
+            raise error  # it is there, but we may not see it
+        return piece
+
+    def _deleted(self, budget):
+        # type: (int) -> Piece | None
+        self.gone = True
+        piece = self._more(budget)
+        if piece is None and self._clock() - self._grew > DELETED_S:
+            self.finished.append((self.device, self.inode, self.offset))
+            self.close()
+        return piece
+
+    def _reappear(self, budget):
+        # type: (int) -> Piece | None
+        try:
+            self._enter(self.path)
+        except OSError as error:
+            if not _is_gone(error):
+                raise
+            self.gone = True
+            return None
+        self.gone = False
+        self.offset = 0
+        self._told(ANEW)
+        return self._more(budget)
+
+    def _told(self, seam):
+        # type: (str) -> None
+        self.seams += 1
+        self._seam = self._seam or seam
+
+    def _refresh(self):
+        # type: () -> None
+        if self.remote and self._clock() - self._refreshed >= REFRESH_S:
+            self._refreshed = self._clock()
+            try:
+                os.close(open_regular(self.path))
+            except OSError:
+                pass
+
+
+def _is_gone(error):
+    # type: (OSError) -> bool
+    return error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)

@@ -1,0 +1,134 @@
+"""Pages of a file: lines around an offset, a time or its end, found without reading all of it."""
+
+from ..lines.rows import row
+from ..lines.splitter import Splitter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable  # noqa: F401 - used in type comments
+
+    ReadAt = Callable[[int, int], bytes]
+    """(offset, count) -> bytes, fewer at the end of the file."""
+
+MAX_ROWS = 20000
+MAX_BYTES = 4 << 20
+"""Looked through in one direction at most: a bar's thousand states are one line."""
+_BLOCK = 64 * 1024
+_NEAR = 4096
+_OWN_TIME = 3
+"""Of a row (`wire.LogLine`): the line's own time."""
+
+
+def around(read_at, size, offset, before, after):
+    # type: (ReadAt, int, int, int, int) -> list[list[Any]]
+    """Rows of the lines around the line that holds the byte at `offset`, which is the first of `after`."""
+    start = line_start(read_at, min(offset, size))
+    rows = above(read_at, start, min(before, MAX_ROWS))
+    rows += below(read_at, size, start, min(after, MAX_ROWS))
+    return rows
+
+
+def line_start(read_at, offset):
+    # type: (ReadAt, int) -> int
+    """Where the line begins that holds the byte at `offset`."""
+    reach = _NEAR
+    while True:
+        begin = max(0, offset - reach)
+        data = read_at(begin, offset - begin)
+        found = max(data.rfind(b"\n"), data.rfind(b"\r"))
+        if found >= 0:
+            return begin + found + 1
+        if begin == 0 or reach >= MAX_BYTES:
+            return begin
+        reach *= 8
+
+
+def tail_start(read_at, size, count):
+    # type: (ReadAt, int, int) -> int
+    """Where to begin reading so that at least the last `count` lines come, as far as `MAX_BYTES` reach."""
+    reach = _BLOCK
+    while True:
+        begin = max(0, size - reach)
+        data = read_at(begin, size - begin)
+        if begin == 0:
+            return 0
+        if data.count(b"\n") > count or reach >= MAX_BYTES:
+            return begin + max(data.find(b"\n"), data.find(b"\r") if b"\n" not in data else -1) + 1
+        reach *= 4
+
+
+def above(read_at, start, count):
+    # type: (ReadAt, int, int) -> list[list[Any]]
+    """The last `count` lines that end at `start`."""
+    reach = _BLOCK
+    while count > 0 and start > 0:
+        begin = max(0, start - reach)
+        data = read_at(begin, start - begin)
+        cut = data.find(b"\n") + 1 if begin else 0
+        rows = _split(data[cut:], begin + cut)
+        if len(rows) >= count or begin == 0 or reach >= MAX_BYTES:
+            return [row(*one, arrived=None) for one in rows[-count:]]
+        reach *= 4
+    return []
+
+
+def below(read_at, size, start, count):
+    # type: (ReadAt, int, int, int) -> list[list[Any]]
+    """The first `count` lines from `start` on; one without an end at the end of the file is among them."""
+    splitter, rows, at = Splitter(), [], start  # type: Splitter, list[tuple[int, int, str]], int
+    while len(rows) < count and at < min(size, start + MAX_BYTES):
+        data = read_at(at, _BLOCK)
+        if not data:
+            break
+        rows += splitter.feed(data, at)
+        at += len(data)
+    tail = splitter.tail()
+    if tail is not None and len(rows) < count:
+        rows.append(tail)
+    return [row(*one, arrived=None) for one in rows[:count]]
+
+
+def offset_of_time(read_at, size, wanted):
+    # type: (ReadAt, int, float) -> int | None
+    """Where the first line begins whose own time is `wanted` or later; None where no line has a time.
+
+    A bisection: times are taken to rise. Lines without a time belong to the one before them.
+    """
+    low, high, any_time = 0, size, False
+    while high - low > _BLOCK:
+        middle = line_start(read_at, (low + high) // 2)
+        found = _first_time(read_at, size, max(middle, low), _BLOCK)
+        if found is None:
+            high = (low + high) // 2
+            continue
+        any_time = True
+        if found[1] < wanted:
+            low = max(found[0], low + 1)
+        else:
+            high = (low + high) // 2
+    for one in _split(read_at(low, min(size, high + 2 * _BLOCK) - low), low):
+        told = row(*one, arrived=None)[_OWN_TIME]
+        any_time = any_time or told is not None
+        if told is not None and told >= wanted:
+            return one[0]
+        low = one[1]
+    return low if any_time else None
+
+
+def _first_time(read_at, size, start, reach):
+    # type: (ReadAt, int, int, int) -> tuple[int, float, int] | None
+    """(offset, own time, end) of the first line from `start` on that has a time."""
+    data = read_at(start, min(reach, size - start))
+    for one in _split(data, start):
+        told = row(*one, arrived=None)[_OWN_TIME]
+        if told is not None:
+            return one[0], told, one[1]
+    return None
+
+
+def _split(data, offset):
+    # type: (bytes, int) -> list[tuple[int, int, str]]
+    splitter = Splitter()
+    rows = splitter.feed(data, offset)
+    tail = splitter.tail()
+    return rows if tail is None else rows + [tail]

@@ -1,0 +1,88 @@
+"""Where the lines went that a rotation moved away between two looks at a file."""
+
+import os
+import re
+import stat
+
+from .regular_file import open_regular
+
+_AGED = re.compile(r"[.-]\d[\dT:_.-]*$")
+"""What a rotation appends: `.1`, `-20240131`, `.2024-01-31_12`."""
+MAX_SIBLINGS = 16
+
+
+def copied_to(path, inode, offset, mark):
+    # type: (str, int, int, bytes) -> tuple[str, int, int] | None
+    """(path, inode, offset) from where to read on in the copy that was made before the file was truncated.
+
+    The copy is known by the bytes before our place, `mark`.
+    """
+    if not mark:
+        return None
+    for found, sibling in reversed(_aged(path)):
+        if found.st_ino != inode and found.st_size >= offset and _holds(sibling, offset - len(mark), mark):
+            return sibling, found.st_ino, offset
+    return None
+
+
+def signature(path):
+    # type: (str) -> tuple[str, int, int, int] | None
+    """What tells one copy under a name from the next one; None where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return path, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def rotated_meanwhile(path, ours, newest):
+    # type: (str, os.stat_result, os.stat_result) -> list[tuple[str, int, int]]
+    """(path, inode, 0) of the files that came after ours and were rotated away before the newest one came.
+
+    Only where ours has become one of its siblings: what else has such a name may be somebody else's log.
+    """
+    siblings = _aged(path)
+    if ours.st_ino not in [found.st_ino for found, _ in siblings]:
+        return []
+    return [
+        (sibling, found.st_ino, 0)
+        for found, sibling in siblings
+        if found.st_ino not in (ours.st_ino, newest.st_ino)
+        and ours.st_mtime_ns < found.st_mtime_ns <= newest.st_mtime_ns
+    ]
+
+
+def _aged(path):
+    # type: (str) -> list[tuple[os.stat_result, str]]
+    """The rotated siblings of a file, the longest unchanged first."""
+    folder, base = os.path.split(path)
+    found = []  # type: list[tuple[os.stat_result, str]]
+    try:
+        names = [name for name in os.listdir(folder or ".") if name.startswith(base)]
+    except OSError:
+        return []
+    for name in names:
+        if not _AGED.match(name[len(base) :]):
+            continue
+        sibling = os.path.join(folder, name)
+        try:
+            state = os.stat(sibling)
+        except OSError:
+            continue
+        if stat.S_ISREG(state.st_mode):
+            found.append((state, sibling))
+    return sorted(found, key=lambda one: one[0].st_mtime_ns)[-MAX_SIBLINGS:]
+
+
+def _holds(path, offset, mark):
+    # type: (str, int, bytes) -> bool
+    try:
+        descriptor = open_regular(path)
+    except OSError:
+        return False
+    try:
+        return os.pread(descriptor, len(mark), offset) == mark
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)

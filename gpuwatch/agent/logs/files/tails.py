@@ -1,0 +1,100 @@
+"""A file's lines as they come, for somebody who looks at them."""
+
+from ..ipc.outbox import BRIM_BYTES, lines_frames
+from ..lines.rows import row
+from ..lines.splitter import Splitter, is_bar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from ..ipc.outbox import Outbox  # noqa: F401 - used in type comments
+
+QUIET_S = 0.5
+"""A line without an end is told after the file was quiet for so long; a running bar is, this often."""
+
+
+class Tail(object):
+    """Sends what is appended. A row with the offset of the one before replaces that: the line has grown."""
+
+    def __init__(self, number, file, outbox):
+        # type: (int, str, Outbox) -> None
+        self.number = number
+        self._file = file
+        self._outbox = outbox
+        self._splitter = Splitter()
+        self._dropped = 0
+        self._fed_at = 0.0
+        self._told = None  # type: tuple[int, int, str] | None
+        self._bar = None  # type: int | None
+        """The offset under which the bar that is running was told first."""
+
+    def begin(self, data, offset, count, size, seam=None):
+        # type: (bytes, int, int, int, str | None) -> None
+        """The last `count` lines before us are at the end of `data`; `seam`: what happened before those."""
+        rows = self._splitter.feed(data, offset)
+        tail = self._splitter.tail()
+        if tail is not None:
+            rows.append(tail)
+            self._note_told(tail)
+        self.send([row(*one, arrived=None) for one in rows[-count:]] if count else [], size=size, seam=seam)
+
+    def feed(self, data, offset, arrived, now):
+        # type: (bytes, int, float, float) -> None
+        """Take bytes that follow each other; `now` is monotonic."""
+        rows = self._splitter.feed(data, offset)
+        self._fed_at = now
+        if rows:
+            self.send([row(self._placed(one), one[1], one[2], arrived) for one in rows])
+            self._told = None
+
+    def seam(self, what):
+        # type: (str) -> None
+        """The file was truncated or replaced: what comes next stands in another file."""
+        self._splitter.forget()
+        self._told = self._bar = None
+        self.send([], seam=what)
+
+    def quiet(self, now, arrived):
+        # type: (float, float) -> None
+        """Tell the line that has no end yet once it has stood so for a while."""
+        tail = self._splitter.tail()
+        if tail is None or now - self._fed_at < QUIET_S or tail == self._told:
+            return
+        self.send([row(self._placed(tail), tail[1], tail[2], arrived)])
+        self._note_told(tail)
+
+    def end(self, error=None):
+        # type: (str | None) -> None
+        """The last frame."""
+        for frame in lines_frames(self.number, self._file, [], done=True, error=error):
+            self._outbox.put("L", frame)
+
+    def _placed(self, one):
+        # type: (tuple[int, int, str]) -> int
+        """The offset to tell: all states of a bar have that of its first one."""
+        if not is_bar(one[2]):
+            self._bar = None
+            return one[0]
+        if self._bar is None:
+            self._bar = one[0]
+        return self._bar
+
+    def _note_told(self, tail):
+        # type: (tuple[int, int, str]) -> None
+        self._told = tail
+        if is_bar(tail[2]) and self._bar is None:
+            self._bar = tail[0]
+
+    def send(self, rows, **rest):
+        # type: (list[list[Any]], Any) -> None
+        """Send rows as they are; while the pipe is full they are counted instead."""
+        if self._outbox.waiting > BRIM_BYTES:
+            self._dropped += len(rows)
+            return
+        if self._dropped:
+            left_out = "{:,} lines are not shown: the connection is too slow for them".format(self._dropped)
+            self._dropped = 0
+            rest["seam"] = "; ".join(one for one in (left_out, rest.get("seam")) if one)
+        for frame in lines_frames(self.number, self._file, rows, **rest):
+            self._outbox.put("L", frame)

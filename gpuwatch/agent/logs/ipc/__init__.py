@@ -1,0 +1,1 @@
+"""The link between the agent and its log reader: process, pipes, messages, last activity."""

@@ -1,0 +1,152 @@
+"""A log reader that runs, seen from the agent: its process, its pipes, and whether it still lives."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import zlib
+
+from .activity_marker import last_crumb
+from .process_stats import cpu_s
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from .activity_marker import Crumb  # noqa: F401 - used in type comments
+
+_LOADER = "import sys,zlib;r=sys.stdin.buffer;n=int(r.readline());exec(zlib.decompress(r.read(n)))"
+STALL_CPU_S = 3.0
+"""Silence over so much work is a pattern that does not come to an end: a step takes 0.1 s."""
+STALL_DISK_S = 5.0
+"""Silence while the kernel holds it in a read (state D)."""
+STALL_S = 20.0
+"""Silence while it waits for something else."""
+START_CPU_S = 20.0
+"""Until its first word: an old machine compiles a few hundred patterns."""
+_PIECE = 1 << 18
+BESIDE = ("base",)
+"""Packages of the agent besides `logs` that the reader imports."""
+
+
+class Child(object):
+    """Starts the reader; `config` is its config, to which the crumbs and our pid are added."""
+
+    def __init__(self, config):
+        # type: (dict[str, Any]) -> None
+        """Start it.
+
+        Raises:
+            OSError: the interpreter does not start.
+            RuntimeError: we were not shipped, so there is nothing to ship on.
+        """
+        crumbs = os.pipe()
+        self._crumbs = crumbs[0]
+        try:
+            first = _program() + json.dumps(dict(config, crumbs=crumbs, parent=os.getpid())).encode() + b"\n"
+            self.process = subprocess.Popen(
+                [sys.executable, "-ISu", "-c", _LOADER],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                pass_fds=crumbs,
+            )
+        except BaseException:
+            os.close(crumbs[0])
+            raise
+        finally:
+            os.close(crumbs[1])
+        assert self.process.stdin is not None and self.process.stdout is not None  # noqa: S101 - asked for above
+        self.input, self.output = self.process.stdin.fileno(), self.process.stdout.fileno()
+        for end in (self.input, self.output):
+            os.set_blocking(end, False)
+        self.unsent = first
+        self.sent = {}  # type: dict[str, bytes]
+        """The standing messages that it has been given."""
+        self._rest = b""
+        self._spoken = False
+        self._heard = time.monotonic()
+        self._worked = 0.0
+
+    def write(self):
+        # type: () -> bool
+        """Write what its pipe takes; False when it does not listen any more."""
+        try:
+            written = os.write(self.input, self.unsent[:_PIECE])
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        self.unsent = self.unsent[written:]
+        return True
+
+    def read(self):
+        # type: () -> list[str] | None
+        """The whole lines that have come; None at its end."""
+        try:
+            data = os.read(self.output, _PIECE)
+        except BlockingIOError:
+            return []
+        if not data:
+            return None
+        self._spoken = True
+        self.hear()
+        lines = (self._rest + data).split(b"\n")
+        self._rest = lines.pop()
+        return [line.decode("ascii") for line in lines]
+
+    def hear(self):
+        # type: () -> None
+        """It is not silent, or nobody listens to it."""
+        self._heard, self._worked = time.monotonic(), cpu_s(self.process.pid)[0]
+
+    def hangs(self):
+        # type: () -> str | None
+        """Why it must be ended: `work` without an end, `wait` for what does not come, or it was `stopped`."""
+        silent = time.monotonic() - self._heard
+        if silent < min(STALL_CPU_S, STALL_DISK_S):
+            return None
+        worked, state = cpu_s(self.process.pid)
+        if worked - self._worked > (STALL_CPU_S if self._spoken else START_CPU_S):
+            return "work"
+        if silent > (STALL_DISK_S if state == "D" else STALL_S) and state != "R":
+            return "stopped" if state in ("T", "t") else "wait"
+        return None
+
+    def last_crumb(self):
+        # type: () -> Crumb
+        """What it was about to do."""
+        return last_crumb(self._crumbs)
+
+    def kill(self):
+        # type: () -> bool
+        """End it; False when the kernel does not let it go yet."""
+        try:
+            self.process.kill()
+            self.process.wait(0.5)
+        except (OSError, subprocess.TimeoutExpired):
+            return False
+        return True
+
+    def close(self):
+        # type: () -> None
+        """Close our ends of its pipes."""
+        os.close(self._crumbs)
+        for end in (self.process.stdin, self.process.stdout):
+            if end is not None:
+                end.close()
+
+
+def _program():
+    # type: () -> bytes
+    """The sources that the reader needs, as its loader reads them."""
+    package = __name__.rsplit(".", 2)[0]
+    agent = package.rpartition(".")[0]
+    shipped = getattr(__spec__, "loader", None)
+    make = getattr(shipped, "program", None)
+    if make is None:
+        raise RuntimeError("the log reader is shipped by the agent, and the agent was not shipped")
+    needed = (package,) + tuple(agent + "." + name for name in BESIDE)
+    text = make(package + ".worker", needed)
+    body = zlib.compress(text.encode("utf-8"), 1)
+    return str(len(body)).encode("ascii") + b"\n" + body

@@ -1,0 +1,126 @@
+"""A physical line as the rules see it: prefixes peeled, bars cut off, hard-wrapped records joined."""
+
+import re
+
+from .json_lines import object_at, texts_of
+from .prefixes import Speaker, look_inside, peel, untagged, voices
+from .splitter import glued, shown
+
+MAX_NESTED = 2
+"""JSON records inside each other: a logger's in a container runtime's."""
+MAX_WRAPPED = 3
+"""Physical lines that one record may be broken into."""
+
+_WRAPPED = re.compile(
+    r"WorkNCCL\([^)]*$|\bWatchdog caught collective operation timeout:?\s*$|\) ran for\s*$"
+    r"|^\[[EWIF][^\]]{0,60}\.cpp:\d+\] (?:\[[^\]]*Rank \d+\])?\s*$"
+)
+_BREAKABLE = (b"WorkNCCL(", b"collective operation timeout", b" ran for", b".cpp:")
+"""One of them stands in every line that `_WRAPPED` is found in."""
+_LOOK_BACK = 4096
+_FRAME = re.compile(r"""[\s|]{0,80}File "[^"]{1,500}", line \d{1,9}""")
+_INDENT = re.compile(r"[\s|]*")
+_ECHO = re.compile(
+    r"\s+(?:raise\b|assert\b|(?:self\.)?_?(?:log|logger|logging|LOG|LOGGER)\.[a-z]+\(|warnings\.warn\(|print\()"
+    r"|\s+f[\"'].*[\"']\)?,?\s*$|\s*[\^~]{2,}\s*$|\s*[│|]\s*(?:❱|\d+ )|\s*❱"
+)
+
+
+def messages(line, local_ranks=False, records=True):
+    # type: (bytes, bool, bool) -> tuple[list[tuple[str, Speaker]], bool]
+    """The messages of one physical line, each with who says it; and whether `[rankN]:` proved to be local.
+
+    `records`: of a JSON record its message, not the line itself.
+    """
+    found = []  # type: list[tuple[str, Speaker]]
+    proof = _take(line, Speaker(), local_ranks, found, MAX_NESTED if records else 0)
+    return found, proof
+
+
+def _take(line, speaker, local_ranks, found, nested):
+    # type: (bytes, Speaker, bool, list[tuple[str, Speaker]], int) -> bool
+    """Add the messages of a line to `found`; whether `[rankN]:` proved to be local."""
+    if b"{" in line and nested:
+        proof = _take_record(shown(line), speaker, local_ranks, found, nested)
+        if proof is not None:
+            return proof
+    proof = False
+    cut = glued(line)
+    for piece in (line[:cut], line[cut:]) if cut else (line,):
+        speaker = Speaker(speaker)
+        text = untagged(shown(piece), speaker)
+        at, proved = peel(text, speaker, local_ranks)
+        proof = proof or proved
+        for number, message in enumerate(voices(text[at:])):
+            said_by = Speaker(speaker)
+            skip = peel(message, said_by, local_ranks)[0] if number else 0
+            look_inside(message, said_by)
+            found.append((message[skip:], said_by))
+    return proof
+
+
+def _take_record(text, speaker, local_ranks, found, nested):
+    # type: (str, Speaker, bool, list[tuple[str, Speaker]], int) -> bool | None
+    """The same of a JSON record, whose message may have prefixes, or be one, too; None: it is none."""
+    begin = object_at(text)
+    if begin < 0:
+        return None
+    inner = Speaker(speaker)
+    at, proof = peel(untagged(text[:begin], inner), inner, local_ranks) if begin else (0, False)
+    texts = texts_of(text[begin:], inner)
+    if not texts or text[at:begin].strip():
+        return None
+    for each in texts:
+        proof = _take(each.encode("utf-8", "replace"), inner, local_ranks, found, nested - 1) or proof
+    return proof
+
+
+def is_wrapped(text):
+    # type: (str) -> bool
+    """Whether the record goes on in the next physical line, broken in its midst."""
+    return _WRAPPED.search(text) is not None
+
+
+def broken_end(data):
+    # type: (bytes) -> int
+    """How many bytes at the end of whole lines are a record broken in its midst, which may go on below."""
+    tail = data[-_LOOK_BACK:]
+    if not any(word in tail for word in _BREAKABLE):
+        return 0
+    lines = tail.replace(b"\r", b"\n").split(b"\n")[-MAX_WRAPPED:]  # the last one is empty
+    size, broken, text = 0, 0, ""
+    for line in reversed(lines[:-1]):
+        said = messages(line)[0][-1][0]
+        if text and not is_wrapped(said):
+            break
+        size += len(line) + 1
+        text = joined(said, text) if text else said
+        if is_wrapped(text):
+            broken = size
+    return broken
+
+
+def joined(first, second):
+    # type: (str, str) -> str
+    """Two halves of a hard-wrapped record; broken inside a word where both sides are letters or digits."""
+    first, second = first.rstrip("\r\n"), second.lstrip()
+    inside = first[-1:].isalnum() and second[:1].isalnum() and len(first) >= 78
+    return first + ("" if inside or first[-1:] in "(= " else " ") + second
+
+
+def is_source(message, above):
+    # type: (str, str) -> bool
+    """Whether a line quotes source code in a traceback, and so is no error of its own.
+
+    `above` is the line before it by the same speaker. Frames of frozen, generated or deleted code quote no
+    source: the line below such a frame is a quotation only if it is indented deeper than the frame.
+    """
+    if _ECHO.match(message) is not None:
+        return True
+    return _FRAME.match(above) is not None and _indent(message) > _indent(above)
+
+
+def _indent(text):
+    # type: (str) -> int
+    found = _INDENT.match(text)
+    return found.end() if found else 0

@@ -1,0 +1,23 @@
+"""Lines as the cockpit is sent them: `wire.LogLine` as a list."""
+
+import time
+
+from .levels import level
+from .normalise import messages
+from .timestamps import time_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+
+def row(offset, end, text, arrived, rule=None):
+    # type: (int, int, str, float | None, str | None) -> list[Any]
+    """One row of a `Splitter` with its own time, the rank of its prefix and its level.
+
+    `arrived` is None for a line that was there before the agent came; a time without a year is then taken as
+    this year's.
+    """
+    said = messages(text.encode("utf-8", "replace"))[0][-1]
+    when = time.time() if arrived is None else arrived
+    return [offset, end, text, time_of(text, when), arrived, said[1].rank, level(said[0], text), rule]

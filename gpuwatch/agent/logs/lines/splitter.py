@@ -1,0 +1,152 @@
+"""Log bytes as lines: ended by line feed or carriage return, without escapes, of a bar its last state."""
+
+import re
+
+from ...base.secret_masking import masked
+
+MAX_LINE = 16 * 1024
+"""Bytes of a line that are kept; what is longer is cut."""
+
+_ANSI = re.compile(
+    rb"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
+    rb"|\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)"  # OSC: titles, links; without an end it hides no text
+    rb"|[PX^_][^\x1b\r\n]*\x1b\\"  # DCS, SOS, PM, APC: the same
+    rb"|[ -/]*[0-~])?"
+)
+_GONE = bytes(c for c in range(32) if c not in (9, 10, 13, 27)) + b"\x7f"
+_MARK = re.compile(rb"^(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)")
+_MARKS = (b"\xef", b"\xff", b"\xfe")
+"""The byte order mark at the beginning of a file, of UTF-8 and UTF-16."""
+_LINE_ENDS = re.compile(rb"\r\n|\n|\r")
+_BAR = re.compile(
+    r"\d{1,3}(?:\.\d+)?%\s?\|"
+    r"|(?<![\d.,])\d[\d.,]{0,20}[kMG]?(?:it|s|B|ba|ex|tok|step|batch\w*|sample\w*|example\w*)/(?:s|it)\b"
+    r"|(?<!\d)\d{1,12}/\d{1,12} ?\[[\d:]{1,12}<"
+)
+_BAR_END = re.compile(
+    rb"(?:(?<![\d.,?])[\d?][\d.,]{0,20}[kMG]?[A-Za-z]{1,10}/(?:s|it)\b[^\]\r\n]{0,500}\]"
+    rb"|%\|(?:\xe2\x96[\x80-\x9f]|[ #])*)(?=\s*[A-Za-z\[(*<])"
+)
+
+
+def scrubbed(data):
+    # type: (bytes) -> bytes
+    """The bytes without escape sequences and control characters; every line end stays."""
+    if b"\x1b" in data:
+        data = _ANSI.sub(b"", data)
+    if b"\x00" in data or b"\x08" in data:
+        data = data.translate(None, _GONE)
+    return data
+
+
+def shown(line):
+    # type: (bytes) -> str
+    """One line as text: no escapes, control characters and secrets, tabs as spaces, cut."""
+    if b"\x1b" in line:
+        line = _ANSI.sub(b"", line)
+    if line[:1] in _MARKS:
+        line = _MARK.sub(b"", line)
+    line = line[:MAX_LINE].translate(None, _GONE + b"\x1b\r\n")
+    return masked(line.decode("utf-8", "replace").replace("\t", "    "))
+
+
+def is_bar(text):
+    # type: (str) -> bool
+    """Whether a line is a state of a progress bar."""
+    return _BAR.search(text) is not None
+
+
+def glued(line):
+    # type: (bytes) -> int
+    """Where a record begins that was written right behind a progress bar, on its line; 0: there is none."""
+    if b"%|" not in line and b"it]" not in line and b"/s" not in line and b"/it" not in line:
+        return 0
+    if line[:2] == b'{"' and line.rstrip()[-1:] == b"}":
+        return 0  # a bar in a JSON record ends in its message
+    end = 0
+    for bar in _BAR_END.finditer(line):
+        end = bar.end()
+    return end
+
+
+class Splitter(object):
+    """Cuts bytes that follow each other into lines. Holds at most one line of 16 KiB and one bar.
+
+    A row is (offset of its first byte, offset behind its line end, text). A record glued to a bar is a row of
+    its own; of a bar that was overwritten only the last state is told.
+    """
+
+    def __init__(self):
+        # type: () -> None
+        self._start = 0
+        self._kept = b""
+        self._length = 0
+        self._bar = None  # type: tuple[int, int, str] | None
+        self._held_cr = False
+
+    def feed(self, data, offset):
+        # type: (bytes, int) -> list[tuple[int, int, str]]
+        """The rows that are complete with `data`, whose first byte is at `offset`."""
+        rows = []  # type: list[tuple[int, int, str]]
+        if not data:
+            return rows
+        if self._held_cr:
+            data, offset = b"\r" + data, offset - 1
+        self._held_cr = data[-1:] == b"\r"  # \n may follow
+        stop = len(data) - self._held_cr
+        at = 0
+        if not self._length:
+            self._start = offset
+        for end in _LINE_ENDS.finditer(data, 0, stop):
+            self._keep(data, at, end.start())
+            self._close(rows, offset + end.end(), end.group() == b"\r")
+            at = end.end()
+        self._keep(data, at, stop)
+        return rows
+
+    def tail(self):
+        # type: () -> tuple[int, int, str] | None
+        """What has no line end yet, or a bar's newest state; it stays, and comes again when it has grown."""
+        if self._length:
+            return self._start, self._start + self._length, shown(self._kept)
+        return self._bar
+
+    def forget(self):
+        # type: () -> None
+        """The file was truncated or replaced."""
+        self._kept, self._length, self._bar, self._held_cr = b"", 0, None, False
+
+    def _keep(self, data, at, end):
+        # type: (bytes, int, int) -> None
+        if len(self._kept) < MAX_LINE:
+            self._kept += data[at : min(end, at + MAX_LINE - len(self._kept))]
+        self._length += end - at
+
+    def _close(self, rows, end, overwritten):
+        # type: (list[tuple[int, int, str]], int, bool) -> None
+        start, line = self._start, self._kept
+        self._start, self._kept, self._length = end, b"", 0
+        cut = glued(line)
+        if cut:
+            rows.append((start, start + cut, shown(line[:cut])))
+            self._bar = None
+            start, line = start + cut, line[cut:]
+        text = shown(line)
+        if is_bar(text):
+            self._bar = (start, end, text)
+            if not overwritten:
+                self._land(rows)
+        elif text.strip():
+            self._land(rows)
+            rows.append((start, end, text))
+        elif not overwritten:
+            if self._bar is not None:
+                self._land(rows)
+            else:
+                rows.append((start, end, text))
+
+    def _land(self, rows):
+        # type: (list[tuple[int, int, str]]) -> None
+        if self._bar is not None:
+            rows.append(self._bar)
+            self._bar = None

@@ -1,0 +1,64 @@
+"""The rules as the cockpit sends them."""
+
+import base64
+import json
+import re
+import zlib
+
+from .files.entry import shown
+from .matching.ruleset import RuleSet
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+
+def load(sent, suspended):
+    # type: (Any, dict[str, dict[str, str]]) -> tuple[RuleSet, list[dict[str, Any]]]
+    """The set of rules, and notices about those that this Python cannot compile.
+
+    `sent` is a list of compiled rules, or base64 of zlib of its JSON; `suspended` maps files to rules and
+    their reasons.
+    """
+    compiled = (
+        json.loads(zlib.decompress(base64.b64decode(sent)).decode("utf-8")) if isinstance(sent, str) else sent
+    )
+    compiled = compiled or []
+    notices = []  # type: list[dict[str, Any]]
+    try:
+        ruleset = _ready(compiled)
+    except (re.error, RecursionError, OverflowError):
+        notices = [_unusable(str(one["id"]), _fault(one)) for one in compiled if _fault(one)]
+        ruleset = _ready([one for one in compiled if not _fault(one)])
+    for path, rules in suspended.items():
+        for rule, why in rules.items():
+            ruleset.suspend(rule, why, shown(path))
+    return ruleset, notices
+
+
+def _ready(compiled):
+    # type: (list[dict[str, Any]]) -> RuleSet
+    """The set with its patterns compiled: the worker tells at its start which of them it cannot use."""
+    ruleset = RuleSet(compiled)
+    ruleset.compile()
+    return ruleset
+
+
+def _fault(rule):
+    # type: (dict[str, Any]) -> str
+    """Why this Python does not compile a rule; empty where it does."""
+    try:
+        _ready([rule])
+    except (re.error, RecursionError, OverflowError) as error:
+        return str(error) or repr(error)
+    return ""
+
+
+def _unusable(rule, error):
+    # type: (str, str) -> dict[str, Any]
+    return {
+        "code": "rule_unusable",
+        "severity": "warning",
+        "text": "The Python of this node cannot use the rule {}: {}.".format(rule, error),
+        "remedy": "Name a newer interpreter with `python:` in the hosts file, or make the pattern simpler.",
+    }

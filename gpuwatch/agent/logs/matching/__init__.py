@@ -1,0 +1,1 @@
+"""Rules on lines: the literal prefilter, the patterns, findings and their context."""

@@ -1,0 +1,75 @@
+"""One candidate line with what belongs to it: its messages, and other parts of a broken record."""
+
+from ..lines.normalise import MAX_WRAPPED, is_source, is_wrapped, joined, messages
+from ..lines.prefixes import differ
+from ..lines.splitter import MAX_LINE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..lines.prefixes import Speaker  # noqa: F401 - used in type comments
+    from .chunk import Chunk  # noqa: F401 - used in type comments
+
+
+MAX_BETWEEN = 8
+"""Lines of other speakers that may stand between a frame of a traceback and the source that it quotes."""
+
+
+class Line(object):
+    """A physical line of a chunk as the rules see it."""
+
+    __slots__ = ("end", "parts", "proof", "said", "start")
+
+    def __init__(self, chunk, start, end, local_ranks):
+        # type: (Chunk, int, int, bool) -> None
+        self.start = start
+        self.end = end
+        self.parts = []  # type: list[int]
+        """Where the physical lines above begin that belong to the same record."""
+        said, self.proof = messages(chunk.clean[start : min(end, start + MAX_LINE)], local_ranks)
+        self.said = []  # type: list[tuple[str, Speaker]]
+        """Its messages, each with who says it; quoted source code is none."""
+        for index, each in enumerate(said):
+            record = said[index - 1][0] if index else None
+            if not _is_quoted(each, record, chunk, start):
+                self.said.append(each)
+        if self.said:
+            self._join(chunk, chunk.above(start, MAX_WRAPPED - 1), local_ranks)
+
+    def raw(self, chunk):
+        # type: (Chunk) -> str
+        """The physical line as it stands, with its prefixes."""
+        return chunk.text(self.start, self.end)
+
+    def _join(self, chunk, above, local_ranks):
+        # type: (Chunk, list[bytes], bool) -> None
+        text, by = self.said[-1]
+        for before in reversed(above):  # this may be the second or third line of a broken record
+            head, who = messages(before, local_ranks)[0][-1]
+            if not is_wrapped(head):
+                break
+            text, by = joined(head, text), who
+            self.parts.append(chunk.start_above(self.parts[-1] if self.parts else self.start))
+        below = chunk.below(self.end, MAX_WRAPPED - 1) if is_wrapped(text) else []
+        while below and is_wrapped(text):
+            text = joined(text, messages(below.pop(0), local_ranks)[0][0][0])
+        self.said[-1] = (text, by)
+
+
+def _is_quoted(said, record, chunk, start):
+    # type: (tuple[str, Speaker], str | None, Chunk, int) -> bool
+    """Whether a message quotes source code; a quotation is indented below its frame by the same speaker.
+
+    `record` is the message before it in the same physical line, where there is one.
+    """
+    message, by = said
+    if is_source(message, ""):
+        return True
+    if message[:1] not in (" ", "|"):
+        return False
+    if record is not None:
+        return is_source(message, record)
+    for line in reversed(chunk.above(start, MAX_BETWEEN)):
+        text, who = messages(line)[0][-1]
+        if not differ(who, by):
+            return is_source(message, text)
+    return False

@@ -1,0 +1,214 @@
+"""A stretch of whole lines of one file, and the end of what came before it."""
+
+import re
+from functools import lru_cache
+
+from ..lines.normalise import messages
+from ..lines.prefixes import differ
+from ..lines.splitter import MAX_LINE, scrubbed, shown
+from ..lines.timestamps import time_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from ..lines.prefixes import Speaker  # noqa: F401 - used in type comments
+
+PAST = 16 * 1024
+"""Bytes of what came before that are kept, for context and conditions."""
+MAX_TRACEBACK = 30
+NEIGHBOURS = 256
+"""Lines that are kept as they were read: those around one finding are mostly around the next one, too."""
+
+_TRACEBACK = b"Traceback (most recent call last)"
+_END = re.compile(rb"[\r\n]")
+_ROW = re.compile(r"\s*(time|host|rank|exitcode|error_file|traceback)\s*: (.*)")
+_RANKS = re.compile(r"(?P<rank>\d{1,6}) \(local_rank: (?P<local_rank>\d{1,4})\)")
+_RAISED = re.compile(
+    r"[A-Za-z_][\w.]{2,}(?:Error|Exception|Interrupt|Exit|Warning|Closed\w*|Timeout)\b"
+    r"|(?:[A-Za-z_]\w*\.){0,8}[A-Z]\w*[a-z]\w*(?::|$)"
+)
+
+
+@lru_cache(maxsize=NEIGHBOURS)
+def _last_message(line):
+    # type: (bytes) -> tuple[str, Speaker]
+    """The last message of a physical line, and who says it; not to be changed."""
+    return messages(line)[0][-1]
+
+
+@lru_cache(maxsize=NEIGHBOURS)
+def _time_of(line, arrived):
+    # type: (bytes, float) -> float | None
+    return time_of(shown(line), arrived)
+
+
+class Chunk(object):
+    """Finds lines in bytes without cutting all of them."""
+
+    def __init__(self, raw, base, past):
+        # type: (bytes, int, bytes) -> None
+        self.clean = scrubbed(raw)
+        self._raw = raw
+        self._base = base
+        self._past = past
+        self._cursor = (0, 0)
+
+    def line_around(self, at):
+        # type: (int) -> tuple[int, int]
+        """Where the line begins and ends (without its line end) that holds the byte at `at`.
+
+        Of a line that is too long to be searched as one, what is near that byte.
+        """
+        clean = self.clean
+        low = max(0, at - MAX_LINE)
+        start = clean.rfind(b"\n", low, at) + 1
+        start = clean.rfind(b"\r", max(low, start), at) + 1 or start
+        if not start and low:
+            start = clean.find(b" ", at - MAX_LINE // 4, at) + 1 or at
+        end = clean.find(b"\n", at, at + MAX_LINE)
+        end = end if end >= 0 else min(len(clean), at + MAX_LINE)
+        other = clean.find(b"\r", at, end)
+        return start, other if other >= 0 else end
+
+    def text(self, start, end):
+        # type: (int, int) -> str
+        """One line as text."""
+        return shown(self.clean[start : min(end, start + MAX_LINE)])
+
+    def offset_of(self, start):
+        # type: (int) -> int
+        """The place in the file of a line that begins at `start`; ask in rising order, then it is cheap."""
+        if len(self.clean) == len(self._raw):
+            return self._base + start
+        at, raw = self._cursor
+        if start < at:
+            at, raw = 0, 0
+        ends = self.clean.count(b"\n", at, start) + self.clean.count(b"\r", at, start)
+        for _ in range(ends):
+            found = _END.search(self._raw, raw)
+            raw = found.end() if found else raw
+        self._cursor = (start, raw)
+        return self._base + raw
+
+    def above(self, start, most):
+        # type: (int, int) -> list[bytes]
+        """Up to `most` lines before the one at `start` that are not blank, in order."""
+        if most <= 0:
+            return []
+        size = 512 * most
+        while True:
+            before = self.clean[max(0, start - size) : start]
+            whole = start <= size
+            if whole and len(before) < size:
+                before = self._past[len(before) - size :] + before
+                whole = len(before) < size
+            lines = _END.split(before)
+            if not whole:
+                del lines[0]  # may be cut
+            lines = [line for line in lines if line.strip()]
+            if len(lines) >= most or whole or size >= PAST:
+                return lines[-most:]
+            size *= 4
+
+    def below(self, end, most):
+        # type: (int, int) -> list[bytes]
+        """Up to `most` lines after the one that ends at `end` that are not blank."""
+        size = 2048
+        while True:
+            stretch = self.clean[end : end + size]
+            lines = _END.split(stretch)[1:]
+            if end + size < len(self.clean) and lines:
+                lines.pop()  # may be cut
+            lines = [line for line in lines if line.strip()]
+            if len(lines) >= most or size > 16 * PAST or end + size >= len(self.clean):
+                return lines[:most]
+            size *= 4
+
+    def texts_below(self, end, most, by):
+        # type: (int, int, Speaker) -> list[str]
+        """Lines after the one that ends at `end`, those that another rank says left out."""
+        texts = []  # type: list[str]
+        for line in self.below(end, 2 * most) if end else self._from_start(2 * most):
+            if len(texts) < most and not differ(messages(line)[0][0][1], by):
+                texts.append(shown(line))
+        return texts
+
+    def shown_around(self, start, end, message, by):
+        # type: (int, int, str, Speaker) -> tuple[list[str], int]
+        """The line with two lines above it, or with its whole traceback; and which of them it is."""
+        above = []  # type: list[str]
+        if _RAISED.match(message):
+            above = self._traceback(start, by)
+        if not above:
+            above = [shown(line) for line in self.above(start, 2)]
+        return [*above, self.text(start, end)], len(above)
+
+    def start_above(self, start):
+        # type: (int) -> int
+        """Where the line before the one at `start` begins."""
+        return self.line_around(max(0, start - 1))[0]
+
+    def failure_table(self, start):
+        # type: (int) -> tuple[dict[str, Any], str]
+        """What the rows above say in torch's table of failed ranks: fields, and the text of its time."""
+        fields = {}  # type: dict[str, Any]
+        when = ""
+        for line in reversed(self.above(start, 7)):
+            text = messages(line)[0][-1][0]
+            found = _ROW.match(text)
+            if found is None:
+                break
+            name, value = found.group(1), found.group(2)
+            when = value if name == "time" else when
+            if name == "rank":
+                rank = _RANKS.match(value)
+                fields.update({key: int(each) for key, each in rank.groupdict().items()} if rank else {})
+        return fields, when
+
+    def next_time(self, end, arrived):
+        # type: (int, float) -> float | None
+        """The first time that a line below carries."""
+        for line in self.below(end, 40):
+            at = _time_of(line, arrived)
+            if at is not None:
+                return at
+        return None
+
+    def last_time(self, start, arrived):
+        # type: (int, float) -> float | None
+        """The last time that a line above carries."""
+        for line in reversed(self.above(start, 40)):
+            at = _time_of(line, arrived)
+            if at is not None:
+                return at
+        return None
+
+    def end_of_text(self):
+        # type: () -> bytes
+        """What the next chunk needs to know of this one."""
+        return (self._past + self.clean)[-PAST:] if len(self.clean) < PAST else self.clean[-PAST:]
+
+    def _from_start(self, most):
+        # type: (int) -> list[bytes]
+        lines = _END.split(self.clean[: 16 * PAST])
+        return [line for line in lines if line.strip()][:most]
+
+    def _traceback(self, start, by):
+        # type: (int, Speaker) -> list[str]
+        lines = []  # type: list[str]
+        if self.clean.rfind(_TRACEBACK, 0, start) < 0 and _TRACEBACK not in self._past:
+            return lines
+        for raw in reversed(self.above(start, 3 * MAX_TRACEBACK)):
+            text, who = _last_message(raw)
+            if differ(who, by):
+                continue
+            lines.append(shown(raw))
+            if text.startswith(_TRACEBACK.decode("ascii")):
+                lines.reverse()
+                if len(lines) > MAX_TRACEBACK:
+                    lines = [*lines[:4], "  ...", *lines[4 - MAX_TRACEBACK + 1 :]]
+                return lines
+            if not text.startswith((" ", "\t")):
+                break
+        return []

@@ -1,0 +1,215 @@
+"""Whether words of a rule are an event, or stand in advice, data, a name or the output of a test.
+
+A list of possible causes, a prompt, a setting and the name of a test may hold every word of an error. They
+are told apart by their form, for all rules alike.
+"""
+
+import re
+
+from ..lines.levels import has_stamp, own_level
+from ..lines.splitter import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .chunk import Chunk  # noqa: F401 - used in type comments
+
+MAX_LIST = 12
+"""Lines between a heading and an entry of its list."""
+MAX_SAMPLE = 40
+"""Lines between the heading of a sample of model text and its last line."""
+MAX_BEFORE = 1000
+"""Characters before a match that are looked at."""
+
+_SENTENCE = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!etc)[.!?;](?:\s|$)|\)\s?[.:]\s")
+_ADVICE = re.compile(
+    r"(?i)\b(?:"
+    r"(?:may|might|could|can) (?:also |then |sometimes |often )?(?:be|have been|mean|indicate|happen"
+    r"|occur|cause|lead"
+    r"|result|fail|run|hit|trigger)\b"
+    r"|(?:possible|common|likely|usual|typical|potential|known|frequent|probable) (?:causes?|reasons?"
+    r"|issues?|errors?"
+    r"|explanations?|problems?)\b"
+    r"|(?:such as|for example|for instance|including|in case of|in the event of)\b"
+    r"|if (?:you|it|this|the|there|a|an|your|any|we|training|memory)\b"
+    r"|whenever\b|when you\b"
+    r"|(?:to|will|can|should|helps?|help to|in order to) (?:avoid|prevent|reduce|mitigate|fix|handle"
+    r"|debug|resolve"
+    r"|troubleshoot|recover from|work around|protect against)\b"
+    r"|(?:avoids|prevents|avoiding|preventing|how to (?:fix|solve|avoid|debug))\b"
+    r"|expect(?:ed|ing|s)? (?:failures?|errors?|exceptions?|to (?:fail|raise|throw))\b|(?:simulat"
+    r"|inject)(?:ed|ing)\b"
+    r"|(?:ignor(?:e|es|ing)|catch(?:es|ing)?|watch(?:es|ing)? for|retry(?:ing)? on) (?:these |the )?"
+    r"(?:errors?|exceptions?|failures?|patterns?)\b"
+    r"|(?:prints|emits|matches|greps? for|searches for|looks for) [\"'`][^\"'`]{0,60}$"
+    r"|(?:no|without|zero|instead of) (?:\w{1,20} )?$)"
+    r"|\be\.g\.|\bi\.e\. if\b"
+)
+_ADVICE_HEADING = re.compile(
+    r"(?i)\b(?:(?:possible|common|likely|usual|typical|potential|known|frequent|probable) (?:causes?"
+    r"|reasons?|issues?"
+    r"|errors?|fixes|solutions?|problems?|explanations?|limitations?)"
+    r"|(?:may|might|could|can) (?:also )?(?:be|have been|happen|occur)\b.{0,60}"
+    r"|troubleshooting|recommendations?|suggestions?|hints?|tips|faq|things to (?:try|check)"
+    r"|what to (?:try|check)"
+    r"|next steps|if you (?:see|get|hit|encounter|run into)\b.{0,80}|please (?:check|try|make sure)\b.{0,60})"
+    r"[^:]{0,60}:?\s*$"
+)
+_ENTRY = re.compile(r"\s{0,12}(?:[-*\u2022\u00b7+]|\d{1,2}[.)]|\([a-z\d]{1,2}\))\s|\s{2,}\S")
+
+_RUNNER = re.compile(
+    r"^\s{1,10}(?:-\w, )?--[a-z][\w-]{1,60}.{0,60}\s{2,}\S"
+    r"|^\s{0,10}[\u2713\u2714\u221a\u2715] .{1,200}\(\d{1,6} ?m?s\)"
+    r"|^test_\w{1,100} \([\w.]{1,200}\) \.\.\. "
+    r"|"
+    r"\.py::\w|\b(?:PASSED|SKIPPED|XFAIL|XPASS)\b|\[\s{1,9}(?:OK|RUN|PASSED|FAILED)\s{1,9}\]|\.\.\. (?:ok"
+    r"|skipped)\b"
+    r"|^(?:not )?ok \d+ |^=== RUN|^\s*--- (?:PASS|FAIL|SKIP)|^test [\w:]{1,200} \.\.\. |^E {3,8}\S"
+    r"|^(?:FAILED|ERROR) tests?/"
+    r"|\.(?:pyi?|jsx?|tsx?):\d{1,6}(?::\d{1,5})?: (?:(?:error|warning|note)(?:\[[\w-]{1,40}\])?: "
+    r"|[A-Z]{1,4}\d{2,5}\b)"
+)
+_NO_RUN = re.compile(
+    r"(?:^|[\]|:-] )[\[(<](?i:dry[-_ ]?run)[\])>]"
+    r"|^[*|/\\ ]{0,12}(?:[0-9a-f]{7,40} (?:\([^()]{1,80}\) )?|[-*] )(?:fix|feat|docs|chore|refactor|perf|test"
+    r"|build|ci|style|revert)(?:\([\w ,./-]{1,40}\))?!?: "
+    r"|^[*|/\\ ]{0,12}(?=[a-f]{0,39}\d)[0-9a-f]{7,40} (?:\([^()]{1,80}\) )?"
+    r"(?:[Aa]dd|[Hh]andle|[Ff]ix|[Rr]emove"
+    r"|[Uu]pdate|[Rr]evert|[Mm]erge|[Bb]ump|[Aa]void|[Cc]atch|[Rr]etry|[Mm]ake|[Uu]se|[Ss]upport|[Ii]gnore"
+    r"|[Rr]aise|[Rr]eport|[Ww]ork around|[Dd]etect|[Ii]mprove|[Rr]efactor|[Tt]est|[Dd]ocument)\b"
+)
+"""What a dry run would do, and the subject of a commit."""
+_GOES_ON = re.compile(
+    r"(?i)\b(?:will (?:try again|retry|be retried|continue|reconnect)|retrying|trying again"
+    r"|try again (?:in|at|later)"
+    r"|falling back|fall back|(?:left|leaving) out|skipp(?:ed|ing)|ignor(?:ed|ing)|continuing"
+    r"|recover(?:ed|ing))\b"
+)
+"""An error whose own line says that the program goes on."""
+_GAVE_UP = re.compile(
+    r"(?i)\b(?:bail(?:ed|ing|s) out|(?:gave|giv(?:es|ing|en)) up|(?:has |have )?died|is dead"
+    r"|went away|crashed|abort(?:ed|ing)|cannot continue"
+    r"|(?:exited|ended|left|leaving|quit) with (?:exit )?(?:code|status) [1-9])\b"
+)
+"""The end of a process, whatever the level of the line: launchers log at theirs."""
+_DISMISSED = re.compile(
+    r"\((?:ignored|ignoring|harmless|non-?fatal|not fatal|expected|raised on purpose|on purpose"
+    r"|injected|simulated|mocked|by the test)\b"
+)
+_TEXT_LABEL = re.compile(
+    r"(?i)<\|?(?:user|assistant|system|human)\|?>"
+    r"|(?:^|[\s\]|:])(?:<{2,3}|>{2,3}|[-=]{1,3}>|<[-=]{1,3}|[\u00bb\u2192\u2190\u25b6\u276f])\s?"
+    r"(?:the )?(?:prompt|model|user|assistant|human|bot|answer|reply|response|question|output|input|llm|gpt"
+    r"|ai|q|a)"
+    r"(?: ?[#(]?\d{1,9}\)?)?\s?[:>]\s"
+    r"|(?:^|[\]|:-] )(?:sample|output|response|user|assistant|human|model|bot|text|story|input)s?"
+    r" ?#?\d{0,9}>{1,3}\s|(?:^|[\s{,\[(|\"'<])(?:prompt|completion"
+    r"|generated(?:[ _](?:text|output|sample))?|generation"
+    r"|question|answer"
+    r"|instruction|prediction|hypothesis|(?:sample|model|target|input|output|reference)[ _](?:text|output"
+    r"|answer)"
+    r"|(?:sample|example)[ _#]?\d{1,9})s?[\"'\])]?\s?[:=>]"
+    r"|(?:^|[\s{,\[(|\"'])(?:text|content|input|output|response|sample|example|target|user|assistant"
+    r"|human|ref|story"
+    r"|document|query|caption|title)s?[\"']?\s?[:=]\s?[\"'`\u201c]"
+)
+_SAMPLE_HEADING = re.compile(
+    r"(?i)(?:^|[\]|>:-] |, )\W{0,8}(?:(?:generated|sampled?|example|model) )?(?:prompt|completion|generation"
+    r"|generated"
+    r"|sample|question|answer|instruction|prediction|story|(?:sample|model|generated) (?:text|output"
+    r"|response)"
+    r"|user|assistant|human)s?(?: \(\d{1,9} \w{1,12}\))?(?: (?:at|for|after|from|of) .{1,40}"
+    r"| ?#?\[?\d{1,9}\]?(?: ?/ ?\d{1,9})?)?\s?\W{0,6}(?::|={2,}|-{3,}|$)"
+)
+_LIST_OF_TEXTS = re.compile(
+    r"(?P<name>\w{1,60})[\"']?\s?[=:]\s?(?:frozenset|set|tuple"
+    r"|list)?[\[({]{1,3}(?:\s?[rbf]?[\"'][^\"']{0,200}[\"']\s?,){0,40}"
+    r"\s?[rbf]?[\"'][^\"']{0,200}$"
+)
+_KEY = re.compile(r"[\"']([\w.@-]{1,60})[\"']\s?:\s?[\"'\[{]")
+_EVENT_KEYS = frozenset(
+    ("message", "msg", "log", "event", "body", "error", "err", "errors", "exception", "exc_info", "exc_text",
+     "reason", "stack", "stack_trace", "stacktrace", "traceback", "detail", "details", "description",
+     "cause", "args", "failure", "failures", "status", "state", "textpayload", "label", "loss", "grad_norm")
+)  # fmt: skip
+_FENCE = re.compile(r"\s{0,8}(?:```|~~~)")
+_SOURCE = re.compile(
+    r"\s*(?:except (?:\(?[\w.]{1,80},? ?){1,8}\)?(?: as \w{1,40})?:|raise [\w.]{1,80}\("
+    r"|(?:print|log(?:ger|ging)?\.\w{1,12}|fprintf|printf|console\.\w{1,8}|warnings\.warn)\([frb\"'s]"
+    r"|assert .{1,200}, [f\"'])"
+)
+"""A statement of a program: its words are no event."""
+_STRONG = re.compile(
+    r"(?:srun|slurmstepd|mpirun|torchrun|bash|sh|python\d?): |[\w.-]{1,80}:\d+:\d+ \[\d+\] NCCL "
+)
+
+
+def is_event(text, start, advice=False):
+    # type: (str, int, bool) -> bool
+    """Whether the words from `start` on in a message tell of an event; `advice`: also where they advise."""
+    if _RUNNER.search(text) or _NO_RUN.search(text) or _DISMISSED.search(text, start) or _SOURCE.match(text):
+        return False
+    before = text[max(0, start - MAX_BEFORE) : start]
+    if not before.strip():
+        return True
+    if _is_setting(before) or (before.lstrip()[:1] != "{" and _TEXT_LABEL.search(before)):
+        return False
+    if before.count("`") % 2 and "`" in text[start:]:
+        return False
+    cut = 0
+    for found in _SENTENCE.finditer(before):
+        cut = found.end()
+    return advice or _ADVICE.search(before, cut) is None
+
+
+def says_it_goes_on(text):
+    # type: (str) -> bool
+    """Whether an error line itself says that the program retries, skips or goes on without."""
+    return _GOES_ON.search(text) is not None
+
+
+def says_it_gave_up(text):
+    # type: (str) -> bool
+    """Whether a line itself says that a process ended or gave up, and not that it goes on."""
+    return _GAVE_UP.search(text) is not None and not says_it_goes_on(text)
+
+
+def _is_setting(before):
+    # type: (str) -> bool
+    """Whether what follows is a value: an entry of a list of texts, or a field that is no message."""
+    found = _LIST_OF_TEXTS.search(before)
+    if found is not None and found.group("name").lower() not in _EVENT_KEYS:
+        return True
+    if not before.lstrip().startswith("{"):
+        return False
+    keys = _KEY.findall(before)
+    return bool(keys) and keys[-1].lower() not in _EVENT_KEYS
+
+
+def is_quoted_above(chunk, start, text, raw):
+    # type: (Chunk, int, str, str) -> bool
+    """Whether lines above make the line at `start` an entry of a list of advice, or a part of a sample."""
+    if has_stamp(raw) or text != raw or _STRONG.match(text) or own_level(text) == "critical":
+        return False
+    entry = _ENTRY.match(text) is not None
+    fences = 0
+    raised = False
+    for number, line in enumerate(reversed(chunk.above(start, MAX_SAMPLE))):
+        above = shown(line)
+        if raised:
+            sample = text[:1] == " " and _SAMPLE_HEADING.search(above) is not None
+            return sample or above.startswith("Exception ignored in")
+        if number == 0 and above.startswith("Exception ignored in"):
+            return True
+        raised = "Traceback (most recent" in above and not fences
+        if raised:
+            continue
+        if entry and number < MAX_LIST and not _ENTRY.match(above):
+            if _ADVICE_HEADING.search(above):
+                return True
+            entry = False
+        fences += _FENCE.match(above) is not None
+        if _SAMPLE_HEADING.search(above):
+            return True
+        if has_stamp(above) or own_level(above) is not None:
+            break
+    return not raised and fences % 2 == 1

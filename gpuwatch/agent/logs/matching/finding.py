@@ -1,0 +1,103 @@
+"""A match as it is told: where, when, whose, with the lines around it."""
+
+from ...base.rank_environment import is_rank
+from ..lines.levels import HEAD, MILD, own_level
+from ..lines.programs import KERNEL
+from ..lines.timestamps import time_of
+from .event_form import says_it_gave_up
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from ..lines.line_ranks import Reading  # noqa: F401 - used in type comments
+    from ..lines.prefixes import Speaker  # noqa: F401 - used in type comments
+    from .candidate import Line  # noqa: F401 - used in type comments
+    from .chunk import Chunk  # noqa: F401 - used in type comments
+    from .ruleset import Rule  # noqa: F401 - used in type comments
+
+_TABLE = ("exitcode", "error_file", "traceback")
+"""Rows of torch's table of failed ranks that come below the one with the rank."""
+
+
+def described(rule, chunk, line, text, by, fields, arrived, backlog):
+    # type: (Rule, Chunk, Line, str, Speaker, dict[str, Any], float, bool) -> dict[str, Any]
+    """The keys of `wire.Finding` that the match itself gives."""
+    raw = chunk.text(line.start, line.end)
+    kernel = by.program == KERNEL or " kernel: " in raw[:HEAD]  # its level is that of a system log
+    own = time_of(raw, arrived)
+    if text.lstrip().startswith(_TABLE):
+        row, when = chunk.failure_table(line.start)
+        fields = dict(row, **fields)
+        own = time_of(when, arrived) if own is None else own
+    at = own
+    bounds = {}  # type: dict[str, Any]
+    if at is None and backlog:
+        at, bounds = _bounded(chunk, line, arrived)
+    lines, key = chunk.shown_around(line.start, line.end, text, by)
+    found = {
+        "rule": rule.id,
+        "severity": severity_of(
+            rule, fields, None if kernel else own_level(text, raw), says_it_gave_up(text)
+        ),
+        "role": rule.role,
+        "offset": chunk.offset_of(line.start),
+        "at": arrived if at is None else at,
+        "timed": own is not None,
+        "backlog": backlog,
+        "lines": lines,
+        "key": key,
+        "fields": fields,
+    }  # type: dict[str, Any]
+    found.update(bounds)
+    return found
+
+
+def _bounded(chunk, line, arrived):
+    # type: (Chunk, Line, float) -> tuple[float | None, dict[str, Any]]
+    """When a line without a time, that was there before us, was written at the latest, and what bounds that.
+
+    It is no younger than the next time below it, and no older than the last one above it. Where no line near
+    it carries a time it is undated: that it is read now says nothing.
+    """
+    below, above = chunk.next_time(line.end, arrived), chunk.last_time(line.start, arrived)
+    if below is not None:
+        return below, {} if above is None else {"not_before": above}
+    if above is not None:
+        return above, {"bound": "after", "not_before": above}
+    return None, {"bound": "undated"}
+
+
+def severity_of(rule, fields, level, gave_up):
+    # type: (Rule, dict[str, Any], str | None, bool) -> str
+    """The rule's, but no more than a note where the line calls itself information and names no end."""
+    return "info" if level in MILD and not rule.exact and not gave_up else rule.severity_of(fields)
+
+
+def whose(by, fields, known, reading=None):
+    # type: (Speaker, dict[str, Any], dict[str, Any], Reading | None) -> dict[str, Any]
+    """Rank, process and host of a finding: by the line's text, its prefix, or what is known of the file.
+
+    Only what is known of the writing process itself goes before the prefix. `reading`: of the line itself.
+    """
+    found = {}  # type: dict[str, Any]
+    sure = known.get("rank") is not None and known.get("rank_from") == "process"
+    if is_rank(fields.get("rank")):
+        found.update(rank=fields["rank"], rank_from="field")
+    elif reading is not None and reading.phrase and is_rank(reading.rank):
+        found.update(rank=reading.rank, rank_from="field")
+    elif by.rank is not None and not sure:
+        found.update(rank=by.rank, rank_from="line")
+    elif reading is not None and is_rank(reading.rank) and by.local_rank is None and not sure:
+        found.update(rank=reading.rank, rank_from="line")
+    elif known.get("rank") is not None:
+        found.update(rank=known["rank"], rank_from=known.get("rank_from"))
+    elif reading is not None and reading.index is not None:
+        found.update(index=reading.index, index_of=reading.word)
+    local = by.local_rank if by.local_rank is not None or reading is None else reading.local_rank
+    local = fields.get("local_rank", local)
+    local = local if is_rank(local) else known.get("local_rank")
+    pid = by.pid if by.pid is not None else fields.get("pid")
+    found.update(local_rank=local, job=known.get("job"), host=by.host)
+    found["pid"] = pid if isinstance(pid, int) else None
+    return {name: value for name, value in found.items() if value is not None}

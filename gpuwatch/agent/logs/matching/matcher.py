@@ -1,0 +1,185 @@
+"""Searching one line for one rule: bounded, and accounted to the rule."""
+
+import re
+import time
+
+from ..lines.levels import GRAVE, own_level
+from ..lines.normalise import messages
+from .event_form import is_event, is_quoted_above
+from .ruleset import typed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from ..progress.dialect import Dialect, Reading  # noqa: F401 - used in type comments
+    from .candidate import Line  # noqa: F401 - used in type comments
+    from .chunk import Chunk  # noqa: F401 - used in type comments
+    from .ruleset import Pattern, Rule, RuleSet  # noqa: F401 - used in type comments
+
+SEARCHED = 4096
+"""Characters of a line that are searched, around the phrase that led there."""
+SLOW_S = 0.05
+"""CPU seconds that one rule may take for one line."""
+MAX_SLOW = 3
+"""A rule that was slow so often in a file is suspended there, at once after one line of ten times that."""
+
+
+class Search(object):
+    """Searches the lines of one file."""
+
+    def __init__(self, ruleset, file):
+        # type: (RuleSet, str) -> None
+        self._ruleset = ruleset
+        self._file = file
+        self._off = ruleset.off_in(file)
+        self._slow = {}  # type: dict[str, int]
+        """How many lines of this file each rule was slow on."""
+        self.matched = False
+        """Set when a pattern matched, whatever came of it."""
+
+    def fields(self, rule, text, hit):
+        # type: (Rule, str, int) -> dict[str, Any] | None
+        """The fields of a match, around the place `hit` of a long line; None: the rule does not match."""
+        if self._is_off(rule):
+            return None
+        text = _window(text, hit)
+        found = self._first(rule, rule.match, text)
+        if found is None:
+            return None
+        self.matched = True
+        if not is_event(text, found.start(), advice=rule.exact) or self._first(rule, rule.unless, text):
+            return None
+        return fields_of(found.groupdict())
+
+    def raised(self, rule, text):
+        # type: (Rule, str) -> dict[str, Any] | None
+        """The fields of an exception that ends a traceback; None: the rule does not know it."""
+        if rule.raised is None or self._is_off(rule):
+            return None
+        text = text[:SEARCHED]
+        found = self._first(rule, [rule.raised], text)
+        if found is None or self._first(rule, rule.unless, text) or not is_event(text, 0):
+            return None
+        return fields_of(found.groupdict())
+
+    def is_error(self, rule, text, chunk, line, raised=False):
+        # type: (Rule, str, Chunk, Line, bool) -> bool
+        """Whether a message calls itself an error, and is neither advice, data nor the output of a test.
+
+        `raised`: it ends a traceback, and is an error whatever it calls itself.
+        """
+        raw = line.raw(chunk)
+        if self._is_off(rule):
+            return False
+        if not raised and own_level(text[:SEARCHED], raw[:SEARCHED]) not in GRAVE:
+            return False
+        self.matched = True
+        return (
+            is_event(text, 0)
+            and not self._first(rule, rule.unless, text[:SEARCHED])
+            and not is_quoted_above(chunk, line.start, text, raw)
+        )
+
+    def after(self, rule, chunk, start, fields, record=()):
+        # type: (Rule, Chunk, int, dict[str, Any], Any) -> bool
+        """Whether what the rule wants above the line at `start` stands there; its groups join the fields.
+
+        `record` are messages above it in the same physical line.
+        """
+        if rule.above is not None:
+            self._above(rule, rule.above, chunk.above(start, rule.above_lines), fields, record)
+        return rule.after is None or self._above(
+            rule, rule.after, chunk.above(start, rule.after_lines), fields, record
+        )
+
+    def _above(self, rule, pattern, lines, fields, record):
+        # type: (Rule, Pattern, list[bytes], dict[str, Any], Any) -> bool
+        for line in [None] + lines[::-1]:
+            for text, _ in messages(line)[0] if line is not None else record[::-1]:
+                found = self._first(rule, [pattern], text[:SEARCHED])
+                if found is not None:
+                    for name, value in fields_of(found.groupdict()).items():
+                        fields.setdefault(name, value)
+                    return True
+        return False
+
+    def recovery(self, rule, text):
+        # type: (Rule, str) -> dict[str, Any] | None
+        """The fields of a line that ends what the rule found."""
+        if rule.recovery is None or self._is_off(rule):
+            return None
+        found = self._first(rule, [rule.recovery], text[:SEARCHED])
+        return None if found is None else fields_of(found.groupdict())
+
+    def ends_block(self, rule, text):
+        # type: (Rule, str) -> bool
+        """Whether a line is the last one of the rule's block."""
+        return rule.until is not None and self._first(rule, [rule.until], text[:SEARCHED]) is not None
+
+    def reading(self, dialects, text):
+        # type: (list[Dialect], str) -> Reading | None
+        """What a line tells in the first dialect that it is of."""
+        for dialect in dialects:
+            if self._is_off(dialect):
+                continue
+            began = self._enter(dialect)
+            try:
+                found = dialect.read(text)
+            except (re.error, RecursionError, OverflowError) as error:
+                self._ruleset.suspend(dialect.id, "the Python of this node cannot use it ({})".format(error))
+                found = None
+            self._leave(dialect, began)
+            if found is not None:
+                return found
+        return None
+
+    def _is_off(self, rule):
+        # type: (Rule | Dialect) -> bool
+        return rule.id in self._off or rule.id in self._ruleset.off_everywhere
+
+    def _first(self, rule, patterns, text):
+        # type: (Rule, list[Pattern], str) -> re.Match[str] | None
+        """The first match of one of a rule's patterns; nothing of ours runs while the rule is marked."""
+        if not patterns or rule.id in self._off:
+            return None
+        began = self._enter(rule)
+        try:
+            for pattern in patterns:
+                found = pattern.search(text)
+                if found is not None:
+                    return found
+        finally:
+            self._leave(rule, began)
+        return None
+
+    def _enter(self, rule):
+        # type: (Rule | Dialect) -> float
+        if self._ruleset.entered is not None:
+            self._ruleset.entered(rule.id)
+        return time.process_time()  # not the clock on the wall: a busy node is not the rule's fault
+
+    def _leave(self, rule, began):
+        # type: (Rule | Dialect, float) -> None
+        took = time.process_time() - began
+        if self._ruleset.left is not None:
+            self._ruleset.left()
+        if took > SLOW_S:
+            count = self._slow[rule.id] = self._slow.get(rule.id, 0) + 1
+            if count >= MAX_SLOW or took > 10 * SLOW_S:
+                why = "took {:.0f} ms of CPU for one line of {}".format(took * 1e3, self._file)
+                self._ruleset.suspend(rule.id, why, self._file)
+
+
+def fields_of(groups):
+    # type: (dict[str, str | None]) -> dict[str, Any]
+    """Named groups as data: those that took part, numbers where they look like one."""
+    return {name: typed(value.strip()) for name, value in groups.items() if value is not None}
+
+
+def _window(text, hit):
+    # type: (str, int) -> str
+    if len(text) <= SEARCHED:
+        return text
+    begin = max(0, min(hit - SEARCHED // 4, len(text) - SEARCHED))
+    return text[begin : begin + SEARCHED]

@@ -1,0 +1,227 @@
+"""Where in a chunk of log bytes a rule may match: lines of a known shape are passed over in bulk.
+
+A shape is a line without its digits. A log says the same lines over and over with other numbers, so nearly
+all of a chunk is told apart by one set difference, whatever the number of rules. What a shape never seen
+before may lead to is found out once, by its words; a word is compared with the phrases once, too. Nothing is
+lost: where a phrase stands in a line, the phrase without its digits stands in the line's shape.
+"""
+
+from ..lines.json_lines import unescaped
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from ..progress.dialect import Dialect  # noqa: F401 - used in type comments
+    from ..progress.latest_lines import Newest  # noqa: F401 - used in type comments
+    from .ruleset import Phrase, RuleSet  # noqa: F401 - used in type comments
+
+MAX_WORDS = 50000
+MAX_SHAPES = 40000
+FEW = 60
+"""So many texts are looked for one after another; with more of them, the words of a line are."""
+MAX_BYTES = 4 << 20
+"""Of all shapes that are remembered."""
+MAX_SHAPE = 2000
+"""Longer ones are looked at anew each time."""
+MAX_PACED = 8000
+"""The same of shapes that may tell progress: a line may name hundreds of metrics."""
+
+_NONE = []  # type: list[Any]
+_DIGITS = b"0123456789"
+_CONTROLS = bytes(c for c in range(32) if c not in (9, 10, 13)) + b"\x7f"
+_GONE = _CONTROLS + _DIGITS
+_LETTERS = bytes(c if 65 <= c <= 90 or 97 <= c <= 122 else 32 for c in range(256))
+
+
+class Sieve(object):
+    """Remembers the shapes of the lines of one log, or of several."""
+
+    def __init__(self, ruleset, phrases=None):
+        # type: (RuleSet, list[Phrase] | None) -> None
+        """`phrases`: those of the rule set that are looked for; all where it is left out."""
+        self._exact = {}  # type: dict[bytes, list[Phrase]]
+        self._folded = {}  # type: dict[bytes, list[Phrase]]
+        self._inside = {}  # type: dict[bytes, list[Phrase]]
+        self._folded_inside = {}  # type: dict[bytes, list[Phrase]]
+        self._anywhere = []  # type: list[Phrase]
+        self._bare = {}  # type: dict[Phrase, bytes]
+        self._harmless = set()  # type: set[bytes]
+        self._telling = {}  # type: dict[bytes, list[Phrase]]
+        self._dull = set()  # type: set[bytes]
+        self._hot = {}  # type: dict[bytes, list[Phrase]]
+        self._paced = {}  # type: dict[bytes, list[Dialect]]
+        """Shapes of lines that may tell progress: of those the newest one is enough."""
+        self._bytes = 0
+        self._dialects = ruleset.dialects
+        for phrase in ruleset.phrases if phrases is None else phrases:
+            self._place(phrase)
+
+    def hits(self, data, newest=None):
+        # type: (bytes, Newest | None) -> list[tuple[int, Phrase]]
+        """Places where a phrase of a rule stands in `data` (whole lines, no escapes), by place, once a line.
+
+        `newest` is handed the last lines of those shapes that may tell progress.
+        """
+        if b"\r" in data:
+            data = data.replace(b"\r", b"\n")
+        raw = data
+        if b"\\" in data and b'{"' in data:
+            data = unescaped(data)
+        shapes = data.translate(None, _GONE).split(b"\n")
+        lines = []  # type: list[bytes]
+        different = set(shapes) - self._dull
+        hot = self._look(different)
+        if newest is not None and not self._paced.keys().isdisjoint(different):
+            lines = raw.split(b"\n")
+            newest.take(lines, shapes, self._paced, len(data))
+        found = []  # type: list[tuple[int, Phrase]]
+        if not hot:
+            return found
+        at = 0
+        for shape, line in zip(shapes, lines if lines and raw is data else data.split(b"\n")):  # noqa: B905 - strict needs Python 3.10
+            if shape in hot:
+                _find(line, hot[shape], at, found)
+            at += len(line) + 1
+        found.sort(key=_where)
+        return found
+
+    def no_progress(self, shape):
+        # type: (bytes) -> None
+        """Lines of this shape tell no progress after all, whatever their digits."""
+        if self._paced.pop(shape, None) is not None and shape not in self._hot:
+            self._dull.add(shape)
+
+    def _place(self, phrase):
+        # type: (Phrase) -> None
+        self._bare[phrase] = phrase.text.translate(None, _DIGITS)
+        if not phrase.lead:
+            self._anywhere.append(phrase)
+        elif phrase.whole:
+            (self._folded if phrase.fold else self._exact).setdefault(phrase.lead, []).append(phrase)
+        else:
+            (self._folded_inside if phrase.fold else self._inside).setdefault(phrase.lead, []).append(phrase)
+
+    def _look(self, shapes):
+        # type: (set[bytes]) -> dict[bytes, list[Phrase]]
+        """The shapes that a phrase may stand in; the others, and these, are remembered."""
+        hot = {}  # type: dict[bytes, list[Phrase]]
+        fresh = []  # type: list[bytes]
+        for shape in shapes:
+            if shape in self._hot:
+                hot[shape] = self._hot[shape]
+            elif shape not in self._paced:
+                fresh.append(shape)
+        if not fresh:
+            return hot
+        together = b" ".join(fresh)
+        anywhere = [each for each in self._anywhere if self._bare[each] in together]
+        telling = set(together.translate(_LETTERS).split()) - self._harmless
+        if telling:
+            self._learn(telling.difference(self._telling))
+            telling -= self._harmless
+        few = self._few(telling, anywhere)
+        for shape in fresh:
+            phrases = _NONE
+            if (telling or anywhere) and (few is None or _holds(shape, few)):
+                phrases = self._phrases(shape, telling, anywhere)
+            if not phrases:
+                self._remember(shape, phrases, _NONE)
+                continue
+            searched = [phrase for phrase in phrases if phrase.leads_to_findings]
+            if searched:
+                hot[shape] = searched
+            led = {each for phrase in phrases for each in phrase.dialects}
+            self._remember(
+                shape, searched, [each for each in self._dialects if each in led] if led else _NONE
+            )
+        return hot
+
+    def _few(self, telling, anywhere):
+        # type: (set[bytes], list[Phrase]) -> list[bytes] | None
+        """The texts of which one must stand in a shape, if they are so few that this is quicker to see."""
+        phrases = {phrase for word in telling for phrase in self._telling[word]}
+        phrases.update(anywhere)
+        if len(phrases) > FEW or any(phrase.fold for phrase in phrases):
+            return None
+        return [self._bare[phrase] for phrase in phrases]
+
+    def _phrases(self, shape, telling, anywhere):
+        # type: (bytes, set[bytes], list[Phrase]) -> list[Phrase]
+        words = telling.intersection(shape.translate(_LETTERS).split())
+        if not words and not anywhere:
+            return []
+        lowered = shape.lower()
+        phrases = {}  # type: dict[Phrase, None]
+        for some in [self._telling[word] for word in words] + [anywhere]:
+            for phrase in some:
+                if self._bare[phrase] in (lowered if phrase.fold else shape):
+                    phrases[phrase] = None
+        return list(phrases)
+
+    def _remember(self, shape, phrases, dialects):
+        # type: (bytes, list[Phrase], list[Dialect]) -> None
+        if len(shape) > (MAX_PACED if dialects else MAX_SHAPE):
+            return
+        self._bytes += len(shape)
+        if self._bytes > MAX_BYTES or len(self._dull) + len(self._hot) + len(self._paced) >= MAX_SHAPES:
+            self._dull.clear()
+            self._hot.clear()
+            self._paced.clear()
+            self._bytes = len(shape)
+        if dialects:
+            self._paced[shape] = dialects
+        if phrases:
+            self._hot[shape] = phrases
+        elif not dialects:
+            self._dull.add(shape)
+
+    def _learn(self, words):
+        # type: (set[bytes]) -> None
+        """Find out which phrases each of these words may belong to."""
+        if len(self._harmless) + len(self._telling) > MAX_WORDS:
+            self._harmless.clear()
+        together = b" ".join(words)
+        parts = [part for part in self._inside if part in together]
+        together = together.lower()
+        folded_parts = [part for part in self._folded_inside if part in together]
+        for word in words:
+            folded = word.lower()
+            phrases = self._exact.get(word, []) + self._folded.get(folded, [])
+            for part in parts:
+                if part in word:
+                    phrases = phrases + self._inside[part]
+            for part in folded_parts:
+                if part in folded:
+                    phrases = phrases + self._folded_inside[part]
+            if phrases:
+                self._telling[word] = phrases
+            else:
+                self._harmless.add(word)
+
+
+def _holds(shape, texts):
+    # type: (bytes, list[bytes]) -> bool
+    for text in texts:  # noqa: SIM110 - three times as fast as any()
+        if text in shape:
+            return True
+    return False
+
+
+def _find(line, phrases, base, found):
+    # type: (bytes, list[Phrase], int, list[tuple[int, Phrase]]) -> None
+    lowered = b""
+    for phrase in phrases:
+        if phrase.fold:
+            lowered = lowered or line.lower()
+        at = (lowered if phrase.fold else line).find(phrase.text)
+        if at < 0:  # control characters may stand in its midst: then about there
+            clean = line.translate(None, _CONTROLS)
+            at = (clean.lower() if phrase.fold else clean).find(phrase.text) if len(clean) < len(line) else -1
+        if at >= 0:
+            found.append((base + at, phrase))
+
+
+def _where(hit):
+    # type: (tuple[int, Phrase]) -> int
+    return hit[0]

@@ -1,0 +1,94 @@
+"""The rank of a line by what is around its message: its record, the logger's line above a traceback."""
+
+import re
+
+from ..lines.levels import GRAVE, own_level
+from ..lines.line_ranks import line_ranks, record_ranks
+from ..lines.normalise import messages
+from ..lines.prefixes import differ
+from ..lines.splitter import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..lines.line_ranks import Reading  # noqa: F401 - used in type comments
+    from ..lines.prefixes import Speaker  # noqa: F401 - used in type comments
+    from .candidate import Line  # noqa: F401 - used in type comments
+    from .chunk import Chunk  # noqa: F401 - used in type comments
+
+MAX_ABOVE = 60
+"""Lines of a traceback that are looked through for its first one."""
+_DATED = re.compile(rb".{0,40}?(?:\d{4}[-/]\d\d[-/]\d\d|\d\d:\d\d:\d\d)")
+"""A line that begins with a time of its own."""
+_BEGIN = re.compile(r"Traceback \(most recent call last\)")
+_LOGGED = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|EXCEPTION|WARNING)\b|exception|failed", re.IGNORECASE)
+
+
+def read_around(chunk, line, text, by):
+    # type: (Chunk, Line, str, Speaker) -> Reading
+    """Read a message of a line; one below a traceback is of the rank that began that."""
+    reading = read_message(text, by, chunk.clean[line.start : line.end])
+    known = by.rank is not None or by.local_rank is not None or by.task is not None
+    if known or not reading.empty or text[:1] in (" ", "\t"):
+        return reading
+    lines = chunk.above(line.start, 1)
+    if not lines:
+        return reading
+    if messages(lines[0])[0][-1][0][:1] not in (" ", "\t"):
+        return _of_record(lines[0], chunk.clean[line.start : line.end], by) or reading
+    return _of_traceback(chunk.above(line.start, MAX_ABOVE), by) or reading
+
+
+def read_message(text, by, raw):
+    # type: (str, Speaker, bytes) -> Reading
+    """Read a message, else the fields of the JSON record `raw` that it is of, else the name of its host."""
+    reading = line_ranks(text)
+    if reading.empty and b'{"' in raw:
+        reading = record_ranks(shown(raw))
+    if reading.empty and by.task is not None:
+        reading.take("task", by.task)
+    if reading.empty and by.host is not None:
+        reading = line_ranks("[" + by.host + "] ")
+    return reading
+
+
+def _of_record(above, raw, by):
+    # type: (bytes, bytes, Speaker) -> Reading | None
+    """Who wrote the error record that a line without a time goes on with."""
+    if _DATED.match(above) is None or _DATED.match(raw) is not None:
+        return None
+    text, who = messages(above)[0][-1]
+    if differ(who, by) or own_level(shown(above)) not in GRAVE:
+        return None
+    reading = line_ranks(text)
+    return None if reading.rank is None or reading.phrase else reading
+
+
+def _of_traceback(lines, by):
+    # type: (list[bytes], Speaker) -> Reading | None
+    """Who began the traceback that these lines end with: its first line, or the logger's line above that."""
+    begun = False
+    for raw in reversed(lines):
+        text, who = messages(raw)[0][-1]
+        if differ(who, by):
+            continue
+        if begun:
+            return _with_tag(text, who) if _LOGGED.search(text) is not None else None
+        if _BEGIN.search(text) is not None:
+            reading = _with_tag(text, who)
+            if not reading.empty:
+                return reading
+            begun = True
+        elif text[:1] not in (" ", "\t"):
+            return None
+    return None
+
+
+def _with_tag(text, by):
+    # type: (str, Speaker) -> Reading
+    """Read a line whose tag may have named the process: `r17@gpu-2 | ERROR | it died`."""
+    reading = line_ranks(text)
+    if reading.empty and by.rank is not None:
+        reading.take("rank", by.rank)
+    elif reading.empty and by.task is not None:
+        reading.take("task", by.task)
+    return reading

@@ -1,0 +1,260 @@
+"""The rules as they travel to a node: plain dicts of `gpuwatch.rules.compiling.compile`, ready for a search.
+
+A literal is a dict. Its `text` stands in every line that its pattern matches (`fold`: in any case). `lead`
+is the most telling word in it once its digits are gone; with `whole` no letter can stand before or behind
+that word, without it may be a part of a longer one.
+"""
+
+import re
+
+from ..lines.json_lines import escaped
+from ..lines.programs import DEFAULT
+from ..progress.dialect import Dialect
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Iterator  # noqa: F401, UP035 - used in type comments
+
+PROGRESS = "progress"
+"""The `kind` of a dialect among the compiled rules."""
+
+MAX_FILES = 3
+"""A rule that was suspended in so many files is tried in no further one."""
+MAX_LIKE = 4
+"""Dialects that are like each other in turn."""
+
+_DIGIT = re.compile(rb"\d")
+_ESCAPED = re.compile(r"[^ -~]|[\"\\<>&]")
+"""Characters that JSON writes in another way."""
+NUMBER = re.compile(r"[+-]?\d{1,18}$")
+FRACTION = re.compile(r"[+-]?\d{1,18}\.\d{1,18}$")
+
+
+class Flood(object):
+    """Nothing is told before `count` matches came within `seconds`."""
+
+    __slots__ = ("count", "seconds")
+
+    def __init__(self, count, seconds):
+        # type: (int, float) -> None
+        self.count = count
+        self.seconds = seconds
+
+
+class Pattern(object):
+    """A regular expression that is compiled at its first search: few rules meet a line that may match."""
+
+    __slots__ = ("search", "text")
+
+    def __init__(self, text):
+        # type: (str) -> None
+        self.text = text
+        self.search = self._first_search  # type: Callable[[str], re.Match[str] | None]
+
+    def compile(self):
+        # type: () -> None
+        """Make it ready.
+
+        Raises:
+            re.error: this Python cannot compile it; so do RecursionError and OverflowError.
+        """
+        self.search = re.compile(self.text).search
+
+    def _first_search(self, text):
+        # type: (str) -> re.Match[str] | None
+        self.compile()
+        return self.search(text)
+
+
+class Rule(object):
+    """One rule."""
+
+    __slots__ = (
+        "above", "above_lines", "after", "after_lines", "block", "exact", "fallback", "flood", "id", "match",
+        "newest", "programs", "raised", "recovery", "role", "same", "severity", "severity_by", "steady",
+        "unless", "until",
+    )  # fmt: skip
+
+    def __init__(self, plain):
+        # type: (dict[str, Any]) -> None
+        self.id = str(plain["id"])
+        self.severity = str(plain["severity"])
+        self.role = plain["role"]
+        self.match = [Pattern(each) for each in plain["match"]]
+        self.unless = [Pattern(each) for each in plain.get("unless", ())]
+        self.exact = bool(plain.get("exact"))
+        """Counts at any level of the line, and inside advice."""
+        self.fallback = bool(plain.get("fallback"))
+        """Asked only of error lines that no other rule explains."""
+        after = plain.get("after")
+        self.after = Pattern(after["match"]) if after else None
+        self.after_lines = int(after["lines"]) if after else 0
+        above = plain.get("above")
+        self.above = Pattern(above["match"]) if above else None
+        self.above_lines = int(above["lines"]) if above else 0
+        self.block = plain.get("block", 0)
+        until = plain.get("until")
+        self.until = Pattern(until) if until else None
+        raised = plain.get("raised")
+        self.raised = Pattern(raised) if raised else None
+        """Searched in the line that ends a Python traceback, where no other rule explains it."""
+        self.newest = bool(plain.get("newest"))
+        """One finding of each speaker, which is always the newest match."""
+        flood = plain.get("flood")  # type: Any
+        self.flood = Flood(flood["count"], flood["seconds"]) if flood else None
+        recovery = plain.get("recovery")  # type: Any
+        self.recovery = Pattern(recovery["match"]) if recovery else None
+        self.same = list(recovery["same"]) if recovery else []
+        self.steady = bool(plain.get("steady"))
+        """Whether its patterns treat all digits alike."""
+        self.programs = tuple(plain.get("programs") or DEFAULT)
+        """Whose lines it is about, where a line names its program."""
+        self.severity_by = plain.get("severity_by") or {}  # type: dict[str, dict[str, str]]
+
+    def patterns(self):
+        # type: () -> Iterator[Pattern]
+        """All that it may search for."""
+        for each in self.match + self.unless:
+            yield each
+        for one in (self.after, self.above, self.until, self.raised, self.recovery):
+            if one is not None:
+                yield one
+
+    def severity_of(self, fields):
+        # type: (dict[str, Any]) -> str
+        """The severity, or what a field makes of it."""
+        for name, table in self.severity_by.items():
+            if name in fields and str(fields[name]) in table:
+                return table[str(fields[name])]
+        return self.severity
+
+
+class Phrase(object):
+    """A literal, and the rules that it may lead to; or the dialects of progress lines."""
+
+    __slots__ = ("dialects", "fold", "lead", "recoveries", "rules", "text", "whole")
+
+    def __init__(self, literal):
+        # type: (dict[str, Any]) -> None
+        self.fold = bool(literal.get("fold"))
+        text = literal["text"].encode("utf-8")  # type: bytes
+        self.text = text.lower() if self.fold else text
+        self.lead = literal.get("lead", "").encode("utf-8")  # type: bytes
+        self.whole = bool(literal.get("whole"))
+        self.rules = []  # type: list[Rule]
+        self.recoveries = []  # type: list[Rule]
+        self.dialects = []  # type: list[Dialect]
+
+    @property
+    def leads_to_findings(self):
+        # type: () -> bool
+        """Whether a line with it may be a finding, or end one."""
+        return bool(self.rules or self.recoveries)
+
+    def steady(self):
+        # type: () -> bool
+        """Whether lines that differ in their digits only are all the same to it and its rules."""
+        return (
+            not self.recoveries and not _DIGIT.search(self.text) and all(rule.steady for rule in self.rules)
+        )
+
+
+class RuleSet(object):
+    """All rules of a node. A rule that takes too long in a file is suspended there, with the reason."""
+
+    def __init__(self, compiled):
+        # type: (list[dict[str, Any]]) -> None
+        rules = [each for each in compiled if each.get("kind") != PROGRESS]
+        dialects = [each for each in compiled if each.get("kind") == PROGRESS]
+        self.rules = [Rule(each) for each in rules]
+        self.dialects = [Dialect(each) for each in dialects]
+        """In the order in which a line is tried."""
+        self.suspended = {}  # type: dict[str, str]
+        """Rule -> why it was suspended last, with the file."""
+        self.off_everywhere = set()  # type: set[str]
+        """Rules that are searched for in no file any more."""
+        self._off = {}  # type: dict[str, set[str]]
+        self.entered = None  # type: Any
+        """Called with a rule's id before each of its searches, where set."""
+        self.left = None  # type: Any
+        """Called behind each search, where set."""
+        found = {}  # type: dict[tuple[str, bool, str], Phrase]
+        for rule, plain in zip(self.rules, rules):  # noqa: B905 - strict needs Python 3.10
+            for literal in plain["literals"]:
+                for phrase in self._phrases(found, literal):
+                    phrase.rules.append(rule)
+            recovery = plain.get("recovery") or {}  # type: Any
+            for literal in recovery.get("literals", ()):
+                for phrase in self._phrases(found, literal):
+                    phrase.recoveries.append(rule)
+        for dialect, plain in zip(self.dialects, dialects):  # noqa: B905 - strict needs Python 3.10
+            for literal in plain["literals"]:
+                self._phrase(found, literal).dialects.append(dialect)
+        by_id = {dialect.id: dialect for dialect in self.dialects}
+        for dialect in self.dialects:
+            dialect.shared = _words(by_id, dialect.like, 0)
+        self.dialects.sort(key=_comes_last)
+        self.phrases = list(found.values())
+
+    def compile(self):
+        # type: () -> None
+        """Make the patterns of all rules ready.
+
+        Raises:
+            re.error: this Python cannot compile one; so do RecursionError and OverflowError.
+        """
+        for rule in self.rules:
+            for pattern in rule.patterns():
+                pattern.compile()
+
+    def off_in(self, file):
+        # type: (str) -> set[str]
+        """The rules that are suspended in a file; the set changes when one more is."""
+        return self._off.setdefault(file, set())
+
+    def suspend(self, rule, why, file=None):
+        # type: (str, str, str | None) -> None
+        """Search for this rule no more in this file; in none where none is named, or after `MAX_FILES`."""
+        self.suspended[rule] = why
+        if file is not None:
+            self.off_in(file).add(rule)
+        if file is None or sum(rule in off for off in self._off.values()) >= MAX_FILES:
+            self.off_everywhere.add(rule)
+
+    def _phrases(self, found, literal):
+        # type: (dict[tuple[str, bool, str], Phrase], dict[str, Any]) -> list[Phrase]
+        """A literal, and how it stands in a JSON string."""
+        own = self._phrase(found, literal)
+        forms = escaped(own.text) if _ESCAPED.search(literal["text"]) else []
+        texts = [form.decode("utf-8") for form in forms]
+        return [own] + [self._phrase(found, dict(literal, text=text)) for text in texts]
+
+    def _phrase(self, found, literal):
+        # type: (dict[tuple[str, bool, str], Phrase], dict[str, Any]) -> Phrase
+        key = (literal["text"], bool(literal.get("fold")), literal.get("lead", ""))
+        if key not in found:
+            found[key] = Phrase(literal)
+        return found[key]
+
+
+def _words(by_id, name, depth):
+    # type: (dict[str, Dialect], str | None, int) -> dict[str, str]
+    """The words of a dialect with those of the one that it is like, and so on."""
+    dialect = by_id.get(name or "")
+    if dialect is None or depth > MAX_LIKE:
+        return {}
+    more = _words(by_id, dialect.like, depth + 1)
+    return dict(more, **dialect.words) if more else dialect.words
+
+
+def _comes_last(dialect):
+    # type: (Dialect) -> bool
+    return dialect.fallback
+
+
+def typed(text):
+    # type: (str) -> str | int | float
+    """A field's value: a number where it looks like one."""
+    if NUMBER.match(text):
+        return int(text)
+    return float(text) if FRACTION.match(text) else text

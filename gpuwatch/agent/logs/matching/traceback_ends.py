@@ -1,0 +1,139 @@
+"""The lines that end Python tracebacks: the exception, whatever its name is.
+
+A traceback is its head, indented frames, and an unindented line of the same process below them. Each of these
+stands behind the same prefix (`[rank3]: `, a logger's stamp, the margin of an exception group), or only the
+head behind the head of a logger's record.
+"""
+
+import re
+
+from ..lines.normalise import messages
+from ..lines.prefixes import differ
+from ..lines.splitter import MAX_LINE, shown
+from ..lines.timestamps import time_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..lines.prefixes import Speaker  # noqa: F401 - used in type comments
+    from .chunk import Chunk  # noqa: F401 - used in type comments
+
+HEAD = b"Traceback (most recent call last)"
+MAX_BELOW = 400
+"""Lines of all processes below the head among which its exception is looked for."""
+MAX_OPEN = 512
+"""Tracebacks of one file that go on in the next chunk."""
+
+_FRAME = re.compile(rb"""[ \t]{1,20}File "[^"\r\n]{1,500}", line \d{1,9}""")
+_END = re.compile(rb"[\r\n]")
+_ZEROS = bytes(48 if 48 <= c <= 57 else c for c in range(256))
+
+
+class Traceback(object):
+    """A traceback whose exception has not come yet."""
+
+    __slots__ = ("by", "framed", "left", "prefix", "prefixed")
+
+    def __init__(self, prefix, by):
+        # type: (bytes, Speaker) -> None
+        self.prefix = prefix
+        self.by = by
+        self.framed = False
+        self.prefixed = not prefix.strip()
+        """Whether its lines have the prefix of its head."""
+        self.left = MAX_BELOW
+
+    def take(self, line):
+        # type: (bytes) -> tuple[bool, str | None]
+        """Take the next line in: whether the traceback ends with it, and the exception where it is one."""
+        self.left -= 1
+        size = len(self.prefix)
+        alike = line[:size].translate(_ZEROS) == self.prefix.translate(_ZEROS)
+        if not alike and self.prefixed:
+            return self.left <= 0, None
+        rest = line[size:] if alike else line
+        body = rest[:1] in (b" ", b"\t", b"")
+        if not (body and line.startswith(self.prefix)) and self._is_of_another(line, rest):
+            return self.left <= 0, None
+        if not body:
+            return True, shown(rest) if self.framed else None
+        if _FRAME.match(rest):
+            self.framed = True
+            self.prefixed = self.prefixed or alike
+            self.prefix = self.prefix if self.prefixed else b""
+        return self.left <= 0, None
+
+    def _is_of_another(self, line, rest):
+        # type: (bytes, bytes) -> bool
+        """Whether another process wrote the line, or a logger between two writes of the traceback."""
+        return differ(messages(line)[0][-1][1], self.by) or time_of(shown(rest), 0.0) is not None
+
+
+class TracebackEnds(object):
+    """The tracebacks of one file: feed it all chunks in order."""
+
+    def __init__(self):
+        # type: () -> None
+        self.open = []  # type: list[Traceback]
+        """Those that the last chunk ended in."""
+
+    def copy(self):
+        # type: () -> TracebackEnds
+        """The same tracebacks, for a line that is looked at before its end has come."""
+        other = TracebackEnds()
+        for each in self.open:
+            again = Traceback(each.prefix, each.by)
+            again.framed, again.prefixed, again.left = each.framed, each.prefixed, each.left
+            other.open.append(again)
+        return other
+
+    def find(self, chunk):
+        # type: (Chunk) -> dict[int, str]
+        """Where a line of the chunk begins that ends a traceback, and what it says behind the prefix."""
+        found = {}  # type: dict[int, str]
+        still = [each for each in self.open if not _walk(chunk, 0, each, found)]
+        at = chunk.clean.find(HEAD)
+        while at >= 0:
+            start, end = chunk.line_around(at)
+            line = chunk.clean[start:end]
+            if b'{"' in line[: at - start]:
+                text = _in_record(line)
+                if text is not None:
+                    found[start] = text
+            else:
+                prefix = line[: at - start].replace(b"+ Exception Group ", b"| ")
+                each = Traceback(prefix, messages(line)[0][-1][1])
+                if not _walk(chunk, end + 1, each, found):
+                    still.append(each)
+            at = chunk.clean.find(HEAD, max(end, at + len(HEAD)))
+        self.open = still[-MAX_OPEN:]
+        return found
+
+
+def _walk(chunk, start, each, found):
+    # type: (Chunk, int, Traceback, dict[int, str]) -> bool
+    """Follow a traceback from the line at `start` on; whether it ends in this chunk."""
+    clean = chunk.clean
+    while start < len(clean):
+        stop = _END.search(clean, start, start + MAX_LINE)
+        end = stop.start() if stop is not None else min(len(clean), start + MAX_LINE)
+        done, text = each.take(clean[start:end])
+        if text is not None:
+            found[start] = text
+        if done:
+            return True
+        start = end + 1
+    return False
+
+
+def _in_record(line):
+    # type: (bytes) -> str | None
+    """The exception of a traceback that stands in one JSON record."""
+    head, framed = False, False
+    for text, _ in messages(line)[0]:
+        if HEAD.decode("ascii") in text:
+            head, framed = True, False
+        elif head and text[:1] == " ":
+            framed = framed or _FRAME.match(text.encode("utf-8", "replace")) is not None
+        elif head and framed:
+            return text
+    return None

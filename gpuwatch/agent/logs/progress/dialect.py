@@ -1,0 +1,161 @@
+"""How one framework writes its progress: what tells its lines, and which field each of their words is.
+
+A dialect is plain data of `gpuwatch.rules.compiling.compile`: `match` (a line is of this dialect where one of
+them is found; named groups are quantities), `unless`, `words` (word -> quantity), and the rest in `Dialect`.
+"""
+
+import re
+
+from .key_values import pairs
+from .quantities import NOTHING, QUANTITIES, put
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from .quantities import Fields  # noqa: F401 - used in type comments
+
+READ = 8192
+"""Characters of a line that are read."""
+MAX_PHASES = 64
+MEANS, OF_STEPS = ("avg", "average", "mean", "running"), ("loss", "samples_per_s", "tokens_per_s")
+"""Words that begin so count for these fields only where the line does not tell the step's own value."""
+BATCHES = frozenset(("batch", "batch_idx", "mini_batch", "minibatch"))
+"""A batch of an epoch is the step only where the line names no step."""
+
+
+TIMER = re.compile(
+    r"(?:^|[_/.])(?:fwd|forward|bwd|backward|fwd_bwd|data(?:load(?:er|ing)?)?|load(?:er|ing)?|fetch|input|wait(?:ing)?"
+    r"|comm(?:s|unication)?|comp(?:ute|utation)?|sync|optim(?:izer)?|opt|h2d|d2h|allreduce|all_?gather"
+    r"|all_?reduce|reduce(?:_scatter)?|barrier|gpu|kernel|preproc(?:ess(?:ing)?)?|augment(?:ation)?|collate)"
+    r"(?:_(?:time|wait|step|comm))?(?:_?(?P<unit>ms|s|sec|us))?$"
+)
+"""Words for the time that a part of a step takes, with or without its unit."""
+FRACTION = re.compile(r"\d\.\d|\d ?(?:ms|us|s|secs?|seconds?)$")
+
+
+class Reading(object):
+    """What one line tells."""
+
+    __slots__ = ("dialect", "fields", "phases")
+
+    def __init__(self, dialect, fields, phases):
+        # type: (Dialect, Fields, dict[str, float]) -> None
+        self.dialect = dialect
+        self.fields = fields
+        self.phases = phases
+        """Timer -> seconds."""
+
+
+class Dialect(object):
+    """One dialect. Its patterns are compiled when the first line is tried: most dialects see none."""
+
+    __slots__ = (
+        "_match", "_plain", "_unless", "fallback", "id", "least", "like", "needs", "per_epoch", "phases",
+        "plain", "shared", "slow", "steady", "words",
+    )  # fmt: skip
+
+    def __init__(self, plain):
+        # type: (dict[str, Any]) -> None
+        self.id = str(plain["id"])
+        self._plain = plain
+        self._match = []  # type: list[re.Pattern[str]]
+        self._unless = []  # type: list[re.Pattern[str]]
+        self.words = plain.get("words", {})  # type: dict[str, str]
+        self.like = plain.get("like")  # type: str | None
+        self.shared = {}  # type: dict[str, str]
+        """The words of the dialect that it is `like`, which hold where it does not say otherwise."""
+        self.plain = bool(plain.get("plain"))
+        """Only the named groups are read, no words."""
+        self.phases = plain.get("phases")  # type: str | None
+        """The unit of its timers: every word with a number is one."""
+        self.per_epoch = bool(plain.get("per_epoch"))
+        """Its steps begin anew with every epoch."""
+        self.fallback = bool(plain.get("fallback"))
+        """Asked only where no other dialect fits."""
+        self.needs = frozenset(plain.get("needs", ()))
+        """Fields without all of which a line tells nothing."""
+        self.least = int(plain.get("least", 1))
+        """Fewer fields tell nothing."""
+        self.steady = bool(plain.get("steady"))
+        """Whether its patterns treat all digits alike."""
+
+    def read(self, text):
+        # type: (str) -> Reading | None
+        """What a line of this dialect tells; None: it is none, or tells nothing.
+
+        Raises:
+            re.error: this Python cannot compile a pattern.
+        """
+        if not self._match:
+            self._unless = [re.compile(each) for each in self._plain.get("unless", ())]
+            self._match = [re.compile(each) for each in self._plain["match"]]
+        text = text[:READ]
+        for pattern in self._match:
+            found = pattern.search(text)
+            if found is not None:
+                break
+        else:
+            return None
+        if any(each.search(text) for each in self._unless):
+            return None
+        fields = {}  # type: Fields
+        for name, value in found.groupdict().items():
+            if value is not None:
+                put(fields, name, value)
+        phases = {}  # type: dict[str, float]
+        if self.phases is not None:
+            self._timers(text[found.end() :], self.phases, phases)
+        elif not self.plain:
+            self._words(text, fields, phases)
+        if not self.needs.issubset(fields) or len(fields) + len(phases) < self.least:
+            return None
+        return Reading(self, fields, phases)
+
+    def _words(self, text, fields, phases):
+        # type: (str, Fields, dict[str, float]) -> None
+        words, shared = self.words, self.shared
+        lesser = []  # type: list[tuple[str, str]]
+        for name, value, rate in pairs(text):
+            # `2.5 steps/s` is a rate whatever it is called, and so is `speed (steps/s) 2.5`
+            unit = rate or (name[name.rfind("(") + 1 : -1] if name[-1:] == ")" else "")
+            quantity = (words.get(unit) or shared.get(unit)) if unit else None
+            quantity = quantity or words.get(name) or shared.get(name)
+            if quantity is None and not rate and len(phases) < MAX_PHASES:
+                _timer(name, value, phases)
+            if quantity is None or quantity == NOTHING or QUANTITIES[quantity][0] in fields:
+                continue
+            a_mean = name.startswith(MEANS) and QUANTITIES[quantity][0] in OF_STEPS
+            if a_mean or quantity == "step" and name in BATCHES:
+                lesser.append((quantity, value))
+            else:
+                put(fields, quantity, value)
+        for quantity, value in lesser:
+            put(fields, quantity, value)
+
+    @staticmethod
+    def _timers(text, unit, phases):
+        # type: (str, str, dict[str, float]) -> None
+        last = None
+        for name, value, _ in pairs(text):
+            one = {}  # type: Fields
+            if len(phases) >= MAX_PHASES or not put(one, "step_time_" + unit, value):
+                continue
+            took = float(one["step_time_s"])
+            if name:
+                last = name.rstrip("._")
+                phases.setdefault(last, took)
+            elif last is not None:  # `(min, max)` across ranks: the slowest one counts
+                phases[last] = max(phases[last], took)
+
+
+def _timer(name, value, phases):
+    # type: (str, str, dict[str, float]) -> None
+    """Take the time of a part of a step: in the unit of the value, else of the name, else in seconds."""
+    timer = TIMER.search(name)
+    one = {}  # type: Fields
+    if timer is None or FRACTION.search(value) is None:
+        return
+    unit = {"ms": "ms", "us": "us"}.get(timer.group("unit"), "s")
+    if put(one, "step_time_" + unit, value):
+        phases.setdefault(name, float(one["step_time_s"]))

@@ -1,0 +1,117 @@
+"""The newest lines that may tell progress: kept as bytes, so that a flood costs one reading a tick."""
+
+import re
+from collections import OrderedDict
+
+from .history_lines import ODD, VOICE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from .dialect import Dialect  # noqa: F401 - used in type comments
+    from .history_lines import Past  # noqa: F401 - used in type comments
+
+MOST = 64
+"""Lines taken of one stretch of a file; the last one of each shape."""
+MANY_VOICES = 1024
+"""In a file of many ranks so many lines at the end are told apart by who says them."""
+FLOOD_BYTES, FLOOD_VOICES = 128 * 1024, 16
+"""In a flood only so many: the next stretch brings other ones."""
+KEPT = 256
+"""Lines that wait to be read."""
+
+_MAY_DIFFER = re.compile(rb"^\s*(?:\[[A-Za-z ]{0,12}\]|: |\[,\]<)|[Rr](?:ank|ANK)\"?[ :=]{0,3}(?![A-Za-z])")
+
+
+class Newest(object):
+    """The newest line of each shape and voice of one file."""
+
+    def __init__(self):
+        # type: () -> None
+        self._found = []  # type: list[tuple[int, bytes, bytes, list[Dialect], bool]]
+        self._odd = set()  # type: set[tuple[bytes, bytes]]
+        """Shapes with a NaN and the voices that have told one."""
+        self._waiting = OrderedDict()  # type: OrderedDict[Any, tuple[int, float, bool, bytes, bytes, list[Dialect]]]
+        self.past = None  # type: Past | None
+        """Is shown all lines that come while it is there: a backlog."""
+
+    def take(self, lines, shapes, paced, size):
+        # type: (list[bytes], list[bytes], dict[bytes, list[Dialect]], int) -> None
+        """The last line of each shape of `paced`; `shapes` are those of all `lines`, `size` their bytes."""
+        if self.past is not None:
+            self.past.take(lines, shapes, paced)
+        last = dict(zip(shapes, range(len(shapes))))  # noqa: B905 - strict needs Python 3.10
+        wanted = {index for shape, index in last.items() if shape in paced}
+        for index in list(wanted):
+            if _MAY_DIFFER.search(shapes[index]):
+                most = MANY_VOICES if size < FLOOD_BYTES else FLOOD_VOICES
+                wanted.update(_others(lines, shapes, index, most))
+        turns = self._turns(lines, shapes, paced, last)
+        wanted.update(turns)
+        before, at = 0, 0
+        for index in sorted(wanted)[-KEPT if len(wanted) > len(last) else -MOST :]:
+            at += sum(map(len, lines[before:index])) + index - before
+            before = index
+            shape = shapes[index]
+            self._found.append((at, lines[index], shape, paced[shape], index in turns))
+
+    def _turns(self, lines, shapes, paced, last):
+        # type: (list[bytes], list[bytes], dict[bytes, list[Dialect]], dict[bytes, int]) -> set[int]
+        """Lines that are the first of their voice with a NaN, and the one that it told before each."""
+        odd = {shape for shape in last if shape in paced and ODD.search(shape)}
+        found = set()  # type: set[int]
+        before = {}  # type: dict[bytes, int]
+        for index, shape in enumerate(shapes) if odd else ():
+            if shape not in paced:
+                continue
+            voice = _voice(lines[index])
+            if shape not in odd:
+                before[voice] = index
+            elif (shape, voice) not in self._odd and len(self._odd) < MANY_VOICES:
+                self._odd.add((shape, voice))
+                found.update(at for at in (before.get(voice), index) if at is not None)
+        return found
+
+    def place(self, offset_of, arrived, backlog):
+        # type: (Any, float, bool) -> None
+        """Say of what was taken last where it stands in the file, and when it came."""
+        for at, line, shape, dialects, turn in self._found:
+            key = (shape, _voice(line), offset_of(at) if turn else None)
+            self._waiting.pop(key, None)
+            self._waiting[key] = (offset_of(at), arrived, backlog, line, shape, dialects)
+        del self._found[:]
+        while len(self._waiting) > KEPT:
+            self._waiting.popitem(last=False)
+
+    def drain(self):
+        # type: () -> list[tuple[int, float, bool, bytes, bytes, list[Dialect]]]
+        """What waits, in the order in which it came: offset, arrival, backlog, line, shape, dialects."""
+        waiting = list(self._waiting.values())
+        self._waiting.clear()
+        return waiting
+
+    def __bool__(self):
+        # type: () -> bool
+        return bool(self._waiting)
+
+
+def _voice(line):
+    # type: (bytes) -> bytes
+    found = VOICE.search(line, 0, 200)
+    return found.group() if found else b""
+
+
+def _others(lines, shapes, index, most):
+    # type: (list[bytes], list[bytes], int, int) -> list[int]
+    """The last line of each voice that says the shape of the line at `index`."""
+    shape = shapes[index]
+    seen = {}  # type: dict[bytes, int]
+    for at in range(index, max(-1, index - most), -1):
+        if shapes[at] == shape:
+            voice = VOICE.search(lines[at], 0, 200)
+            if voice is None:
+                break
+            if seen.setdefault(voice.group(), at) != at and len(seen) == 1 and index - at > 8:
+                break  # one voice alone
+    return list(seen.values())

@@ -1,0 +1,1 @@
+"""Answers to requests: pages, searches, kernel lines."""

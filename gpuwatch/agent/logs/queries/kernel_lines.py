@@ -1,0 +1,116 @@
+"""The kernel log among the log files: its records go through the rules, the newest are kept to be shown."""
+
+from collections import deque
+
+from ...base.secret_masking import masked
+from ..lines.rows import row
+from ..scanning.scanner import Scanner
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re  # noqa: F401 - used in type comments
+    from typing import Any, Callable, Iterable  # noqa: F401 - used in type comments
+
+    from ..files.tails import Tail  # noqa: F401 - used in type comments
+    from ..matching.ruleset import RuleSet  # noqa: F401 - used in type comments
+
+NAME = "kernel log"
+"""As `wire.KERNEL_LOG`; offsets count records."""
+KEPT_RECORDS = 4000
+
+
+class KernelLines(object):
+    """Takes (unix seconds, text) records. `source` is where they come from; None: they cannot be read."""
+
+    def __init__(self, ruleset, ids, began, count, skipped, enter):
+        # type: (RuleSet, Callable[[], int], float, int, Iterable[list[int]], Callable[[int], object]) -> None
+        """`began`: what is older was there before the agent; `count`: records that earlier readers had.
+
+        `skipped`: stretches of records that earlier readers hung on; `enter` is told a record's number before
+        the record is searched.
+        """
+        self.source = None  # type: str | None
+        self.tails = []  # type: list[Tail]
+        self._scanner = Scanner(ruleset, NAME, ids)
+        self._began = began
+        self._count = count
+        self._skipped = list(skipped)
+        self._enter = enter
+        self._lines = 0
+        self._taken = False
+        """Whether the first records were searched, be there none."""
+        self._grown_at = None  # type: float | None
+        self._kept = deque(maxlen=KEPT_RECORDS)  # type: deque[tuple[int, float, str]]
+
+    def take(self, records, now):
+        # type: (Iterable[tuple[float, str]], float) -> list[dict[str, Any]]
+        """The findings in new records; `now` in unix seconds."""
+        found = []  # type: list[dict[str, Any]]
+        self._taken = True
+        for t, text in records:
+            line = masked(" ".join(text.splitlines()))
+            old = t < self._began
+            for one in self._search(line, t, old):
+                one["timed"] = True  # a record's stamp is the kernel's own
+                found.append(one)
+            self._kept.append((self._count, t, line))
+            self._count += 1
+            self._lines += not old
+            self._grown_at = t
+            for tail in self.tails:
+                tail.send([self._row(self._kept[-1], now)])
+        return found
+
+    def _search(self, line, t, old):
+        # type: (str, float, bool) -> list[dict[str, Any]]
+        if any(begin <= self._count < end for _, begin, end in self._skipped):
+            self._scanner.seam()
+            return []
+        self._enter(self._count)
+        return self._scanner.feed(line.encode("utf-8", "replace") + b"\n", self._count, t, backlog=old)
+
+    def quiet(self, now):
+        # type: (float) -> list[dict[str, Any]]
+        """As `Scanner.quiet`."""
+        return self._scanner.quiet(now)
+
+    def page(self, offset, at, before, after):
+        # type: (int | None, float | None, int, int) -> list[list[Any]]
+        """Rows around a record's number, a time or the end, as far back as records are kept."""
+        first = self._kept[0][0] if self._kept else 0
+        if at is not None:
+            offset = next((number for number, t, _ in self._kept if t >= at), self._count)
+        place = (self._count if offset is None else offset) - first
+        rows = [self._row(one, None) for one in self._kept]
+        place = max(0, min(place, len(rows)))
+        return rows[max(0, place - before) : place + after]
+
+    @property
+    def size(self):
+        # type: () -> int
+        """Records so far."""
+        return self._count
+
+    def matching(self, pattern, limit):
+        # type: (re.Pattern[str], int) -> list[list[Any]]
+        """Rows of the kept records that a pattern is found in."""
+        return [self._row(one, None) for one in self._kept if pattern.search(one[2])][:limit]
+
+    def row(self):
+        # type: () -> dict[str, Any] | None
+        """A dict with the keys of `wire.LogFile`; None where the kernel log cannot be read."""
+        if self.source is None:
+            return None
+        row = {"path": NAME, "source": "kernel", "size": self._count, "lines": self._lines}  # type: dict[str, Any]
+        if self._taken and not self._skipped:
+            row["searched_to"] = self._count
+        if self._grown_at is not None:
+            row["grown_at"] = self._grown_at
+        return row
+
+    def _row(self, record, arrived):
+        # type: (tuple[int, float, str], float | None) -> list[Any]
+        number, t, text = record
+        made = row(number, number + 1, text, arrived)
+        made[3] = t
+        return made

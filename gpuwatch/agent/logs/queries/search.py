@@ -1,0 +1,279 @@
+"""Searching files for somebody's pattern, in a process of its own: one that never ends costs nobody else.
+
+The process is forked from the log reader, which has one thread, so that it starts at once; it is killed when
+it is cancelled, or when it says nothing for `STALL_CPU_S` of work.
+"""
+
+import json
+import os
+import re
+import signal
+import time
+
+from ...base.procfs import names
+from ..files.entry import shown
+from ..files.regular_file import open_regular
+from ..ipc.lifeline import die_with
+from ..ipc.outbox import lines_frames
+from ..ipc.process_stats import cpu_s
+from ..lines.rows import row
+from ..lines.splitter import Splitter
+
+try:
+    from re import _parser as parser  # type: ignore[attr-defined]
+except ImportError:
+    import sre_parse as parser  # its name before Python 3.11
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable  # noqa: F401 - used in type comments
+
+STALL_CPU_S = 3.0
+STALL_S = 15.0
+PROGRESS_S = 0.25
+BLOCK = 1 << 20
+MAX_FOUND = 20000
+_ROWS = 200
+"""Sent together at most."""
+
+
+class Plan(object):
+    """What to look for, and where."""
+
+    def __init__(self, request):
+        # type: (dict[str, Any]) -> None
+        """Take a request apart.
+
+        Raises:
+            ValueError: the pattern is no regular expression, or something is missing.
+        """
+        self.number = request["id"]
+        pattern = request.get("pattern")
+        if not isinstance(pattern, str) or not pattern:
+            raise ValueError("a search needs a pattern")
+        try:
+            self.pattern = re.compile(pattern, re.IGNORECASE if request.get("ignore_case") else 0)
+        except (re.error, RecursionError, OverflowError) as error:
+            raise ValueError("no regular expression: {}".format(error)) from None
+        self.limit = min(MAX_FOUND, max(1, int(request.get("limit", 2000))))
+        self.literal, self.fold = literal_of(pattern, self.pattern.flags)
+
+
+def literal_of(pattern, flags=0):
+    # type: (str, int) -> tuple[bytes, bool]
+    """Bytes that stand in every line that matches (may be none), and whether their case does not matter."""
+    parsed = parser.parse(pattern, flags)
+    state = getattr(parsed, "state", None) or parsed.pattern  # its name before Python 3.8
+    fold = bool(state.flags & re.IGNORECASE)
+    runs = [""]
+    for operation, argument in parsed:
+        if operation is parser.LITERAL:
+            runs[-1] += chr(argument)
+        else:
+            runs.append("")
+    pieces = [piece for run in runs for piece in run.split("    ")]  # a tab of the file is shown so
+    best = max(pieces, key=len)
+    if fold and not all(ord(char) < 128 for char in best):
+        return b"", fold
+    return (best.lower() if fold else best).encode("utf-8", "replace"), fold
+
+
+def search(plan, files, send):
+    # type: (Plan, list[str], Callable[[dict[str, Any]], object]) -> None
+    """Look through files and send `wire.Lines` frames, the last one done."""
+    sizes = [(path, _size(path)) for path in files]
+    teller = _Teller(plan, float(sum(size for _, size in sizes)) or 1.0, send)
+    for path, size in sizes:
+        try:
+            _search_file(plan, path, size, teller)
+        except OSError as error:
+            teller.trouble = "{}: {}".format(shown(path), error.strerror or error)
+        if teller.left <= 0:
+            break
+    teller.end()
+
+
+def _size(path):
+    # type: (str) -> int
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 1  # opening it says why
+
+
+class _Teller(object):
+    """Sends what was found, a few lines at a time, and how far it is."""
+
+    def __init__(self, plan, total, send):
+        # type: (Plan, float, Callable[[dict[str, Any]], object]) -> None
+        self.left = plan.limit
+        self.trouble = None  # type: str | None
+        self._number = plan.number
+        self._total = total
+        self._send = send
+        self._done = 0.0
+        self._file = ""
+        self._rows = []  # type: list[list[Any]]
+        self._sent = time.monotonic()
+
+    def found(self, path, one):
+        # type: (str, tuple[int, int, str]) -> None
+        if self._rows and self._file != path:
+            self._flush()
+        self._file = path
+        self._rows.append(row(*one, arrived=None))
+        self.left -= 1
+        if len(self._rows) >= _ROWS:
+            self._flush()
+
+    def went(self, count):
+        # type: (int) -> None
+        self._done += count
+        if time.monotonic() - self._sent >= PROGRESS_S:
+            self._flush()
+
+    def end(self):
+        # type: () -> None
+        self._flush(done=True, error=self.trouble)
+
+    def _flush(self, **rest):
+        # type: (Any) -> None
+        self._sent = time.monotonic()
+        progress = 1.0 if "done" in rest else min(1.0, round(self._done / self._total, 4))
+        for frame in lines_frames(self._number, shown(self._file), self._rows, progress=progress, **rest):
+            self._send(frame)
+        self._rows = []
+
+
+def _search_file(plan, path, size, teller):
+    # type: (Plan, str, int, _Teller) -> None
+    """Whole blocks without the literal are passed over, which goes at the speed of memory."""
+    descriptor = open_regular(path)
+    try:
+        at, rest = 0, b""
+        while at < size and teller.left > 0:
+            data = os.pread(descriptor, min(BLOCK, size - at), at)
+            if not data:
+                break
+            last = at + len(data) >= size
+            block, begin = rest + data, at - len(rest)
+            cut = len(block) if last else block.rfind(b"\n") + 1
+            if not cut and len(block) >= 2 * BLOCK:
+                cut = len(block)  # no line is as long as this
+            rest = block[cut:]
+            _search_block(plan, path, block[:cut], begin, teller)
+            at += len(data)
+            teller.went(len(data))
+    finally:
+        os.close(descriptor)
+
+
+def _search_block(plan, path, block, begin, teller):
+    # type: (Plan, str, bytes, int, _Teller) -> None
+    literal = plan.literal
+    if not literal:
+        _search_lines(plan, path, block, begin, teller)
+        return
+    sought = block.lower() if plan.fold else block
+    found, at = sought.find(literal), 0
+    while found >= 0 and teller.left > 0:
+        start = max(block.rfind(b"\n", 0, found) + 1, at)
+        end = block.find(b"\n", found) + 1 or len(block)
+        _search_lines(plan, path, block[start:end], begin + start, teller)
+        at = end
+        found = sought.find(literal, end)
+
+
+def _search_lines(plan, path, data, offset, teller):
+    # type: (Plan, str, bytes, int, _Teller) -> None
+    splitter = Splitter()
+    rows = splitter.feed(data, offset)
+    tail = splitter.tail()
+    for one in rows if tail is None else rows + [tail]:
+        if plan.pattern.search(one[2]):
+            teller.found(path, one)
+            if teller.left <= 0:
+                return
+
+
+class Search(object):
+    """A search that runs, seen from the log reader."""
+
+    def __init__(self, plan, files):
+        # type: (Plan, list[str]) -> None
+        self.number = plan.number
+        self.pid, self.descriptor = _fork(plan, files)
+        self.ended = False
+        self._rest = b""
+        self._heard = (time.monotonic(), cpu_s(self.pid)[0])
+
+    def read(self):
+        # type: () -> list[str]
+        """The frames that have come, as JSON text; `ended` is set behind the last one."""
+        data = os.read(self.descriptor, 1 << 18)
+        if not data:
+            self.ended = True
+        self._heard = (time.monotonic(), cpu_s(self.pid)[0])
+        lines = (self._rest + data).split(b"\n")
+        self._rest = lines.pop()
+        return [line.decode("ascii") for line in lines]
+
+    def stalled(self):
+        # type: () -> str | None
+        """Why it should be given up."""
+        then, before = self._heard
+        cpu, state = cpu_s(self.pid)
+        if cpu - before > STALL_CPU_S:
+            return "the pattern takes too long on a single line; the search was given up"
+        if time.monotonic() - then > STALL_S and state not in ("R", "T", "t"):
+            return "a file does not answer; the search was given up"
+        return None
+
+    def listening(self):
+        # type: () -> None
+        """Its words were left unread meanwhile: it is not to blame for its silence."""
+        self._heard = (time.monotonic(), cpu_s(self.pid)[0])
+
+    def end(self):
+        # type: () -> None
+        """Kill and reap it; one that hangs in the kernel is left to the kernel."""
+        os.close(self.descriptor)
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+            for _ in range(20):
+                if os.waitpid(self.pid, os.WNOHANG)[0]:
+                    return
+                time.sleep(0.001)
+        except OSError:
+            pass  # it is gone
+
+
+def _fork(plan, files):
+    # type: (Plan, list[str]) -> tuple[int, int]
+    """(pid, the descriptor of its words)."""
+    read_end, write_end = os.pipe()
+    parent = os.getpid()
+    pid = os.fork()
+    if pid:
+        os.close(write_end)
+        os.set_blocking(read_end, False)
+        return pid, read_end
+    status = 1
+    try:
+        die_with(parent)
+        os.dup2(write_end, 3)  # nothing else of the log reader's stays open: neither its pipes nor its files
+        os.closerange(4, 1 + max([int(name) for name in names("/proc/self/fd")] or [1024]))
+        os.close(0)
+        os.close(1)
+
+        def send(frame):
+            # type: (dict[str, Any]) -> None
+            data = (json.dumps(frame) + "\n").encode("ascii")
+            while data:
+                data = data[os.write(3, data) :]
+
+        search(plan, files, send)
+        status = 0
+    finally:  # a forked process must never go back into its parent's code
+        os._exit(status)
+    return 0, 0

@@ -1,0 +1,262 @@
+"""Answers those who look at files: tails, pages and searches."""
+
+import os
+import time
+
+from ..files import pages
+from ..files.regular_file import open_regular
+from ..files.tails import Tail
+from ..ipc.outbox import lines_frames
+from .search import Plan, Search
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable  # noqa: F401 - used in type comments
+
+    from ..files.catalog import Catalog  # noqa: F401 - used in type comments
+    from ..files.entry import Entry  # noqa: F401 - used in type comments
+    from ..files.follower import Follower  # noqa: F401 - used in type comments
+    from ..ipc.outbox import Outbox  # noqa: F401 - used in type comments
+    from .kernel_lines import KernelLines  # noqa: F401 - used in type comments
+
+MAX_TAILS = 256
+MAX_SEARCHES = 4
+KERNEL = "kernel log"
+
+
+class RefusedError(Exception):
+    """A request that cannot be done; the text is for the person."""
+
+
+class _NotYetError(Exception):
+    """It may be possible in a moment."""
+
+
+class Server(object):
+    """Takes requests as they come from the cockpit."""
+
+    def __init__(self, catalog, kernel, outbox):
+        # type: (Catalog, KernelLines, Outbox) -> None
+        self._catalog = catalog
+        self._kernel = kernel
+        self._outbox = outbox
+        self._tails = {}  # type: dict[int, tuple[Tail, list[Tail]]]
+        """Tail and the list of its file that it stands in, by the request's id."""
+        self._searches = {}  # type: dict[int, Search]
+        self._settled = False
+        self._later = []  # type: list[dict[str, Any]]
+        """Requests for files that may be found yet."""
+
+    def answer(self, request):
+        # type: (dict[str, Any]) -> None
+        """Do what is asked; what cannot be done is answered with the reason."""
+        number = request["id"]
+        actions = {"tail": self._tail, "read": self._read, "search": self._search, "cancel": self._cancel}
+        try:
+            actions[request["do"]](request)
+        except _NotYetError:
+            self._later.append(request)
+        except RefusedError as refused:
+            self._refuse(number, str(refused))
+        except OSError as error:
+            self._refuse(number, "{}: {}".format(request.get("file"), error.strerror or error))
+        except (KeyError, TypeError, ValueError) as error:
+            self._refuse(number, "this request cannot be understood: {}".format(str(error)[:200]))
+
+    def descriptors(self):
+        # type: () -> list[int]
+        """For select."""
+        return [] if self._outbox.full else [search.descriptor for search in self._searches.values()]
+
+    def step(self, settled):
+        # type: (bool) -> None
+        """Pass on what searches have found, and give up those that hang; `settled`: all files are known."""
+        if settled and not self._settled:
+            self._settled = True
+            later, self._later = self._later, []
+            for request in later:
+                self.answer(request)
+        for number, search in list(self._searches.items()):
+            if self._outbox.full:
+                search.listening()
+                continue
+            try:
+                for text in search.read():
+                    self._outbox.put_text("L", text)
+            except BlockingIOError:
+                why = search.stalled()
+                if why is not None:
+                    self._end_search(number, error=why)
+                continue
+            if search.ended:
+                search.end()
+                del self._searches[number]
+
+    def seam(self, entry, what):
+        # type: (Entry, str) -> None
+        """Something happened to a file that may be looked at."""
+        for tail in entry.tails:
+            tail.seam(what)
+
+    def forget(self, entry, why):
+        # type: (Entry, str) -> None
+        """A file is not followed under this name any more."""
+        for tail in entry.tails:
+            tail.end(error=why)
+            del self._tails[tail.number]
+        del entry.tails[:]
+
+    # ----------------------------------------------------------------- tails and pages
+
+    def _tail(self, request):
+        # type: (dict[str, Any]) -> None
+        number, name, count = (
+            request["id"],
+            request["file"],
+            min(int(request.get("lines", 200)), pages.MAX_ROWS),
+        )
+        if len(self._tails) >= MAX_TAILS:
+            raise RefusedError("this agent already follows {} files for somebody".format(MAX_TAILS))
+        tail = Tail(number, name, self._outbox)
+        if name == KERNEL:
+            tail.send(self._kernel.page(None, None, count, 0))
+            self._tails[number] = tail, self._kernel.tails
+        else:
+            entry = self._entry(name)
+            follower = entry.follower
+            if follower is None:
+                raise RefusedError("{} is not followed here: {}".format(name, entry.reason or entry.state))
+            start, seam = _begin(follower, request.get("offset"), count)
+            data = follower.at(start, follower.offset - start)
+            tail.begin(
+                data,
+                start,
+                pages.MAX_ROWS if request.get("offset") is not None else count,
+                follower.size,
+                seam,
+            )
+            self._tails[number] = tail, entry.tails
+        self._tails[number][1].append(tail)
+
+    def _read(self, request):
+        # type: (dict[str, Any]) -> None
+        number, name = request["id"], request["file"]
+        before, after = max(0, int(request.get("before", 0))), max(0, int(request.get("after", 0)))
+        offset, at = request.get("offset"), request.get("time")
+        if name == KERNEL:
+            rows = self._kernel.page(offset, at, before, after)
+            self._send(number, name, rows, size=self._kernel.size, done=True)
+            return
+        entry = self._entry(name)
+        descriptor = open_regular(entry.path)
+        try:
+            size = os.fstat(descriptor).st_size
+
+            def read_at(place, count):
+                # type: (int, int) -> bytes
+                return os.pread(descriptor, count, place)
+
+            if offset is None and at is not None:
+                offset = _place_of_time(entry, read_at, size, at)
+            rows = pages.around(read_at, size, size if offset is None else max(0, int(offset)), before, after)
+        finally:
+            os.close(descriptor)
+        self._send(number, name, rows, size=size, done=True)
+
+    def _entry(self, name):
+        # type: (str) -> Entry
+        entry = self._catalog.named(name)
+        if entry is None and not self._settled:
+            raise _NotYetError
+        if entry is None:
+            raise RefusedError("{} is not among the log files of this node".format(name))
+        if entry.path in self._catalog.blocked:
+            raise RefusedError("{}: {}".format(name, self._catalog.blocked[entry.path]))
+        return entry
+
+    # ----------------------------------------------------------------- searches
+
+    def _search(self, request):
+        # type: (dict[str, Any]) -> None
+        try:
+            plan = Plan(request)
+        except ValueError as error:
+            raise RefusedError(str(error)) from None
+        if len(self._searches) >= MAX_SEARCHES:
+            raise RefusedError("{} searches are already going on here".format(MAX_SEARCHES))
+        wanted = request.get("files") or [
+            entry.name for entry in self._catalog.entries.values() if entry.state == "following"
+        ]
+        files = [self._entry(name).path for name in wanted if name != KERNEL]
+        rows = (
+            self._kernel.matching(plan.pattern, plan.limit)
+            if not request.get("files") or KERNEL in wanted
+            else []
+        )
+        if rows:
+            self._send(plan.number, KERNEL, rows)
+            plan.limit = max(1, plan.limit - len(rows))
+        self._searches[plan.number] = Search(plan, files)
+
+    def _cancel(self, request):
+        # type: (dict[str, Any]) -> None
+        number = request["of"]
+        if any(one["id"] == number for one in self._later):
+            self._later = [one for one in self._later if one["id"] != number]
+            self._send(number, "", [], done=True)
+        elif number in self._tails:
+            tail, listed = self._tails.pop(number)
+            listed.remove(tail)
+            tail.end()
+        elif number in self._searches:
+            self._end_search(number)
+        self._outbox.put("A", {"kind": "reply", "id": request["id"], "t": round(time.time(), 3)})
+
+    def _end_search(self, number, error=None):
+        # type: (int, str | None) -> None
+        self._searches.pop(number).end()
+        self._send(number, "", [], done=True, error=error)
+
+    # ----------------------------------------------------------------- sending
+
+    def _send(self, number, file, rows, **rest):
+        # type: (int, str, list[list[Any]], Any) -> None
+        for frame in lines_frames(number, file, rows, **rest):
+            self._outbox.put("L", frame)
+
+    def _refuse(self, number, why):
+        # type: (int, str) -> None
+        self._outbox.put("A", {"kind": "reply", "id": number, "t": round(time.time(), 3), "error": why[:500]})
+
+
+def _begin(follower, offset, count):
+    # type: (Follower, int | None, int) -> tuple[int, str | None]
+    """Where a tail begins, and what is missing before that."""
+    if offset is None:
+        return pages.tail_start(follower.at, follower.offset, count), None
+    if offset > follower.offset:
+        return pages.tail_start(follower.at, follower.offset, count), "truncated"
+    if follower.offset - offset > pages.MAX_BYTES:
+        start = pages.line_start(follower.at, follower.offset - pages.MAX_BYTES)
+        return start, "{:,} bytes are left out here".format(start - offset)
+    return offset, None
+
+
+def _place_of_time(entry, read_at, size, at):
+    # type: (Entry, Callable[[int, int], bytes], int, float) -> int
+    """By the lines' own times, else by when we saw them come.
+
+    Raises:
+        RefusedError: neither is known.
+    """
+    place = pages.offset_of_time(read_at, size, at)
+    if place is not None:
+        return place
+    before = None  # type: int | None
+    for arrived, offset in entry.arrivals:
+        if arrived > at and before is not None:
+            return before
+        before = offset
+    if before is None:
+        raise RefusedError("no line of {} carries a time".format(entry.name))
+    return before if entry.arrivals[0][0] <= at else entry.arrivals[0][1]

@@ -1,0 +1,202 @@
+"""What the log reader tells the agent: findings, how far it is, the list of files, and what goes wrong."""
+
+import json
+import time
+
+from .ipc import messages
+from .scanning.dedup import MAX_OPEN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from .files.catalog import Catalog  # noqa: F401 - used in type comments
+    from .files.entry import Entry  # noqa: F401 - used in type comments
+    from .ipc.outbox import Outbox  # noqa: F401 - used in type comments
+    from .matching.ruleset import RuleSet  # noqa: F401 - used in type comments
+    from .queries.kernel_lines import KernelLines  # noqa: F401 - used in type comments
+
+BEAT_S = 0.5
+LIST_S = 2.0
+"""The list of files is sent at most this often; when only counts have changed, every `COUNTS_S`."""
+COUNTS_S = 5.0
+MAX_FINDING = 100000
+"""Characters of its lines; the wire takes 1 MiB, and JSON makes up to 6 bytes of a character."""
+SHORT_FINDING = 2000
+"""The same where too much was told of late."""
+MAX_LIST_BYTES = 768 << 10
+"""Of a list of files; the wire takes 1 MiB, and names of 4 kB that anybody can make would fill it."""
+BEHIND_BYTES = 16 << 20
+
+
+class Numbers(object):
+    """Gives each finding its id; `next` is the one that comes."""
+
+    def __init__(self, first):
+        # type: (int) -> None
+        self.next = first
+
+    def __call__(self):
+        # type: () -> int
+        """The next id."""
+        number = self.next
+        self.next += 1
+        return number
+
+
+class Teller(object):
+    """Puts messages into the outbox when they are due."""
+
+    def __init__(self, outbox, catalog, kernel, numbers, ruleset, bad_rules):
+        # type: (Outbox, Catalog, KernelLines, Numbers, RuleSet, list[dict[str, Any]]) -> None
+        self._outbox = outbox
+        self._catalog = catalog
+        self._kernel = kernel
+        self._numbers = numbers
+        self._ruleset = ruleset
+        self._bad_rules = bad_rules
+        self._beat_due = 0.0
+        self._list_due = 0.0
+        self._listed = None  # type: list[dict[str, Any]] | None
+        self._complete = False
+        self._found = {}  # type: dict[str, Any]
+        self._listed_at = 0.0
+        self._noticed = []  # type: list[dict[str, Any]]
+        self._troubles = set()  # type: set[str]
+        self._told_places = {}  # type: dict[str, list[int]]
+
+    def list_soon(self):
+        # type: () -> None
+        """Somebody waits for the list of files."""
+        self._list_due = 0.0
+
+    def beat_soon(self):
+        # type: () -> None
+        """Something was searched that must not be searched again."""
+        self._beat_due = 0.0
+
+    def tell(self, findings):
+        # type: (list[dict[str, Any]]) -> None
+        """Send findings (dicts with the keys of `wire.Finding`)."""
+        known = {row["path"] for row in self._listed or ()}
+        if any(
+            finding["file"] in self._catalog.entries and finding["file"] not in known for finding in findings
+        ):
+            self._list(time.monotonic())  # what a file is comes before what stands in it
+        t = round(time.time(), 3)
+        for finding in findings:
+            lines = finding["lines"]
+            most = SHORT_FINDING if self._outbox.paused else MAX_FINDING
+            if sum(map(len, lines)) > most:
+                lines = [line[: most // len(lines)] for line in lines]
+            self._outbox.put("F", dict(finding, kind="finding", t=t, lines=lines))
+
+    def progress(self, frames):
+        # type: (list[dict[str, Any]]) -> None
+        """Send how far training is (dicts with the keys of `wire.Progress`)."""
+        t = round(time.time(), 3)
+        for frame in frames:
+            self._outbox.put("R", dict(frame, kind="progress", t=t))
+
+    def place(self, entry):
+        # type: (Entry) -> None
+        """Behind findings goes how far we are: a reader after us tells none of them again."""
+        place = entry.place()
+        if place and self._told_places.get(entry.path) != place:
+            self._told_places[entry.path] = place
+            self._outbox.put("P", {entry.path: place})
+
+    def trouble(self, title, detail):
+        # type: (str, str) -> None
+        """Something failed; the same title is told once."""
+        if title in self._troubles:
+            return
+        self._troubles.add(title)
+        self._outbox.put("E", {
+            "kind": "event", "t": round(time.time(), 3), "event": "agent", "severity": "warning",
+            "source": "agent", "title": "logs: " + title, "detail": detail[:500],
+        })  # fmt: skip
+
+    def report(self, complete, found):
+        # type: (bool, dict[str, Any]) -> None
+        """A beat, how far we are, what the person should know, and the list of files: each when it is due.
+
+        `complete`: no file is due that is not in the list; `found`: what else the list says.
+        """
+        if (complete, found) != (self._complete, self._found):
+            self._complete, self._found, self._listed, self._list_due = complete, found, None, 0.0
+        now = time.monotonic()
+        if now >= self._beat_due and not self._outbox.full:
+            self._beat_due = now + BEAT_S
+            for entry in self._catalog.entries.values():
+                self.place(entry)
+            self._outbox.put("B", {"next_id": self._numbers.next, "records": self._kernel.size})
+            notices = self._notices()
+            if notices != self._noticed:
+                self._noticed = notices
+                self._outbox.put("N", notices)
+            self._catalog.retry()
+        if now >= self._list_due:
+            self._list_due = now + LIST_S
+            self._list(now)
+
+    def _list(self, now):
+        # type: (float) -> None
+        rows = [entry.row() for entry in self._catalog.entries.values()]
+        kernel = self._kernel.row()
+        rows += [kernel] if kernel is not None else []
+        if rows == self._listed:
+            return
+        before = self._listed
+        only_counts = before is not None and list(map(_lasting, rows)) == list(map(_lasting, before))
+        if only_counts and now - self._listed_at < COUNTS_S:
+            return
+        self._listed, self._listed_at = rows, now
+        kept = fitting(rows, MAX_LIST_BYTES)
+        frame = {"kind": "logs", "t": round(time.time(), 3), "files": kept, "complete": self._complete}
+        frame.update(self._found)
+        left_out = len(self._catalog.left_out) + len(rows) - len(kept)
+        if left_out:
+            frame["truncated"] = left_out
+        self._outbox.put("G", frame)
+
+    def _notices(self):
+        # type: () -> list[dict[str, Any]]
+        slow = self._ruleset.suspended.items()
+        found = self._bad_rules + [
+            messages.slow(rule, why)
+            for rule, why in sorted(slow)
+            if not why.startswith(messages.ENDLESS_RULE)
+        ]
+        late = [(e.follower.behind, e.name) for e in self._catalog.entries.values() if e.follower is not None]
+        if late and max(late)[0] > BEHIND_BYTES:
+            found.append(messages.behind(max(late)[1], BEHIND_BYTES))
+        for entry in self._catalog.entries.values():
+            if entry.scanner is not None and entry.scanner.left_out:
+                found.append(messages.crowded(entry.name, MAX_OPEN))
+        return found
+
+
+def fitting(rows, most):
+    # type: (list[dict[str, Any]], int) -> list[dict[str, Any]]
+    """The rows whose JSON fits into `most` bytes together, the small ones first, in the order given."""
+    sizes = [len(json.dumps(row)) + 1 for row in rows]
+    kept, total = set(), 0
+    for at in sorted(range(len(rows)), key=sizes.__getitem__):
+        total += sizes[at]
+        if total > most:
+            break
+        kept.add(at)
+    return [row for at, row in enumerate(rows) if at in kept]
+
+
+_COUNTS = frozenset(("size", "lines", "grown_at", "backlog_pct", "searched_to", "fingerprint"))
+
+
+def _lasting(row):
+    # type: (dict[str, Any]) -> list[tuple[str, Any]]
+    """What of a row does not change with every line."""
+    searched = row.get("searched_to", -1) >= (row.get("size") or 0)
+    return sorted(
+        [(key, value) for key, value in row.items() if key not in _COUNTS] + [("searched", searched)]
+    )

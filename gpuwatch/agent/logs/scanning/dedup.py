@@ -1,0 +1,223 @@
+"""Findings of one file over time: equal ones counted, floods gathered, recoveries closing what they end."""
+
+import re
+from collections import deque
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from ..matching.ruleset import Rule  # noqa: F401 - used in type comments
+
+
+SAME_AFTER_S = 600.0
+"""An equal line after a longer silence is a new finding."""
+TELL_EVERY_S = 2.0
+"""A finding whose count grows is told again this often."""
+GROWN_AT_ONCE = 20
+"""Findings of a file whose new counts are told at a time."""
+MAX_OF_A_SPEAKER = 40
+"""Different findings of a rule and speaker that are kept apart; the rest counts with the last of them."""
+MAX_OPEN = 8192
+"""Of all rules and speakers of a file: a merged log of 512 ranks with a dozen findings each has room."""
+ROOM_EVERY_S = 60.0
+"""A full gatherer looks this often for findings that are too old to grow."""
+
+_DIGITS = re.compile(r"0x[0-9a-fA-F]+|\d+")
+
+
+class Open(object):
+    """A finding that may still grow, or be closed."""
+
+    __slots__ = ("finding", "told", "told_count", "waiting")
+
+    def __init__(self, finding, waiting):
+        # type: (dict[str, Any], object) -> None
+        self.finding = finding
+        self.told = float("-inf")
+        self.told_count = 0
+        self.waiting = waiting  # type: Any
+        """Lines of its block that are still to come; it is told when they have."""
+
+
+class Crowd(object):
+    """The open findings of one rule and speaker: how many, and the last one."""
+
+    __slots__ = ("count", "last")
+
+    def __init__(self):
+        # type: () -> None
+        self.count = 0
+        self.last = None  # type: tuple[object, ...] | None
+
+
+class Gatherer(object):
+    """All open findings of one file."""
+
+    def __init__(self, ids):
+        # type: (Any) -> None
+        self.earlier = None  # type: Gatherer | None
+        """Of what stood before in the same file: a recovery ends that too."""
+        self._ids = ids
+        self._open = {}  # type: dict[str, dict[tuple[object, ...], Open]]
+        self._crowds = {}  # type: dict[tuple[object, ...], Crowd]
+        self._count = 0
+        self._growing = {}  # type: dict[Open, None]
+        self._made_room = float("-inf")
+        self._floods = {}  # type: dict[tuple[object, ...], deque[dict[str, Any]]]
+        self.left_out = 0
+        """Matches for which there was no room: they count with another speaker's finding, or not at all."""
+
+    def add(self, rule, finding, message):
+        # type: (Rule, dict[str, Any], str) -> Open | None
+        """Take a match in: the finding it starts, None where it only counts (or is too few to be told)."""
+        key = signature(finding, message)
+        at = finding["at"]  # type: float
+        mine = self._open.setdefault(rule.id, {})
+        if rule.newest:
+            return self._renewed(rule.id, key[:3], finding)
+        if rule.flood is not None:
+            key = key[:3]
+        known = mine.get(key)
+        if known is None:
+            last, full = self._crowded(rule.id, key, at)
+            if last is not None and at - mine[last].finding["last_at"] > SAME_AFTER_S:
+                self._forget(rule.id, last)
+            else:
+                self.left_out += full
+                if last is not None:
+                    known = mine[last]
+                elif full:
+                    return None
+        if known is not None and at - known.finding["last_at"] <= SAME_AFTER_S:
+            known.finding["count"] += 1
+            known.finding["last_at"] = max(at, known.finding["last_at"])
+            known.finding["last_offset"] = finding["offset"]
+            self._growing[known] = None
+            return None
+        count = 1
+        if rule.flood is not None:
+            recent = self._floods.setdefault((rule.id,) + key, deque(maxlen=rule.flood.count))
+            recent.append(finding)
+            while recent[0]["at"] < at - rule.flood.seconds:
+                recent.popleft()
+            if len(recent) < rule.flood.count:
+                return None
+            finding, count = recent[0], len(recent)
+            recent.clear()
+        finding["id"] = self._ids()
+        finding["count"], finding["last_at"] = count, at
+        return self._opened(rule.id, key, Open(finding, None))
+
+    def _renewed(self, rule, key, finding):
+        # type: (str, tuple[object, ...], dict[str, Any]) -> Open | None
+        """The finding of a speaker, from now on with this match; None where there is no room for one more."""
+        known = self._open[rule].get(key)
+        if known is None:
+            if self._count >= MAX_OPEN:
+                self.left_out += 1
+                return None
+            finding["id"] = self._ids()
+            finding["count"], finding["last_at"] = 1, finding["at"]
+            return self._opened(rule, key, Open(finding, None))
+        finding["id"], finding["count"] = known.finding["id"], known.finding["count"] + 1
+        finding["last_at"] = max(finding["at"], known.finding["last_at"])
+        known.finding = finding
+        self._growing[known] = None
+        return None
+
+    def _crowded(self, rule, key, at):
+        # type: (str, tuple[object, ...], float) -> tuple[tuple[object, ...] | None, bool]
+        """What a new finding counts with where it has no room, and whether the whole file has none."""
+        crowd = self._crowds.get((rule,) + key[:3])
+        if crowd is not None and crowd.count >= MAX_OF_A_SPEAKER:
+            return crowd.last, False
+        if self._count < MAX_OPEN or self._make_room(at):
+            return None, False
+        if crowd is not None and crowd.last is not None:
+            return crowd.last, True
+        return next(iter(self._open[rule]), None), True
+
+    def _make_room(self, at):
+        # type: (float) -> bool
+        """Forget what is too old to grow."""
+        if at - self._made_room < ROOM_EVERY_S:
+            return False
+        self._made_room = at
+        for rule, mine in self._open.items():
+            for key, known in list(mine.items()):
+                if known.waiting is None and at - known.finding["last_at"] > SAME_AFTER_S:
+                    self._forget(rule, key)
+        return self._count < MAX_OPEN
+
+    def _opened(self, rule, key, known):
+        # type: (str, tuple[object, ...], Open) -> Open
+        crowd = self._crowds.setdefault((rule,) + key[:3], Crowd())
+        if key not in self._open[rule]:
+            crowd.count += 1
+            self._count += 1
+        crowd.last = key
+        self._open[rule][key] = known
+        self._growing[known] = None
+        return known
+
+    def _forget(self, rule, key):
+        # type: (str, tuple[object, ...]) -> None
+        self._growing.pop(self._open[rule].pop(key), None)
+        crowd = self._crowds[(rule,) + key[:3]]
+        crowd.count -= 1
+        self._count -= 1
+        if crowd.last == key:
+            crowd.last = None
+        if not crowd.count:
+            del self._crowds[(rule,) + key[:3]]
+
+    def close(self, rule, fields, at):
+        # type: (Rule, dict[str, Any], float) -> list[dict[str, Any]]
+        """A recovery line came: what it ends."""
+        closed = [] if self.earlier is None else self.earlier.close(rule, fields, at)
+        for key, known in list(self._open.get(rule.id, {}).items()):
+            old = known.finding["fields"]  # type: dict[str, Any]
+            if all(old.get(name) == fields.get(name) for name in rule.same):
+                self._forget(rule.id, key)
+                known.finding["closed"] = True
+                known.finding["last_at"] = at
+                closed.append(dict(known.finding))
+        return closed
+
+    def grown(self, now, most=GROWN_AT_ONCE):
+        # type: (float, int) -> list[dict[str, Any]]
+        """Up to `most` findings whose count grew since they were last told; not those told a moment ago."""
+        out = []  # type: list[dict[str, Any]]
+        for known in list(self._growing):
+            if len(out) >= most:
+                break
+            if known.waiting is not None:
+                continue
+            if known.finding["count"] <= known.told_count:
+                del self._growing[known]
+            elif not 0 <= now - known.told < TELL_EVERY_S:
+                out.append(tell(known, now))
+                del self._growing[known]
+        return out
+
+
+def tell(known, now):
+    # type: (Open, float) -> dict[str, Any]
+    """The finding as it stands, noted as told."""
+    known.told, known.told_count = now, known.finding["count"]
+    known.waiting = None
+    return dict(known.finding)
+
+
+def signature(finding, message):
+    # type: (dict[str, Any], str) -> tuple[object, ...]
+    """Equal for findings that are the same thing once more: speaker, fields, words without numbers."""
+    fields = finding["fields"]  # type: dict[str, Any]
+    return (
+        finding.get("rank", finding.get("index")),
+        finding.get("local_rank"),
+        finding.get("host"),
+        tuple(sorted(fields.items())),
+        _DIGITS.sub("#", message[:300]),
+    )

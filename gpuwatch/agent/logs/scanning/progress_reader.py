@@ -1,0 +1,240 @@
+"""Training progress of one log file: what its newest lines tell, a frame a voice and tick."""
+
+import re
+from math import isfinite
+
+from ..lines.normalise import messages
+from ..lines.splitter import shown
+from ..lines.timestamps import HEAD, time_of
+from ..matching.finding import whose
+from ..matching.record_rank import read_message
+from ..progress.history_lines import Past, evenly
+from ..progress.latest_lines import Newest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Iterator  # noqa: F401 - used in type comments
+
+    from ..lines.line_ranks import Reading as Ranks  # noqa: F401 - used in type comments
+    from ..lines.prefixes import Speaker  # noqa: F401 - used in type comments
+    from ..matching.matcher import Search  # noqa: F401 - used in type comments
+    from ..matching.prefilter import Sieve  # noqa: F401 - used in type comments
+    from ..progress.dialect import Dialect, Reading  # noqa: F401 - used in type comments
+
+    Voice = tuple[tuple[Any, ...], dict[str, Any]]
+
+TOLD_AT_ONCE = 64
+"""Frames of one file and tick; who has not been told waits for the next one, with newer values then."""
+MAX_VOICES = 1024
+CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s", "step_time_s")
+"""Fields of a step of the past, in the order of `wire.PastStep`."""
+BARS = 4
+"""States of a bar on one line that are tried."""
+
+_BAR = re.compile(r"\[[\d:]+<[^\[\]]{0,2000}(?:\[[^\[\]]{0,200}\][^\[\]]{0,2000}){0,8}\]")
+"""The end of a bar of tqdm: its times, speed and what was added."""
+_RECORD = re.compile(r".{40,4000}[\])}]\s{0,4}(?=\d{1,3}(?:\.\d+)?%\s?\|)")
+"""A record between two bars; what is shorter may be the label of a bar."""
+
+
+class Progress(object):
+    """Reads the lines that `newest` keeps, and remembers what has not been told."""
+
+    def __init__(self, file, search, sieve, speaker):
+        # type: (str, Search, Sieve, Callable[[], dict[str, Any]] | None) -> None
+        self.newest = Newest()
+        self._file = file
+        self._search = search
+        self._sieve = sieve
+        self._speaker = speaker
+        self._untold = {}  # type: dict[tuple[Any, ...], dict[str, Any]]
+        self._turned = []  # type: list[dict[str, Any]]
+        """Frames up to which a loss was a number, or NaN for the first time: no newer one replaces them."""
+        self._odd = {}  # type: dict[tuple[Any, ...], bool]
+        """Voice -> whether its last loss was no number."""
+        self._first_odd = set()  # type: set[tuple[Any, ...]]
+        """Voices whose untold frame is the first one without a number."""
+        self._past = None  # type: Past | None
+        self._past_told = False
+
+    def take_from(self, backlog):
+        # type: (bool) -> None
+        """What comes next is of the backlog, or live."""
+        if backlog and self._past is None and not self._past_told:
+            self._past = Past()
+        self.newest.past = self._past if backlog else None
+
+    def frames(self, local_ranks):
+        # type: (bool) -> list[dict[str, Any]]
+        """What is new since the last call: dicts with the keys of `wire.Progress` that say something.
+
+        `local_ranks`: a lone `[rankN]:` of this file is a local rank.
+        """
+        for offset, arrived, backlog, line, shape, dialects in self.newest.drain():
+            known = False
+            # of what is live the arrival is as exact, and right whatever time zone the line is of
+            own = time_of(shown(line[:HEAD]), arrived) if backlog else None
+            said = {}  # type: dict[Any, set[str]]
+            for reading, by, text in self.readings(line, dialects, local_ranks):
+                known = True
+                voice = self._voice(reading.fields, by, read_message(text, by, line))
+                self._take(reading, voice, offset, arrived, own, backlog, said)
+            if not known and all(dialect.steady for dialect in dialects):
+                self._sieve.no_progress(shape)
+        turned, self._turned = self._turned, []
+        told = list(self._untold)[:TOLD_AT_ONCE]
+        self._first_odd.difference_update(told)
+        return turned + [self._untold.pop(key) for key in told]
+
+    def past(self, local_ranks, arrived):
+        # type: (bool, float) -> list[dict[str, Any]]
+        """The steps of the backlog, thinned, a frame a voice: to be asked for once, when it has been read."""
+        past, self._past, self.newest.past, self._past_told = self._past, None, None, True
+        voices = {}  # type: dict[tuple[Any, ...], Steps]
+        for _, line, dialects in past.lines() if past is not None else ():
+            own = time_of(shown(line[:HEAD]), arrived)
+            for reading, by, text in self.readings(line, dialects, local_ranks):
+                key, who = self._voice(reading.fields, by, read_message(text, by, line))
+                if key not in voices and len(voices) < TOLD_AT_ONCE:
+                    voices[key] = Steps(who, reading.dialect)
+                if key in voices:
+                    voices[key].take(reading, own)
+        return [steps.frame(self._file, arrived) for steps in voices.values() if steps.points]
+
+    def readings(self, line, dialects, local_ranks):
+        # type: (bytes, list[Dialect], bool) -> Iterator[tuple[Reading, Speaker, str]]
+        """What a line tells, and its message: of the states of a bar on it, the newest that names a step."""
+        stepped = set()  # type: set[tuple[Any, ...]]
+        for text, by, is_bar in newest_first(self._messages(line, dialects, local_ranks)):
+            said_by = (by.rank, by.local_rank, by.pid, by.host, by.task)
+            if is_bar and said_by in stepped:
+                continue
+            reading = self._search.reading(dialects, text)
+            if reading is not None:
+                if is_bar and "step" in reading.fields:
+                    stepped.add(said_by)
+                yield reading, by, text
+
+    def _messages(self, line, dialects, local_ranks):
+        # type: (bytes, list[Dialect], bool) -> list[tuple[str, Speaker]]
+        """A line as it stands; the message of a JSON record only where the record itself tells nothing."""
+        plain = messages(line, local_ranks, records=False)[0]
+        if b"{" not in line or any(self._search.reading(dialects, text) for text, _ in plain):
+            return plain
+        return messages(line, local_ranks)[0]
+
+    def _voice(self, fields, by, head):
+        # type: (dict[str, Any], Speaker, Ranks) -> Voice
+        """Whose words a line's are: a key, and the keys of `wire.Progress` that say it."""
+        who = self.whose(fields, by, head)
+        for name in ("index", "index_of"):
+            who.pop(name, None)
+        return tuple(who.get(name) for name in ("rank", "local_rank", "pid", "host")) + (by.task,), who
+
+    def whose(self, fields, by, head=None):
+        # type: (dict[str, Any], Speaker, Ranks | None) -> dict[str, Any]
+        """The keys of `wire.Finding` that say who writes a line. `head`: what its message tells of ranks."""
+        return whose(by, fields, self._speaker() if self._speaker is not None else {}, head)
+
+    def _take(self, reading, voice, offset, arrived, own, backlog, said):
+        # type: (Reading, Voice, int, float, float | None, bool, dict[Any, set[str]]) -> None
+        fields = reading.fields
+        key, who = voice
+        # a record glued to a bar adds to it: the bar's step is the one that its total and speed are of
+        known = said.setdefault(key, set())
+        fields = {name: value for name, value in fields.items() if name not in known}
+        known.update(fields)
+        self._keep_turn(key, fields)
+        frame = self._untold.get(key)
+        if frame is None:
+            if len(self._untold) >= MAX_VOICES:
+                return
+            frame = self._untold[key] = {"file": self._file, "fields": {}}
+        fields.pop("rank", None)
+        frame.update(who, offset=offset, at=arrived if own is None else own, timed=own is not None)
+        frame["fields"].update(fields)
+        if reading.phases:
+            frame.setdefault("phases_s", {}).update(reading.phases)
+        if "step" in fields or "dialect" not in frame:
+            frame["dialect"] = reading.dialect.id
+            frame["per_epoch"] = reading.dialect.per_epoch
+        frame["backlog"] = backlog
+
+    def _keep_turn(self, key, fields):
+        # type: (tuple[Any, ...], dict[str, Any]) -> None
+        """Keep the frame of a voice from being replaced where its loss turns to NaN."""
+        if "loss" not in fields or "step" not in fields:
+            return
+        odd = not isfinite(float(fields["loss"]))
+        turns = odd and self._odd.get(key) is False
+        if (turns or key in self._first_odd) and key in self._untold and len(self._turned) < TOLD_AT_ONCE:
+            self._turned.append(self._untold.pop(key))
+        self._first_odd.discard(key)
+        if turns:
+            self._first_odd.add(key)
+        if key in self._odd or len(self._odd) < MAX_VOICES:
+            self._odd[key] = odd
+
+
+def newest_first(said):
+    # type: (list[tuple[str, Speaker]]) -> list[tuple[str, Speaker, bool]]
+    """The messages of a line: first its bars from the last one on, cut apart where no return parts them."""
+    bars, others = [], []  # type: list[tuple[str, Speaker, bool]], list[tuple[str, Speaker, bool]]
+    for text, by in said:
+        ends = [bar.end() for bar in _BAR.finditer(text)] if "<" in text else []
+        if not ends:
+            others.append((text, by, False))
+            continue
+        ends[-1] = len(text)
+        begin = 0
+        for end in ends:
+            record = _RECORD.match(text, begin, end) if begin else None
+            if record is not None:
+                others.append((record.group(), by, False))
+                begin = record.end()
+            bars.append((text[begin:end], by, True))
+            begin = end
+    return bars[: -BARS - 1 : -1] + others
+
+
+class Steps(object):
+    """The steps of one voice in the past; a line that names none is of the step named last."""
+
+    def __init__(self, who, dialect):
+        # type: (dict[str, Any], Dialect) -> None
+        self._who = who
+        self._dialect = dialect
+        self._step = self._total = None  # type: Any
+        self.points = []  # type: list[list[Any]]
+        """[step, time, *CURVES] each, None where it was not written."""
+
+    def take(self, reading, at):
+        # type: (Reading, float | None) -> None
+        """Take in what a line tells that was written `at`."""
+        fields = reading.fields
+        if "step" in fields:
+            total = fields.get("total_steps", self._total)
+            back = self._step is not None and fields["step"] < self._step
+            if back and total != self._total and reading.dialect.id.endswith("bar"):
+                return  # the bar of an evaluation
+            self._step, self._total, self._dialect = fields["step"], total, reading.dialect
+        told = [fields.get(name) for name in CURVES]
+        if self._step is None or told == [None] * len(CURVES):
+            return
+        if not self.points or self.points[-1][0] != self._step:
+            self.points.append([self._step, at] + told)
+            return
+        point = self.points[-1]
+        for index, value in enumerate(told, 2):
+            if value is not None:
+                point[index] = value
+
+    def frame(self, file, arrived):
+        # type: (str, float) -> dict[str, Any]
+        """A dict with the keys of `wire.Progress`."""
+        at = self.points[-1][1]
+        return dict(
+            self._who, file=file, offset=0, at=arrived if at is None else at, timed=at is not None,
+            backlog=True, fields={}, past=evenly(self.points), dialect=self._dialect.id,
+            per_epoch=self._dialect.per_epoch,
+        )  # fmt: skip

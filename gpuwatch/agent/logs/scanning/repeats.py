@@ -1,0 +1,60 @@
+"""Error lines of one shape that come again and again: after the first few they are counted, not searched."""
+
+import re
+
+from ..lines.splitter import shown
+from ..lines.timestamps import time_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from ..matching.ruleset import Rule  # noqa: F401 - used in type comments
+
+SEARCHED_FIRST = 8
+"""Lines of one shape and rank that are searched and shown with the lines around them."""
+MANY = 400
+"""After so many error lines of a file, one of each shape is enough."""
+MAX_SHAPES = 2000
+_RANK = re.compile(
+    rb"\[rank\d+\]|^\d+: |\[\d+,\d+\]<|[Rr](?:ank|ANK)['\"]?[ =:]{1,3}\d+|default\d+\]|pid=\d+"
+)
+"""What tells the ranks apart that write lines of one shape."""
+
+
+class Repeats(object):
+    """Of one file: the last finding of each shape, once enough of them were searched."""
+
+    def __init__(self):
+        # type: () -> None
+        self._known = {}  # type: dict[tuple[int, bytes], list[Any]]
+        self._searched = 0
+
+    def add(self, shape, line, rule, finding, message):
+        # type: (int | None, bytes, Rule, dict[str, Any], str) -> None
+        """Note that a line of this shape was searched and found to be an error without another rule."""
+        if shape is None:
+            return
+        self._searched += 1
+        if len(self._known) >= MAX_SHAPES:
+            self._known.clear()
+        known = self._known.setdefault((shape, _rank(line)), [0, rule, finding, message])
+        known[0] += 1
+
+    def match(self, shape, line, offset, arrived):
+        # type: (int | None, bytes, int, float) -> tuple[Rule, dict[str, Any], str] | None
+        """Rule, finding and message of one more line of a shape that is known; None: search it."""
+        known = None if shape is None or not self._known else self._known.get((shape, _rank(line)))
+        if known is None or known[0] < (SEARCHED_FIRST if self._searched < MANY else 1):
+            return None
+        text = shown(line)
+        at = time_of(text, arrived)
+        finding = dict(known[2], offset=offset, timed=at is not None, lines=[text], key=0)
+        finding["at"] = known[2]["at"] if at is None else at
+        return known[1], finding, known[3]
+
+
+def _rank(line):
+    # type: (bytes) -> bytes
+    found = _RANK.search(line, 0, 200)
+    return found.group() if found else b""

@@ -1,0 +1,317 @@
+"""The agent's side of the log reader: starts it, hands it requests, takes what it finds, and watches over it.
+
+The reader is a process of its own: a pattern may hold the interpreter for ever, and a dead mount whatever
+thread touches it. When nothing is heard of it although it works, or does not come back from a file, it is
+killed, and the next one does without that rule or file. The thread here is for starting processes, which may
+take a while, and lives as long as the agent: the kernel ends the reader together with the thread that
+started it.
+"""
+
+import collections
+import json
+import os
+import select
+import threading
+import time
+
+from .ipc import messages
+from .ipc.child_process import Child
+from .ipc.process_stats import cpu_s, own_bytes
+from .watchdog.hangs import Hangs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from subprocess import Popen  # noqa: F401 - used in type comments
+    from typing import Any, Callable  # noqa: F401 - used in type comments
+
+_LOOK_S = 0.5
+FULL_BYTES = 2 << 20
+"""With so much untaken nothing more is read of the reader."""
+MAX_HANGING = 3
+RESTART_S, LONGEST_RESTART_S = 0.5, 60.0
+LONGEST_AFTER_SCAN_S = 4.0
+"""Between readers that hang on lines: what each one hung on is left out by the next one."""
+KEPT_RECORDS = 4000
+"""Of the kernel log, for a reader that comes after one that has hung."""
+_KERNEL = b'{"do": "kernel"'
+_ANSWERED_BY_LINES = ("tail", "read", "search")
+
+
+class LogReader(object):
+    """Give it requests, processes and kernel records; take frames from it. Every method returns at once."""
+
+    def __init__(self, wake, config):
+        # type: (Callable[[], None], dict[str, Any]) -> None
+        self._wake = wake
+        self._hangs = Hangs()
+        left_out = vars(self._hangs)
+        self._config = dict(config, next_id=1, places={}, records=0, began=time.time(), **left_out)
+        """What a reader is started with, kept up to date for the next one."""
+        self._lock = threading.Lock()
+        self._frames = collections.deque()  # type: collections.deque[str]
+        self._frames_bytes = 0
+        self._requests = collections.deque()  # type: collections.deque[bytes]
+        self._look_up = os.pipe()
+        for end in self._look_up:
+            os.set_blocking(end, False)
+        self._child = None  # type: Child | None
+        self._hanging = []  # type: list[tuple[Popen[bytes], str]]
+        """Killed readers that the kernel still holds, and the file that holds them."""
+        self._standing = collections.OrderedDict()  # type: collections.OrderedDict[str, bytes]
+        """What every reader must know, in the newest version."""
+        self._asked = set()  # type: set[int]
+        """Requests whose last lines have not come."""
+        self._own = {}  # type: dict[str, dict[str, Any]]
+        self._its = []  # type: list[dict[str, Any]]
+        self._source = None  # type: str | None
+        self._kernel_began = False
+        """Whether this reader was given the first records of the kernel log, be there none."""
+        self._records = []  # type: list[tuple[float, str]]
+        """Records of the kernel log that no reader has said to have searched."""
+        self._listed = ""
+        """Its newest list of files, as a frame."""
+
+    def start(self):
+        # type: () -> None
+        """Start the thread, and with it the reader."""
+        thread = threading.Thread(target=self._run, name="logs")
+        thread.daemon = True
+        thread.start()
+
+    # ----------------------------------------------------------------- for the emitter
+
+    @property
+    def notices(self):
+        # type: () -> list[dict[str, Any]]
+        """Dicts with the keys of `wire.Notice`."""
+        return [self._own[key] for key in sorted(self._own)] + self._its
+
+    @property
+    def waiting(self):
+        # type: () -> bool
+        """Whether there is something to take."""
+        return bool(self._frames)
+
+    def take(self):
+        # type: () -> list[str]
+        """The frames that have come: JSON objects without `v` and `seq`."""
+        with self._lock:
+            frames, self._frames = list(self._frames), collections.deque()
+            was_full, self._frames_bytes = self._frames_bytes >= FULL_BYTES, 0
+        if was_full:
+            self._nudge()
+        return frames
+
+    def ask(self, request):
+        # type: (dict[str, Any]) -> None
+        """Hand on a request of the cockpit's; its answers are among the frames."""
+        if request["do"] in ("leave", "folders"):
+            self._stand(request["do"], dict(request, id=None))
+        with self._lock:
+            if request["do"] in _ANSWERED_BY_LINES:
+                self._asked.add(request["id"])
+            self._requests.append(_line(request))
+        self._nudge()
+
+    def processes(self, rows, launchers):
+        # type: (list[dict[str, Any]], dict[int, dict[str, Any]]) -> None
+        """All processes of interest (keys as in `wire.Process`), and what their launchers write."""
+        self._stand("processes", messages.of_processes(rows, launchers))
+
+    def kernel(self, records, source):
+        # type: (list[tuple[float, str]], str | None) -> None
+        """New records of the kernel log, and where they come from (None: it cannot be read)."""
+        if source != self._source:
+            self._source = source
+            self._stand("source", {"do": "source", "source": source})
+        if records or not self._kernel_began:
+            with self._lock:
+                if not self._kernel_began:
+                    records = self._records + records
+                    self._records = []
+                self._kernel_began = True
+                self._records += records
+                self._searched_records(max(0, len(self._records) - KEPT_RECORDS))
+                self._requests.append(_line({"do": "kernel", "records": records}))
+            self._nudge()
+
+    def cost(self):
+        # type: () -> tuple[float, int]
+        """CPU seconds of the reader that runs now, and the resident bytes that it has for itself alone."""
+        child = self._child
+        return (0.0, 0) if child is None else (cpu_s(child.process.pid)[0], own_bytes(child.process.pid))
+
+    # ----------------------------------------------------------------- the thread
+
+    def _run(self):
+        # type: () -> None
+        wait_s = RESTART_S
+        while len(self._hanging) < MAX_HANGING:
+            began = time.monotonic()
+            try:
+                child = self._child = Child(self._config)
+            except (OSError, RuntimeError) as error:
+                self._note({"failed": messages.no_reader(str(error))})
+                return
+            why = self._converse(child)
+            self._child = None
+            longest = LONGEST_RESTART_S if self._bury(child, why) else LONGEST_AFTER_SCAN_S
+            wait_s = RESTART_S if time.monotonic() - began > LONGEST_RESTART_S else min(wait_s, longest)
+            time.sleep(wait_s)
+            wait_s = min(longest, 2 * wait_s)
+        self._note({"failed": messages.given_up(MAX_HANGING)})
+
+    def _converse(self, child):
+        # type: (Child) -> str
+        """Until the reader has `ended`, or hangs: why, as `Child.hangs` says it."""
+        while True:
+            self._hand_over(child)
+            full = self._frames_bytes >= FULL_BYTES
+            reading = [self._look_up[0]] if full else [self._look_up[0], child.output]
+            ready, writable, _ = select.select(reading, [child.input] if child.unsent else [], [], _LOOK_S)
+            if self._look_up[0] in ready:
+                os.read(self._look_up[0], 4096)
+            if writable and not child.write():
+                return "ended"
+            if child.output in ready:
+                lines = child.read()
+                if lines is None:
+                    return "ended"
+                self._take_in(lines)
+            elif full:
+                child.hear()
+            why = child.hangs()
+            if why is not None:
+                return why
+            self._release()
+
+    def _hand_over(self, child):
+        # type: (Child) -> None
+        with self._lock:
+            for name, message in self._standing.items():
+                if child.sent.get(name) is not message:
+                    child.sent[name] = message
+                    child.unsent += message
+            child.unsent += b"".join(self._requests)
+            self._requests.clear()
+
+    def _take_in(self, lines):
+        # type: (list[str]) -> None
+        frames = []
+        for line in lines:
+            letter, text = line[:1], line[1:]
+            if letter == "B":
+                self._take_beat(json.loads(text))
+            elif letter == "P":
+                self._config["places"].update(json.loads(text))
+            elif letter == "N":
+                self._its = json.loads(text)
+            elif letter == "G":
+                self._listed = text
+                frames.append(text)
+            else:
+                if letter == "A" or (letter == "L" and '"done":true' in text[-2000:]):
+                    self._asked.discard(json.loads(text)["id"])
+                frames.append(text)
+        if frames:
+            with self._lock:
+                self._frames.extend(frames)
+                self._frames_bytes += sum(map(len, frames))
+            self._wake()
+
+    def _take_beat(self, beat):
+        # type: (dict[str, int]) -> None
+        self._config["next_id"] = beat["next_id"]
+        with self._lock:
+            self._searched_records(beat["records"] - self._config["records"])
+
+    def _searched_records(self, count):
+        # type: (int) -> None
+        """So many more records need not be handed to the next reader; called with the lock held."""
+        del self._records[:count]
+        self._config["records"] += count
+
+    # ----------------------------------------------------------------- its end
+
+    def _bury(self, child, why):
+        # type: (Child, str) -> bool
+        """Kill and reap the reader, learn what it hung on, and answer those who wait for it.
+
+        False where it hung on lines that the next one leaves out.
+        """
+        gone = child.kill()
+        crumb = child.last_crumb()
+        child.close()
+        self._its = []
+        if why == "work" and crumb.what == "scan":
+            self._note(self._hangs.scanning(crumb))
+        elif why in ("ended", "stopped") or not crumb.what:
+            status = child.process.returncode if why == "ended" else None
+            self._note({"ended": messages.ended(why, status)})
+        else:
+            self._note(
+                self._hangs.touching(crumb.path, messages.STUCK if why == "wait" else messages.ENDLESS)
+            )
+        if not gone:
+            self._hanging.append((child.process, crumb.path))
+        name = crumb.rule or crumb.path
+        self._config["next_id"] += 1000  # what it had not told comes again: not under a number that was used
+        error = "the log reader of this node {} and was started anew".format(
+            why if why in ("ended", "stopped") else "hung ({})".format(name or why)
+        )
+        with self._lock:
+            self._kernel_began = False
+            self._requests = collections.deque(one for one in self._requests if not one.startswith(_KERNEL))
+            if self._listed:
+                self._frames.append(messages.unsearched(self._listed))
+            for number in sorted(self._asked):
+                frame = {
+                    "kind": "lines",
+                    "t": round(time.time(), 3),
+                    "id": number,
+                    "done": True,
+                    "again": True,
+                    "error": error,
+                }
+                self._frames.append(json.dumps(frame))
+            self._asked.clear()
+        self._wake()
+        return why != "work" or crumb.what != "scan"
+
+    def _release(self):
+        # type: () -> None
+        """A file whose read has come back after all may be read again."""
+        for process, path in list(self._hanging):
+            if process.poll() is not None:
+                self._hanging.remove((process, path))
+                self._hangs.blocked.pop(path, None)
+                self._own.pop("file " + path, None)
+                self._stand("blocked", {"do": "blocked", "files": self._hangs.blocked})
+
+    # ----------------------------------------------------------------- small things
+
+    def _stand(self, name, message):
+        # type: (str, dict[str, Any]) -> None
+        line = _line(message)
+        with self._lock:
+            if self._standing.get(name) == line:
+                return
+            self._standing[name] = line
+        self._nudge()
+
+    def _note(self, notices):
+        # type: (dict[str, Any]) -> None
+        self._own = dict(self._own, **notices)
+        self._wake()
+
+    def _nudge(self):
+        # type: () -> None
+        try:
+            os.write(self._look_up[1], b"!")
+        except OSError:
+            pass  # full: it looks up already
+
+
+def _line(message):
+    # type: (dict[str, Any]) -> bytes
+    return (json.dumps(message) + "\n").encode("ascii")

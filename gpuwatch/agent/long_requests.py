@@ -1,0 +1,71 @@
+"""What the cockpit asks for that takes its time: done beside the emitter, one of a kind at a time."""
+
+import threading
+from collections import deque
+
+from .hang.flight_files import dump_files, dump_piece
+from .hang.flight_pipe import trigger
+from .hang.lent_pyspy import Lent
+from .hang.ras import ras
+from .hang.stacks import stacks
+from .processes.settings_report import particulars
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable  # noqa: F401 - used in type comments
+
+    from .base.settings import Settings  # noqa: F401 - used in type comments
+
+
+class Errands(object):
+    """Runs what a request asks for in a thread of its own; the emitter takes the replies when they are there.
+
+    `does` is request -> data of the reply. An errand that does not come back (a dead mount, a process in the
+    kernel) keeps its kind busy and nothing else.
+    """
+
+    def __init__(self, settings, wake):
+        # type: (Settings, Callable[[], None]) -> None
+        proc, lent = settings.proc, Lent()
+        self.does = {
+            "particulars": lambda request: particulars(request, proc),
+            "stacks": lambda request: stacks(request, proc, lent.path),
+            "lend": lent.take,
+            "dumps": lambda request: trigger(request, proc),
+            "dump_files": lambda request: dump_files(request, proc),
+            "dump_piece": lambda request: dump_piece(request, proc),
+            "ras": lambda request: ras(request, proc),
+        }  # type: dict[str, Callable[[dict[str, Any]], dict[str, Any]]]
+        self._wake = wake
+        self._busy = set()  # type: set[str]
+        self._replies = deque()  # type: deque[dict[str, Any]]
+
+    def begin(self, wish, request, number):
+        # type: (str, dict[str, Any], int) -> str | None
+        """Start; or why it cannot be started now."""
+        if wish in self._busy:
+            return "the same was asked before and is still being done"
+        self._busy.add(wish)
+        thread = threading.Thread(target=self._run, args=(wish, request, number), name="errand " + wish)
+        thread.daemon = True
+        thread.start()
+        return None
+
+    def take(self):
+        # type: () -> list[dict[str, Any]]
+        """The replies since the last time."""
+        found = []
+        while self._replies:
+            found.append(self._replies.popleft())
+        return found
+
+    def _run(self, wish, request, number):
+        # type: (str, dict[str, Any], int) -> None
+        reply = {"kind": "reply", "id": number}  # type: dict[str, Any]
+        try:
+            reply["data"] = self.does[wish](request)
+        except Exception as error:  # told, because nobody sees a daemon thread die
+            reply["error"] = "{}: {}".format(type(error).__name__, str(error)[:300])
+        self._busy.discard(wish)
+        self._replies.append(reply)
+        self._wake()

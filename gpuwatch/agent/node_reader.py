@@ -1,0 +1,70 @@
+"""The node itself, read by one thread: host, processes and kernel log. A sick mount may block any of them."""
+
+import time
+
+from .base.ticker import Reader
+from .host import host, machine
+from .host.addresses import own_addresses
+from .kernel import kernel_log
+from .processes import process_reader
+from .processes.gpu_holders import Holders
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections import deque  # noqa: F401 - used in type comments
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from .base.settings import Settings  # noqa: F401 - used in type comments
+    from .base.ticker import Pulse  # noqa: F401 - used in type comments
+
+
+ADDRESSES_EVERY_S = 30.0
+
+
+class Node(Reader):
+    """Leaves (kind, value) in `found`.
+
+    host; ranks: (processes, truncated, partial, the launchers' log files); kernel: the events of the kernel
+    log; records: all of it, as (unix seconds, text).
+    """
+
+    def __init__(self, pulse, events, settings):
+        # type: (Pulse, deque[dict[str, Any]], Settings) -> None
+        Reader.__init__(self, "host", pulse, events)
+        self.facts = machine.describe()
+        self.addresses = own_addresses(settings.proc)
+        self.holders = Holders(settings.proc)
+        self.kernel_source = None  # type: str | None
+        self.kernel_notice = None  # type: dict[str, Any] | None
+        self.memory = None  # type: tuple[int | None, int | None] | None
+        """(used, total) bytes of the last reading, for GPUs that share it."""
+        self._settings = settings
+        self._host = host.HostReader(proc=settings.proc, sys=settings.sys)
+        scan_s = min(process_reader.SCAN_EVERY_S, 0.9 * settings.medium_s)
+        self._processes = process_reader.ProcessReader(proc=settings.proc, scan_every_s=scan_s)
+        self._log = None  # type: kernel_log.KernelLog | None
+        self._processes_due = 0.0
+        self._addresses_due = 0.0
+
+    def read(self, tick):
+        # type: (int) -> None
+        """One reading of everything that is due."""
+        sample = self._host.read()
+        self.memory = (sample.get("memory_used_bytes"), sample.get("memory_total_bytes"))  # type: ignore[assignment]
+        self.found.append(("host", sample))
+        if self._log is None:
+            self._log = kernel_log.KernelLog(kmsg=self._settings.kmsg)
+        records = self._log.poll()
+        self.kernel_source, self.kernel_notice = self._log.source, self._log.notice
+        if records:
+            self.found.append(("kernel", records))
+        self.found.append(("records", self._log.records))
+        now = time.monotonic()
+        if now >= self._addresses_due:
+            self._addresses_due = now + ADDRESSES_EVERY_S
+            self.addresses = own_addresses(self._settings.proc)
+        if tick > 1 and now >= self._processes_due:
+            self._processes_due = now + self._settings.medium_s
+            rows, truncated = self._processes.read(self.holders.by_pid())
+            known = self._processes
+            self.found.append(("ranks", (rows, truncated, known.partial, known.launchers)))

@@ -1,0 +1,1 @@
+"""Processes, the ranks that they carry, who started them, and their settings."""

@@ -1,0 +1,191 @@
+"""What one process says about itself: command, user, container, log files.
+
+Reading these can block: cmdline and environ take the process's memory lock, the user's name may need a
+directory service, a log may lie on a dead share. So they are called through `background.Rounds`.
+"""
+
+import os
+import pwd
+import re
+import stat
+
+from ..base.procfs import clean, names, read_bytes, read_link, read_text
+from ..base.secret_masking import masked
+
+MAX_COMMAND = 300
+MAX_LOGS = 8
+MAX_DESCRIPTORS = 256
+
+_LOG_NAME = re.compile(r"\.(log|txt|out|err|stdout|stderr|jsonl|ndjson|json|csv)([.-](\d+|old|bak))?$")
+_DELETED = " (deleted)"
+_NEVER_NAMED = re.compile(r"/#\d+ \(deleted\)$")
+"""A temporary file (O_TMPFILE): it is nobody's log."""
+_CONTAINERS = (
+    (re.compile(r"docker[/-]([0-9a-f]{12,64})"), "docker"),
+    (re.compile(r"cri-containerd[:-]([0-9a-f]{12,64})"), "containerd"),
+    (re.compile(r"crio-(?:conmon-)?([0-9a-f]{12,64})"), "cri-o"),
+    (re.compile(r"libpod-(?:conmon-)?([0-9a-f]{12,64})"), "podman"),
+    (re.compile(r"kubepods\S*/([0-9a-f]{64})"), "kubernetes"),
+    (re.compile(r"/lxc(?:\.payload)?[./]([\w.-]+)"), "lxc"),
+)
+_SLURM = re.compile(r"slurm\S*?/job_(\d+)(?:/step_(\w+))?")
+_GPU_DEVICES = ("/dev/nvidia", "/dev/dxg")
+
+
+class Details(object):
+    """What one process said; what could not be read is None or empty.
+
+    `holds_gpu`: it has an NVIDIA device open; None where its descriptors cannot be listed. `pipes`: those
+    of its descriptors 0, 1 and 2 that are pipes, as `pipe:[INODE]`. `inner_pid`: what it is called in a pid
+    namespace of its own (a container's), where that is another number.
+    """
+
+    __slots__ = ("command", "container", "holds_gpu", "inner_pid", "job", "logs", "pipes", "step", "user")
+
+    def __init__(self, proc, pid, users, all_files=False):
+        # type: (str, int, dict[int, str], bool) -> None
+        """`all_files`: every regular file that it writes is a log, whatever its name."""
+        folder = os.path.join(proc, str(pid))
+        self.command = command_line(read_bytes(os.path.join(folder, "cmdline"), 16384) or b"")
+        status = read_text(os.path.join(folder, "status"), 4096) or ""
+        self.user = _user(status, users)
+        self.inner_pid = inner_pid(status)
+        cgroup = read_text(os.path.join(folder, "cgroup"), 16384) or ""
+        self.container = container(cgroup)
+        self.job, self.step = slurm_step(cgroup)
+        targets = _descriptors(folder)
+        self.logs = log_files(folder, targets, all_files)
+        self.pipes = _pipes(folder)
+        self.holds_gpu = any(path.startswith(_GPU_DEVICES) for path in targets.values()) if targets else None
+
+
+def command_line(cmdline):
+    # type: (bytes) -> str | None
+    """The arguments on one line, secrets masked, cut at `MAX_COMMAND` characters."""
+    text = cmdline.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
+    return clean(masked(text), MAX_COMMAND) or None
+
+
+def inner_pid(status):
+    # type: (str) -> int | None
+    """The last pid of the line NSpid of /proc/PID/status, if it is not the only one."""
+    match = re.search(r"^NSpid:\s+\d+(?:\s+\d+)*\s+(\d+)$", status, re.MULTILINE)
+    return int(match.group(1)) if match else None
+
+
+def container(cgroup):
+    # type: (str) -> str | None
+    """`runtime:short id` from /proc/PID/cgroup; None outside a container."""
+    for pattern, runtime in _CONTAINERS:
+        match = pattern.search(cgroup)
+        if match:
+            return runtime + ":" + clean(match.group(1)[:12] if runtime != "lxc" else match.group(1), 64)
+    return None
+
+
+def slurm_step(cgroup):
+    # type: (str) -> tuple[str | None, str | None]
+    """Job and step of Slurm's cgroup (both hierarchies), where the process is in one."""
+    match = _SLURM.search(cgroup)
+    return (match.group(1), match.group(2)) if match else (None, None)
+
+
+def log_files(folder, targets, all_files=False):
+    # type: (str, dict[int, str], bool) -> list[str]
+    """Regular files that the process writes: behind descriptors 1 and 2, and logs by their name.
+
+    Of a process in a container, whose path means nothing here, the way through /proc/PID/root is told.
+    """
+    found = []  # type: list[str]
+    for descriptor in sorted(targets):
+        target = targets[descriptor]
+        standard = descriptor in (1, 2)
+        name = target[: -len(_DELETED)] if target.endswith(_DELETED) else target
+        if _NEVER_NAMED.search(target) or not (standard or all_files or _LOG_NAME.search(name)):
+            continue
+        if clean(target, 4096) != target or not _written(folder, descriptor, standard):
+            continue
+        path = _path_here(folder, descriptor, target)
+        if path is not None and not any(path == each or _is_same(path, each) for each in found):
+            found.append(path)
+            if len(found) == MAX_LOGS:
+                break
+    return found
+
+
+def _descriptors(folder):
+    # type: (str) -> dict[int, str]
+    """Descriptor -> path, of the first descriptors that lead to a path; /proc/PID/fd of others' is closed."""
+    numbers = sorted(int(name) for name in names(os.path.join(folder, "fd")) if name.isdigit())
+    targets = {}  # type: dict[int, str]
+    for number in numbers[:MAX_DESCRIPTORS]:
+        target = read_link(os.path.join(folder, "fd", str(number)))
+        if target is not None and target.startswith("/"):
+            targets[number] = target
+    return targets
+
+
+def _pipes(folder):
+    # type: (str) -> dict[int, str]
+    targets = {number: read_link(os.path.join(folder, "fd", str(number))) for number in (0, 1, 2)}
+    return {number: target for number, target in targets.items() if target and target.startswith("pipe:[")}
+
+
+def _written(folder, descriptor, standard):
+    # type: (str, int, bool) -> bool
+    """Open for writing only; 1 and 2 may be open for both."""
+    text = read_text(os.path.join(folder, "fdinfo", str(descriptor)), 4096) or ""
+    match = re.search(r"^flags:\s*([0-7]+)", text, re.MULTILINE)
+    access = int(match.group(1), 8) & os.O_ACCMODE if match else os.O_RDONLY
+    return access == os.O_WRONLY or (standard and access == os.O_RDWR)
+
+
+def _path_here(folder, descriptor, target):
+    # type: (str, int, str) -> str | None
+    """The path under which this machine finds the open file, if it is a regular one.
+
+    One that was deleted has no other way left than the descriptor of its writer.
+    """
+    through = os.path.join(folder, "fd", str(descriptor))
+    try:
+        opened = os.stat(through)
+    except OSError:
+        return None
+    if not stat.S_ISREG(opened.st_mode):
+        return None
+    for path in (target, os.path.join(folder, "root") + target):
+        if _same_file(path, opened):
+            return path
+    return through if target.endswith(_DELETED) else None
+
+
+def _is_same(path, other):
+    # type: (str, str) -> bool
+    """A deleted file behind two descriptors has two paths."""
+    try:
+        return path.endswith(("/fd/1", "/fd/2")) and _same_file(path, os.stat(other))
+    except OSError:
+        return False
+
+
+def _same_file(path, opened):
+    # type: (str, os.stat_result) -> bool
+    try:
+        return os.path.samestat(os.stat(path), opened)
+    except OSError:
+        return False
+
+
+def _user(status, users):
+    # type: (str, dict[int, str]) -> str | None
+    """The effective user's name; the number where it has none. Names are remembered in `users`."""
+    match = re.search(r"^Uid:\s+\d+\s+(\d+)", status, re.MULTILINE)
+    if match is None:
+        return None
+    uid = int(match.group(1))
+    if uid not in users:
+        try:
+            users[uid] = clean(pwd.getpwuid(uid).pw_name, 64)
+        except KeyError:
+            users[uid] = str(uid)
+    return users[uid]

@@ -1,0 +1,103 @@
+"""Which processes without a GPU are ranks of a job, and which only inherited a rank's variables."""
+
+from ..base.rank_environment import identity
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Iterable  # noqa: F401 - used in type comments
+
+_NOT_RANKS = frozenset(
+    (
+        "bash",
+        "sh",
+        "dash",
+        "zsh",
+        "fish",
+        "tcsh",
+        "ksh",
+        "csh",
+        "srun",
+        "sbatch",
+        "slurmstepd",
+        "mpirun",
+        "mpiexec",
+    )
+    + (
+        "mpiexec.hydra",
+        "orted",
+        "prted",
+        "prterun",
+        "orterun",
+        "hydra_pmi_proxy",
+        "torchrun",
+        "starter",
+        "tee",
+        "cat",
+    )
+    + (
+        "sleep",
+        "time",
+        "timeout",
+        "tail",
+        "less",
+        "vim",
+        "nvim",
+        "emacs",
+        "htop",
+        "top",
+        "tmux",
+        "screen",
+        "ssh",
+    )
+    + ("sshd", "git", "su", "sudo", "nsys", "ncu", "journalctl")
+    + ("tini", "dumb-init", "catatonit", "unshare", "nsenter", "bwrap", "apptainer", "singularity", "strace")
+)
+"""Shells, launchers and a person's tools: they carry the variables of the rank that they start or look at."""
+
+
+def carries_rank(name, variables):
+    # type: (str, dict[str, str]) -> bool
+    """A process whose own environment makes it a rank, by its name and whitelisted variables.
+
+    A lone RANK is too common a word to count without WORLD_SIZE. SLURM_PROCID is inherited by everything in
+    an interactive job, so with nothing else only a Python process counts.
+    """
+    if name in _NOT_RANKS or "rank" not in identity(variables):
+        return False
+    if "RANK" in variables:
+        return "WORLD_SIZE" in variables
+    if any(key.endswith("_RANK") and key not in ("LOCAL_RANK", "GROUP_RANK") for key in variables):
+        return True
+    return name.startswith(("python", "pt_"))
+
+
+def owners(
+    candidates,  # type: dict[int, dict[str, object]]
+    holders,  # type: dict[int, dict[str, object]]
+    ancestors,  # type: Callable[[int], Iterable[int]]
+):
+    # type: (...) -> list[int]
+    """The candidates that are ranks themselves.
+
+    `candidates` (no GPU) and `holders` (on a GPU) map a pid to its identity. A child with the identity of a
+    process above it is a helper (a data loader); a candidate above another rank is a launcher.
+    """
+    known = dict(candidates)
+    known.update(holders)
+    dropped = set()  # type: set[int]
+    for pid, facts in known.items():
+        place = place_of(facts)
+        for above in ancestors(pid):
+            if above not in known:
+                continue
+            if pid in candidates and place_of(known[above]) == place:
+                dropped.add(pid)
+            elif above in candidates:
+                dropped.add(above)
+    return sorted(pid for pid in candidates if pid not in dropped)
+
+
+def place_of(facts):
+    # type: (dict[str, object]) -> tuple[object, ...]
+    """What tells a rank from the processes around it, of its identity."""
+    return tuple(facts.get(key) for key in ("rank", "local_rank", "world_size"))

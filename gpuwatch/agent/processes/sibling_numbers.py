@@ -1,0 +1,115 @@
+"""Which rank each of several siblings is: by the path of its log, an argument, or the order of starts."""
+
+import re
+
+from ..base.path_ranks import ranks_of_path
+from ..base.rank_environment import MAX_RANKS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Iterator, Sequence  # noqa: F401 - used in type comments
+
+_ARGUMENT = re.compile(r"(?:^|\s)--?(?:global[-_])?rank[ =](\d{1,6})(?=\s|$)")
+_DIGITS = re.compile(r"(?<!\d)\d{1,6}(?!\d)")
+MAX_NUMBERS = 16
+"""Numbers of a path that are looked at."""
+
+
+class Sibling(object):
+    """A process without a rank; `start` in clock ticks since boot, `logs`: the files that it writes.
+
+    `ended`: nobody has collected it yet (a zombie), and nothing but its start is known.
+    """
+
+    __slots__ = ("command", "ended", "logs", "parent", "pid", "start")
+
+    def __init__(self, pid, parent, start, command, logs, ended=False):
+        # type: (int, int, int, str, list[str], bool) -> None
+        self.pid = pid
+        self.parent = parent
+        self.start = start
+        self.command = command
+        self.logs = logs
+        self.ended = ended
+
+
+def numbers(members):
+    # type: (Sequence[Sibling]) -> tuple[dict[int, int], str]
+    """Pid -> rank, and what tells it: path, command or order.
+
+    A member that has ended writes nothing: its rank is its place in the order of the starts, where that is
+    the rank of all others too. Where it is not, the member is left out.
+    """
+    living = [one for one in members if not one.ended]
+    places = _places(members)
+    known, source = _stated(living) or (numbered_logs(members), "path")
+    if not known:
+        return places, "order"
+    if len(living) < len(members) and all(places[pid] == rank for pid, rank in known.items()):
+        return places, source
+    return known, source
+
+
+def numbered_logs(members):
+    # type: (Sequence[Sibling]) -> dict[int, int]
+    """Pid -> the one number in which the paths of logs of their own differ; empty where they do not.
+
+    Numbers from 1 on (`worker_1`) are no ranks, unless rank 0 has ended; nor are those far apart (pids).
+    """
+    living = [one for one in members if not one.ended]
+    places = _places(members)
+    found = [dict(_forms(one.logs)) for one in living]
+    for form in found[0] if found else ():
+        if all(form in each for each in found):
+            told = {one.pid: each[form] for one, each in zip(living, found)}  # noqa: B905 - Python 3.6
+            if len(set(told.values())) == len(living) > 1:
+                in_place = all(places[pid] == number for pid, number in told.items())
+                return told if in_place or _from_zero(told) else {}
+    return {}
+
+
+def _places(members):
+    # type: (Sequence[Sibling]) -> dict[int, int]
+    """Pid -> its place in the order of the starts."""
+    ordered = sorted(members, key=lambda one: (one.start, one.pid))
+    return {one.pid: place for place, one in enumerate(ordered)}
+
+
+def _from_zero(told):
+    # type: (dict[int, int]) -> bool
+    """Whether numbers may be ranks: they are close to each other, and do not simply begin at 1."""
+    values = sorted(told.values())
+    dense = values[-1] < 2 * len(values) + 2
+    return dense and values != list(range(1, len(values) + 1))
+
+
+def _forms(logs):
+    # type: (Sequence[str]) -> Iterator[tuple[tuple[str, str], int]]
+    """(What stands before and behind a number of a path) and the number, the last number of a path first."""
+    for path in logs:
+        folder = path.rfind("/", 0, max(0, path.rfind("/"))) + 1
+        for found in list(_DIGITS.finditer(path, folder))[: -MAX_NUMBERS - 1 : -1]:
+            yield (path[: found.start()], path[found.end() :]), int(found.group())
+
+
+def _stated(living):
+    # type: (Sequence[Sibling]) -> tuple[dict[int, int], str] | None
+    """Pid -> rank where every living member states one of its own, and by what."""
+    for source, read in (("path", _of_path), ("command", _of_command)):
+        told = {one.pid: read(one) for one in living}
+        known = {pid: rank for pid, rank in told.items() if rank is not None and rank < MAX_RANKS}
+        if known and len(known) == len(living) == len(set(known.values())):
+            return known, source
+    return None
+
+
+def _of_path(one):
+    # type: (Sibling) -> int | None
+    ranks_told = {rank for rank, _ in map(ranks_of_path, one.logs) if rank is not None}
+    return ranks_told.pop() if len(ranks_told) == 1 else None
+
+
+def _of_command(one):
+    # type: (Sibling) -> int | None
+    found = _ARGUMENT.search(one.command)
+    return int(found.group(1)) if found else None

@@ -1,0 +1,126 @@
+"""Ranks that their own program numbers: mp.spawn, and others that set RANK after they have started.
+
+Their environment names no rank. The processes that one parent started and that take part in torch.distributed
+(by their threads' names, or spawned and on a GPU), or that have loaded a training library and write logs of
+their own that differ in one number, are one group. `sibling_numbers` tells which rank each is.
+"""
+
+import os
+from collections import Counter
+
+from ..base.procfs import names, read_bytes, read_text
+from .sibling_numbers import numbered_logs, numbers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Iterable, Sequence  # noqa: F401 - used in type comments
+
+    from .sibling_numbers import Sibling  # noqa: F401 - used in type comments
+
+THREADS = ("gloo", "pt_gloo", "pt_nccl", "pt_tcpstore", "NCCL", "nccl")
+"""How threads of torch.distributed and NCCL begin; a data loader's worker has none."""
+MAX_THREADS = 256
+SPAWNED = "spawn_main"
+"""Of multiprocessing's command line."""
+LIBRARIES = (b"/libtorch", b"/jaxlib/", b"/libtensorflow", b"/libpaddle", b"/libmindspore")
+"""In the paths of what a process that trains has mapped."""
+MAX_MAPS = 8 << 20
+
+
+class SpawnGroups(object):
+    """Keeps the rank that a process was given while its siblings end."""
+
+    def __init__(self):
+        # type: () -> None
+        self._known = {}  # type: dict[int, dict[int, dict[str, object]]]
+        """Parent -> pid -> what it was given."""
+
+    def __contains__(self, pid):
+        # type: (object) -> bool
+        """Whether a process was given a rank."""
+        return any(pid in group for group in self._known.values())
+
+    def ranks(self, siblings, on_gpu, distributed, trains):
+        # type: (Iterable[Sibling], set[int], Callable[[int], bool], Callable[[int], bool]) -> dict[int, dict[str, object]]  # noqa: E501 - a type comment is one line
+        """Pid -> `rank`, `local_rank`, `world_size`, `launcher` and `rank_source` as in `wire.Process`.
+
+        `on_gpu`: pids that hold a GPU. `distributed`, `trains`: as `is_distributed` and `has_library`, asked
+        of processes with siblings.
+        """
+        groups = {}  # type: dict[int, list[Sibling]]
+        for one in siblings:
+            if one.parent > 1 and one.parent not in on_gpu:
+                groups.setdefault(one.parent, []).append(one)
+        self._known = {parent: self._known[parent] for parent in groups if parent in self._known}
+        found = {}  # type: dict[int, dict[str, object]]
+        for parent, group in groups.items():
+            given = _given(parent, _members(group, on_gpu, distributed, trains))
+            kept = self._kept(parent, group, given)
+            if kept:
+                self._known[parent] = kept
+                found.update(kept)
+        return found
+
+    def _kept(self, parent, group, given):
+        # type: (int, list[Sibling], dict[int, dict[str, object]]) -> dict[int, dict[str, object]]
+        """What the group's processes have now: ranks stay, unless more than the order tells others by now."""
+        before = self._known.get(parent, {})
+        stated = any(one["rank_source"] != "order" for one in given.values())
+        guessed = any(one["rank_source"] == "order" for one in before.values())
+        kept = {} if stated and guessed else {one.pid: before[one.pid] for one in group if one.pid in before}
+        taken = {one["rank"] for one in kept.values()}
+        for pid, facts in given.items():
+            if facts["rank"] not in taken:
+                kept.setdefault(pid, facts)
+        sizes = [one["world_size"] for one in list(given.values()) + list(before.values())]
+        world = max(sizes) if sizes else 0  # type: ignore[type-var]
+        return {pid: dict(facts, world_size=world) for pid, facts in kept.items()}
+
+
+def is_distributed(proc, pid):
+    # type: (str, int) -> bool
+    """Whether a process has threads that only torch.distributed or NCCL starts."""
+    folder = os.path.join(proc, str(pid), "task")
+    tasks = names(folder)[:MAX_THREADS]
+    return any(
+        (read_text(os.path.join(folder, name, "comm"), 64) or "").startswith(THREADS) for name in tasks
+    )
+
+
+def has_library(proc, pid):
+    # type: (str, int) -> bool
+    """Whether a process has loaded a library that trains."""
+    maps = read_bytes(os.path.join(proc, str(pid), "maps"), MAX_MAPS) or b""
+    return any(name in maps for name in LIBRARIES)
+
+
+def _members(group, on_gpu, distributed, trains):
+    # type: (list[Sibling], set[int], Callable[[int], bool], Callable[[int], bool]) -> list[Sibling]
+    """The ranks among the processes of one parent, with those that have ended beside them."""
+    living, ended = [one for one in group if not one.ended], [one for one in group if one.ended]
+    members = [
+        one for one in living if (SPAWNED in one.command and one.pid in on_gpu) or distributed(one.pid)
+    ]
+    if len(members) < 2:
+        writers = Counter(path for one in living for path in set(one.logs))
+        spawned = [one for one in living if any(writers[path] == 1 for path in one.logs)]
+        numbered = numbered_logs(spawned + ended)
+        members = spawned if numbered and all(trains(one.pid) for one in spawned) else []
+    return members + ended if members else []
+
+
+def _given(parent, members):
+    # type: (int, Sequence[Sibling]) -> dict[int, dict[str, object]]
+    if len(members) < 2:
+        return {}
+    known, source = numbers(members)
+    return {
+        pid: {
+            "rank": rank,
+            "local_rank": rank,
+            "world_size": max(len(members), max(known.values()) + 1),
+            "launcher": parent,
+            "rank_source": source,
+        }
+        for pid, rank in known.items()
+    }

@@ -1,0 +1,1 @@
+"""Commands that explain a failure or a hang: `scan`, `stacks`, `flight`."""

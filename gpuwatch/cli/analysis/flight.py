@@ -1,0 +1,58 @@
+"""`gpuwatch flight`: which rank a job waited for, from the dumps of torch's flight recorder."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from gpuwatch.cli.base import exit_codes
+from gpuwatch.cli.base.output import writing
+from gpuwatch.cli.base.signals import leaving_politely
+from gpuwatch.cli.base.source import Refusal
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; see docs/json.md.")
+@click.option(
+    "--world-size",
+    "world",
+    type=click.IntRange(1, 1 << 20),
+    help="Number of ranks of the job, if the last dumps are missing and gloo does not record it.",
+)
+def flight(paths: tuple[Path, ...], as_json: bool, world: int | None) -> int:
+    """Find the rank that a hung job waited for, from its flight-recorder dumps.
+
+    PATH is a dump or a folder of dumps, as torch writes them on a timeout (TORCH_NCCL_DUMP_ON_TIMEOUT=1;
+    their prefix is TORCH_FR_DUMP_TEMP_FILE, in older torch TORCH_NCCL_DEBUG_INFO_TEMP_FILE): pickles or
+    JSON, also packed, the rank at the end of the name. Code in a pickle is never executed. Dumps may be
+    missing
+    or broken.
+
+    Exit status: 0 no problem found, 1 a culprit or a hang was found, 2 wrong usage or no dump.
+    """
+    missing = [f"{path}: no such file or folder" for path in paths if not path.exists()]
+    if missing:
+        raise Refusal(missing)
+    from gpuwatch.diagnose.hang.flight_recorder.verdict import judge_flight
+    from gpuwatch.report.hang.flight import flight_json, print_flight
+    from gpuwatch.runs.flight.files import gather_dumps
+
+    with leaving_politely():
+        read = gather_dumps(paths)
+        if not read.dumps:
+            raise Refusal(
+                [f"{each.name}: {each.why}" for each in read.skipped[:20]]
+                + ["no flight-recorder dump under " + ", ".join(str(path) for path in paths)]
+            )
+        verdict = judge_flight(read.dumps, world, read.closed)
+    with writing():
+        if as_json:
+            sys.stdout.write(f"{flight_json(read, verdict)}\n")
+        else:
+            print_flight(read, verdict, sys.stdout)
+    return exit_codes.UNHEALTHY if verdict.testimony.wrong else exit_codes.HEALTHY

@@ -1,0 +1,150 @@
+"""`gpuwatch scan`: what failed first in a job that has ended, from the logs it left."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuwatch.cli.base import exit_codes
+from gpuwatch.cli.base.output import writing
+from gpuwatch.cli.base.signals import Stop, ctrl_c_stops, leaving_politely
+from gpuwatch.cli.base.source import Refusal
+from gpuwatch.plain import plain
+
+if TYPE_CHECKING:
+    from gpuwatch.rules.load import Packs
+    from gpuwatch.runs.files.files import Gathered
+    from gpuwatch.runs.scan.scan import Engine, Watch
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; see docs/json.md.")
+@click.option("-v", "--verbose", is_flag=True, help="Show the evidence and timeline of each incident.")
+@click.option(
+    "--rules",
+    "packs",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Additional rule pack; may be repeated.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["agent", "hyperscan"]),
+    help="What searches first: hyperscan where it is installed (pip install 'gpuwatch-cluster[hyperscan]'), "
+    "else what also runs on the nodes. Both find the same.",
+)
+def scan(
+    paths: tuple[Path, ...], as_json: bool, verbose: bool, packs: tuple[Path, ...], engine: Engine | None
+) -> int:
+    """Find what failed first in the logs of an ended job.
+
+    PATH is a file or a folder; .gz, .zst, .xz and .bz2 are unpacked. Logs of ranks, kernel logs
+    (dmesg-gpu-002.log) and the output of launchers and Slurm may be in one folder: ranks and nodes are
+    read from paths and lines.
+
+    Exit status: 0 the job finished, or nothing is wrong; 1 something was found, the job stopped
+    before its announced end, or a log was not read to its end; 2 wrong usage or nothing that can be read.
+    """
+    missing = [str(path) for path in paths if not path.exists() and not path.is_symlink()]
+    if missing:
+        raise Refusal([f"{name}: no such file or folder" for name in missing])
+    rules = load_rules(packs)
+    check_engine(engine)
+    from gpuwatch.runs.files.files import gather
+
+    found = gather(paths)
+    for skipped in found.skipped:
+        if skipped.unreadable:
+            click.echo(f"gpuwatch: {skipped.name}: {skipped.why}", err=True)
+    for log in found.files:
+        if log.packing is None and log.size and log.path.suffix == ".gz":
+            click.echo(f"gpuwatch: {log.name}: not gzip data; read as plain text", err=True)
+    if not found.files:
+        raise Refusal([nothing_read(paths, found)])
+    return scan_and_print(found, rules, engine, as_json=as_json, verbose=verbose)
+
+
+def nothing_read(paths: tuple[Path, ...], found: Gathered) -> str:
+    """That no log was there, and what was: silence of an empty folder is no good news."""
+    from gpuwatch.report.scan.text import skipped_text
+
+    where = plain(", ".join(str(path) for path in paths))
+    return f"no readable log in {where}" + (f": {skipped_text(found.skipped)}" if found.skipped else "")
+
+
+def load_rules(extra: tuple[Path, ...]) -> Packs:
+    """The built-in packs and the person's own.
+
+    Raises:
+        Refusal: a pack has problems.
+    """
+    from gpuwatch.rules.load import load_packs
+    from gpuwatch.rules.model.errors import RulesError
+
+    try:
+        return load_packs(extra)
+    except RulesError as error:
+        raise Refusal(list(error.problems)) from error
+
+
+def check_engine(engine: Engine | None) -> None:
+    """Refuse an engine that is not there."""
+    from gpuwatch.runs.scan import hyper
+
+    if engine == "hyperscan" and not hyper.installed():
+        raise Refusal(["hyperscan is not installed: pip install 'gpuwatch-cluster[hyperscan]'"])
+
+
+def scan_and_print(
+    found: Gathered, packs: Packs, engine: Engine | None, *, as_json: bool, verbose: bool
+) -> int:
+    """Scan, judge, print; the exit status."""
+    import time
+
+    from gpuwatch.report.scan.report import judged
+    from gpuwatch.runs.scan.scan import scan as scan_files
+
+    stop = Stop()
+    total = sum(log.size for log in found.files)
+    with leaving_politely(), ctrl_c_stops(stop), progress(total, len(found.files), stop) as watch:
+        began = time.monotonic()
+        result = scan_files(found, packs.all, engine, watch)
+        seconds = time.monotonic() - began
+    if result.bytes == 0 and not result.stopped:
+        raise Refusal([f"{file.name}: {file.trouble or 'empty'}" for file in result.files])
+    report = judged(result, packs, time.time(), seconds)
+    with writing():
+        if as_json:
+            from gpuwatch.report.scan.report import scan_json
+
+            sys.stdout.write(f"{scan_json(report)}\n")
+        else:
+            from gpuwatch.report.output.masked import masked_line
+            from gpuwatch.report.scan.report import scan_facts
+            from gpuwatch.report.scan.text import print_scan
+
+            print_scan(report, sys.stdout, verbose=verbose)
+            sys.stdout.write(masked_line(scan_facts(report)["secrets_masked"]))
+    if result.stopped:
+        click.echo("gpuwatch: interrupted; showing the results so far", err=True)
+        return exit_codes.INTERRUPTED
+    return exit_codes.UNHEALTHY if report.found else exit_codes.HEALTHY
+
+
+def progress(total: int, files: int, stop: Stop) -> AbstractContextManager[Watch]:
+    """How far it is, on stderr and only where that is a terminal."""
+    from gpuwatch.runs.scan.scan import Watch
+
+    if not sys.stderr.isatty():
+        return contextlib.nullcontext(Watch(stopping=stop))
+    from gpuwatch.report.scan.progress import progress_bar
+
+    return progress_bar(total, files, stop)

@@ -1,0 +1,202 @@
+"""`gpuwatch stacks`: whom all ranks of a hung job wait for, by their stacks and NCCL's own counts."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuwatch.cli.base import exit_codes
+from gpuwatch.cli.base.output import writing
+from gpuwatch.cli.base.renamed_option import RenamedOption
+from gpuwatch.cli.base.signals import leaving_politely
+from gpuwatch.cli.base.source import Refusal, Source, lend_option, source_options
+
+if TYPE_CHECKING:
+    from gpuwatch.report.hang.process_stacks import SeenProcess
+    from gpuwatch.session import Session
+    from gpuwatch.session.hang.hang_query import Inquiry
+
+POLL_S = 0.05
+WAIT_S = 15.0
+"""A node that has not listed its processes by then is left out, and said so."""
+
+
+@click.command()
+@source_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; see docs/json.md.")
+@click.option("--node", "nodes", multiple=True, metavar="NAME", help="Query only this node; may be repeated.")
+@click.option(
+    "--pid",
+    "pids",
+    type=click.IntRange(1),
+    multiple=True,
+    metavar="PID",
+    help="Query this process, rank or not; may be repeated. --node names its node.",
+)
+@click.option(
+    "--py-spy",
+    metavar="PATH",
+    default="",
+    help="Path of py-spy on the nodes (default: on PATH, else next to the rank's Python).",
+)
+@lend_option
+@click.option("--no-py-spy", is_flag=True, help="Use kernel process state only.")
+@click.option("--no-ras", is_flag=True, help="Do not query NCCL RAS.")
+@click.option(
+    "--dumps",
+    flag_value="left",
+    help="Also fetch and analyze the flight-recorder dumps that exist on the nodes.",
+)
+@click.option(
+    "--trigger-dumps",
+    "--fresh-dumps",
+    "dumps",
+    cls=RenamedOption,
+    flag_value="fresh",
+    help="Make the ranks write dumps first, over older ones in the job's dump path. The job keeps running.",
+)
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(0, 3600),
+    default=WAIT_S,
+    show_default=True,
+    help="Seconds for nodes to connect and list their processes, and again to answer (at least 20).",
+)
+def stacks(  # noqa: PLR0913, PLR0917 - click hands over every option
+    source: Source,
+    as_json: bool,
+    nodes: tuple[str, ...],
+    pids: tuple[int, ...],
+    py_spy: str,
+    no_py_spy: bool,
+    no_ras: bool,
+    dumps: str | None,
+    wait_s: float,
+) -> int:
+    """Find the rank that a hung job is waiting for.
+
+    The stacks of all ranks are sampled at once: Python stacks from py-spy where it is installed or
+    uploaded (it does not stop the ranks), else from torch's debug socket if the job has one
+    (TORCH_WORKER_SERVER_SOCKET), else the kernel's process state. Ranks are grouped by location,
+    smallest group first. NCCL RAS (2.24 and later) adds the ranks that launched fewer collectives, do
+    not answer or are dead. Nothing is installed or left on a node.
+
+    Processes that use a GPU and have no rank, and those given by --pid, are listed separately.
+
+    --dumps also analyzes the flight-recorder dumps of the running job, as `gpuwatch flight` does;
+    --trigger-dumps needs TORCH_NCCL_DEBUG_INFO_PIPE_FILE in the environment of the ranks.
+
+    Exit status: 0 no rank stands out, 1 a rank does, 2 wrong usage or no node could be queried.
+    """
+    from gpuwatch.hosts.names import fold
+
+    unknown = [name for name in nodes if name not in {spec.name for spec in source.plan.nodes}]
+    if unknown:
+        known = fold(spec.name for spec in source.plan.nodes)
+        raise Refusal([f"--node {name}: no such node; choose from {known}" for name in unknown])
+    from gpuwatch.report.hang.stacks import print_stacks, stacks_json
+    from gpuwatch.session.hang.hang_query import LONGEST_S, Inquiry
+
+    chosen = set(nodes) or {spec.name for spec in source.plan.nodes}
+    with leaving_politely(), source.session() as session:
+        with telling() as tell:
+            unasked = wait_for_processes(session, chosen, wait_s, tell)
+            inquiry = Inquiry(
+                session,
+                nodes=chosen,
+                py_spy=None if no_py_spy else py_spy,
+                ras=not no_ras,
+                dumps=dumps is not None,
+                longest_s=max(LONGEST_S, wait_s),
+            )
+            follow(session, inquiry, tell)
+            if dumps == "fresh" and inquiry.write_dumps():
+                follow(session, inquiry, tell)
+            seen = other_processes(
+                session, chosen, pids, None if no_py_spy else py_spy, max(LONGEST_S, wait_s)
+            )
+        heard = inquiry.hearing(session.fleet)
+    if len(unasked) == len(chosen):
+        raise Refusal([f"{name}: {why}" for name, why in unasked.items()])
+    with writing():
+        if as_json:
+            sys.stdout.write(f"{stacks_json(heard, unasked, seen)}\n")
+        else:
+            print_stacks(heard, unasked, sys.stdout, seen)
+    wrong = heard.verdict is not None and heard.verdict.wrong
+    return exit_codes.UNHEALTHY if wrong else exit_codes.HEALTHY
+
+
+def other_processes(
+    session: Session, chosen: set[str], pids: tuple[int, ...], py_spy: str | None, longest_s: float
+) -> list[SeenProcess]:
+    """The processes that `--pid` names, on the nodes where they are, else those on a GPU without a rank."""
+    from gpuwatch.report.hang.process_stacks import SeenProcess
+    from gpuwatch.session.process_query import ask_processes, holders
+
+    def poll() -> None:
+        session.poll()
+        time.sleep(POLL_S)
+
+    nodes = {name: node for name, node in session.fleet.nodes.items() if name in chosen}
+    wanted = {name: pids or holders(node) for name, node in nodes.items()}
+    stacks, trouble = ask_processes(session, wanted, py_spy, longest_s, poll)
+    found = []
+    for name, own in wanted.items():
+        known = {process.pid: process for process in nodes[name].processes}
+        indexes = {gpu.info.uuid: gpu.info.index for gpu in nodes[name].gpus.values()}
+        for pid in own:
+            stack, process = stacks.get((name, pid)), known.get(pid)
+            if stack is None and pids and len(nodes) > 1 and name not in trouble:
+                continue  # it is of another node
+            held = [indexes[hold.uuid] for hold in (process.gpus if process else ()) if hold.uuid in indexes]
+            why = None if stack is not None else trouble.get(name, "no such process")
+            called = None if process is None else process.name
+            found.append(SeenProcess(name, pid, called, tuple(sorted(held)), stack, why))
+    return found
+
+
+def wait_for_processes(
+    session: Session, chosen: set[str], longest_s: float, tell: Callable[[str], None]
+) -> dict[str, str]:
+    """Until every node has listed its processes; the nodes that have not, and why."""
+    deadline = time.monotonic() + longest_s
+    nodes = [node for node in session.fleet.nodes.values() if node.name in chosen]
+    while True:
+        session.poll()
+        now = time.monotonic()
+        missing = [node for node in nodes if node.processes_at is None]
+        open_ones = [node for node in missing if node.state(now) != "lost"]
+        if not open_ones or now >= deadline:
+            break
+        tell(f"waiting for {len(open_ones)} of {len(nodes)} nodes")
+        time.sleep(POLL_S)
+    return {node.name: node.link.reason or f"no answer within {longest_s:.0f} s" for node in missing}
+
+
+def follow(session: Session, inquiry: Inquiry, tell: Callable[[str], None]) -> None:
+    """Until everyone has answered, or had the time to."""
+    while not inquiry.over:
+        session.poll()
+        inquiry.update()
+        waiting = f"waiting for {', '.join(inquiry.waiting[:4])}" if inquiry.waiting else ""
+        tell("; ".join(filter(None, (inquiry.progress or "querying the ranks", waiting))))
+        time.sleep(POLL_S)
+
+
+def telling() -> AbstractContextManager[Callable[[str], None]]:
+    """How far it is, on stderr and only where that is a terminal."""
+    if not sys.stderr.isatty():
+        return contextlib.nullcontext(lambda _words: None)
+    from gpuwatch.report.once.spinner import words_line
+
+    return words_line()

@@ -1,0 +1,250 @@
+"""The options that say which nodes to watch and how to reach them: one decorator for every command."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
+
+import click
+
+from gpuwatch.cli.base import exit_codes
+from gpuwatch.cli.base.renamed_option import RenamedOption
+
+if TYPE_CHECKING:
+    from gpuwatch.hosts.plan import Plan
+    from gpuwatch.link.stream.options import Ask, LinkOptions
+    from gpuwatch.session import Session
+    from gpuwatch.session.hang.py_spy_upload import Program
+
+Decorator: TypeAlias = Callable[[Callable[..., int]], Callable[..., int]]
+
+SHORTEST_INTERVAL_S = 0.2
+"""NVML's own averages are 1/6 s to 1 s long: a faster tick would only repeat them."""
+LONGEST_INTERVAL_S = 60.0
+
+
+@dataclass(frozen=True)
+class Source:
+    """What the command line named, checked and ready to connect."""
+
+    plan: Plan
+    options: LinkOptions
+    ask: Ask | None
+    """How to ask for a passphrase; None without a terminal."""
+    py_spy: Program | None = None
+    """To lend to nodes that have none."""
+
+    def session(self) -> Session:
+        """A session over the plan, not yet started. Passphrases are asked for here, before any screen.
+
+        Raises:
+            click.ClickException: when something that was asked for cannot be used.
+        """
+        from gpuwatch.link.stream.carrier import CarrierError
+        from gpuwatch.rules.model.errors import RulesError
+        from gpuwatch.session import Session
+
+        try:
+            return Session(self.plan, self.options, self.ask, self.py_spy)
+        except CarrierError as error:
+            raise Refusal([str(error)]) from error
+        except RulesError as error:
+            raise Refusal(list(error.problems)) from error
+
+
+class Refusal(click.ClickException):
+    """Problems with the source, one a line on stderr, and the usage status."""
+
+    exit_code = exit_codes.USAGE
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """The lines as they are: `file:line:col: text` stays clickable in an editor."""
+        click.echo(self.message, file=file, err=file is None)
+
+
+def source_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command that watches all source options; it receives them as one parameter `source: Source`."""
+    return _with_source(command, (*NODES, *WATCHING, *LOGIN))
+
+
+def node_options(command: Callable[..., int]) -> Callable[..., int]:
+    """The same for a command that samples nothing and follows no logs."""
+    return _with_source(command, (*NODES, *LOGIN))
+
+
+NODES: tuple[Decorator, ...] = (
+    click.argument("named", metavar="[SOURCE]", required=False),
+    click.option("--local", is_flag=True, help="Monitor this machine."),
+    click.option("--demo", is_flag=True, help="Monitor a simulated cluster."),
+)
+WATCHING: tuple[Decorator, ...] = (
+    click.option(
+        "-d",
+        "--interval",
+        type=click.FloatRange(SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S),
+        help="Seconds between samples; overrides the hosts file (default 1).",
+    ),
+    click.option(
+        "--log",
+        "logs",
+        metavar="GLOB",
+        multiple=True,
+        help="Also follow these log files on the nodes; the path may contain {rank}, {host} and {date}.",
+    ),
+)
+LOGIN: tuple[Decorator, ...] = (
+    click.option(
+        "-F",
+        "--ssh-config",
+        type=click.Path(path_type=Path),
+        help="ssh configuration file to use instead of ~/.ssh/config.",
+    ),
+    click.option("--ask-password", is_flag=True, help="Prompt for an ssh password before connecting."),
+    click.option(
+        "--accept-new-host-keys",
+        is_flag=True,
+        help="Record the keys of unknown hosts; a changed key is still refused.",
+    ),
+)
+lend_option = click.option(
+    "--upload-py-spy",
+    "--lend-py-spy",
+    "lend",
+    cls=RenamedOption,
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Upload this machine's py-spy to nodes that have none, into memory; no file is written there.",
+)
+READ = ("named", "local", "demo", "accept_new_host_keys", "ask_password", "interval", "ssh_config", "logs")
+"""Parameters of `read_source`."""
+
+
+def _with_source(command: Callable[..., int], decorators: tuple[Decorator, ...]) -> Callable[..., int]:
+    @functools.wraps(command)
+    def with_source(*args: object, **given: Any) -> int:  # noqa: ANN401  what click parsed, of any type
+        chosen = {name: given.pop(name) for name in READ if name in given}
+        lent = program(given.pop("lend", None))
+        source = dataclasses.replace(read_source(**chosen), py_spy=lent)
+        return command(*args, source=source, **given)
+
+    made: Callable[..., int] = with_source
+    for decorate in reversed(decorators):
+        made = decorate(made)
+    return made
+
+
+def read_source(
+    *,
+    named: str | None,
+    local: bool,
+    demo: bool,
+    accept_new_host_keys: bool,
+    ask_password: bool,
+    ssh_config: Path | None,
+    interval: float | None = None,
+    logs: tuple[str, ...] = (),
+) -> Source:
+    """Load the plan that was named: exactly one of a file or node range, `--local` and `--demo`.
+
+    Raises:
+        click.UsageError: none or several were named.
+        Refusal: the source has problems.
+    """
+    if sum((named is not None, local, demo)) != 1:
+        raise click.UsageError("give exactly one of SOURCE (a hosts file or node range), --local, --demo.")
+    if ssh_config is not None and not ssh_config.is_file():
+        raise Refusal([f"{ssh_config}: no such file; -F names an ssh configuration file"])
+    if ask_password and not sys.stdin.isatty():
+        raise Refusal(["--ask-password needs a terminal; without one, use keys or an ssh agent"])
+    plan = load_plan(named, local=local)
+    if interval is not None:
+        plan = dataclasses.replace(plan, interval_s=interval)
+    if logs:
+        plan = dataclasses.replace(plan, log_options=tuple(log_glob(each, local) for each in logs))
+    if plan.rules:
+        check_rules(plan.rules)
+    from gpuwatch.link.stream.options import LinkOptions
+
+    options = LinkOptions(accept_new_host_keys=accept_new_host_keys, ask_password=ask_password)
+    if ssh_config is not None:
+        options = dataclasses.replace(options, ssh_config=str(ssh_config))
+    return Source(plan, options, ask if sys.stdin.isatty() else None)
+
+
+def program(path: Path | None) -> Program | None:
+    """The py-spy that is to be lent.
+
+    Raises:
+        Refusal: it is none.
+    """
+    if path is None:
+        return None
+    from gpuwatch.session.hang.py_spy_upload import LoanError, load
+
+    try:
+        return load(path)
+    except LoanError as error:
+        raise Refusal([f"--upload-py-spy {path}: {error}; install it with pip install py-spy"]) from error
+
+
+def load_plan(named: str | None, *, local: bool) -> Plan:
+    """The plan of a file or node range, of this machine, or of the demo (nothing named and not local)."""
+    if named is None:
+        from gpuwatch.hosts.builtin import demo_plan, local_plan
+
+        return local_plan() if local else demo_plan()
+    from gpuwatch.hosts.errors import HostsError
+    from gpuwatch.hosts.load import load_source
+
+    try:
+        return load_source(named)
+    except HostsError as error:
+        raise Refusal(list(error.problems)) from error
+
+
+def log_glob(text: str, local: bool) -> str:
+    """A glob of `--log`; of this machine it may be relative.
+
+    Raises:
+        Refusal: it is none.
+    """
+    from gpuwatch.hosts.keys import LOG
+
+    if local and not text.startswith(("/", "~")):
+        text = str(Path.cwd() / text)
+    if not LOG.fits(text):
+        raise Refusal([f"--log must be {LOG.what}, not {text!r}"])
+    return text
+
+
+def check_rules(paths: tuple[str, ...]) -> None:
+    """Read the person's own rule packs before anything is connected.
+
+    Raises:
+        Refusal: with every mistake in them.
+    """
+    from gpuwatch.rules.load import load_packs
+    from gpuwatch.rules.model.errors import RulesError
+
+    try:
+        load_packs([Path(path) for path in paths])
+    except RulesError as error:
+        raise Refusal(list(error.problems)) from error
+
+
+def ask(prompt: str, secret: bool) -> str:
+    """Ask the person on the terminal; the prompt goes to stderr so that stdout stays data."""
+    answer: str = click.prompt(
+        prompt.rstrip(": "), hide_input=secret, default="", show_default=False, err=True
+    )
+    return answer

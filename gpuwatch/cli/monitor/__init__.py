@@ -1,0 +1,1 @@
+"""Commands over a live cluster: `watch`, `once`, `dmon`, `check`."""

@@ -1,0 +1,88 @@
+"""`gpuwatch dmon`: one line per GPU and tick, for the whole cluster."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuwatch.cli.base import exit_codes
+from gpuwatch.cli.base.output import writing
+from gpuwatch.cli.base.signals import leaving_politely
+from gpuwatch.cli.base.source import Source, source_options
+
+if TYPE_CHECKING:
+    from gpuwatch.report.dmon.stream import Stream
+    from gpuwatch.session import Session
+
+POLL_S = 0.1
+
+
+@click.command()
+@source_options
+@click.option(
+    "-s",
+    "--select",
+    "groups",
+    default="puc",
+    show_default=True,
+    help="Groups of columns: p power and temperature, u utilization, c clocks, v violations, m memory, "
+    "e ECC errors and PCIe replays, t PCIe throughput.",
+)
+@click.option("-c", "--count", type=click.IntRange(1), help="Exit after this many lines per GPU.")
+@click.option(
+    "-o", "--options", "stamps", default="", help="Prefix every line with the date (D), the time (T) or both."
+)
+def dmon(source: Source, groups: str, count: int | None, stamps: str) -> int:
+    """Print one line per GPU and new sample: the node's name, then the columns of `nvidia-smi dmon`.
+
+    A dash means unknown. A GPU that does not answer is printed as `stale`, `stuck` or `lost` instead of
+    its last values; node events are printed as comments (`# node: ...`). -d sets the seconds between
+    samples.
+
+    Exit status: 0 every GPU has answered, 1 a node, a driver or a GPU did not, or an Xid or another
+    event was
+    printed, 2 wrong usage.
+    """
+    from gpuwatch.report.dmon.columns import GroupError, Layout, columns
+    from gpuwatch.report.dmon.stream import Stream
+
+    if set(stamps) - set("DT"):
+        raise click.BadParameter(f"{stamps!r} is not D, T or DT.", param_hint="-o")
+    try:
+        chosen = columns(groups)
+    except GroupError as error:
+        raise click.BadParameter(f"{error}.", param_hint="-s") from error
+    layout = Layout(chosen, max(len("node"), *(len(node.name) for node in source.plan.nodes)), stamps)
+    with leaving_politely(), source.session() as session:
+        stream = Stream(layout, count)
+        ended = copy_out(follow(session, stream))
+        bad = stream.unanswered(session.fleet) or stream.trouble(session.fleet, time.monotonic())
+        return exit_codes.UNHEALTHY if ended and bad else exit_codes.HEALTHY
+
+
+def follow(session: Session, stream: Stream) -> Iterator[list[str]]:
+    """Poll a started session and yield the lines that are due, until the stream is done."""
+    while True:
+        session.poll()
+        now = time.monotonic()
+        yield stream.lines(session.fleet, now, time.time())
+        if stream.done(session.fleet, now):
+            return
+        time.sleep(POLL_S)
+
+
+def copy_out(batches: Iterator[list[str]]) -> bool:
+    """Print as it comes, until the end or until nobody reads any more; True: to the end."""
+    with writing():
+        for lines in batches:
+            if lines:
+                sys.stdout.write("\n".join(lines) + "\n")
+                sys.stdout.flush()
+        return True
+    return False

@@ -1,0 +1,104 @@
+"""`gpuwatch once`: what the fleet screen knows, printed."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuwatch.cli.base import exit_codes
+from gpuwatch.cli.base.output import writing
+from gpuwatch.cli.base.signals import leaving_politely
+from gpuwatch.cli.base.source import Source, source_options
+
+if TYPE_CHECKING:
+    from gpuwatch.fleet.fleet import Fleet
+    from gpuwatch.report.once.active import Standing
+    from gpuwatch.report.once.first_report import Progress
+    from gpuwatch.report.once.health import Finding
+
+
+@click.command()
+@source_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; see docs/json.md.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one row per GPU.")
+@click.option("--text", "as_text", is_flag=True, help="Print text (default).")
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(0, 3600),
+    show_default="3 and two intervals",
+    help="Maximum seconds to wait until every node has answered and its logs are searched.",
+)
+def once(source: Source, as_json: bool, as_csv: bool, as_text: bool, wait_s: float | None) -> int:
+    """Print one report of all nodes, GPUs and processes, and what failed first if a job failed.
+
+    Exit status: 0 everything expected has answered and is healthy, 1 something is not healthy or has not
+    answered
+    (a node, a GPU, the log of a rank), 2 wrong usage.
+    """
+    named = [form for form, chosen in (("json", as_json), ("csv", as_csv), ("text", as_text)) if chosen]
+    if len(named) > 1:
+        raise click.UsageError(f"--{' and --'.join(named)} are mutually exclusive.")
+    return report_once(source, named[0] if named else "text", wait_s)
+
+
+def report_once(source: Source, form: str = "text", wait_s: float | None = None) -> int:
+    """Connect, wait for the first full samples, print the report to stdout; the exit status."""
+    from gpuwatch.report.once.active import standing
+    from gpuwatch.report.once.first_report import COLD_S, wait_for_first_report
+    from gpuwatch.report.once.health import findings, healthy
+
+    cold_s = COLD_S if wait_s is None else 0.0
+    wait_s = default_wait_s(source.plan.interval_s) if wait_s is None else wait_s
+    with leaving_politely(), source.session() as session:
+        with waiting_line() as progress:
+            wait_for_first_report(session, wait_s, progress, cold_s=cold_s)
+        fleet, now, unix = session.fleet, time.monotonic(), time.time()
+        found, stands = findings(fleet, now), standing(session.book, fleet, unix)
+        print_as(form, fleet, found, now, unix, stands)
+    well = healthy(fleet, found, now, stands.incidents)
+    return exit_codes.HEALTHY if well else exit_codes.UNHEALTHY
+
+
+def default_wait_s(interval_s: float) -> float:
+    """Long enough to connect and to hear two samples, which rates need: 5 s at an interval of 1 s."""
+    return 3.0 + 2 * interval_s
+
+
+def print_as(
+    form: str, fleet: Fleet, found: list[Finding], now: float, unix: float, stands: Standing
+) -> None:
+    """Write the report in one form."""
+    with writing():
+        if form == "text":
+            from gpuwatch.report.once.json_output import fleet_facts
+            from gpuwatch.report.once.tables import print_report
+            from gpuwatch.report.once.text import report
+            from gpuwatch.report.output.masked import masked_line
+
+            print_report(report(fleet, found, now, unix, stands), sys.stdout)
+            sys.stdout.write(masked_line(fleet_facts(fleet, found, now, unix, stands)["secrets_masked"]))
+        else:
+            from gpuwatch.report.once.csv_output import to_csv
+            from gpuwatch.report.once.json_output import fleet_facts, to_json
+
+            facts = fleet_facts(fleet, found, now, unix, stands)
+            sys.stdout.write(f"{to_json(facts)}\n" if form == "json" else to_csv(facts))
+
+
+def waiting_line() -> AbstractContextManager[Progress]:
+    """The wait is told on stderr, and only where that is a terminal."""
+    from gpuwatch.report.once.first_report import silent
+
+    if not sys.stderr.isatty():
+        return contextlib.nullcontext(silent)
+    from gpuwatch.report.once import spinner as progress
+
+    return progress.waiting_line()

@@ -1,0 +1,1 @@
+"""The command `probe`: its options, progress and outputs."""

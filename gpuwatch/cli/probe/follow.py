@@ -1,0 +1,50 @@
+"""Watching a probe from the command line until it has come so far: its progress, and Ctrl-C."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from gpuwatch.cli.base.signals import Stop, ctrl_c_stops
+
+if TYPE_CHECKING:
+    from gpuwatch.probe.conducting.conductor import Conductor
+    from gpuwatch.report.probe.progress import Tell
+
+POLL_S = 0.05
+TICK_S = 0.5
+"""So often the progress is drawn where nothing changes: its clock goes on."""
+ENDING_S = 3.0
+"""After Ctrl-C everything on the nodes ends within 2 s; nobody is waited for longer than this."""
+
+
+def follow(conductor: Conductor, reached: Callable[[], bool]) -> bool:
+    """Show how far it is until it has come so far; whether Ctrl-C ended it."""
+    stop, cancelled = Stop(), False
+    deadline = float("inf")
+    with ctrl_c_stops(stop), progress() as tell:
+        seen, told = -1, 0.0
+        while not (conductor.results.over if cancelled else reached()) and time.monotonic() < deadline:
+            if stop.asked and not cancelled:
+                cancelled, deadline = True, time.monotonic() + ENDING_S
+                conductor.cancel()
+            if conductor.results.version != seen or time.monotonic() > told + TICK_S:
+                seen, told = conductor.results.version, time.monotonic()
+                tell(conductor.results)
+            time.sleep(POLL_S)
+    return stop.asked
+
+
+def progress() -> AbstractContextManager[Tell]:
+    """Bars on stderr, and only where that is a terminal."""
+    if not sys.stderr.isatty():
+        return contextlib.nullcontext(lambda _results: None)
+    from gpuwatch.report.probe.progress import progress_bars
+
+    return progress_bars()

@@ -1,0 +1,182 @@
+"""The options of `gpuwatch probe` that say what to measure: one decorator, which makes a `Wish` of them."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from gpuwatch.cli.base.renamed_option import RenamedOption
+from gpuwatch.cli.base.source import Decorator
+from gpuwatch.probe.probe_request import COLLECTIVES, MIB, SIZES, Collective, Wish
+
+UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+FACTOR = 4
+"""Between two sizes of a range, as in the default table."""
+LARGEST = 64 << 30
+MOST_SIZES = 32
+SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([BKMG]?)I?B?", re.IGNORECASE)
+SIZES_HELP = (
+    "Sizes of the whole buffer, in M (2^20 bytes) unless followed by B, K, M or G: 1,4,16 or 64K,1G; "
+    "1M..1G multiplies by 4."
+)
+
+WISHED = (
+    "collectives",
+    "sizes",
+    "pairs",
+    "ranks_per_node",
+    "iface",
+    "backend",
+    "budget_s",
+    "busy_too",
+    "gpu_checks",
+)
+"""Fields of `Wish` that an option sets."""
+
+
+def wish_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the options of a probe; it receives them as one parameter `wish: Wish`."""
+
+    @functools.wraps(command)
+    def with_wish(*args: object, **given: Any) -> int:  # noqa: ANN401  what click parsed, of any type
+        return command(*args, wish=Wish(**{name: given.pop(name) for name in WISHED}), **given)
+
+    made: Callable[..., int] = with_wish
+    for decorate in reversed((*SWEEP, *PAIRS, *RANKS)):
+        made = decorate(made)
+    return made
+
+
+SWEEP: tuple[Decorator, ...] = (
+    click.option(
+        "--collectives",
+        default=",".join(COLLECTIVES),
+        show_default="all of them",
+        callback=lambda _ctx, _param, text: read_collectives(text),
+        help=f"Comma-separated list of {', '.join(COLLECTIVES)}; or none.",
+    ),
+    click.option(
+        "--sizes",
+        default=",".join(str(size // MIB) for size in SIZES),
+        show_default=True,
+        callback=lambda _ctx, _param, text: read_sizes(text),
+        help=SIZES_HELP,
+    ),
+)
+PAIRS: tuple[Decorator, ...] = (
+    click.option(
+        "--pairs",
+        "pairs",
+        flag_value="full",
+        default="full",
+        help="Measure every pair of nodes, and every pair of ranks inside a node (default).",
+    ),
+    click.option(
+        "--quick",
+        "pairs",
+        flag_value="quick",
+        help="Measure two rounds of pairs only: finds slow nodes, not single links.",
+    ),
+    click.option("--no-pairs", "pairs", flag_value="none", help="Measure collectives only."),
+    click.option("--gpu-checks/--no-gpu-checks", default=True, help="Also test each GPU (matmul, copies)."),
+)
+RANKS: tuple[Decorator, ...] = (
+    click.option(
+        "--ranks-per-node",
+        type=click.IntRange(1, 64),
+        show_default="one per GPU; without GPUs one per core, at most 4",
+        help="Number of ranks per node.",
+    ),
+    click.option(
+        "--interface",
+        "--iface",
+        "iface",
+        cls=RenamedOption,
+        metavar="NAME",
+        help="Network interface on every node (default: the one of their common subnet).",
+    ),
+    click.option(
+        "--backend",
+        type=click.Choice(["nccl", "gloo"]),
+        show_default="nccl if every rank has a GPU",
+        help="gloo: CPU ranks over TCP, not the training fabric.",
+    ),
+    click.option(
+        "--time-limit",
+        "--budget",
+        "budget_s",
+        cls=RenamedOption,
+        metavar="S",
+        type=click.FloatRange(1, 3600),
+        default=180.0,
+        show_default=True,
+        help="Stop measuring after this many seconds and judge the results so far.",
+    ),
+    click.option(
+        "--allow-busy",
+        "--busy-too",
+        "busy_too",
+        cls=RenamedOption,
+        is_flag=True,
+        help="Run even if GPUs are in use (this slows the running jobs).",
+    ),
+)
+
+
+def read_collectives(text: str) -> tuple[Collective, ...]:
+    """The collectives of a comma list, each once, in the order given.
+
+    Raises:
+        click.BadParameter: one is not known.
+    """
+    if text == "none":
+        return ()
+    known: dict[str, Collective] = {name: name for name in COLLECTIVES}
+    chosen: dict[Collective, None] = {}
+    for word in re.split(r"[,\s]+", text.strip(", ")):
+        name = known.get(word.lower().replace("-", "_"))
+        if name is None:
+            close = difflib.get_close_matches(word, COLLECTIVES, n=1)
+            meant = f"; did you mean {close[0]}?" if close else f"; choose from {', '.join(COLLECTIVES)}"
+            raise click.BadParameter(f"unknown collective {word!r}{meant}")
+        chosen[name] = None
+    return tuple(chosen)
+
+
+def read_sizes(text: str) -> tuple[int, ...]:
+    """The sizes of a comma list of sizes and ranges, in bytes, ascending.
+
+    Raises:
+        click.BadParameter: one is no size, or there are too many.
+    """
+    sizes: set[int] = set()
+    for part in re.split(r"[,\s]+", text.strip(", ")):
+        first, dots, last = part.partition("..")
+        start = read_size(first)
+        sizes.add(start)
+        if dots:
+            end = read_size(last)
+            if end < start:
+                raise click.BadParameter(f"{part}: {last} is smaller than {first}")
+            while start * FACTOR <= end:
+                start *= FACTOR
+                sizes.add(start)
+    if len(sizes) > MOST_SIZES:
+        raise click.BadParameter(f"{len(sizes)} sizes; at most {MOST_SIZES}")
+    return tuple(sorted(sizes))
+
+
+def read_size(text: str) -> int:
+    """`64K`, `16`, `16M`, `1.5G`, `512B` in bytes."""
+    match = SIZE.fullmatch(text)
+    if match is None:
+        raise click.BadParameter(f"{text!r} is not a size; examples: 64K, 16M, 1G")
+    size = round(float(match[1]) * UNITS[match[2].upper() or "M"])
+    if not 1 <= size <= LARGEST:
+        raise click.BadParameter(f"{text}: a size must be from 1B to {LARGEST >> 30}G")
+    return size

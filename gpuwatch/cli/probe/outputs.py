@@ -1,0 +1,151 @@
+"""Where the outcome of `gpuwatch probe` goes besides the terminal: JSON, CSV, a baseline."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuwatch.cli.base.output import OutputError, writing
+from gpuwatch.cli.base.source import Refusal, Source
+
+if TYPE_CHECKING:
+    from gpuwatch.probe.judging.checks.baseline import Baseline
+    from gpuwatch.probe.results import Results
+
+STDOUT = "-"
+TRIAL_BYTES = 64 << 10
+"""The JSON of a small probe; that of 1,024 ranks takes more."""
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where the outcome goes besides, or instead of, text on stdout."""
+
+    json: str | None
+    csv: str | None
+    baseline: str | None
+
+    @property
+    def text(self) -> bool:
+        """Whether stdout is for people."""
+        return STDOUT not in (self.json, self.csv)
+
+    def check(self) -> None:
+        """Refuse what could not be written, before minutes have been spent.
+
+        Raises:
+            click.UsageError: two outputs want stdout.
+            Refusal: a folder is not there or not writable, or the baseline to add to is none.
+        """
+        if self.json == self.csv == STDOUT:
+            raise click.UsageError("--json - and --csv - both write to stdout; give a file for one of them.")
+        named = {"--json": self.json, "--csv": self.csv, "--save-baseline": self.baseline}
+        taken: dict[Path, str] = {}
+        for option, name in named.items():
+            if name is None or (name == STDOUT and option != "--save-baseline"):
+                continue
+            other = taken.setdefault(Path(name).resolve(), option)
+            if other != option and not _is_device(Path(name)):
+                raise click.UsageError(f"{other} and {option} both write to {name}; give a file for each.")
+            problem = unwritable(Path(name))
+            if problem is not None:
+                raise Refusal([f"{option} {name}: cannot write: {problem}"])
+        if self.baseline is not None and Path(self.baseline).exists():
+            read_baseline(Path(self.baseline))
+
+
+def unwritable(path: Path) -> str | None:
+    """Why a file cannot be written, with the remedy; None where it seems that it can."""
+    if path.is_dir():
+        return "it is a directory; give a file"
+    if not path.parent.is_dir():
+        return f"directory {path.parent} does not exist"
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        return "permission denied"
+    try:
+        if path.is_file():
+            path.open("ab").close()
+        if not path.exists() or (path.is_file() and os.access(path.parent, os.W_OK)):
+            with tempfile.TemporaryFile(dir=path.parent) as trial:  # a full disk refuses what is written
+                trial.write(bytes(TRIAL_BYTES))
+    except OSError as error:
+        return f"{(error.strerror or str(error)).lower()}"
+    return None
+
+
+def _is_device(path: Path) -> bool:
+    return path.exists() and not path.is_file()
+
+
+def read_baseline(path: Path) -> Baseline:
+    """An earlier probe to compare with.
+
+    Raises:
+        Refusal: it is none.
+    """
+    from gpuwatch.probe.judging.checks.baseline import BaselineError, load
+
+    try:
+        return load(path)
+    except BaselineError as error:
+        raise Refusal([str(error)]) from error
+
+
+def put_data(results: Results, source: Source, outputs: Outputs) -> None:
+    """JSON and CSV, where they were asked for."""
+    if not (outputs.json or outputs.csv):
+        return
+    from gpuwatch.report.once.json_output import to_json
+    from gpuwatch.report.probe.csv_output import probe_csv
+    from gpuwatch.report.probe.json_output import probe_facts
+
+    facts = probe_facts(results, source.plan.source, demo=is_demo(source))
+    if outputs.json:
+        put(outputs.json, f"{to_json(facts)}\n")
+    if outputs.csv:
+        put(outputs.csv, probe_csv(facts))
+
+
+def put(name: str, text: str) -> None:
+    """Write to stdout or a file.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    if name == STDOUT:
+        with writing():
+            sys.stdout.write(text)
+        return
+    try:
+        Path(name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"cannot write {name}: {error.strerror}") from error
+
+
+def keep(results: Results, name: str) -> None:
+    """Save what was measured as a baseline; that it was not healthy is said.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    from gpuwatch.probe.judging.checks.baseline import BaselineError, save
+
+    try:
+        save(name, results)
+    except BaselineError as error:
+        raise OutputError(str(error)) from error
+    if results.verdict is None or results.verdict.status != "ok":
+        click.echo(f"gpuwatch: {name} now holds a run with problems", err=True)
+
+
+def is_demo(source: Source) -> bool:
+    """Whether the nodes are simulated."""
+    return any(node.link == "demo" for node in source.plan.nodes)

@@ -1,0 +1,312 @@
+"""The book of alerts: the one part of the diagnosis that remembers; updated a few times a second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from time import perf_counter
+
+from msgspec import structs
+
+from gpuwatch.diagnose.alerts.deduplication import Joiner
+from gpuwatch.diagnose.alerts.operator_marks import OperatorMarks
+from gpuwatch.diagnose.alerts.reported import ReportedAlerts
+from gpuwatch.diagnose.alerts.stable_ids import LastingIds
+from gpuwatch.diagnose.attempts.missing_watch import MissingWatch
+from gpuwatch.diagnose.attempts.vanished import VanishedWatch
+from gpuwatch.diagnose.ended_jobs.jobs import ENDED_S, EndedJob
+from gpuwatch.diagnose.ended_jobs.watch import EndedJobsWatch
+from gpuwatch.diagnose.hang.answer import HangAnswer
+from gpuwatch.diagnose.hang.monitor import HangWatch
+from gpuwatch.diagnose.health.sweep import Rounds
+from gpuwatch.diagnose.incidents.builder import in_order, incident_of
+from gpuwatch.diagnose.incidents.grouping import groups
+from gpuwatch.diagnose.incidents.resolution import (
+    Attempt,
+    Closing,
+    attempts,
+    closings,
+    with_closing,
+    with_ends,
+)
+from gpuwatch.diagnose.job_end.fleet_tracks import tracks_for
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import Packs
+from gpuwatch.diagnose.model.incident import Heard, Incident
+from gpuwatch.diagnose.model.last_checkpoint import Checkpoint, checkpoints
+from gpuwatch.diagnose.model.silence import Silence
+from gpuwatch.diagnose.outcome.outcome import StepTrack, may_recover, with_outcomes
+from gpuwatch.diagnose.sources.contradictions import NodeReport, changed, node_reports, with_contradictions
+from gpuwatch.diagnose.straggler.monitor import StragglerWatch
+from gpuwatch.diagnose.training.monitor import TrainingWatch
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.jobs.places import Places
+from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.wire import Severity
+
+SETTLED_S = 3600.0
+"""A line or an event that was not told again for so long is over."""
+SETTLE_EVERY_S = 10.0
+JUDGE_S_PER_ALERT = 0.0002
+"""Pause between two judgements for each alert (4 s at 20,000): judging then takes at most a few percent."""
+FOLDED_AT_ONCE = 1500
+SLICE_S = 0.04
+"""An update judges for so long, or one step; the next one goes on."""
+FLOOD_S = 5.0
+"""So long judging waits at most until a flood of findings has been taken in."""
+OUTCOMES_EVERY_S = 2.0
+"""How often the errors are looked through for ranks that went on."""
+SEVERAL, TOGETHER_S = 3, 30.0
+"""More than half of the nodes, and at least so many, lost within so long: rather the way to them."""
+
+
+class AlertBook:
+    """All alerts and incidents of a session. `version` moves when anything in them did."""
+
+    def __init__(self, packs: Packs, thresholds: Thresholds) -> None:
+        self.alerts: dict[str, Alert] = {}
+        """The newest state of each, by id."""
+        self.incidents: list[Incident] = []
+        """The newest first."""
+        self.version = 0
+        self.checkpoints: dict[str | None, Checkpoint] = {}
+        """Job -> its last checkpoint, as of the last judgement."""
+        self._packs = packs
+        self._thresholds = thresholds
+        self._joiner = Joiner()
+        self._reported = ReportedAlerts(packs, self._joiner)
+        self._rounds = Rounds(thresholds)
+        self._hangs = HangWatch(thresholds)
+        others = (StragglerWatch(thresholds), TrainingWatch(thresholds), VanishedWatch(), MissingWatch())
+        self._watches = (self._hangs, *others)
+        self._checkpoints_version = 0
+        self._ended = EndedJobsWatch()
+        self._marks = OperatorMarks()
+        self._lasting_ids = LastingIds()
+        self._dirty = False
+        self._judging: Iterator[None] | None = None
+        self._judge_at = 0.0
+        self._settle_at = 0.0
+        self._tracks: list[StepTrack] = []
+        self._outcomes_at = float("-inf")
+        self._running: dict[str, Attempt] = {}
+        self._closings: dict[str, Closing] = {}
+        self._node_reports: dict[str, NodeReport] = {}
+        """Node -> what it reports of its own processes and files, as of the judgement that is made."""
+
+    def renewed(self) -> AlertBook:
+        """A book that judges all facts once more; ids and what the operator marked are kept."""
+        book = AlertBook(self._packs, self._thresholds)
+        book._marks, book._lasting_ids, book.version = self._marks, self._lasting_ids, self.version + 1
+        book._mark_now()
+        return book
+
+    @property
+    def places(self) -> Places:
+        """Where the ranks run, as far as is known."""
+        return self._reported.places
+
+    @property
+    def ended_jobs(self) -> tuple[EndedJob, ...]:
+        """Jobs that ended before their nodes were connected, the last one first."""
+        return self._ended.jobs
+
+    def lasts_s(self, job: str | None) -> float:
+        """How long (seconds) a line or event of a job counts after it was told."""
+        return ENDED_S if job in self._ended.names else SETTLED_S
+
+    @property
+    def silences(self) -> tuple[Silence, ...]:
+        """Plain data, for the session to store."""
+        return self._marks.silences
+
+    @property
+    def counts(self) -> dict[Severity, int]:
+        """Firing alerts by severity, without the silenced and the acknowledged ones."""
+        found: dict[Severity, int] = {"critical": 0, "error": 0, "warning": 0, "info": 0}
+        for alert in self.alerts.values():
+            if alert.state == "firing" and not alert.silenced and not alert.acknowledged:
+                found[alert.severity] += 1
+        return found
+
+    @property
+    def behind(self) -> bool:
+        """Whether something was taken in, or is to be, that `alerts` and `incidents` do not show yet."""
+        taking = self._reported.behind or self._joiner.behind or self._ended.behind(self.version)
+        return self._dirty or taking or self._judging is not None
+
+    def update(self, fleet: Fleet, now: float, wall: float) -> bool:
+        """Take in what is new in the fleet.
+
+        Args:
+            fleet: What is known now.
+            now: Monotonic seconds, the fleet's own clock.
+            wall: Unix seconds.
+
+        Returns:
+            True when an alert or an incident changed.
+        """
+        self._dirty |= self._reported.update(fleet, now, wall)
+        self._dirty |= fleet.checkpoints.version != self._checkpoints_version
+        self._checkpoints_version = fleet.checkpoints.version
+        self._dirty |= self._rounds.go(fleet, now, wall)
+        for watch in self._watches:
+            self._dirty |= watch.go(fleet, now, wall)
+        if now >= self._outcomes_at + OUTCOMES_EVERY_S:
+            self._outcomes_at = now
+            self._dirty |= self._look_for_outcomes(fleet, now, wall)
+            logged = (alert for name, alert in self.alerts.items() if name not in self._ended.alerts)
+            self._dirty |= changed(logged, self._reported.where, node_reports(fleet, now, wall))
+        self._dirty |= self._ended.go(fleet, self.alerts.values(), self.version, now, wall)
+        if now >= self._settle_at:
+            self._settle_at = now + SETTLE_EVERY_S
+            self._dirty |= self._reported.settle(wall, self.lasts_s)
+            self._dirty |= self._marks.expire(wall)
+        self._joiner.fold(FOLDED_AT_ONCE)
+        if self._judging is not None:
+            return self._judged(fleet, now, wall)
+        if not self._dirty or now < self._judge_at:
+            return False
+        if (self._reported.behind or self._joiner.behind) and now < self._judge_at + FLOOD_S:
+            return False
+        return self._judged(fleet, now, wall)
+
+    def acknowledge(self, id: str) -> None:  # noqa: A002 - the word that alerts and incidents use
+        """Acknowledge an alert, or all alerts of an incident, by its id. Unknown ids do nothing."""
+        self._marks.acknowledge(self._meant(id))
+        self._mark_now()
+
+    def unacknowledge(self, id: str) -> None:  # noqa: A002 - the word that alerts and incidents use
+        """Clear the acknowledgement of an alert, or of all alerts of an incident."""
+        self._marks.unacknowledge(self._meant(id))
+        self._mark_now()
+
+    def hear(self, id: str, heard: Heard) -> None:  # noqa: A002 - the word that alerts and incidents use
+        """Keep with an incident whom its ranks wait for; it replaces what was heard before."""
+        self._lasting_ids.hear(id, heard)
+        self._mark_now()
+
+    @property
+    def suspected_hangs(self) -> frozenset[str]:
+        """Jobs whose ranks may be asked whom they wait for: silent for a window, with signs of a hang."""
+        return frozenset(self._hangs.suspected)
+
+    def answer_hang(self, job: str, answer: HangAnswer) -> None:
+        """Refine the verdict on a silent job with what its ranks answered."""
+        self._hangs.answer(job, answer)
+
+    def _meant(self, id: str) -> list[Alert]:  # noqa: A002 - the word that alerts and incidents use
+        """The alerts that an alert's or an incident's id stands for."""
+        incidents = (incident for incident in self.incidents if incident.id == id)
+        names = [id, *(alert.id for incident in incidents for alert in incident.alerts)]
+        return [self.alerts[name] for name in names if name in self.alerts]
+
+    def silence(
+        self,
+        code: str,
+        node: str | None = None,
+        gpu: int | None = None,
+        rank: int | None = None,
+        until: float | None = None,
+    ) -> None:
+        """Silence these alerts until a moment (unix seconds), or until the silence is removed."""
+        self._marks.silence(Silence(code, node, gpu, rank, until))
+        self._mark_now()
+
+    def unsilence(
+        self, code: str, node: str | None = None, gpu: int | None = None, rank: int | None = None
+    ) -> None:
+        """Remove a silence."""
+        self._marks.unsilence(Silence(code, node, gpu, rank))
+        self._mark_now()
+
+    def restore(self, silences: Iterable[Silence]) -> None:
+        """Replace all silences by those of an earlier session."""
+        self._marks.restore(silences)
+        self._mark_now()
+
+    def judge_now(self) -> None:
+        """Judge all that is known by now with the next updates: a report cannot wait for the next look."""
+        self._outcomes_at = float("-inf")
+        self._mark_now()
+
+    def _mark_now(self) -> None:
+        """What a person did is seen with the next update."""
+        self._dirty, self._judge_at = True, 0.0
+
+    def _look_for_outcomes(self, fleet: Fleet, now: float, wall: float) -> bool:
+        """Take the newest steps of the ranks that logged errors; True when one of these went on since."""
+        errors = [alert for alert in self.alerts.values() if alert.recovered or may_recover(alert)]
+        self._tracks = tracks_for(errors, fleet, now, wall) if errors else []
+        self._running = attempts(fleet, now, wall)
+        again = closings(self.incidents, self._running, self.places, self._closings, wall)
+        if again.keys() != self._closings.keys():
+            return True
+        unsettled = [alert for alert in errors if not alert.recovered]
+        return any(alert.recovered for alert in with_outcomes(unsettled, self._tracks))
+
+    def _judged(self, fleet: Fleet, now: float, wall: float) -> bool:
+        """Go on judging for a slice of time, or begin; True when it came to its end."""
+        if self._judging is None:
+            self._dirty = False
+            self._node_reports = node_reports(fleet, now, wall)
+            self.checkpoints = checkpoints(fleet, now, wall)
+            self._judging = self._judge(len(fleet.nodes), wall)
+        until = perf_counter() + SLICE_S
+        for _ in self._judging:
+            if perf_counter() > until:
+                return False
+        self._judging = None
+        self._judge_at = now + JUDGE_S_PER_ALERT * len(self.alerts)
+        self.version += 1
+        return True
+
+    def _judge(self, nodes: int, wall: float) -> Iterator[None]:
+        """Step by step; what is seen from outside changes at the end."""
+        for alert in _way_lost(list(self._rounds.holding.alerts.values()), nodes):
+            self._joiner.put(self._placed(alert))
+        for watch in self._watches:
+            for name, alert in watch.alerts.items():
+                if alert.state == "firing" or name not in self._rounds.holding.alerts:
+                    self._joiner.put(alert)
+        where = self._reported.where
+        known = with_contradictions(self._joiner.joined(), where, self._node_reports)
+        known = [*known, *self._ended.alerts.values()]
+        alerts = with_ends(known, with_outcomes(known, self._tracks))
+        alerts = self._lasting_ids.name_alerts(alerts)
+        yield
+        alerts = [self._marks.applied(alert, wall) for alert in alerts]
+        found = []
+        grouped = groups([alert for alert in alerts if not alert.silenced], where)
+        for group in grouped:
+            yield
+            incident = incident_of(group, where, self._packs, wall)
+            if incident.job in self._ended.superseded:
+                incident = structs.replace(incident, over=True)
+            found.append(structs.replace(incident, checkpoint=self.checkpoints.get(incident.job)))
+        yield
+        self.alerts = {alert.id: alert for alert in alerts}
+        named = self._lasting_ids.name_incidents(in_order(found))
+        self._closings = closings(named, self._running, self.places, self._closings, wall)
+        self.incidents = sorted(
+            (with_closing(each, self._closings.get(each.id)) for each in named),
+            key=lambda incident: (-incident.first, -incident.number),
+        )
+        ended = [each for incident in self.incidents if incident.closed for each in incident.alerts]
+        self.alerts.update((each.id, each) for each in ended if each.id in self.alerts)
+
+    def _placed(self, alert: Alert) -> Alert:
+        """A condition of a GPU is of the rank that runs there."""
+        at = alert.first if alert.code == "xid" else alert.last
+        place = None if alert.gpu is None else self._reported.where.by(alert.node, "gpu", alert.gpu, at=at)
+        if place is None:
+            return alert
+        return structs.replace(alert, rank=place.rank, rank_from="process", job=place.job)
+
+
+def _way_lost(alerts: list[Alert], nodes: int) -> list[Alert]:
+    """Most nodes lost at once: the alerts stay, but no node of them is a cause."""
+    lost = sorted((a for a in alerts if a.code == "node_lost" and a.state == "firing"), key=lambda a: a.first)
+    if len(lost) < SEVERAL or len(lost) * 2 <= nodes or lost[-1].first - lost[0].first > TOGETHER_S:
+        return alerts
+    ids = {alert.id for alert in lost}
+    return [structs.replace(a, role="hint") if a.id in ids else a for a in alerts]

@@ -1,0 +1,320 @@
+"""The same thing told several times is one alert: lines of one failure, copies in other files, events.
+
+Alerts are put into buckets by what they are about, and folded bucket by bucket, so that one more line costs
+little. Of a folded alert the line that tells most leads; its id is that of the earliest one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import islice
+from typing import TypeAlias, TypeVar
+
+from msgspec import structs
+
+from gpuwatch.diagnose.alerts.unexplained import without_explained
+from gpuwatch.diagnose.model.alert import Alert, Proof, process_group
+from gpuwatch.diagnose.model.condition import ORDER
+from gpuwatch.diagnose.model.failure_classes import (
+    EXITS,
+    EXPLICIT,
+    FALLEN,
+    KERNEL_RULES,
+    LOST,
+    NEW_ATTEMPT,
+    TOOK_PART,
+    UNEXPLAINED,
+    UNSPECIFIC,
+    explains,
+)
+from gpuwatch.diagnose.model.rank_index import bus_key
+from gpuwatch.diagnose.model.text import HALVES, what
+from gpuwatch.diagnose.model.timing import ATTEMPT_S, attempt_of, attempt_of_path, batches
+from gpuwatch.diagnose.sources.absent_ranks import NAMED_RANKS
+
+SAME_S = 120.0
+"""Lines of one failure of a rank stand closer together than this: a watchdog's dumps take up to a minute."""
+CHAIN_S = 2.0
+"""Tracebacks of one chain are printed at once; the one of an exception that was caught and logged is not."""
+LOST_SAME_S = 180.0
+"""A GPU that fell off the bus is noticed by the next driver call, or when that call comes back."""
+MAX_PROOFS = 12
+LOOKED_BACK = 64
+"""So many things of one bucket are tried for one more word on them."""
+SUBJECTS = ("pid", "hca", "port", "mount", "path", "device", "server", "node", "tasks", "proc_index",
+            "local_rank", "peer_rank", "worker", "variable", "sxid")  # fmt: skip
+"""Fields that say what a line is about where no rank speaks: two values are two things."""
+PEERS = ("peer", "peer_host", "host", "address", "remote")
+KILLS = frozenset(("oom.host.kernel", "oom.host.cgroup"))
+"""One kill is several lines of the kernel: who asked, which limit, which process, and the reaper's."""
+_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
+
+Key: TypeAlias = Hashable
+Marks: TypeAlias = dict[str, object]
+Value = TypeVar("Value")
+
+
+def joined(alerts: Iterable[Alert]) -> list[Alert]:
+    """Alerts by time, those of one thing made one, with the proofs of all."""
+    joiner = Joiner()
+    for alert in alerts:
+        joiner.put(alert)
+    return joiner.joined()
+
+
+class Joiner:
+    """Keeps what was put in folded; only buckets that something was put into are folded anew."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, Key] = {}
+        self._buckets: dict[Key, dict[str, Alert]] = {}
+        self._folded: dict[Key, list[Alert]] = {}
+        self._dirty: set[Key] = set()
+        self._restarts: dict[str, float] = {}
+        self._ends: list[float] = []
+
+    def put(self, alert: Alert) -> None:
+        """Take an alert in, or its newer state."""
+        key = thing(alert)
+        if self._keys.get(alert.id, key) != key:
+            self.drop(alert.id)
+        bucket = self._buckets.setdefault(key, {})
+        if bucket.get(alert.id) == alert:
+            return
+        self._keys[alert.id] = key
+        bucket[alert.id] = alert
+        self._dirty.add(key)
+        if alert.code == NEW_ATTEMPT and self._restarts.get(alert.id) != alert.first:
+            self._restarts[alert.id] = alert.first
+            self._ends = batches(self._restarts.values(), ATTEMPT_S)
+            self._dirty.update(self._buckets)
+
+    def drop(self, name: str) -> None:
+        """Forget an alert by its id."""
+        key = self._keys.pop(name, None)
+        if key is None:
+            return
+        del self._buckets[key][name]
+        self._dirty.add(key)
+
+    @property
+    def behind(self) -> bool:
+        """Whether something was put in that is not folded yet."""
+        return bool(self._dirty)
+
+    def fold(self, most: int | None = None) -> None:
+        """Fold so many of the buckets anew that something was put into; all of them by default."""
+        for key in list(islice(self._dirty, most)):
+            self._dirty.discard(key)
+            if self._buckets[key]:
+                self._folded[key] = self._fold(list(self._buckets[key].values()))
+            else:
+                del self._buckets[key]
+                self._folded.pop(key, None)
+
+    def joined(self) -> list[Alert]:
+        """Everything by time."""
+        self.fold()
+        alerts = without_explained(
+            _once_a_line([alert for folded in self._folded.values() for alert in folded])
+        )
+        return sorted(alerts, key=lambda alert: (alert.first, alert.id))
+
+    def _fold(self, alerts: list[Alert]) -> list[Alert]:
+        if len(alerts) == 1:
+            return alerts
+        things: list[Thing] = []
+        for alert in sorted(alerts, key=lambda alert: (alert.first, alert.proof[0].offset or 0, alert.id)):
+            marks, attempt = _marks(alert), self._attempt(alert)
+            for known in things[: -LOOKED_BACK - 1 : -1]:
+                if known.takes(alert, marks, attempt):
+                    break
+            else:
+                things.append(Thing(alert, marks, attempt))
+        return [known.alert() for known in things]
+
+    def _attempt(self, alert: Alert) -> int:
+        return attempt_of(alert, self._ends) if self._ends else 0
+
+
+class Thing:
+    """What happened once, and all that was said of it."""
+
+    def __init__(self, alert: Alert, marks: Marks, attempt: int) -> None:
+        self.told = [alert]
+        self._marks = marks
+        self._attempt = attempt
+        lasts = LOST_SAME_S if alert.code in FALLEN else CHAIN_S if alert.code in UNSPECIFIC else SAME_S
+        self._until = alert.first + lasts
+
+    def takes(self, alert: Alert, marks: Marks, attempt: int) -> bool:
+        """Take in one more word on this; False: it is about something else."""
+        if alert.first > self._until or attempt != self._attempt:
+            return False
+        if any(self._marks.get(name, value) != value for name, value in marks.items()):
+            return False
+        self._marks = {**marks, **self._marks}
+        self.told.append(alert)
+        return True
+
+    def alert(self) -> Alert:
+        """One alert of all: the one that tells most leads, and the others' proofs stand behind it."""
+        told = self.told
+        if len(told) == 1:
+            return told[0]
+        told = [alert for alert in self.told if not alert.doubt] or self.told
+        lead = max(told, key=_tells)  # the earliest of equals
+        if lead.code in UNSPECIFIC:
+            lead = _chained(told)
+        timed = [alert for alert in told if alert.timed] or told
+        earliest = min(timed, key=lambda alert: alert.first)
+        fields = dict(lead.fields)
+        if lead.code not in UNSPECIFIC:  # the words of two exceptions do not mix
+            for alert in told:
+                fields = {**alert.fields, **fields}
+        line = lead.proof[0].kind == "line"
+        return structs.replace(
+            lead,
+            id=self.told[0].id,
+            severity=min((alert.severity for alert in told), key=ORDER.index),
+            text=what(lead.code, lead.title, fields) if line and fields != lead.fields else lead.text,
+            proof=_proofs([lead, *self.told]),
+            node=_first_of(lead.node, (alert.node for alert in told)),
+            gpu=_first_of(lead.gpu, (alert.gpu for alert in told)),
+            rank=_first_of(lead.rank, (alert.rank for alert in told)),
+            job=_first_of(lead.job, (alert.job for alert in told)),
+            first=earliest.first,
+            bound=earliest.bound,
+            not_before=earliest.not_before,
+            last=max(alert.last for alert in told),
+            timed=any(alert.timed for alert in told),
+            count=_times(told),
+            fields=fields,
+            state="firing" if any(alert.state == "firing" for alert in told) else "resolved",
+            kernel=any(alert.kernel for alert in told),
+            parts=tuple(alert.id for alert in self.told),
+        )
+
+
+def thing(alert: Alert) -> Key:
+    """The bucket: equal for all words that can be about one thing."""
+    if alert.code in FALLEN and alert.node is not None:
+        return "fallen", alert.node
+    if alert.proof[0].kind == "value":
+        return "value", alert.id
+    kernel = alert.kernel or (alert.refuted and alert.code.startswith(KERNEL_RULES))
+    if alert.code in KILLS and (kernel or "victim" in alert.fields):
+        return "killed", alert.node
+    xid, pid = alert.fields.get("xid"), alert.fields.get("pid")
+    if xid is not None:
+        return "xid", alert.node, xid
+    if alert.code in EXITS and pid is not None:
+        return "end", alert.code, pid
+    if kernel:
+        return "kernel", alert.code, alert.node
+    if alert.rank is not None:
+        return "rank", alert.code, alert.rank, alert.job
+    return "file", alert.code, alert.node, alert.proof[0].file
+
+
+def _marks(alert: Alert) -> Marks:
+    """What tells two things of one bucket apart, as far as the line says it."""
+    fields = alert.fields
+    marks: Marks = {"gpu": alert.gpu, "node": alert.node}
+    if alert.code in EXITS and "pid" in fields:
+        marks = {"node": alert.node, "rank": alert.rank, "exitcode": fields.get("exitcode")}
+    elif alert.kernel or alert.rank is None or alert.code in FALLEN:
+        bus = fields.get("pci") or fields.get("bus_id")
+        if not alert.code.startswith("pcie."):  # the port above a device tells of it too
+            marks["bus"] = None if bus is None else bus_key(str(bus))
+        if alert.code not in FALLEN:
+            marks.update((name, fields.get(name)) for name in SUBJECTS)
+    if alert.code in TOOK_PART:
+        group = process_group(alert)
+        op = fields.get("op")
+        marks.update(seq=fields.get("seq"), op=None if op in HALVES else op)
+        marks["group"] = None if group == "0" else group
+    if alert.code in EXPLICIT:
+        marks.update((name, fields.get(name)) for name in NAMED_RANKS)
+    file = alert.proof[0].file
+    if file is not None and "attempt_" in file:
+        marks["attempt"] = attempt_of_path(file)
+    for name in PEERS:
+        peer = fields.get(name)
+        if peer is not None:
+            marks["peer"] = str(peer).partition("<")[0].rpartition("]:")[0] or str(peer).partition(":")[0]
+    return {name: value for name, value in marks.items() if value is not None}
+
+
+def _tells(alert: Alert) -> tuple[bool, bool, bool, int, bool]:
+    """How much an alert tells: a cause that is named, a line, whose it is, its fields, its time."""
+    named = alert.code not in LOST
+    return named, alert.proof[0].kind == "line", alert.rank is not None, len(alert.fields), alert.timed
+
+
+def _chained(told: Sequence[Alert]) -> Alert:
+    """The exception at the end of a chain is the one that nobody caught; the first is where it came from."""
+    first, last = told[0].fields.get("exception"), told[-1]
+    if first is None or first == last.fields.get("exception"):
+        return last
+    return structs.replace(last, text=f"{last.text}, from {first}")
+
+
+def _proofs(told: Sequence[Alert]) -> tuple[Proof, ...]:
+    """One of each wording and file."""
+    found: dict[object, Proof] = {}
+    for alert in told:
+        for proof in alert.proof:
+            found.setdefault(_wording(proof), proof)
+    return tuple(found.values())[:MAX_PROOFS]
+
+
+def _times(told: Sequence[Alert]) -> int:
+    """How often it happened: equal lines of one file count, other words on the same thing do not.
+
+    Of errors that no rule knows each line counts: nothing tells which of them are about one thing.
+    """
+    counts: Counter[object] = Counter()
+    for alert in told:
+        counts[_wording(alert.proof[0])] += alert.count
+    return sum(counts.values()) if told[0].code == UNEXPLAINED else max(counts.values())
+
+
+def _wording(proof: Proof) -> object:
+    return proof.kind, proof.node, proof.file, _NUMBERS.sub("#", proof.text)
+
+
+def _first_of(lead: Value | None, others: Iterable[Value | None]) -> Value | None:
+    return lead if lead is not None else next((each for each in others if each is not None), None)
+
+
+def _once_a_line(alerts: list[Alert]) -> list[Alert]:
+    """A line that two rules know, and one of them only in general, is told by the other one."""
+    general = {alert.id: alert for alert in alerts if alert.code in EXITS or alert.code in UNSPECIFIC}
+    if not general:
+        return alerts
+    wanted = {line for alert in general.values() for line in _lines(alert)}
+    codes: dict[object, set[str]] = {}
+    for alert in alerts:
+        for line in _lines(alert):
+            if line in wanted:
+                codes.setdefault(line, set()).add(alert.code)
+    gone = {
+        alert.id
+        for alert in general.values()
+        if (lines := _lines(alert))
+        and all(
+            any(
+                code != alert.code and (alert.code in UNSPECIFIC or explains(code, alert.code))
+                for code in codes[line]
+            )
+            for line in lines
+        )
+    }
+    return [alert for alert in alerts if alert.id not in gone]
+
+
+def _lines(alert: Alert) -> list[tuple[str | None, str | None, int]]:
+    return [(proof.node, proof.file, proof.offset) for proof in alert.proof if proof.offset is not None]

@@ -1,0 +1,55 @@
+"""Alerts from what the driver and the kernel told an agent as events."""
+
+from __future__ import annotations
+
+from gpuwatch.agent.kernel.xid import FOLLOW_UPS, meaning
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.failure_classes import REBOOTED, Packs
+from gpuwatch.diagnose.model.rank_index import Whereabouts
+from gpuwatch.diagnose.model.text import what
+from gpuwatch.wire import Event, Role
+
+
+def alert_of_event(
+    node: str, event: Event, packs: Packs, where: Whereabouts, offset_s: float
+) -> Alert | None:
+    """An Xid, SXid, ECC event or reboot as an alert; other events are conditions too, and told as such."""
+    fields: dict[str, str | int | float] = {}
+    role: Role = "root"
+    if event.event == "xid" and event.code is not None:
+        code, fields["xid"] = meaning(event.code, event.detail)[0], event.code
+        role = "echo" if event.code in FOLLOW_UPS else "root"
+    elif event.event == "sxid":
+        code = "gpu.nvswitch.sxid"
+        if event.code is not None:
+            fields["sxid"] = event.code
+    elif event.event == "ecc":
+        code = "cuda.ecc"
+    elif event.event == "reboot":
+        code = REBOOTED
+    else:
+        return None
+    rule = packs.by_id.get(code)
+    at = event.t - offset_s
+    place = None if event.gpu is None else where.by(node, "uuid", event.gpu, at=at)
+    gpu = where.gpu(node, event.gpu, None)
+    text = "rebooted" if code == REBOOTED else what(code, event.title, fields)
+    return Alert(
+        id=f"{event.event}:{event.code}@{node}:{event.gpu or ''}:{event.t:.3f}",
+        code=code,
+        severity=event.severity,
+        title=event.title if rule is None else rule.title,
+        text=text,
+        proof=(Proof("event", event.detail or event.title, at, node=node),),
+        role=role,
+        node=node,
+        gpu=gpu if place is None or place.gpu is None else place.gpu,
+        rank=None if place is None else place.rank,
+        rank_from=None if place is None else "process",
+        job=None if place is None else place.job,
+        first=at,
+        last=at,
+        count=event.count,
+        fields=fields,
+        kernel=True,
+    )

@@ -1,0 +1,167 @@
+"""Hysteresis: a condition becomes an alert when it held for a while, and ends when it was gone for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from msgspec import structs
+
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.condition import Condition
+from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.wire import Role
+
+AT_ONCE = frozenset(
+    (
+        "gpu_lost",
+        "ecc_uncorrected",
+        "remap_pending",
+        "remap_failed",
+        "retired_pending",
+        "recovery_action",
+        "gpu_missing",
+        "nvlink_errors",
+        "pcie_replays",
+        "disk_full",
+    )
+)
+"""Facts, not values that go up and down."""
+HALF = frozenset(("gpu_stuck", "node_lost", "node_stale", "ib_down", "nvlink_down", "gpu_stale"))
+"""Half of the time: a link that is dialled again at once is no lost node."""
+UNTOLD = frozenset(
+    ("xid", "frames_refused", "processes_partial", "agent_behind", "clock_unsure", "gpu_unanswered")
+)
+"""Conditions that are no alerts: Xids come as events, the others are footnotes of a screen."""
+ROOTS = frozenset(("gpu_lost", "gpu_stuck", "node_lost"))
+"""Conditions that end jobs; the others help to look."""
+MANY = frozenset(("disk_full", "ib_down", "agent_cost"))
+"""One node can have several of these; the evidence names which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One condition at one place."""
+
+    condition: Condition
+    since: float
+    """When it was first seen (our monotonic clock); a pause begins it anew, of a told one only `clear_s`."""
+    seen: float
+    """When it was last seen."""
+    began: float
+    """The same as `since`, in unix seconds; of a lost node when it was last heard."""
+
+
+def key(node: str, condition: Condition) -> str:
+    """The id of a condition at its place."""
+    subject = f":{condition.evidence.what}" if condition.code in MANY else ""
+    gpu = "" if condition.gpu is None else f":{condition.gpu}"
+    return f"{condition.code}@{node}{gpu}{subject}"
+
+
+def hold_s(code: str, thresholds: Thresholds) -> float:
+    """How long a condition must hold before it is told."""
+    if code == "idle_held":
+        return thresholds.idle_held_s
+    return 0.0 if code in AT_ONCE else thresholds.hold_s / 2 if code in HALF else thresholds.hold_s
+
+
+def eased(thresholds: Thresholds) -> Thresholds:
+    """The limits inside which a value counts as fine again after it had been over."""
+    margin = thresholds.clear_margin
+    return replace(
+        thresholds,
+        temperature_margin_c=thresholds.temperature_margin_c + margin,
+        temperature_c=thresholds.temperature_c - margin,
+        memory_pct=thresholds.memory_pct - margin,
+        disk_pct=thresholds.disk_pct - margin,
+        throttle_pct=max(0.0, thresholds.throttle_pct - margin),
+        peer_temperature_c=max(1.0, thresholds.peer_temperature_c - margin),
+        peer_clock_pct=min(100.0, thresholds.peer_clock_pct + margin),
+    )
+
+
+class Holding:
+    """What holds now, by id, and which of it is told. One of these serves all nodes."""
+
+    def __init__(self, thresholds: Thresholds) -> None:
+        self._thresholds = thresholds
+        self._held: dict[str, Held] = {}
+        self._by_node: dict[str, set[str]] = {}
+        self.alerts: dict[str, Alert] = {}
+        """Fired ones, ended ones among them."""
+
+    def firing(self, node: str) -> set[str]:
+        """Codes of this node that are told now: their limits are eased ones."""
+        return {
+            self.alerts[name].code
+            for name in self._by_node.get(node, ())
+            if name in self.alerts and self.alerts[name].state == "firing"
+        }
+
+    def see(self, node: str, conditions: Iterable[Condition], now: float, wall: float) -> None:
+        """Take in all that holds on a node at this moment."""
+        names = self._by_node.setdefault(node, set())
+        gone = set(names)
+        for condition in conditions:
+            if condition.code in UNTOLD:
+                continue
+            name = key(node, condition)
+            gone.discard(name)
+            before = self._held.get(name)
+            if before is None:
+                age = condition.evidence.age_s if condition.code in ("node_lost", "node_stale") else None
+                began = wall - (age or 0.0)
+                self._held[name] = Held(condition, now, now, began)
+                names.add(name)
+            else:
+                self._held[name] = Held(condition, before.since, now, before.began)
+        for name in gone:
+            if name not in self.alerts or self.alerts[name].state != "firing":
+                del self._held[name]
+                names.discard(name)
+
+    def turn(self, now: float, wall: float) -> bool:
+        """Fire what has held long enough, end what has been gone long enough; True when anything moved.
+
+        Call it after `see` for the nodes that were looked at; conditions of the others keep as they are.
+        """
+        moved = False
+        for name, held in list(self._held.items()):
+            node = name.partition("@")[2].partition(":")[0]
+            alert = self.alerts.get(name)
+            firing = alert is not None and alert.state == "firing"
+            if now - held.seen > self._thresholds.clear_s:
+                del self._held[name]
+                self._by_node[node].discard(name)
+                if firing and alert is not None:
+                    self.alerts[name] = structs.replace(alert, state="resolved")
+                    moved = True
+            elif not firing and now - held.since >= hold_s(held.condition.code, self._thresholds):
+                self.alerts[name] = _alert(name, node, held, wall, 1 if alert is None else alert.count + 1)
+                moved = True
+            elif firing and alert is not None and alert.severity != held.condition.severity:
+                self.alerts[name] = _alert(name, node, held, wall, alert.count)
+                moved = True
+        return moved
+
+
+def _alert(name: str, node: str, held: Held, wall: float, count: int) -> Alert:
+    condition = held.condition
+    role: Role = "root" if condition.code in ROOTS else "hint"
+    proof = Proof("value", str(condition.evidence), held.began, node=node)
+    return Alert(
+        id=name,
+        code=condition.code,
+        severity=condition.severity,
+        title=condition.code.replace("_", " "),
+        text=condition.text,
+        proof=(proof,),
+        role=role,
+        node=node,
+        gpu=condition.gpu,
+        first=held.began,
+        last=wall,
+        count=count,
+        kernel=role == "root",
+    )

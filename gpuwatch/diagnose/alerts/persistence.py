@@ -1,0 +1,55 @@
+"""What a watch sees at its looks, since when, and the alerts of what lasted."""
+
+from __future__ import annotations
+
+from math import inf
+
+from msgspec import structs
+
+from gpuwatch.diagnose.model.alert import Alert
+
+
+class Lasting:
+    """By the ids of alerts. `alerts` are those that fire, and those that did."""
+
+    def __init__(self, clear_s: float, skipped_s: float = inf) -> None:
+        """Remember nothing yet.
+
+        Args:
+            clear_s: An alert ends when it was not seen for so long.
+            skipped_s: Seen again after longer than this, it did not last: it is seen for the first time.
+        """
+        self._clear_s = clear_s
+        self._skipped_s = skipped_s
+        self._since: dict[str, tuple[float, float]] = {}
+        """When it was first and last seen (monotonic)."""
+        self.alerts: dict[str, Alert] = {}
+
+    def seen(self, name: str, now: float) -> float:
+        """It is seen now; for how many seconds it has been."""
+        first, last = self._since.get(name, (now, now))
+        first = now if now - last > self._skipped_s else first
+        self._since[name] = first, now
+        return now - first
+
+    def firing(self, name: str) -> Alert | None:
+        """Its alert, if it fires."""
+        alert = self.alerts.get(name)
+        return alert if alert is not None and alert.state == "firing" else None
+
+    def tell(self, alert: Alert, now: float, wall: float, lasted_s: float | None = None) -> None:
+        """Fire an alert of something that was seen, or renew it; by default it lasted since it was seen."""
+        before = self.alerts.get(alert.id)
+        count = 1 if before is None else before.count + (before.state != "firing")
+        began = wall - (now - self._since[alert.id][0] if lasted_s is None else lasted_s)
+        self.alerts[alert.id] = structs.replace(alert, first=began, last=wall, count=count)
+
+    def clear(self, now: float, wall: float) -> bool:
+        """End what was not seen for a while; True when an alert ended."""
+        ended = False
+        for name in [name for name, (_, last) in self._since.items() if now - last > self._clear_s]:
+            del self._since[name]
+            if alert := self.firing(name):
+                self.alerts[name] = structs.replace(alert, state="resolved", last=wall)
+                ended = True
+        return ended

@@ -1,0 +1,92 @@
+"""Error lines that no rule knows: which of them another finding explains, and when they are the best word."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import EXITS, TIMEOUTS, UNEXPLAINED
+
+NEAR_BYTES = 8192
+"""An error of a known class explains the error lines so close to it: its traceback, its shutdown."""
+BESIDE_BYTES = 512
+"""The same of a warning: the lines of one message."""
+NEAR_S = 10.0
+"""The same of a known error that the rank logged in another file."""
+AFTERMATH_S = 5.0
+"""Error lines later than this after the first timeout follow from it."""
+MAX_QUOTED = 80
+"""Characters of the line that a headline takes in."""
+
+Place: TypeAlias = tuple[str | None, str | None]
+
+
+def without_explained(alerts: Sequence[Alert]) -> list[Alert]:
+    """The alerts without those unexplained error lines that all stand beside a known error."""
+    if not any(alert.code == UNEXPLAINED for alert in alerts):
+        return list(alerts)
+    known = [alert for alert in alerts if alert.code != UNEXPLAINED and alert.severity != "info"]
+    grave = [alert for alert in known if alert.severity in ("error", "critical")]
+    causes = [alert for alert in grave if alert.code not in EXITS]
+    near, near_cause, beside = offsets_of(grave), offsets_of(causes), offsets_of(known)
+    times: dict[tuple[int, str | None], list[float]] = defaultdict(list)
+    for alert in grave:
+        if alert.rank is not None and alert.timed:
+            times[alert.rank, alert.job].append(alert.first)
+
+    def explained(alert: Alert) -> bool:
+        if alert.rank is not None and alert.timed:
+            moments = times.get((alert.rank, alert.job), ())
+            if any(abs(alert.first - each) <= NEAR_S and alert.last - each <= NEAR_S for each in moments):
+                return True
+        proofs = [proof for proof in alert.proof if proof.offset is not None]
+        # how a process ended does not explain its last, fatal line
+        told = near_cause if alert.severity == "error" else near
+        return bool(proofs) and all(
+            within(told[proof.node, proof.file], proof.offset or 0, NEAR_BYTES)
+            or within(beside[proof.node, proof.file], proof.offset or 0, BESIDE_BYTES)
+            for proof in proofs
+        )
+
+    return [alert for alert in alerts if alert.code != UNEXPLAINED or not explained(alert)]
+
+
+def offsets_of(alerts: Iterable[Alert]) -> dict[Place, list[int]]:
+    """Where the lines of the alerts stand in each file, in order (bytes)."""
+    found: dict[Place, list[int]] = defaultdict(list)
+    for alert in alerts:
+        for proof in alert.proof:
+            if proof.offset is not None:
+                found[proof.node, proof.file].append(proof.offset)
+    for offsets in found.values():
+        offsets.sort()
+    return found
+
+
+def within(offsets: Sequence[int], offset: int, reach: int) -> bool:
+    """Whether one of the sorted offsets is at most `reach` bytes away."""
+    return bisect_left(offsets, offset - reach) < bisect_right(offsets, offset + reach)
+
+
+def last_resort(alerts: Sequence[Alert]) -> Alert | None:
+    """The first error that no rule knows, of a rank that did not only wait and that did not train on."""
+    gave_up = min((alert.first for alert in alerts if alert.code in TIMEOUTS), default=None)
+    waited = {alert.rank for alert in alerts if alert.code in TIMEOUTS}
+    possible = [
+        alert
+        for alert in alerts
+        if alert.code == UNEXPLAINED
+        and alert.severity != "info"
+        and (gave_up is None or (alert.rank not in waited and alert.first <= gave_up + AFTERMATH_S))
+    ]
+    return min(possible, key=lambda alert: (not alert.timed, alert.first, alert.id), default=None)
+
+
+def quoted(line: str) -> str:
+    """`logged "lost the batch"`, cut to what a headline takes in."""
+    words = " ".join(line.split())
+    words = words if len(words) <= MAX_QUOTED else words[: MAX_QUOTED - 3].rstrip() + "..."
+    return f'logged "{words}"'

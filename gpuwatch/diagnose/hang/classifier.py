@@ -1,0 +1,259 @@
+"""Whether a silent job hangs, and for whom the others wait. Pure functions over the ranks' signs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from gpuwatch.diagnose.hang.power import BUSY_PCT, assumed_power, busy_with_what, spins
+from gpuwatch.diagnose.hang.signals import ENDED, RankSigns
+from gpuwatch.diagnose.hang.stacks.kernel_waits import STOPPED
+from gpuwatch.diagnose.model.condition import duration
+from gpuwatch.diagnose.model.confidence import Confidence
+
+Reading: TypeAlias = Literal["spin", "waiting_for_one", "host", "busy"]
+"""spin: the GPUs wait in a collective; waiting_for_one: all but a few do; host: no GPU works at all;
+busy: with what is not known, for neither tensor work nor the power of these GPUs in training is."""
+
+IDLE_PCT = 5.0
+FEW = 0.1
+"""More idle ranks than this share are a part of the job, no culprit."""
+WORKING_CPU_PCT = 50.0
+SHOWN = 4
+UNSEEN_POWER = "the power of these GPUs in training is unknown: gpuwatch started later"
+STACKS = "D, or gpuwatch stacks SOURCE: find the rank with a different stack"
+
+
+@dataclass(frozen=True)
+class SilentHang:
+    """A job that hangs."""
+
+    job: str
+    reading: Reading
+    suspects: tuple[RankSigns, ...]
+    """For whom the others wait; empty: the signs do not tell."""
+    what: str
+    """What the suspects do while the others wait; the whole sentence where there are none."""
+    evidence: tuple[str, ...]
+    confidence: Confidence
+    settle: tuple[str, ...]
+    guessed: bool = False
+    """That the GPUs wait follows from their power limit alone, not from what they drew in training."""
+
+    @property
+    def sentence(self) -> str:
+        """With the places of the suspects."""
+        return f"{_names(self.suspects)}: {self.what}" if self.suspects else self.what
+
+
+def verdict(
+    job: str,
+    ranks: Sequence[RankSigns],
+    quiet_s: float,
+    usual_s: float | None,
+    usual_w: Mapping[str, float],
+    gone: Sequence[RankSigns] = (),
+) -> SilentHang | None:
+    """What a job's signs come to.
+
+    Args:
+        job: Its id.
+        ranks: Its ranks.
+        quiet_s: So long no rank has written a line and no step has come.
+        usual_s: Median seconds between two steps or lines; None: not known.
+        usual_w: UUID -> watts that this GPU drew while it trained (its own median).
+        gone: Ranks that were there when the job last moved, as they were seen last.
+
+    Returns:
+        None where fewer than two of the three signs (busy, little power, no tensor work) hold on a
+        majority of the GPUs, nor all GPUs of the job stand still. A job without GPUs that is silent is one,
+        unless most of its ranks compute. One that is suspended as a whole (SIGSTOP) is none, nor is one
+        of which most ranks have ended.
+    """
+    ended = [*gone, *(rank for rank in ranks if rank.heard and rank.state == ENDED)]
+    ranks = [rank for rank in ranks if rank.state != ENDED]
+    if ended:
+        left = sum(rank.heard for rank in ranks)
+        return _for_ended(job, ended, left, _silence(quiet_s, usual_s)) if len(ended) < left else None
+    stopped = [rank for rank in ranks if rank.heard and rank.state in STOPPED]
+    if stopped:
+        waiting = sum(rank.heard for rank in ranks) - len(stopped)
+        return _for_stopped(job, stopped, waiting, _silence(quiet_s, usual_s)) if waiting else None
+    heard = [rank for rank in ranks if rank.heard and rank.busy_pct is not None]
+    if len(heard) < 2:
+        without = [rank for rank in ranks if rank.heard and rank.uuid is None]
+        return _without_gpus(job, without, _silence(quiet_s, usual_s)) if len(without) > 1 else None
+    assumed_w = assumed_power(heard, usual_w)
+    spinning = [rank for rank in heard if spins(rank, {**assumed_w, **usual_w})]
+    idle = [rank for rank in heard if rank.busy_pct is not None and rank.busy_pct <= IDLE_PCT]
+    few_idle = len(idle) <= max(1, FEW * len(heard))
+    silent = _silence(quiet_s, usual_s)
+    if 2 * len(spinning) > len(heard):
+        evidence = (silent, *_why_spinning(spinning, heard, usual_w))
+        if idle and few_idle:
+            return _for_one(job, idle, spinning, evidence)
+        guessed = not any(spins(rank, usual_w) for rank in spinning)
+        return replace(_spin(job, spinning, heard, evidence), guessed=guessed)
+    if len(idle) == len(heard):
+        return _host(job, heard, silent)
+    blind = [rank for rank in heard if busy_with_what(rank, usual_w)]
+    if few_idle and len(blind) + len(idle) == len(heard):
+        return _for_one_unseen(job, idle, blind, silent) if idle else _busy(job, blind, silent)
+    return None
+
+
+def computes(rank: RankSigns) -> bool:
+    """Whether its process works on the CPU: it saves, compiles or prepares data, and may well come back."""
+    return rank.cpu_pct is not None and rank.cpu_pct >= WORKING_CPU_PCT and rank.state != "D"
+
+
+def _silence(quiet_s: float, usual_s: float | None) -> str:
+    usual = "" if usual_s is None else f" (usual gap {duration(usual_s)})"
+    return f"no line and no step from any rank for {duration(quiet_s)}{usual}"
+
+
+def _why_spinning(
+    spinning: Sequence[RankSigns], heard: Sequence[RankSigns], usual_w: Mapping[str, float]
+) -> list[str]:
+    told = [f"{len(spinning)} of {len(heard)} GPUs are at {BUSY_PCT:.0f} % or more"]
+    watts = [
+        (rank.power_w, usual_w[rank.uuid])
+        for rank in spinning
+        if rank.power_w is not None and rank.uuid is not None and rank.uuid in usual_w
+    ]
+    if watts:
+        now, before = (sum(each) / len(watts) for each in zip(*watts, strict=True))
+        told.append(f"they draw {now:.0f} W on average, {before:.0f} W while they trained")
+    told += _of_limit([rank for rank in spinning if rank.uuid not in usual_w])
+    tensor = [rank.tensor_pct for rank in spinning if rank.tensor_pct is not None]
+    if tensor:
+        told.append(f"tensor cores work {max(tensor):.1f} % of the time at most")
+    return told
+
+
+def _of_limit(spinning: Sequence[RankSigns]) -> list[str]:
+    """What GPUs draw whose power in training is not known."""
+    known = [(r.power_w, r.power_limit_w) for r in spinning if r.power_w is not None and r.power_limit_w]
+    if not known:
+        return []
+    now, limit = (sum(each) / len(known) for each in zip(*known, strict=True))
+    return [f"they draw {now:.0f} W on average, of a limit of {limit:.0f} W"]
+
+
+def _for_one(
+    job: str, idle: Sequence[RankSigns], spinning: Sequence[RankSigns], evidence: tuple[str, ...]
+) -> SilentHang:
+    sentence = f"idle while {len(spinning)} ranks wait in a collective"
+    told = tuple(f"{rank.place} is at {rank.busy_pct:.0f} %{_in_kernel(rank)}" for rank in idle[:SHOWN])
+    confidence: Confidence = "high" if len(idle) == 1 else "medium"
+    settle = (f"py-spy dump --pid {idle[0].pid} on {idle[0].node}: see what it executes",)
+    return SilentHang(job, "waiting_for_one", tuple(idle), sentence, (*evidence, *told), confidence, settle)
+
+
+def _for_stopped(job: str, stopped: Sequence[RankSigns], waiting: int, silent: str) -> SilentHang:
+    sentence = f"stopped by a signal or a debugger while {waiting} ranks wait"
+    told = tuple(f"process {rank.pid} of {rank.place} is in state {rank.state}" for rank in stopped[:SHOWN])
+    settle = (f"kill -CONT {stopped[0].pid} on {stopped[0].node} resumes it",)
+    return SilentHang(job, "waiting_for_one", tuple(stopped), sentence, (silent, *told), "high", settle)
+
+
+def _for_ended(job: str, ended: Sequence[RankSigns], waiting: int, silent: str) -> SilentHang:
+    many = len(ended) > 1
+    sentence = f"{'their processes have' if many else 'its process has'} ended while {waiting} ranks live on"
+    told = tuple(_gone(rank) for rank in ended[:SHOWN])
+    first = ended[0]
+    settle = (f"the end of the log of rank {first.rank}, and the kernel log of {first.node}: why it ended",)
+    return SilentHang(job, "waiting_for_one", tuple(ended), sentence, (silent, *told), "high", settle)
+
+
+def _gone(rank: RankSigns) -> str:
+    return f"process {rank.pid} of {rank.place} is gone" if rank.pid else f"{rank.place} has no process"
+
+
+def _spin(
+    job: str, spinning: Sequence[RankSigns], heard: Sequence[RankSigns], evidence: tuple[str, ...]
+) -> SilentHang:
+    working = [rank for rank in heard if rank not in spinning]
+    few = working if len(working) <= max(1, FEW * len(heard)) else []
+    if few:
+        sentence = f"still works while {len(spinning)} ranks wait in a collective"
+    else:
+        sentence = (
+            f"job {job}: {len(spinning)} of {len(heard)} ranks wait in a collective, no rank stands out"
+        )
+    settle = (
+        STACKS,
+        "NCCL RAS and the flight recorder show which rank launched fewer collectives",
+    )
+    return SilentHang(job, "spin", tuple(few), sentence, evidence, "medium" if few else "low", settle)
+
+
+def _for_one_unseen(
+    job: str, idle: Sequence[RankSigns], busy: Sequence[RankSigns], silent: str
+) -> SilentHang:
+    """The others are busy with what nothing tells, but the idle ones are unlike them."""
+    sentence = f"idle while {len(busy)} GPUs are fully busy and nothing is written"
+    told = tuple(f"{rank.place} is at {rank.busy_pct:.0f} %{_in_kernel(rank)}" for rank in idle[:SHOWN])
+    settle = (f"py-spy dump --pid {idle[0].pid} on {idle[0].node}: see what it executes", STACKS)
+    evidence = (silent, UNSEEN_POWER, *told)
+    return SilentHang(job, "waiting_for_one", tuple(idle), sentence, evidence, "medium", settle)
+
+
+def _busy(job: str, busy: Sequence[RankSigns], silent: str) -> SilentHang:
+    sentence = (
+        f"job {job}: {len(busy)} GPUs are fully busy and nothing is written; "
+        "whether they train or wait cannot be seen from outside"
+    )
+    return SilentHang(job, "busy", (), sentence, (silent, UNSEEN_POWER), "low", (STACKS,))
+
+
+def _host(job: str, heard: Sequence[RankSigns], silent: str) -> SilentHang | None:
+    stuck = [rank for rank in heard if rank.state == "D"]
+    working = sum(map(computes, heard))
+    evidence = (
+        silent,
+        f"all {len(heard)} GPUs stand still while their processes live",
+        *([f"{working} of {len(heard)} processes take half a core or more"] if working else []),
+    )
+    few = stuck if stuck and len(stuck) <= max(1, FEW * len(heard)) else []
+    if few:
+        sentence = "waits in the kernel (disk or driver) while all GPUs stand still"
+    else:
+        sentence = f"job {job}: all {len(heard)} GPUs stand still: data, checkpoint or a barrier on the hosts"
+    settle = (STACKS,)
+    told = tuple(f"{rank.place}{_in_kernel(rank)}" for rank in stuck[:SHOWN])
+    return SilentHang(
+        job, "host", tuple(few), sentence, (*evidence, *told), "medium" if few else "low", settle
+    )
+
+
+def _without_gpus(job: str, ranks: Sequence[RankSigns], silent: str) -> SilentHang | None:
+    """CPU ranks: one that computes, or that waits in the kernel, while the others do nothing stands out."""
+    working = [rank for rank in ranks if computes(rank)]
+    if 2 * len(working) > len(ranks):
+        return None  # they only print seldom
+    stuck = [rank for rank in ranks if rank.state == "D"]
+    odd = next((few for few in (stuck, working) if len(few) == 1), [])
+    evidence: tuple[str, ...] = (silent, f"all {len(ranks)} ranks live, and none has a GPU")
+    if odd and odd[0].state == "D":
+        sentence = f"waits in the kernel (state D) while {len(ranks) - 1} ranks wait for it"
+    elif odd:
+        sentence = f"computes while {len(ranks) - 1} ranks wait for it"
+        evidence = (
+            *evidence,
+            f"{odd[0].place} takes {odd[0].cpu_pct:.0f} % of a core, the others next to nothing",
+        )
+    else:
+        sentence = f"job {job}: {len(ranks)} ranks are running without output; no rank stands out"
+    settle = (STACKS,)
+    return SilentHang(job, "host", tuple(odd), sentence, evidence, "medium" if odd else "low", settle)
+
+
+def _names(ranks: Sequence[RankSigns]) -> str:
+    more = f" and {len(ranks) - SHOWN} more" if len(ranks) > SHOWN else ""
+    return ", ".join(rank.place for rank in ranks[:SHOWN]) + more
+
+
+def _in_kernel(rank: RankSigns) -> str:
+    return f", its process {rank.pid} waits in the kernel (state D)" if rank.state == "D" else ""

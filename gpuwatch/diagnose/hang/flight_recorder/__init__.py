@@ -1,0 +1,1 @@
+"""Verdicts from dumps of torch's flight recorder."""

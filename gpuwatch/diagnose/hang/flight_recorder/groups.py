@@ -1,0 +1,313 @@
+"""One process group in the dumps of its members: the first collective in which they are not together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from gpuwatch.runs.flight.dumps import DEFAULT_GROUP, Dump, Group, Lane, Op, Signature, elements
+
+Kind: TypeAlias = Literal[
+    "mismatch",  # members called different things
+    "missing",  # some never came
+    "behind",  # some called it, but their GPU has not begun it
+    "p2p",  # a send without its receive, or the other way round
+    "late",  # some came after the others had given up
+    "absent",  # all that left a dump are together, and some left none
+    "stalled",  # all are in it and it does not end
+]
+WINDOW = 16
+"""Collectives before the last common one that are compared, and as many again while they differ."""
+NO_LANE = Lane({}, 0, None, tells_states=False, p2p=())
+SURE = 2 / 3
+"""Share of a group that a majority needs to be believed without doubt."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why one group does not get on."""
+
+    kind: Kind
+    group: Crew
+    seq: int
+    """Of the collective; of a p2p problem, 0."""
+    culprits: tuple[int, ...]
+    waiting: frozenset[int]
+    """Ranks that sit in it."""
+    since_s: float | None
+    """When the first of them came to it (unix seconds, its node's clock)."""
+    op: Op
+    """What the majority called."""
+    odd: Mapping[int, Op] = field(default_factory=dict)
+    """What culprits called instead, or came to last in this group."""
+    share: float = 1.0
+    """Of the members with a dump: how many are in agreement."""
+    peer: int | None = None
+    """Of a p2p problem: who waits."""
+    held: tuple[int, ...] = ()
+    """Ranks that are waited for as well, but wait in another group themselves."""
+
+
+@dataclass
+class Crew:
+    """A process group and what its members' dumps hold of it."""
+
+    name: str
+    desc: str
+    members: tuple[int, ...]
+    """Global ranks in the group's own order."""
+    known: bool
+    """The dumps say who belongs to it; else it is who was seen in it."""
+    lanes: dict[int, Lane] = field(default_factory=dict)
+    """Of the members with a dump that can be compared."""
+    blind: set[int] = field(default_factory=set)
+    """Members whose dump has lost everything about this group."""
+    unread: frozenset[int] = frozenset()
+    """Ranks whose dump may be there, but could not be read: that says nothing of the rank."""
+
+    @property
+    def absent(self) -> tuple[int, ...]:
+        """Members without a dump that was read."""
+        return tuple(sorted(set(self.members) - set(self.lanes) - self.blind))
+
+    @property
+    def without(self) -> tuple[int, ...]:
+        """Members that left no dump."""
+        return tuple(rank for rank in self.absent if rank not in self.unread)
+
+    def at(self, seq: int) -> dict[int, Op]:
+        """What each member called there, of those that have it."""
+        return {rank: lane.collectives[seq] for rank, lane in self.lanes.items() if seq in lane.collectives}
+
+    @property
+    def title(self) -> str:
+        """`group 3 (tp)`; of all ranks `the group of all ranks`."""
+        if self.desc == DEFAULT_GROUP:
+            return "the group of all ranks"
+        desc = f" ({self.desc})" if self.desc not in ("", "undefined") else ""
+        return f"group {self.name}{desc}"
+
+
+def crews(
+    dumps: Sequence[Dump], world: int | None = None, unread: frozenset[int] = frozenset()
+) -> list[Crew]:
+    """The groups of a job. One name may stand for several: groups that were split have it in common."""
+    everyone = tuple(range(world or 1 + max((_highest(dump) for dump in dumps), default=-1)))
+    counted = world is not None or any(dump.world for dump in dumps)
+    found: dict[tuple[str, tuple[int, ...]], Crew] = {}
+    for dump in dumps:
+        for name in {**dump.groups, **dump.lanes}:
+            config = dump.groups.get(name)
+            ranks = config.ranks if config is not None else ()
+            if (name, ranks) not in found:
+                found[name, ranks] = _crew(name, config, everyone, counted=counted)
+    by_rank = {dump.rank: dump for dump in dumps}
+    for crew in found.values():
+        own = [by_rank[rank] for rank in crew.members if rank in by_rank] if crew.members else dumps
+        _fill(crew, own)
+        crew.unread = unread
+    return [crew for crew in found.values() if any(lane is not NO_LANE for lane in crew.lanes.values())]
+
+
+def _crew(name: str, config: Group | None, everyone: tuple[int, ...], *, counted: bool) -> Crew:
+    if config is not None and config.ranks:
+        return Crew(name, config.desc, config.ranks, known=True)
+    if name == "0":  # gloo does not write its groups down; the first one is that of all ranks
+        return Crew(name, DEFAULT_GROUP, everyone, known=counted)
+    return Crew(name, config.desc if config is not None else "", (), known=False)
+
+
+def _fill(crew: Crew, dumps: Sequence[Dump]) -> None:
+    """Put in the lanes of the members; who may have joined all of it, but kept no entry, is left out.
+
+    `dumps` are those of the members; where nobody says who they are, all of them.
+    """
+    told = bool(crew.members)
+    for dump in dumps:
+        lane, config = dump.lanes.get(crew.name), dump.groups.get(crew.name)
+        if lane is not None and (told or config is None or not config.ranks):
+            crew.lanes[dump.rank] = lane
+        elif told and dump.wrapped:
+            crew.blind.add(dump.rank)
+        elif told:
+            crew.lanes[dump.rank] = NO_LANE
+    crew.members = crew.members or tuple(sorted(crew.lanes))
+
+
+def _highest(dump: Dump) -> int:
+    return max((dump.rank, *dump.world, *(max(each.ranks, default=0) for each in dump.groups.values())))
+
+
+def problem_of(crew: Crew) -> Problem | None:
+    """The first thing that keeps this group from getting on."""
+    lasts = {rank: lane.last for rank, lane in crew.lanes.items()}
+    low, high = min(lasts.values()), max(lasts.values())
+    if high == 0:
+        return None  # only sends and receives
+    opens = [lane.open for lane in crew.lanes.values() if lane.open is not None]
+    tells = any(lane.tells_states for lane in crew.lanes.values())
+    if tells and not opens and low == high:
+        return None  # everything has completed
+    differing = _mismatch(crew, min(opens) if opens else None, low, tells=tells)
+    if differing is not None:
+        return differing
+    if opens and min(opens) <= low:
+        return _all_in_it(crew, min(opens))
+    if low < high:
+        return _missing(crew, lasts, low + 1)
+    if crew.without:
+        return _absent(crew, low)
+    return None if tells else _late(crew, low)
+
+
+def _mismatch(crew: Crew, first_open: int | None, low: int, *, tells: bool) -> Problem | None:
+    """The first collective that not all members called alike; complete ones were alike enough."""
+    if len(crew.lanes) < 2:
+        return None
+    oldest = max(min(lane.collectives, default=1) for lane in crew.lanes.values())
+    if tells:
+        begin = first_open if first_open is not None else low + 1
+        steps: Iterable[int] = range(max(begin, oldest), min(begin + WINDOW, low + 1))
+    else:
+        steps = range(low, max(oldest, 1) - 1, -1)
+    found, left = None, WINDOW
+    for seq in steps:
+        if tells and found is not None:
+            break
+        differing = _vote(crew, seq)
+        if differing is not None:
+            found, left = differing, WINDOW
+        left -= 1
+        if not left:
+            break
+    return found
+
+
+def _vote(crew: Crew, seq: int) -> Problem | None:
+    ops = crew.at(seq)
+    if len(ops) < 2:
+        return None
+    votes: Counter[Signature] = Counter(op.signature for op in ops.values())
+    if len(votes) == 1:
+        return _uneven(crew, ops, seq)
+    if all(op.state == "completed" for op in ops.values()):
+        return None
+    (winner, most), (_, second) = votes.most_common(2)
+    odd = {rank: op for rank, op in ops.items() if op.signature != winner}
+    tied = most == second
+    chosen = next(op for op in ops.values() if op.signature == winner)
+    return Problem(
+        kind="mismatch",
+        group=crew,
+        seq=seq,
+        culprits=() if tied else tuple(sorted(odd)),
+        waiting=frozenset(ops),
+        since_s=_first(ops.values()),
+        op=chosen,
+        odd=odd,
+        share=0.5 if tied else most / len(ops),
+    )
+
+
+def _uneven(crew: Crew, ops: Mapping[int, Op], seq: int) -> Problem | None:
+    """An all_to_all in which more is sent than received: the shares that ranks expect do not fit."""
+    op = next(iter(ops.values()))
+    if not op.name.startswith("all_to_all") or len(ops) < len(crew.members):
+        return None
+    sent = sum(elements(each.inputs) for each in ops.values())
+    taken = sum(elements(each.outputs) for each in ops.values())
+    if sent == taken or all(each.state == "completed" for each in ops.values()):
+        return None
+    return Problem("mismatch", crew, seq, (), frozenset(ops), _first(ops.values()), op, share=0.0)
+
+
+def _all_in_it(crew: Crew, seq: int) -> Problem:
+    """All that left a dump called it, and it has not ended everywhere."""
+    ops = crew.at(seq)
+    begun = {rank for rank, op in ops.items() if op.state != "scheduled"}
+    inside = frozenset(rank for rank, op in ops.items() if op.state == "started")
+    behind = tuple(sorted(set(ops) - begun))
+    op = next(iter(ops.values()))
+    if behind and begun:
+        return Problem(
+            kind="behind",
+            group=crew,
+            seq=seq,
+            culprits=behind,
+            waiting=inside,
+            since_s=_first(ops[rank] for rank in begun),
+            op=op,
+            odd={rank: ops[rank] for rank in behind},
+            share=len(begun) / len(ops),
+        )
+    if crew.absent:
+        return _absent(crew, seq)
+    ended = {rank for rank, each in ops.items() if each.state == "completed"}
+    odd = {rank: each for rank, each in ops.items() if rank not in ended} if ended else {}
+    since = _first(ops.values())
+    return Problem("stalled", crew, seq, (), inside or frozenset(ops), since, op, odd, len(ended) / len(ops))
+
+
+def _missing(crew: Crew, lasts: Mapping[int, int], seq: int) -> Problem:
+    there = crew.at(seq)
+    missing = sorted(rank for rank, last in lasts.items() if last < seq)
+    if not there:  # overwritten meanwhile: those who went on are further
+        there = {rank: lane.collectives[lane.last] for rank, lane in crew.lanes.items() if lasts[rank] >= seq}
+    last_ops = {rank: crew.lanes[rank].collectives.get(lasts[rank]) for rank in missing}
+    return Problem(
+        kind="missing",
+        group=crew,
+        seq=seq,
+        culprits=tuple(missing),
+        waiting=frozenset(rank for rank, op in there.items() if op.state != "completed"),
+        since_s=_first(there.values()),
+        op=_most(there.values()),
+        odd={rank: op for rank, op in last_ops.items() if op is not None},
+        share=1 - len(missing) / len(lasts),
+    )
+
+
+def _absent(crew: Crew, seq: int) -> Problem:
+    ops = crew.at(seq)
+    return Problem(
+        kind="absent",
+        group=crew,
+        seq=seq,
+        culprits=crew.without,
+        waiting=frozenset(ops),
+        since_s=_first(ops.values()),
+        op=_most(ops.values()),
+        share=len(ops) / len(crew.members),
+    )
+
+
+def _late(crew: Crew, seq: int) -> Problem | None:
+    """Without states: who came to the last collective when the others' patience was over already."""
+    ops = crew.at(seq)
+    begun = _first(ops.values())
+    if begun is None:
+        return None
+    late = {
+        rank: op
+        for rank, op in ops.items()
+        if op.created_s is not None and op.timeout_s is not None and op.created_s - begun >= op.timeout_s
+    }
+    if not late or len(late) == len(ops):
+        return None
+    waiting = frozenset(set(ops) - set(late))
+    op = _most(ops[rank] for rank in waiting)
+    share = len(waiting) / len(ops)
+    return Problem("late", crew, seq, tuple(sorted(late)), waiting, begun, op, late, share)
+
+
+def _first(ops: Iterable[Op]) -> float | None:
+    return min((op.created_s for op in ops if op.created_s is not None), default=None)
+
+
+def _most(ops: Iterable[Op]) -> Op:
+    """An entry of what most of them called."""
+    listed = list(ops)
+    (winner, _), *_ = Counter(op.signature for op in listed).most_common(1)
+    return next(op for op in listed if op.signature == winner)

@@ -1,0 +1,127 @@
+"""Dumps judged in a process of its own: whatever is in them can neither stop nor swell the cockpit.
+
+Run as `python -m gpuwatch.diagnose.hang.flight_recorder.isolated FOLDER PARENT`; only `Apart` does that.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from gpuwatch.agent.logs.ipc.lifeline import die_with
+from gpuwatch.diagnose.hang.flight_recorder.verdict import judge_flight
+from gpuwatch.diagnose.model.source_verdict import Testimony
+from gpuwatch.plain import plain
+from gpuwatch.runs.flight.files import gather_dumps, rank_of
+
+ASKED, ANSWER = "asked.json", "judged.json"
+"""Neither carries the number of a rank, so neither is taken for a dump."""
+DUMPS = "dumps"
+PATIENCE_S = 60.0
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What is to be judged."""
+
+    world: int | None = None
+    unread: list[int] = []
+    """Ranks whose dump did not come here."""
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """What the dumps say."""
+
+    testimony: Testimony | None
+    """None: not one of them could be read."""
+    ranks: list[int]
+    """Whose dumps were read."""
+    unread: dict[int, str]
+    """Rank -> why its dump is none."""
+
+
+class Apart:
+    """One such process. `take` never waits."""
+
+    def __init__(
+        self,
+        folder: Path,
+        order: Order,
+        *,
+        patience_s: float = PATIENCE_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Start.
+
+        Args:
+            folder: Holds the folder `dumps` with files whose names end in the rank, packed or not.
+            order: What is known of the job.
+            patience_s: It is ended when it takes longer.
+            clock: Monotonic seconds.
+        """
+        self._folder = folder
+        self._clock = clock
+        self._patience_s = patience_s
+        self._deadline = clock() + patience_s
+        (folder / ASKED).write_bytes(msgspec.json.encode(order))
+        package = str(Path(__file__).resolve().parents[4])
+        paths = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
+        process = self._process = subprocess.Popen(
+            [sys.executable, "-m", __name__, str(folder), str(os.getpid())],
+            env={**os.environ, "PYTHONPATH": paths},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self._end = weakref.finalize(self, _end, process)
+
+    def take(self) -> Judged | str | None:
+        """What it came to; a string says why it came to nothing; None while it runs."""
+        if self._process.poll() is None:
+            if self._clock() < self._deadline:
+                return None
+            self.close()
+            return f"the dumps could not be analyzed within {self._patience_s:.0f} s"
+        try:
+            return msgspec.json.decode((self._folder / ANSWER).read_bytes(), type=Judged)
+        except (OSError, msgspec.DecodeError):
+            return f"the process that reads the dumps ended with status {self._process.returncode}"
+
+    def close(self) -> None:
+        """End it; that also happens by itself when nobody wants its answer any more."""
+        self._end()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+
+
+def main(folder: Path, parent: int) -> None:
+    """Read, judge, and leave the answer beside the dumps, as long as the process `parent` lives."""
+    if sys.platform == "linux":
+        die_with(parent)
+    most = int(2 * PATIENCE_S)
+    resource.setrlimit(resource.RLIMIT_CPU, (most, most))
+    order = msgspec.json.decode((folder / ASKED).read_bytes(), type=Order)
+    read = gather_dumps([folder / DUMPS])
+    unread = {rank: each.why for each in read.skipped if (rank := rank_of(Path(each.name))) is not None}
+    verdict = judge_flight(read.dumps, order.world, {*order.unread, *unread}) if read.dumps else None
+    judged = Judged(
+        testimony=verdict.testimony if verdict is not None else None,
+        ranks=[dump.rank for dump in read.dumps],
+        unread={rank: plain(why) for rank, why in unread.items()},
+    )
+    (folder / ANSWER).write_bytes(msgspec.json.encode(judged))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,144 @@
+"""What the dumps of running jobs say, how old they are, and of which ranks there is none and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gpuwatch.diagnose.hang.flight_recorder.text import SAME_MOMENT
+from gpuwatch.diagnose.model.condition import duration
+from gpuwatch.diagnose.model.source_verdict import Testimony
+from gpuwatch.diagnose.model.text import clock, plural, ranks_text
+
+APART_S = 60.0
+"""Dumps written further apart than this may show a job that ran on meanwhile."""
+TOGETHER_S = 3.0
+"""And within this they are of the same moment."""
+STEP_S = 2.0
+"""Clocks of nodes and file servers differ by as much."""
+SHOWN_REASONS = 6
+NO_PIPES = "dumps cannot be triggered: start the job with TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
+
+
+@dataclass(frozen=True)
+class DumpRead:
+    """A dump that was fetched and read."""
+
+    rank: int
+    node: str
+    path: str
+    size_bytes: int
+    written_at: float
+    """Unix seconds on our clock."""
+
+
+@dataclass(frozen=True)
+class JobDumps:
+    """One job."""
+
+    job: str | None
+    ranks: int
+    """Of the job, as far as is known."""
+    read: tuple[DumpRead, ...]
+    without: Mapping[int, str]
+    """Rank -> why no dump of it was read."""
+    asked: bool = False
+    """They were written because we asked for them."""
+    testimony: Testimony | None = None
+    """None: no dump was read, or they are still being judged."""
+
+
+@dataclass(frozen=True)
+class FlightHeard:
+    """All jobs, those that something is wrong with first."""
+
+    jobs: tuple[JobDumps, ...] = ()
+    may_write: tuple[int, ...] = ()
+    """Ranks whose job set the pipe over which they can be asked for fresh dumps."""
+    places: tuple[str, ...] = ()
+    """Where the dumps go, as the jobs name it; torch's own places are not told."""
+
+    @property
+    def testimony(self) -> Testimony | None:
+        """What is put together with the other witnesses."""
+        return next((each.testimony for each in self.jobs if each.testimony is not None), None)
+
+
+def with_age(said: Testimony, job: JobDumps) -> Testimony:
+    """The testimony with what it rests on: how many dumps, when they were written, and what is missing."""
+    note = dumps_text(job)
+    reasons = tuple(f"no dump of {line}" for line in reasons_text(job.without))
+    if not said.wrong:
+        return replace(said, note=note, evidence=(note, *said.evidence, *reasons))
+    apart = _apart_s(job.read)
+    settle, confidence = said.settle, said.confidence
+    if apart <= TOGETHER_S:
+        settle = tuple(line for line in settle if line != SAME_MOMENT)
+    if apart > APART_S:
+        confidence = "low"
+        settle = (
+            f"new dumps: these were written {duration(apart)} apart, and the job may have run on between",
+            *settle,
+        )
+    return replace(
+        said,
+        note=note,
+        confidence=confidence,
+        evidence=(note, *said.evidence, *reasons),
+        settle=settle,
+    )
+
+
+def outlived(heard: FlightHeard, stepped: Mapping[str | None, float]) -> FlightHeard:
+    """Dumps of before a job's last step say nothing of what it waits for now.
+
+    Args:
+        heard: What the dumps say.
+        stepped: Job -> when its log told a step last, unix seconds on our clock.
+    """
+    jobs = [_outlived(job, stepped.get(job.job)) for job in heard.jobs]
+    return replace(heard, jobs=tuple(jobs))
+
+
+def _outlived(job: JobDumps, step: float | None) -> JobDumps:
+    said = job.testimony
+    if said is None or not said.wrong or step is None:
+        return job
+    if step <= max(each.written_at for each in job.read) + STEP_S:
+        return job
+    late = f"these dumps are older than the job's last step at {clock(step)}: they may show an earlier hang"
+    said = replace(
+        said,
+        confidence="low",
+        evidence=(late, *said.evidence),
+        settle=("new dumps, or those of the next timeout", *said.settle),
+    )
+    return replace(job, testimony=said)
+
+
+def dumps_text(job: JobDumps, now: float | None = None) -> str:
+    """`3 of 4 dumps, written 12:03:11`; with `now` also how old they are, which is true for a moment only."""
+    count = f"{len(job.read)} of {plural(job.ranks, 'dump')}" if job.ranks else plural(len(job.read), "dump")
+    if not job.read:
+        return count
+    first = min(each.written_at for each in job.read)
+    last = max(each.written_at for each in job.read)
+    moment = clock(last, now) if clock(first) == clock(last) else f"{clock(first, now)} to {clock(last, now)}"
+    why = "triggered, " if job.asked else ""
+    age = f", {duration(max(0.0, now - first))} ago" if now is not None else ""
+    return f"{count}, {why}written {moment}{age}"
+
+
+def reasons_text(without: Mapping[int, str]) -> list[str]:
+    """`ranks 4-7: gpu-002 does not answer`, equal reasons together."""
+    by_reason: dict[str, list[int]] = {}
+    for rank, why in sorted(without.items()):
+        by_reason.setdefault(why, []).append(rank)
+    told = [f"{ranks_text(ranks)}: {why}" for why, ranks in by_reason.items()]
+    more = len(told) - SHOWN_REASONS
+    return [*told[:SHOWN_REASONS], f"{more} more reasons"] if more > 0 else told
+
+
+def _apart_s(read: Sequence[DumpRead]) -> float:
+    moments = [each.written_at for each in read]
+    return max(moments) - min(moments) if moments else 0.0

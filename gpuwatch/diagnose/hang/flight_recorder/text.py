@@ -1,0 +1,275 @@
+"""What the dumps of a flight recorder come to, in sentences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from gpuwatch.diagnose.hang.flight_recorder.groups import SURE, Crew, Problem
+from gpuwatch.diagnose.model.confidence import Confidence
+from gpuwatch.diagnose.model.source_verdict import Testimony
+from gpuwatch.diagnose.model.text import clock, plural, ranks_text
+from gpuwatch.runs.flight.dumps import Dump, Op
+
+Newest = Mapping[int, Op]
+"""Rank -> the last entry of its dump."""
+
+SHOWN = 8
+"""Ranks of which the evidence tells one by one."""
+SAME_MOMENT = "whether all dumps were written at the same moment: a job that runs on looks like this too"
+
+
+def nothing_testimony() -> Testimony:
+    """There was nothing to read."""
+    return Testimony("flight", wrong=False, sentence="no dump could be read")
+
+
+def healthy_testimony(dumps: Sequence[Dump], crews: Sequence[Crew]) -> Testimony:
+    """All members of all groups are together."""
+    if not crews:
+        return _no_entries(dumps)
+    blind = not any(lane.tells_states for crew in crews for lane in crew.lanes.values())
+    settle = (
+        ("gloo does not record whether a collective has ended: all ranks may still hang in the last one",)
+        if blind
+        else ()
+    )
+    groups = plural(len(crews), "process group")
+    text = f"nothing wrong: the {len(dumps)} dumps agree in {groups} up to the last collective"
+    if len(dumps) == 1:
+        text = "nothing wrong in the only dump: what the other ranks did is not known"
+    lasts = [(crew, max(lane.last for lane in crew.lanes.values())) for crew in list(crews)[:SHOWN]]
+    evidence = tuple(f"{crew.title}: {plural(len(crew.lanes), 'rank')} at #{last}" for crew, last in lasts)
+    return Testimony("flight", wrong=False, sentence=text, evidence=evidence, settle=settle)
+
+
+def _no_entries(dumps: Sequence[Dump]) -> Testimony:
+    """Nobody has recorded anything."""
+    return Testimony(
+        "flight",
+        wrong=False,
+        sentence=f"no verdict: no collective is recorded in {plural(len(dumps), 'dump')}",
+        settle=(
+            "if the recorder is off, run again with TORCH_FR_BUFFER_SIZE=2000 "
+            "(older torch: TORCH_NCCL_TRACE_BUFFER_SIZE)",
+        ),
+    )
+
+
+def testimony_of(
+    cause: Problem, others: Sequence[Problem], explained: Sequence[Problem], newest: Newest
+) -> Testimony:
+    """The sentence about the first cause, with what else was found as evidence."""
+    evidence = [*_proofs(cause, newest), *_further(others, "besides"), *_further(explained, "follows")]
+    settle = _settle(cause)
+    if len(others) and cause.kind != "stalled":
+        settle.append(f"{plural(len(others), 'other group')} are blocked for other reasons: see below")
+    return Testimony(
+        witness="flight",
+        wrong=True,
+        sentence=_sentence(cause, newest),
+        culprits=cause.culprits,
+        confidence=_confidence(cause),
+        evidence=tuple(evidence),
+        settle=tuple(settle),
+    )
+
+
+def circle_testimony(circle: Sequence[Problem], newest: Newest) -> Testimony:
+    """Groups that wait for each other in a ring."""
+    parts = [
+        f"{ranks_text(each.waiting)} in {_called(each)} of {each.group.title} for {ranks_text(each.culprits)}"
+        for each in circle
+    ]
+    ranks = tuple(sorted({rank for each in circle for rank in each.culprits}))
+    proofs = [proof for each in circle for proof in _proofs(each, newest)]
+    return Testimony(
+        witness="flight",
+        wrong=True,
+        sentence="deadlock: " + ", and ".join(parts),
+        culprits=ranks,
+        confidence="high" if not any(each.group.absent for each in circle) else "medium",
+        evidence=tuple(proofs),
+        settle=("the order in which these ranks call the groups: it must be the same everywhere",),
+    )
+
+
+def _sentence(problem: Problem, newest: Newest) -> str:
+    who, what, group = ranks_text(problem.culprits), _called(problem), problem.group.title
+    since = f" since {clock(problem.since_s)}" if problem.since_s is not None else ""
+    rest = plural(len(problem.waiting), "rank")
+    match problem.kind:
+        case "missing":
+            wait = f"{rest} of {group} wait{since}" if problem.waiting else f"the others of {group} are"
+            return f"{who} never entered {what}, in which {wait}{_at(problem, newest)}"
+        case "behind":
+            return (
+                f"{who} called {what} like all of {group}, but the GPU has not begun it, "
+                f"while {rest} wait in it{since}"
+            )
+        case "late":
+            return f"{who} entered {what} of {group} only after the others had timed out{_lag(problem)}"
+        case "absent":
+            if not problem.culprits:
+                return (
+                    f"no culprit can be named: {rest} of {group} are in {what}{since}, and "
+                    f"{_unread(problem.group)}"
+                )
+            place = f"{what} of {group}" if problem.peer is None else f"{what} of rank {problem.peer}"
+            return f"{who} left no dump; all others were in {place}{since}"
+        case "p2p":
+            return f"rank {problem.peer} waits{since} in {what} for {who}, which never called its side of it"
+        case "stalled":
+            return (
+                f"all {plural(len(problem.group.lanes), 'rank')} of {group} are in {what}{since} and it does "
+                "not end: no rank is missing, so the kernel or the network stands"
+            )
+        case _:
+            return _mismatch(problem)
+
+
+def _mismatch(problem: Problem) -> str:
+    group, theirs = problem.group.title, _described(problem.op, problem)
+    if problem.peer is not None:
+        (other, op), *_ = problem.odd.items()
+        return (
+            f"rank {problem.peer} and rank {other} do not agree on what is sent: {theirs} against "
+            f"{_described(op, problem)}"
+        )
+    if not problem.odd:
+        return f"the shares of {_called(problem)} of {group} do not fit: more is sent than received, or less"
+    named = Counter(_described(op, problem) for op in problem.odd.values()).most_common(1)[0][0]
+    frame = next((op.frame for op in problem.odd.values() if op.frame), None)
+    where = f" in {frame}" if frame else ""
+    count = len(problem.group.lanes) - len(problem.odd)
+    if not problem.culprits:
+        return (
+            f"the ranks of {group} do not agree at #{problem.seq}, half against half: "
+            f"{ranks_text(problem.odd)} called {named}{where}, the others {theirs}"
+        )
+    others = f"{count} of {plural(len(problem.group.lanes), 'rank')}"
+    who = ranks_text(problem.culprits)
+    return f"{who} called {named} at #{problem.seq}{where}, where {others} called {theirs}"
+
+
+def _described(op: Op, problem: Problem) -> str:
+    """The call with as much as is needed to see the difference."""
+    names = {op.name, problem.op.name, *(each.name for each in problem.odd.values())}
+    if len(names) > 1 and problem.peer is None:
+        return op.name
+    sizes = " ".join(str(list(size)) for size in op.inputs or op.outputs) or "no tensor"
+    types = " ".join(dict.fromkeys((*op.dtypes[0], *op.dtypes[1])))
+    return f"{op.name} of {sizes[:80]} {types}".rstrip()
+
+
+def _called(problem: Problem) -> str:
+    return f"{problem.op.name} #{problem.seq}" if problem.seq else problem.op.name
+
+
+def _at(problem: Problem, newest: Newest) -> str:
+    """What the first culprit did last, anywhere."""
+    op = newest.get(problem.culprits[0])
+    if op is None:
+        return "; its dump is empty" if len(problem.culprits) == 1 else ""
+    whose = "its" if len(problem.culprits) == 1 else f"rank {problem.culprits[0]}'s"
+    frame = f" in {op.frame}" if op.frame else ""
+    return f"; {whose} last call was {op.name} #{op.seq}{frame}"
+
+
+def _lag(problem: Problem) -> str:
+    lags = [op.created_s - problem.since_s for op in problem.odd.values() if op.created_s and problem.since_s]
+    return f", {max(lags):.0f} s late" if lags else ""
+
+
+def _proofs(problem: Problem, newest: Newest) -> list[str]:
+    crew = problem.group
+    proofs = []
+    if problem.seq:
+        members = len(crew.members)
+        proofs.append(
+            f"{crew.title}: {plural(len(problem.waiting), 'rank')} of {members} in {_called(problem)}"
+            + (f" at {problem.op.frame}" if problem.op.frame else "")
+        )
+    for rank in problem.culprits[:SHOWN]:
+        op = newest.get(rank)
+        own = problem.odd.get(rank)
+        if problem.kind in {"mismatch", "behind", "late"} and own is not None:
+            op = own
+        if op is not None:
+            began = f" at {clock(op.created_s)}" if op.created_s else ""
+            frame = f" in {op.frame}" if op.frame else ""
+            proofs.append(f"rank {rank}: {op.name} #{op.seq}, {op.state}{began}{frame}")
+        elif rank in crew.lanes:
+            proofs.append(f"rank {rank}: its dump has no entry")
+    if len(problem.culprits) > SHOWN:
+        proofs.append(f"and {plural(len(problem.culprits) - SHOWN, 'more rank')}")
+    if problem.held:
+        proofs.append(f"{ranks_text(problem.held)} did not enter it either: blocked in another group")
+    if crew.without and problem.kind != "absent":
+        proofs.append(f"{ranks_text(crew.without)} left no dump")
+    if set(crew.absent) - set(crew.without):
+        proofs.append(_unread(crew))
+    if not crew.known:
+        proofs.append(f"who belongs to {crew.title} is not in the dumps: taken from who was seen in it")
+    return proofs
+
+
+def _further(problems: Sequence[Problem], word: str) -> list[str]:
+    told = [f"{word}: {_sentence(each, {})}" for each in problems[:SHOWN]]
+    left = len(problems) - SHOWN
+    return told + ([f"{word}: {plural(left, 'group')} more"] if left > 0 else [])
+
+
+def _confidence(problem: Problem) -> Confidence:
+    absent = bool(problem.group.absent)
+    match problem.kind:
+        case "missing":
+            if problem.share < 0.5 or (absent and len(problem.group.absent) >= len(problem.culprits)):
+                return "low"
+            return "medium" if absent or not problem.waiting or not problem.group.known else "high"
+        case "mismatch":
+            if not problem.culprits:
+                return "low"
+            return "high" if problem.share >= SURE and not absent else "medium"
+        case "p2p":
+            return "medium"
+        case "absent":
+            sure = (
+                problem.share >= 0.5
+                and len(problem.culprits) <= 2
+                and problem.culprits == problem.group.absent
+            )
+            return "medium" if sure else "low"
+        case "behind" | "late":
+            return "medium" if problem.share > 0.5 else "low"
+        case _:
+            return "medium"
+
+
+def _settle(problem: Problem) -> list[str]:
+    if problem.kind == "absent" and not problem.culprits:
+        return [f"the dumps of {ranks_text(problem.group.absent)}, read where they lie (gpuwatch flight)"]
+    who = ranks_text(problem.culprits)
+    words = {
+        "missing": [f"the stack of {who} (gpuwatch stacks): what it does instead", SAME_MOMENT],
+        "mismatch": [f"the code path of {who}: a branch that depends on the rank or on data"],
+        "behind": [f"the GPU of {who} and what runs before it on the same stream"],
+        "late": [f"what {who} did before, and the clocks of its node: times are compared between nodes"],
+        "absent": [
+            f"the log and exit code of {who}: was it ended before it could write, or was the file lost"
+        ],
+        "p2p": [f"the stack of {who} (gpuwatch stacks): what it does instead"],
+        "stalled": ["the links between these ranks (gpuwatch probe) once the job is gone, NCCL's RAS, Xids"],
+    }[problem.kind]
+    if problem.kind == "mismatch" and not problem.culprits:
+        words = ["no majority: the code says which call is right"]
+    if problem.kind == "missing" and problem.share < 0.5:
+        words.insert(0, "most ranks never entered it: perhaps those that did call one too many")
+    if problem.group.absent and problem.kind != "absent":
+        words.append(f"the dumps of {ranks_text(problem.group.absent)}: they may be the cause as well")
+    return words
+
+
+def _unread(crew: Crew) -> str:
+    lost = [rank for rank in crew.absent if rank in crew.unread]
+    return f"the dump{'s' * (len(lost) > 1)} of {ranks_text(lost)} could not be read"

@@ -1,0 +1,108 @@
+"""Flight-recorder dumps judged: which rank the job waits for, by majority vote, with what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from gpuwatch.diagnose.hang.flight_recorder.groups import Crew, Problem, crews, problem_of
+from gpuwatch.diagnose.hang.flight_recorder.p2p import p2p_problems
+from gpuwatch.diagnose.hang.flight_recorder.text import (
+    circle_testimony,
+    healthy_testimony,
+    nothing_testimony,
+    testimony_of,
+)
+from gpuwatch.diagnose.model.source_verdict import Testimony
+from gpuwatch.runs.flight.dumps import Dump
+
+MAY_FOLLOW = frozenset({"missing", "p2p", "behind", "late"})
+"""Kinds of problems whose culprits may only be held up elsewhere."""
+
+
+@dataclass(frozen=True)
+class FlightVerdict:
+    """The sentence, and every group that does not get on, its cause first."""
+
+    testimony: Testimony
+    problems: tuple[Problem, ...]
+    crews: tuple[Crew, ...]
+
+
+def judge_flight(
+    dumps: Sequence[Dump], world: int | None = None, unread: Collection[int] = ()
+) -> FlightVerdict:
+    """Judge the dumps of one job.
+
+    Groups are looked at one by one; where the rank that one group waits for waits in another group itself,
+    that other group is the cause. Of several causes the one that was blocked first comes first.
+
+    Args:
+        dumps: One of each rank, as many as there are.
+        world: Ranks of the job, where the dumps may not tell (gloo, the last ranks' dumps missing).
+        unread: Ranks whose dump may be there, but could not be read: they are not blamed for leaving none.
+    """
+    if not dumps:
+        return FlightVerdict(nothing_testimony(), (), ())
+    groups = crews(dumps, world, frozenset(unread))
+    problems = [problem for crew in groups for problem in _problems(crew)]
+    if not problems:
+        return FlightVerdict(healthy_testimony(dumps, groups), (), tuple(groups))
+    roots, explained = _roots(problems)
+    newest = {dump.rank: dump.newest for dump in dumps if dump.newest is not None}
+    if roots:
+        testimony = testimony_of(roots[0], roots[1:], explained, newest)
+    else:
+        testimony = circle_testimony(_circle(explained), newest)
+    return FlightVerdict(testimony, (*roots, *explained), tuple(groups))
+
+
+def _problems(crew: Crew) -> list[Problem]:
+    found = problem_of(crew)
+    return ([] if found is None else [found]) + list(p2p_problems(crew))
+
+
+def _roots(problems: list[Problem]) -> tuple[list[Problem], list[Problem]]:
+    """The problems that no other explains, and the others; each in the order in which they began.
+
+    Of the ranks that a group waits for, those that wait in another group themselves are not to blame; a group
+    that waits for such ranks only is explained, and so is one that waits for the same rank as an earlier one.
+    """
+    waits: dict[int, set[int]] = {}
+    for number, problem in enumerate(problems):
+        for rank in problem.waiting:
+            waits.setdefault(rank, set()).add(number)
+    roots: list[Problem] = []
+    explained: list[Problem] = []
+    for number, problem in enumerate(problems):
+        held = [rank for rank in problem.culprits if waits.get(rank, set()) - {number}]
+        if problem.kind not in MAY_FOLLOW or not held:
+            roots.append(problem)
+        elif len(held) == len(problem.culprits):
+            explained.append(problem)
+        else:
+            free = tuple(rank for rank in problem.culprits if rank not in held)
+            roots.append(replace(problem, culprits=free, held=tuple(held)))
+    roots.sort(key=_order)
+    same = [each for each in roots[1:] if each.culprits and set(each.culprits) <= set(roots[0].culprits)]
+    roots = [each for each in roots if all(each is not other for other in same)]
+    return roots, sorted([*same, *explained], key=_order)
+
+
+def _order(problem: Problem) -> tuple[int, float]:
+    """A dump that is absent says little of its rank, and a group in which all are together even less."""
+    weak = {"stalled": 2, "absent": 1}.get(problem.kind, 0)
+    return weak, problem.since_s if problem.since_s is not None else float("inf")
+
+
+def _circle(problems: list[Problem]) -> list[Problem]:
+    """Follow whom each waits for until a problem comes again: that loop is the deadlock."""
+    way = [problems[0]]
+    while True:
+        culprit = way[-1].culprits[0]
+        following = next(
+            (each for each in problems if culprit in each.waiting and each is not way[-1]), way[-1]
+        )
+        if following in way:
+            return way[way.index(following) :]
+        way.append(following)

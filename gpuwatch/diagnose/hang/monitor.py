@@ -1,0 +1,237 @@
+"""Who is silent for how long: the memory that hang verdicts need, and the alerts that come of them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf
+from statistics import median
+from typing import TypeAlias
+
+from msgspec import structs
+
+from gpuwatch.diagnose.hang.answer import HangAnswer, refined
+from gpuwatch.diagnose.hang.classifier import IDLE_PCT, SilentHang, computes, verdict
+from gpuwatch.diagnose.hang.patience import (
+    LONGEST_KNOWN_S,
+    Look,
+    known_pause,
+    look_of,
+    patience,
+    trained,
+)
+from gpuwatch.diagnose.hang.signals import RankSigns, jobs_of
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.hosts.plan import Thresholds
+
+Usual: TypeAlias = Callable[[Sequence[RankSigns], float], dict[str, float]]
+"""(ranks, seconds of silence) -> UUID -> watts while the GPU trained."""
+
+CODE = "job.hang"
+EVERY_S = 2.0
+STEPS = 5.0
+"""A job is silent when so many of its usual gaps have passed (DESIGN section 6)."""
+LEAST_GAPS = 4
+"""Fewer gaps have no median worth the name."""
+GAPS_KEPT = 64
+GONE_S = 60.0
+"""A job whose ranks have all ended is forgotten after so long."""
+LAST_S = 6.0
+"""The verdict must stand for so long: one look may fall between two states."""
+LATE_S = 20.0
+"""The same where no usual gap is known, as when we came into the silence: it may be saving, or evaluating."""
+
+
+@dataclass
+class Job:
+    """What is remembered of one job."""
+
+    moved: float
+    """When any of its ranks last wrote (monotonic)."""
+    seen: float
+    gaps: deque[float] = field(default_factory=lambda: deque(maxlen=GAPS_KEPT))
+    usual_w: dict[str, float] = field(default_factory=dict)
+    trains: bool = False
+    """Whether it has told a step: a server that nobody asks anything is silent, too."""
+    since: float | None = None
+    """Since when the signs say that it hangs, without a break; None: they do not."""
+    answer: HangAnswer | None = None
+    """What its ranks answered in the present silence."""
+    longest_s: float = 0.0
+    """The longest gap that it came out of by itself."""
+    looks: Look | None = None
+    """What the present silence looked like last."""
+    pauses: dict[Look, float] = field(default_factory=dict)
+    """The longest silence of each look that ended by itself."""
+    members: dict[int, RankSigns] = field(default_factory=dict)
+    """Its ranks since it last moved, as they were seen last."""
+    deaf: bool = False
+    """Nodes whose ranks spoke for the job cannot be heard: nobody knows whether it is silent."""
+
+    @property
+    def usual_s(self) -> float | None:
+        """Median gap between two signs of life; None before there were enough."""
+        return median(self.gaps) if len(self.gaps) >= LEAST_GAPS else None
+
+    def wake(self, at: float) -> None:
+        """It moved at that time (monotonic), after a gap."""
+        gap_s = at - self.moved
+        self.gaps.append(gap_s)
+        self.longest_s = max(self.longest_s, gap_s)
+        if self.looks is not None:
+            known_s = max(gap_s, self.pauses.get(self.looks, 0.0))
+            self.pauses[self.looks], self.looks = min(known_s, LONGEST_KNOWN_S), None
+        self.answer = None
+        self.moved = at
+        self.members.clear()
+        self.usual_w.clear()  # it works: what it draws is asked anew when it falls silent
+
+
+def _settles(answer: HangAnswer | None, ranks: Sequence[RankSigns]) -> bool:
+    """Whether the answer names the hang; by repetition alone only where the named ranks do nothing at all."""
+    if answer is None or not answer.repeated:
+        return answer is not None and answer.settles
+    named = [rank for rank in ranks if rank.rank in answer.heard.culprits]
+    return answer.settles or all((rank.busy_pct or 0.0) <= IDLE_PCT and not computes(rank) for rank in named)
+
+
+class HangWatch:
+    """Looks at every job at a slow pace; `alerts` are those that hang, and those that did."""
+
+    def __init__(self, thresholds: Thresholds) -> None:
+        self._thresholds = thresholds
+        self._jobs: dict[str, Job] = {}
+        self._at = float("-inf")
+        self.alerts: dict[str, Alert] = {}
+        self.suspected: set[str] = set()
+        """Jobs that may hang: silent for a window, with signs of it, until they move; they may be asked."""
+
+    def answer(self, job: str, answer: HangAnswer) -> None:
+        """Take in what the ranks of a suspected job answered; the next look refines its verdict."""
+        if job in self.suspected:
+            self._jobs[job].answer = answer
+            self._at = float("-inf")
+
+    def go(self, fleet: Fleet, now: float, wall: float) -> bool:
+        """Look, if it is time; True when an alert fired, changed or ended."""
+        if now - self._at < EVERY_S:
+            return False
+        self._at = now
+        return self.see(jobs_of(fleet, now, wall), partial(trained, fleet, now), now, wall)
+
+    def see(self, jobs: Mapping[str, Sequence[RankSigns]], usual: Usual, now: float, wall: float) -> bool:
+        """Take in what all jobs show now; as `go`."""
+        moved = False
+        for name, ranks in jobs.items():
+            moved |= self._look(name, ranks, usual, now, wall)
+        for name in [name for name, job in self._jobs.items() if now - job.seen > GONE_S]:
+            del self._jobs[name]
+            self.suspected.discard(name)
+            moved |= self._end(name)
+        return moved
+
+    def _look(self, name: str, ranks: Sequence[RankSigns], usual: Usual, now: float, wall: float) -> bool:
+        said = [
+            (age, rank.heard) for rank in ranks for age in (rank.wrote_s, rank.stepped_s) if age is not None
+        ]
+        if not said:
+            return False
+        youngest = min(age for age, _ in said)
+        at = now - youngest
+        job = self._jobs.setdefault(name, Job(moved=at, seen=now))
+        job.seen = now
+        job.trains |= any(rank.stepped_s is not None for rank in ranks)
+        limit = max(self._thresholds.hang_s, STEPS * (job.usual_s or 0.0))
+        if min((age for age, heard in said if heard), default=inf) > youngest + limit:
+            job.deaf, job.since = True, None
+            return False
+        if job.deaf and self._firing(name) is None:
+            job.moved = now  # what was said meanwhile is still on its way
+        job.deaf = False
+        if at > job.moved + EVERY_S / 2:
+            job.wake(at)
+            self.suspected.discard(name)
+        quiet_s, usual_s = now - job.moved, job.usual_s
+        here = {rank.rank: rank for rank in ranks}
+        job.members.update(here)
+        gone = [rank for number, rank in sorted(job.members.items()) if number not in here]
+        found = None
+        if job.trains and quiet_s > limit:
+            job.usual_w = job.usual_w or usual(ranks, quiet_s)
+            found = verdict(name, ranks, quiet_s, usual_s, job.usual_w, gone)
+        return self._judge(name, job, ranks, found, limit, now, wall)
+
+    def _judge(
+        self,
+        name: str,
+        job: Job,
+        ranks: Sequence[RankSigns],
+        found: SilentHang | None,
+        limit: float,
+        now: float,
+        wall: float,
+    ) -> bool:
+        """Tell what the signs say when they have said it for long enough; `limit`: one window, in seconds."""
+        if found is None:
+            job.since = None
+            return self._end(name)
+        job.looks = look_of(found)
+        job.since = now if job.since is None else job.since
+        quiet_s, known_s = now - job.moved, known_pause(found, job.pauses)
+        stood_s = now - job.since
+        if stood_s >= LAST_S and quiet_s > max(limit, known_s):
+            self.suspected.add(name)
+        settled = _settles(job.answer, ranks)
+        if stood_s < (LAST_S if settled or job.usual_s is not None else LATE_S):
+            return False
+        if quiet_s <= (limit if settled else patience(found, ranks, limit, job.longest_s, known_s)):
+            return self._end(name)
+        told = found if job.answer is None else refined(found, job.answer, ranks)
+        return self._tell(told, wall - quiet_s, wall)
+
+    def _firing(self, job: str) -> Alert | None:
+        alert = self.alerts.get(f"{CODE}@{job}")
+        return alert if alert is not None and alert.state == "firing" else None
+
+    def _tell(self, hang: SilentHang, began: float, wall: float) -> bool:
+        name = f"{CODE}@{hang.job}"
+        before = self.alerts.get(name)
+        text = hang.what if len(hang.suspects) == 1 else hang.sentence
+        fields: dict[str, str | int | float] = {
+            "confidence": hang.confidence,
+            "settle": "; ".join(hang.settle),
+        }
+        if before is not None and before.state == "firing" and (before.text, before.fields) == (text, fields):
+            return False
+        suspect = hang.suspects[0] if len(hang.suspects) == 1 else None
+        proof = tuple(Proof("value", text, began) for text in hang.evidence)
+        alert = Alert(
+            id=name,
+            code=CODE,
+            severity="error" if hang.reading in ("host", "busy") else "critical",
+            title="The job hangs",
+            text=text,
+            proof=proof,
+            role="first",
+            node=None if suspect is None else suspect.node,
+            gpu=None if suspect is None else suspect.gpu,
+            rank=None if suspect is None else suspect.rank,
+            rank_from=None if suspect is None else "process",
+            job=hang.job,
+            first=began,
+            last=wall,
+            count=1 if before is None else before.count + (before.state == "resolved"),
+            fields=fields,
+        )
+        self.alerts[name] = alert
+        return True
+
+    def _end(self, job: str) -> bool:
+        alert = self._firing(job)
+        if alert is None:
+            return False
+        self.alerts[alert.id] = structs.replace(alert, state="resolved")
+        return True

@@ -1,0 +1,1 @@
+"""Verdicts from NCCL's RAS: its two formats and what they prove."""

@@ -1,0 +1,43 @@
+"""NCCL's answer as an agent brought it, unpacked and read."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+
+from gpuwatch.diagnose.hang.ras.json_format import read_json
+from gpuwatch.diagnose.hang.ras.model import Ras, RasError
+from gpuwatch.diagnose.hang.ras.text_format import read_text
+from gpuwatch.wire import RasAnswer
+
+MAX_BYTES = 64 << 20
+
+
+def read_ras(answer: RasAnswer, node: str) -> Ras:
+    """Unpack and read what an agent brought.
+
+    Raises:
+        RasError: RAS did not answer, or its answer cannot be read.
+    """
+    if answer.error is not None:
+        raise RasError(answer.error)
+    words = unpacked(answer.packed)
+    if answer.format == "json":
+        return read_json(words, node, answer.address)
+    return read_text(words.decode("utf-8", "replace"), node, answer.address)
+
+
+def unpacked(packed: str) -> bytes:
+    """The words as RAS said them.
+
+    Raises:
+        RasError: damaged, or more than is read.
+    """
+    decoder = zlib.decompressobj()
+    try:
+        words = decoder.decompress(base64.b64decode(packed, validate=True), MAX_BYTES)
+    except (ValueError, zlib.error) as error:
+        raise RasError(f"damaged on its way: {error}") from error
+    if decoder.unconsumed_tail:
+        raise RasError(f"more than {MAX_BYTES >> 20} MB")
+    return words

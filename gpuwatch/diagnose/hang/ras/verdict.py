@@ -1,0 +1,166 @@
+"""Whom a job waits for by NCCL's own count of launched collectives, its dead and its silent ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gpuwatch.diagnose.hang.ras.model import Bucket, Communicator, Peer, Ras
+from gpuwatch.diagnose.model.confidence import Confidence
+from gpuwatch.diagnose.model.source_verdict import Testimony
+from gpuwatch.diagnose.model.text import plural, ranges
+
+Locate: TypeAlias = Callable[[str | None, int | None], int | None]
+"""Host and pid -> global rank, where that is known."""
+NOBODY: Mapping[str, str] = {}
+REMOTE = "remote process error"
+LAUNCHES = "RAS counts launches, not ends: the flight recorder's dumps tell in which collective they stand"
+
+
+@dataclass(frozen=True)
+class _Charge:
+    """What one communicator holds against some of its ranks."""
+
+    weight: int
+    """What says more comes first."""
+    peers: tuple[Peer, ...]
+    what: str
+    confidence: Confidence
+    communicator: Communicator
+    size: int
+
+
+def judge_ras(
+    answers: Sequence[Ras],
+    locate: Locate = lambda _host, _pid: None,
+    names: Mapping[str, str] = NOBODY,
+) -> Testimony:
+    """All answers about one job (several nodes may have been asked).
+
+    Dead ranks say most, then those that do not answer, those with an error, and those that have launched
+    fewer collectives than the others. `names`: address -> node, for hosts that are told by their addresses.
+    """
+    charges = [charge for ras in answers for each in ras.communicators for charge in _charges(each)]
+    evidence = [sentence for ras in answers for sentence in _circumstances(ras)]
+    if not answers:
+        return Testimony("ras", wrong=False, sentence="NCCL's RAS did not answer")
+    world = max((each.size or 0 for ras in answers for each in ras.communicators), default=0)
+    if not charges:
+        lost = [peer for ras in answers for peer in ras.dead]
+        if lost:
+            return _lost(lost, locate, names, evidence)
+        sentence = "NCCL's RAS finds nobody behind: all ranks have launched the same collectives"
+        settle = ("a kernel or the network that stands looks like this too: " + LAUNCHES,)
+        return Testimony("ras", wrong=False, sentence=sentence, evidence=tuple(evidence), settle=settle)
+    charges.sort(key=lambda charge: (charge.weight, len(charge.peers), -(charge.communicator.size or 0)))
+    first = charges[0]
+    ranks = [_global(peer, first.communicator, world, locate) for peer in first.peers]
+    told = [f"{_whose(charge, world, locate, names)} {charge.what}" for charge in charges[:8]]
+    return Testimony(
+        witness="ras",
+        wrong=True,
+        sentence=f"{_whose(first, world, locate, names)} {first.what}, according to NCCL RAS",
+        culprits=tuple(sorted(rank for rank in set(ranks) if rank is not None)),
+        confidence=first.confidence,
+        evidence=tuple(dict.fromkeys([*told, *evidence])),
+        settle=(LAUNCHES,) if first.weight > 2 else ("the log and the node of that rank",),
+    )
+
+
+def _charges(each: Communicator) -> list[_Charge]:
+    found = []
+    size = each.size or 0
+
+    def charge(weight: int, peers: Sequence[Peer], what: str, confidence: Confidence) -> None:
+        if peers:
+            found.append(_Charge(weight, tuple(peers), what, confidence, each, size))
+
+    many = size > 2
+    charge(0, each.dead, "is dead to the others: its process cannot be reached", "high")
+    charge(1, each.silent, "does not answer: its process is stopped, or its node is out of reach", "medium")
+    for words in dict.fromkeys(words for _, words in each.failed):
+        noticed = words == REMOTE  # its own process is well: it met somebody else's end
+        weight = 5 if noticed else 2
+        confidence: Confidence = "low" if noticed else "medium"
+        charge(weight, [peer for peer, said in each.failed if said == words], f"reports: {words}", confidence)
+    charge(3, each.left, "has left the communicator in which the others are", "medium")
+    for words in dict.fromkeys(words for _, words in each.ending):
+        charge(
+            3,
+            [peer for peer, said in each.ending if said == words],
+            f"is {words}, unlike the others",
+            "medium",
+        )
+    for name, buckets in each.launched.items():
+        fewest = buckets[0]
+        ahead = sum(bucket.size for bucket in buckets[1:])
+        if not fewest.peers:
+            continue
+        most = max(buckets, key=lambda bucket: bucket.size)
+        confidence = "medium" if many and fewest.size < most.size else "low"
+        if many and fewest.size <= 0.25 * size and _stands_apart(buckets):
+            confidence = "high"
+        said = "nothing" if fewest.count == 0 else str(fewest.count)
+        others = plural(ahead, "rank")
+        charge(
+            4,
+            fewest.peers,
+            f"has launched {said} of the {buckets[-1].count} {name}s that {others} have launched",
+            confidence,
+        )
+    return found
+
+
+def _stands_apart(buckets: Sequence[Bucket]) -> bool:
+    """Whether all others are together: then nobody is merely a little ahead of the snapshot."""
+    return len(buckets) == 2
+
+
+def _circumstances(ras: Ras) -> list[str]:
+    version = f" (NCCL {ras.version})" if ras.version else ""
+    told = [
+        f"{plural(len(ras.communicators), 'communicator')} reported by {ras.node} on {ras.address}{version}"
+    ]
+    if ras.timeouts:
+        told.append(f"{plural(ras.timeouts, 'process')} did not answer in time while RAS asked around")
+    return told
+
+
+def _lost(
+    lost: Sequence[Peer], locate: Locate, names: Mapping[str, str], evidence: Sequence[str]
+) -> Testimony:
+    ranks = [rank for peer in lost if (rank := locate(peer.host, peer.pid)) is not None]
+    named = ", ".join(
+        f"process {peer.pid} on {names.get(peer.host or '', peer.host)} (GPU {peer.gpu})" for peer in lost[:4]
+    )
+    sentence = f"{named}: reported dead by the others, according to NCCL RAS"
+    return Testimony("ras", True, sentence, tuple(sorted(ranks)), "high", tuple(evidence))
+
+
+def _global(peer: Peer, communicator: Communicator, world: int, locate: Locate) -> int | None:
+    """The job's number of a rank; that of the communicator is the same in the largest one."""
+    known = locate(peer.host, peer.pid)
+    if known is not None:
+        return known
+    return peer.rank if communicator.size == world else None
+
+
+def _whose(charge: _Charge, world: int, locate: Locate, names: Mapping[str, str]) -> str:
+    ranks = [_global(peer, charge.communicator, world, locate) for peer in charge.peers]
+    inner = charge.communicator
+    if len(charge.peers) == 1:
+        peer = charge.peers[0]
+        where = " ".join(
+            ([names.get(peer.host, peer.host)] if peer.host else [])
+            + ([f"GPU {peer.gpu}"] if peer.gpu is not None else [])
+            + ([f"pid {peer.pid}"] if peer.pid is not None else [])
+        )
+        number = (
+            f"rank {ranks[0]}" if ranks[0] is not None else f"rank {peer.rank} of communicator {inner.hash}"
+        )
+        return f"{number} ({where})" if where else number
+    known = [rank for rank in ranks if rank is not None]
+    if len(known) == len(ranks):
+        return f"each of ranks {ranges(known)}"
+    return f"each of ranks {ranges(peer.rank for peer in charge.peers)} of communicator {inner.hash}"

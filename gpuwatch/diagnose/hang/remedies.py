@@ -1,0 +1,110 @@
+"""What to do about the rank that everyone waits for, as commands to copy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from gpuwatch.diagnose.hang.answer import pauses
+from gpuwatch.diagnose.hang.combined_verdict import Hearing
+from gpuwatch.diagnose.hang.stacks.compare import RankStack, held_children, kernel_thread
+from gpuwatch.diagnose.hang.stacks.kernel_waits import STOPPED
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.hosts.plan import NodeSpec
+from gpuwatch.link.command import command_argv
+from gpuwatch.shell_command import command_line, over_ssh, value
+from gpuwatch.wire import Process
+
+
+def advised(heard: Hearing, fleet: Fleet) -> Hearing:
+    """What was heard, with the commands about the ranks that it names."""
+    accused = heard.accused
+    if accused is None:
+        return heard
+    job, ranks = accused
+    stacks = {
+        (each.node, each.pid): each
+        for one in heard.jobs
+        if job in (None, one.job)
+        for spot in one.spots
+        for each in spot.ranks
+    }
+    return replace(heard, do=tuple(commands(fleet, ranks, job, stacks)))
+
+
+def commands(
+    fleet: Fleet, ranks: tuple[int, ...], job: str | None, stacks: Mapping[tuple[str, int], RankStack]
+) -> list[tuple[str, str]]:
+    """(what it does, the command), for the culprits of one job; the gentlest first.
+
+    `stacks`: what was heard of each rank, by node and pid.
+    """
+    places = [
+        (node.spec, process)
+        for node in fleet.nodes.values()
+        for process in sorted(node.processes, key=lambda process: process.pid)
+        if process.rank in ranks and job in (None, process.job) and value("pid", process.pid)
+    ]
+    if not places:
+        return []
+    first: dict[int | None, tuple[NodeSpec, Process]] = {}
+    for spec, process in places:
+        first.setdefault(process.rank, (spec, process))
+    nodes = sorted({spec.name for spec, _ in first.values()})
+    told = [
+        step
+        for spec, process in first.values()
+        for step in _look(spec, process, stacks.get((spec.name, process.pid)))
+    ]
+    heard = [stacks.get((spec.name, process.pid)) for spec, process in first.values()]
+    if any(each is not None and pauses(each) for each in heard):
+        return told[:8]  # it saves or evaluates for all, and comes back: nothing is to be ended
+    slurm = _slurm_job(fleet, job)
+    if slurm is not None:
+        listed = ",".join(nodes)
+        reason = f"rank {','.join(map(str, sorted(ranks)))} hangs"
+        drain = ["scontrol", "update", f"NodeName={listed}", "State=DRAIN", f"Reason={reason}"]
+        told.append(("keep new jobs away", command_line(drain)))
+        told.append(("end the job", command_line(["scancel", slurm])))
+        told.append(("start it again elsewhere", command_line(["sbatch", f"--exclude={listed}", "JOB.sh"])))
+    else:
+        for spec, process in first.values():
+            told.append(("end that rank", on_node(spec, ["kill", str(process.pid)])))
+    return told[:8]
+
+
+def _slurm_job(fleet: Fleet, job: str | None) -> str | None:
+    """The id that all ranks of the job carry; a rank with another one may name somebody else's job."""
+    carried = {
+        process.variables.get("SLURM_JOB_ID")
+        for node in fleet.nodes.values()
+        for process in node.processes
+        if process.rank is not None and job in (None, process.job)
+    }
+    return value("job", carried.pop()) if len(carried) == 1 else None
+
+
+def _look(spec: NodeSpec, process: Process, heard: RankStack | None) -> list[tuple[str, str]]:
+    """What does no harm: let go on what somebody stopped, else look."""
+    main = None if heard is None else kernel_thread(heard)
+    stopped = [] if main is None or main.state not in STOPPED else [process.pid]
+    below = [] if heard is None else held_children(heard)
+    stopped += [child.tid for child in below if child.state in STOPPED and value("pid", child.tid)]
+    if stopped:
+        return [("resume it", on_node(spec, ["kill", "-CONT", *map(str, stopped)]))]
+    children = heard is not None and heard.stack is not None and heard.stack.children
+    with_children = ["--subprocesses"] if children else []
+    dump = ["py-spy", "dump", *with_children, "--pid", str(process.pid)]
+    return [("see what it executes", on_node(spec, dump))]
+
+
+def on_node(spec: NodeSpec, argv: Sequence[str]) -> str:
+    """The command as it is typed here: over the node's own way, and as it is on this machine."""
+    if spec.link == "local":
+        return command_line(argv)
+    if spec.link == "command":
+        return command_line(command_argv(spec, command_line(argv)))
+    port = ["-p", str(spec.port)] if spec.port is not None else []
+    jump = ["-J", spec.jump] if spec.jump is not None else []
+    host = spec.address or spec.name
+    return over_ssh([*port, *jump], f"{spec.user}@{host}" if spec.user else host, argv)

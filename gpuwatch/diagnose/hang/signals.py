@@ -1,0 +1,130 @@
+"""What every rank of a job shows from outside: when it last wrote, and what its GPU does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gpuwatch.diagnose.attempts.missing import missing_ranks
+from gpuwatch.diagnose.model.text import place
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.nodes.node import STALE_TICKS, Gpu, Node
+from gpuwatch.wire import Process
+
+ENDED = "Z"
+"""State of a process that has ended, also where nothing of it is left."""
+SERVERS = ("vllm", "sglang", "tritonserver", "text-generation", "trtllm", "lmdeploy")
+"""Inference engines spin in collectives while nobody asks them anything: they are silent and well."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankSigns:
+    """One rank now. None is not known."""
+
+    rank: int
+    node: str
+    job: str
+    pid: int
+    """0: of a rank that ended before it was seen."""
+    gpu: int | None = None
+    uuid: str | None = None
+    wrote_s: float | None = None
+    """Seconds since its log last grew."""
+    stepped_s: float | None = None
+    """Seconds since it told a step; None: it never did."""
+    state: str | None = None
+    """Of its process, as /proc says it; D: it waits in the kernel, Z: it has ended."""
+    busy_pct: float | None = None
+    power_w: float | None = None
+    power_limit_w: float | None = None
+    tensor_pct: float | None = None
+    cpu_pct: float | None = None
+    """Of one core; its process."""
+    heard: bool = True
+    """Whether its node was heard lately."""
+
+    @property
+    def place(self) -> str:
+        """`rank 17 (gpu-003 GPU 1)`."""
+        return place(self.rank, self.node, self.gpu)
+
+
+def jobs_of(fleet: Fleet, now: float, wall: float) -> dict[str, list[RankSigns]]:
+    """The ranks of every job that trains, in the order of their numbers; with those that have no process.
+
+    Args:
+        fleet: What is known.
+        now: Monotonic seconds, the fleet's own clock.
+        wall: Unix seconds.
+    """
+    jobs: dict[str, dict[int, RankSigns]] = {}
+    stepped = _stepped(fleet, now)
+    for node in fleet.nodes.values():
+        if not node.processes:
+            continue
+        wrote = _wrote(node, wall)
+        for process in sorted(node.processes, key=lambda process: process.pid):
+            job = process.job
+            if process.rank is None or job is None or _serves(process):
+                continue
+            # a data loader inherits the environment of its rank, which is older
+            ranks = jobs.setdefault(job, {})
+            if process.rank not in ranks:
+                age = stepped.get((job, process.rank), stepped.get((job, None)))
+                ranks[process.rank] = replace(_signs(node, process, job, wrote, now), stepped_s=age)
+    for one in missing_ranks(fleet, now):
+        gone = RankSigns(one.rank, one.node.name, one.job, 0, state=ENDED)
+        jobs.get(one.job, {}).setdefault(one.rank, gone)
+    return {job: [ranks[number] for number in sorted(ranks)] for job, ranks in jobs.items()}
+
+
+def _stepped(fleet: Fleet, now: float) -> dict[tuple[str | None, int | None], float]:
+    """Seconds since a step was told, by job and rank; rank None: a log that does not say whose it is."""
+    found: dict[tuple[str | None, int | None], float] = {}
+    for voice in fleet.progress.voices.values():
+        if voice.stepped_at is not None:
+            key, age = (voice.job, voice.rank), max(0.0, now - voice.stepped_at)
+            found[key] = min(age, found.get(key, age))
+    return found
+
+
+def _serves(process: Process) -> bool:
+    words = f"{process.name} {process.command or ''}".lower()
+    return any(name in words for name in SERVERS)
+
+
+def _wrote(node: Node, wall: float) -> dict[int, float]:
+    """Seconds since a file that a process writes, or that is its rank's, last grew; by pid."""
+    found: dict[int, float] = {}
+    for file in node.logs:
+        age = node.silent_s(file, wall)
+        if age is None or file.source == "kernel":
+            continue
+        for pid in file.pids:
+            found[pid] = min(age, found.get(pid, age))
+    return found
+
+
+def _signs(node: Node, process: Process, job: str, wrote: dict[int, float], now: float) -> RankSigns:
+    gpu = node.gpus.get(process.gpus[0].uuid) if process.gpus else None
+    fast = gpu.fast if gpu is not None and _fresh(gpu, node, now) else None
+    return RankSigns(
+        rank=process.rank if process.rank is not None else -1,
+        node=node.name,
+        job=job,
+        pid=process.pid,
+        gpu=None if gpu is None else gpu.info.index,
+        uuid=None if gpu is None else gpu.info.uuid,
+        wrote_s=wrote.get(process.pid),
+        state=process.state,
+        busy_pct=None if fast is None else fast.utilization_pct,
+        power_w=None if fast is None else fast.power_w,
+        power_limit_w=None if gpu is None or gpu.medium is None else gpu.medium.power_limit_w,
+        tensor_pct=None if fast is None else fast.tensor_activity_pct,
+        cpu_pct=process.cpu_pct,
+        heard=node.state(now) == "live",
+    )
+
+
+def _fresh(gpu: Gpu, node: Node, now: float) -> bool:
+    age = gpu.age(now)
+    return gpu.state == "ok" and age is not None and age <= max(5.0, STALE_TICKS * node.interval_s)

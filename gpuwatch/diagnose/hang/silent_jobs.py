@@ -1,0 +1,53 @@
+"""Jobs whose logs have not grown for a while: what one short look can say of a hang."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gpuwatch.diagnose.model.condition import duration
+from gpuwatch.diagnose.model.text import job_text, plural
+from gpuwatch.fleet.nodes.node import Node
+
+SILENT_S = 120.0
+"""Two of a hang's windows: trainings tell a step more often."""
+
+
+@dataclass(frozen=True)
+class SilentJob:
+    """It may hang, or its trainer writes seldom."""
+
+    job: str | None
+    """None: ranks that name no job."""
+    ranks: int
+    """That were seen."""
+    nodes: tuple[str, ...]
+    seconds: float
+    """Since the youngest line in a log of any of its ranks."""
+
+    @property
+    def text(self) -> str:
+        """`job 4711: 8 ranks, and no line in their logs for 3m 20s`."""
+        silent = duration(self.seconds)
+        return f"{job_text(self.job)}: {plural(self.ranks, 'rank')}, and no line in their logs for {silent}"
+
+
+def silent_jobs(nodes: Iterable[Node], wall: float) -> list[SilentJob]:
+    """Of several ranks, all of whose known logs are older than `SILENT_S`. `wall`: unix seconds now."""
+    ranks: dict[str | None, int] = {}
+    places: dict[str | None, dict[str, None]] = {}
+    ages: dict[str | None, list[float]] = {}
+    for node in nodes:
+        grown = {file.path: node.silent_s(file, wall) for file in node.logs}
+        for process in node.processes:
+            if process.rank is None:
+                continue
+            ranks[process.job] = ranks.get(process.job, 0) + 1
+            places.setdefault(process.job, {})[node.name] = None
+            known = [age for path in process.logs if (age := grown.get(path)) is not None]
+            ages.setdefault(process.job, []).extend(known)
+    return [
+        SilentJob(job, count, tuple(places[job]), min(ages[job]))
+        for job, count in ranks.items()
+        if count > 1 and ages[job] and min(ages[job]) > SILENT_S
+    ]

@@ -1,0 +1,1 @@
+"""Verdicts from the stacks of all ranks."""

@@ -1,0 +1,336 @@
+"""Stacks of all ranks of a job merged: who is somewhere else than the others, the few before the many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from gpuwatch.diagnose.hang.stacks.kernel_waits import HELD, kernel_wait
+from gpuwatch.diagnose.hang.stacks.locations import ONE_TO_ONE, line, place_of
+from gpuwatch.diagnose.model.confidence import Confidence
+from gpuwatch.diagnose.model.source_verdict import Testimony
+from gpuwatch.diagnose.model.text import guessed, place, plural, ranks_text
+from gpuwatch.wire import KernelThread, ProcessStack, PythonThread
+
+FEW = 0.25
+"""Share of a job up to which ranks are believed to be the odd ones out."""
+STILL_PCT = 10.0
+"""Of one core: a rank whose threads use less moves no data."""
+AGAIN = "the same once more in a minute: whether they are still there"
+SHOWN_FRAMES = 12
+PYTHON_STACKS = (
+    'Python stacks: py-spy on the nodes (pip install py-spy), or --upload-py-spy "$(which py-spy)"'
+)
+MAX_WORLD = 1 << 16
+
+
+@dataclass(frozen=True)
+class RankStack:
+    """One rank's process, and what was heard of it."""
+
+    rank: int
+    node: str
+    pid: int
+    job: str | None = None
+    gpu: int | None = None
+    world: int | None = None
+    """Ranks of the job, where all of them should be among those that are asked."""
+    stack: ProcessStack | None = None
+    missing: str | None = None
+    """Why there is none."""
+    inferred: bool = False
+    """Its rank is a guess from the order of its siblings' starts."""
+
+
+@dataclass(frozen=True)
+class Spot:
+    """One place, and the ranks that are there."""
+
+    what: str
+    """`in data_loader_next (train.py:9)`, `asleep (clock_nanosleep)`."""
+    frames: tuple[str, ...]
+    """Of one of them, innermost first; empty without Python stacks."""
+    ranks: tuple[RankStack, ...]
+    waits: bool
+    """For other ranks, as far as that can be seen."""
+    call: str | None = None
+    """torch's collective or send in which they wait, where the frames show one."""
+
+
+@dataclass(frozen=True)
+class JobStacks:
+    """One job."""
+
+    job: str | None
+    spots: tuple[Spot, ...]
+    """Those with the fewest ranks first."""
+    unseen: tuple[RankStack, ...]
+    """Ranks of which nothing was heard."""
+    absent: tuple[int, ...]
+    """Ranks that the job should have and that run on no node that answered."""
+    by: str
+    """python: compared by frames; kernel: by what the kernel says."""
+    testimony: Testimony
+
+
+def judge_stacks(stacks: Sequence[RankStack]) -> list[JobStacks]:
+    """Every job by itself, the largest first. Frames are compared where all ranks of a job have some."""
+    by_job: dict[str | None, list[RankStack]] = {}
+    for each in sorted(stacks, key=lambda each: each.rank):
+        by_job.setdefault(each.job, []).append(each)
+    jobs = sorted(by_job.items(), key=lambda item: -len(item[1]))
+    return [_job(job, ranks) for job, ranks in jobs]
+
+
+def _job(job: str | None, ranks: Sequence[RankStack]) -> JobStacks:
+    seen = [each for each in ranks if each.stack is not None]
+    unseen = tuple(each for each in ranks if each.stack is None)
+    frames = bool(seen) and all(main_thread(each) is not None for each in seen)
+    spots = _spots(seen, frames=frames)
+    by = "python" if frames else "kernel"
+    world = max((each.world or 0 for each in ranks), default=0)
+    absent = tuple(sorted(set(range(min(world, MAX_WORLD))) - {each.rank for each in ranks}))
+    said = _gone(spots, absent) or _testimony(spots, unseen, by)
+    if any(each.inferred for each in ranks):
+        said = replace(said, sentence=guessed(said.sentence), confidence="low")
+    if absent:
+        said = replace(said, evidence=(*said.evidence, f"{_numbers(absent)} on no node that answered"))
+    return JobStacks(job, spots, unseen, absent, by, said)
+
+
+def main_thread(each: RankStack) -> PythonThread | None:
+    """The thread that trains."""
+    python = each.stack.python if each.stack is not None else []
+    return next((thread for thread in python if thread.main and thread.frames), None)
+
+
+def _spots(seen: Sequence[RankStack], *, frames: bool) -> tuple[Spot, ...]:
+    found: dict[tuple[str, bool, str | None], list[RankStack]] = {}
+    for each in seen:
+        thread = main_thread(each) if frames else None
+        if thread is None:
+            found.setdefault((*_kernel_spot(each), None), []).append(each)
+            continue
+        key = place_of(thread.frames)
+        below = kernel_thread(each)
+        if below is not None and below.state in HELD:  # it does nothing there, whatever its frames are
+            key = (f"{kernel_wait(below)[0]} {key[0]}", False, None)
+        found.setdefault(key, []).append(each)
+    spots = []
+    for (what, waits, call), ranks in found.items():
+        shown = next((thread for each in ranks if (thread := main_thread(each)) is not None), None)
+        lines = [line(frame) for frame in shown.frames[:SHOWN_FRAMES]] if shown is not None else []
+        spots.append(Spot(what, tuple(lines), tuple(ranks), waits, call))
+    return tuple(sorted(spots, key=lambda spot: (len(spot.ranks), spot.waits, spot.ranks[0].rank)))
+
+
+def kernel_thread(each: RankStack) -> KernelThread | None:
+    """The same thread, as the kernel sees it."""
+    return each.stack.threads[0] if each.stack is not None and each.stack.threads else None
+
+
+def _kernel_spot(each: RankStack) -> tuple[str, bool]:
+    thread = kernel_thread(each)
+    return ("gone", False) if thread is None else kernel_wait(thread)
+
+
+def _testimony(spots: Sequence[Spot], unseen: Sequence[RankStack], by: str) -> Testimony:
+    total = sum(len(spot.ranks) for spot in spots)
+    evidence = [_evidence(spot, total) for spot in spots[:8]]
+    evidence += [
+        words for spot in spots[:8] if not spot.waits for each in spot.ranks[:8] for words in _held(each)
+    ]
+    if unseen:
+        evidence.append(f"{_named(unseen)}: {unseen[0].missing or 'not heard of'}")
+    settle = [] if by == "python" else [PYTHON_STACKS]
+    if not spots:
+        return Testimony(
+            "stacks", wrong=False, sentence="nothing was heard of any rank", evidence=tuple(evidence)
+        )
+    usual = spots[-1]
+    if len(spots) == 1:
+        all_of = "the one rank that was heard is" if total == 1 else f"all {total} ranks are"
+        settle.append("the flight recorder's dumps (gpuwatch flight), or NCCL's RAS: who is behind there")
+        return Testimony(
+            "stacks",
+            wrong=False,
+            sentence=f"{all_of} {usual.what}",
+            evidence=tuple(evidence),
+            settle=tuple(settle),
+        )
+    waiting = [spot for spot in spots if spot.waits]
+    alone = [spot for spot in spots if not spot.waits]
+    odd = alone if alone and waiting else list(spots[:1])
+    rest = waiting if alone and waiting else [usual]
+    ranks = sorted((each for spot in odd for each in spot.ranks), key=lambda each: each.rank)
+    others = sum(len(spot.ranks) for spot in rest)
+    few = len(ranks) <= FEW * total or (len(ranks) == 1 and total > 2)
+    whole = not unseen and all(each.world in (None, total) for each in ranks)
+    of_two = total == 2 and whole and rest[0].call is not None and not odd[0].waits
+    if (others * 2 <= total or not few) and not of_two:
+        return _no_majority(spots, unseen, evidence, settle)
+    word = "is" if len(ranks) == 1 else "are"
+    what = odd[0].what if len(odd) == 1 else "elsewhere"
+    where = usual.what if len(rest) == 1 else f"waiting for others, most of them {rest[-1].what}"
+    rest_of_them = "the other one is" if of_two else f"{others} of {total} ranks are"
+    return Testimony(
+        witness="stacks",
+        wrong=True,
+        sentence=f"{_named(ranks)} {word} {what}, while {rest_of_them} {where}",
+        culprits=tuple(each.rank for each in ranks),
+        confidence=_confidence(rest, odd, unseen, by),
+        evidence=tuple(evidence),
+        settle=(
+            *settle,
+            *_other_group(rest, odd),
+            AGAIN,
+        ),
+    )
+
+
+def _no_majority(
+    spots: Sequence[Spot], unseen: Sequence[RankStack], evidence: Sequence[str], settle: Sequence[str]
+) -> Testimony:
+    """Many places: all wait for each other, or nothing can be said."""
+    total = sum(len(spot.ranks) for spot in spots)
+    stuck = None if unseen else _deadlock(spots, total, evidence)
+    if stuck is not None:
+        return stuck
+    apart = not unseen and all(spot.call is not None for spot in spots) and _still(spots)
+    most = f"{len(spots[-1].ranks)} of them {spots[-1].what}"
+    if apart:
+        sentence = f"all {total} ranks wait for each other in {len(spots)} different calls, {most}"
+        settle = ["the flight recorder's dumps (gpuwatch flight): which rank left out a call", *settle]
+    else:
+        sentence = f"no majority: {plural(total, 'rank')} are at {len(spots)} places, {most}"
+    return Testimony("stacks", wrong=apart, sentence=sentence, evidence=tuple(evidence), settle=tuple(settle))
+
+
+def _still(spots: Sequence[Spot]) -> bool:
+    """Whether no rank does anything: data on its way would cost CPU time."""
+    stacks = [each.stack for spot in spots for each in spot.ranks if each.stack is not None]
+    return all((stack.cpu_pct or 0.0) < STILL_PCT for stack in stacks)
+
+
+def _other_group(rest: Sequence[Spot], odd: Sequence[Spot]) -> tuple[str, ...]:
+    """The few that wait as well may wait in a group of their own, for one of the others."""
+    if not _may_be_victims(rest, odd):
+        return ()
+    return (
+        "the flight recorder's dumps (gpuwatch flight): whether a rank left out a call of its own group, "
+        f"for which {_named(odd[0].ranks)} now {'wait' if len(odd[0].ranks) > 1 else 'waits'}",
+    )
+
+
+def _may_be_victims(rest: Sequence[Spot], odd: Sequence[Spot]) -> bool:
+    return odd[0].waits and odd[0].call is not None and odd[0].call == rest[-1].call
+
+
+def _deadlock(spots: Sequence[Spot], total: int, evidence: Sequence[str]) -> Testimony | None:
+    """Every rank waits for others in torch: some for one other, and the rest in a collective for those."""
+    paired = [spot for spot in spots if spot.call in ONE_TO_ONE]
+    together = [spot for spot in spots if spot.call is not None and spot.call not in ONE_TO_ONE]
+    if not paired or not together or len(paired) + len(together) < len(spots):
+        return None
+    ranks = sorted((each for spot in paired for each in spot.ranks), key=lambda each: each.rank)
+    what = paired[0].what if len(paired) == 1 else "in sends and receives"
+    rest = together[-1].what if len(together) == 1 else "in collectives"
+    count = sum(len(spot.ranks) for spot in together)
+    word = "is" if len(ranks) == 1 else "are"
+    return Testimony(
+        witness="stacks",
+        wrong=True,
+        sentence=f"all {total} ranks wait for each other: {_named(ranks)} {word} {what}, "
+        f"while {count} {'is' if count == 1 else 'are'} {rest}",
+        culprits=tuple(each.rank for each in ranks),
+        confidence="medium",
+        evidence=tuple(evidence),
+        settle=(
+            f"the order of sends and receives on {_named(ranks)}: who sends only after it has received, "
+            "and whether another rank left its send out",
+            AGAIN,
+        ),
+    )
+
+
+def _gone(spots: Sequence[Spot], absent: Sequence[int]) -> Testimony | None:
+    """All that are there wait together, and some are not there: those are whom they wait for."""
+    if len(spots) != 1 or not absent or not spots[0].waits:
+        return None
+    count = len(spots[0].ranks)
+    rest = f"all {plural(count, 'rank')} that do"
+    return Testimony(
+        witness="stacks",
+        wrong=True,
+        sentence=f"{_numbers(absent)} on no node that answered, while {rest} are {spots[0].what}",
+        culprits=tuple(absent),
+        confidence="medium" if len(absent) * 2 < count else "low",
+        evidence=(_evidence(spots[0], count),),
+        settle=("the nodes of these ranks, and their logs: did they end first",),
+    )
+
+
+def _confidence(
+    rest: Sequence[Spot], odd: Sequence[Spot], unseen: Sequence[RankStack], by: str
+) -> Confidence:
+    if len(unseen) >= len([each for spot in odd for each in spot.ranks]):
+        return "low"
+    if not all(spot.waits for spot in rest):
+        return "medium" if all(map(_may_wait, rest)) and not any(map(_may_wait, odd)) else "low"
+    if _may_be_victims(rest, odd):
+        return "low"
+    alone = len(rest) == len(rest[0].ranks) == 1
+    if len(rest) > 1 or alone or any(spot.waits for spot in odd):
+        return "medium"
+    return "high" if by == "python" else "medium"
+
+
+def _may_wait(spot: Spot) -> bool:
+    """Whether the kernel says of all its ranks what it says of ranks that wait for each other."""
+    return all(_kernel_spot(each)[1] for each in spot.ranks)
+
+
+def _evidence(spot: Spot, total: int) -> str:
+    stacks = [each.stack for each in spot.ranks if each.stack is not None]
+    busy = [stack.cpu_pct for stack in stacks if stack.cpu_pct is not None]
+    cpu = f", {_range(min(busy), max(busy))} % CPU" if busy else ""
+    stack = f": {' <- '.join(spot.frames[:3])}" if spot.frames else ""
+    return f"{len(spot.ranks)} of {total} {spot.what}{cpu}{_call(spot)} ({_named(spot.ranks)}){stack}"
+
+
+def _held(each: RankStack) -> Iterator[str]:
+    """Of a rank that is on its own: what it has started and that does nothing either."""
+    for child in held_children(each)[:2]:
+        yield f"process {child.tid} ({child.name}) of rank {each.rank} is {kernel_wait(child)[0]}"
+
+
+def held_children(each: RankStack) -> list[KernelThread]:
+    """Processes that a rank has started and that are stopped or stuck; not those that have ended."""
+    started = each.stack.children if each.stack is not None else []
+    return [child for child in started if child.state in HELD and child.state != "Z"]
+
+
+def _call(spot: Spot) -> str:
+    """The system call in which all of them are, where their frames end before it."""
+    if not spot.frames or spot.waits:
+        return ""
+    waits = {kernel_wait(thread)[0] for each in spot.ranks if (thread := kernel_thread(each)) is not None}
+    (words,) = waits if len(waits) == 1 else ("",)
+    return f", {words}" if words and words not in spot.what else ""
+
+
+def _range(low: float, high: float) -> str:
+    return f"{low:.0f}" if round(low) == round(high) else f"{low:.0f} to {high:.0f}"
+
+
+def _numbers(ranks: Sequence[int]) -> str:
+    """`rank 2 runs`, `ranks 0-1, 3 run`."""
+    return f"{ranks_text(ranks)} run{'s' * (len(ranks) == 1)}"
+
+
+def _named(ranks: Sequence[RankStack]) -> str:
+    """`rank 2 (gpu-001 GPU 2)`, `ranks 0-1, 3`."""
+    first = ranks[0]
+    if len(ranks) == 1:
+        return place(first.rank, first.node, first.gpu)
+    return ranks_text(each.rank for each in ranks)

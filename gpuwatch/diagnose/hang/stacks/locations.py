@@ -1,0 +1,109 @@
+"""Where in the program a rank is, in words that are the same for all ranks that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuwatch.runs.flight.dumps import NOT_THE_USERS
+from gpuwatch.wire import StackFrame
+
+COLLECTIVES = frozenset(
+    (
+        "all_reduce",
+        "all_gather",
+        "all_gather_into_tensor",
+        "all_gather_object",
+        "all_gather_single",
+        "reduce_scatter",
+        "reduce_scatter_tensor",
+        "reduce_scatter_single",
+        "broadcast",
+        "broadcast_object_list",
+        "reduce",
+        "gather",
+        "scatter",
+        "all_to_all",
+        "all_to_all_single",
+        "barrier",
+        "monitored_barrier",
+        "send",
+        "recv",
+        "batch_isend_irecv",
+        "gather_object",
+        "scatter_object_list",
+        "send_object_list",
+        "recv_object_list",
+        "init_process_group",
+        "new_group",
+        "destroy_process_group",
+    )
+)
+"""torch.distributed's functions in which a rank waits for others."""
+ONE_TO_ONE = frozenset(("send", "recv", "batch_isend_irecv", "send_object_list", "recv_object_list"))
+"""Of those, where a rank waits for one other."""
+OTHERS_WAIT = frozenset(("wait", "wait_tensor", "synchronize", "_engine_run_backward", "item"))
+"""Where a rank is found when the collective that it waits for runs on the GPU."""
+DATA_LOADER = "waiting for its data loader"
+ERRANDS = (
+    ("/torch/utils/data/dataloader.py", DATA_LOADER),
+    ("/torch/serialization.py", "saving or loading a file"),
+    ("/bdb.py", "at a breakpoint"),
+    ("/pdb.py", "at a breakpoint"),
+    ("/subprocess.py", "waiting for a program that it started"),
+    ("/multiprocessing/", "waiting for a process of its own"),
+    ("/concurrent/futures/", "waiting for a worker of its own"),
+    ("/threading.py", "waiting for a thread or a lock"),
+    ("/urllib/", "waiting for the network"),
+    ("/urllib3/", "waiting for the network"),
+    ("/requests/", "waiting for the network"),
+    ("/http/client.py", "waiting for the network"),
+    ("/socket.py", "waiting for the network"),
+    ("/ssl.py", "waiting for the network"),
+)
+"""Part of the path of a library's file -> what a rank does for itself that is in there."""
+
+
+def place_of(frames: Sequence[StackFrame]) -> tuple[str, bool, str | None]:
+    """Where a thread is: the innermost function, and the line of the user's code that called it.
+
+    Returns:
+        The place in words; whether the rank waits for others there; the collective in which it does.
+    """
+    mine = next((n for n, frame in enumerate(frames) if not _foreign(frame)), None)
+    if mine == 0:
+        return f"in {line(frames[0])}", False, None
+    called = _collective(frames[:mine])
+    where = f", called by {line(frames[mine])}" if mine is not None else ""
+    if called is not None:
+        return f"in {called}{where}", True, called
+    waits = any(_name(frame) in OTHERS_WAIT and "/torch/" in frame.file for frame in frames[:mine])
+    errand = None if waits else _errand(frames[:mine])
+    if errand is not None:
+        return f"{errand}{where}", False, None
+    return f"in {_name(frames[0]) if where else line(frames[0])}{where}", waits, None
+
+
+def line(frame: StackFrame) -> str:
+    """`train_step (train.py:11)`."""
+    return f"{frame.function} ({frame.file.rpartition('/')[2]}:{frame.line})"
+
+
+def _collective(frames: Sequence[StackFrame]) -> str | None:
+    """The outermost of torch's own functions that is a collective."""
+    names = (frame.function for frame in reversed(frames) if "distributed" in frame.file)
+    return next((name for name in names if name in COLLECTIVES), None)
+
+
+def _errand(frames: Sequence[StackFrame]) -> str | None:
+    """By the outermost frame that tells: that is what the program asked for."""
+    found = (words for frame in reversed(frames) for part, words in ERRANDS if part in frame.file)
+    return next(found, None)
+
+
+def _name(frame: StackFrame) -> str:
+    """Without the class, which newer interpreters tell."""
+    return frame.function.rpartition(".")[2]
+
+
+def _foreign(frame: StackFrame) -> bool:
+    return any(part in frame.file for part in NOT_THE_USERS)

@@ -1,0 +1,1 @@
+"""Conditions of GPUs and nodes from values, and comparison with peers."""

@@ -1,0 +1,65 @@
+"""How a node and its GPUs are: every condition that holds now, the worst first. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpuwatch.diagnose.health import gpu_checks, node_checks
+from gpuwatch.diagnose.health.gpu_checks import GpuCase
+from gpuwatch.diagnose.model.condition import ORDER, Condition, Evidence
+from gpuwatch.fleet.nodes.node import Gpu, Node
+from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.wire import Event
+
+XID_ACUTE_S = 3600.0
+"""An Xid says something about now for an hour; then it is history, worth a word for a day."""
+XID_KEPT_S = 86_400.0
+
+
+def node_conditions(node: Node, thresholds: Thresholds, now: float) -> list[Condition]:
+    """What is wrong with a node as a whole; its GPUs' own conditions are not among them."""
+    found = [condition for check in node_checks.CHECKS for condition in check(node, thresholds, now)]
+    return _sorted([*found, *_xid(node, None, None, now)])
+
+
+def gpu_conditions(gpu: Gpu, node: Node, thresholds: Thresholds, now: float) -> list[Condition]:
+    """What is wrong with one GPU. Values older than three rounds of their tier prove nothing."""
+    case = GpuCase.of(gpu, node, thresholds, now)
+    found = [condition for check in gpu_checks.CHECKS for condition in check(case)]
+    return _sorted([*found, *_xid(node, gpu.info.uuid, gpu.info.index, now)])
+
+
+def _sorted(conditions: list[Condition]) -> list[Condition]:
+    if len(conditions) > 1:
+        conditions.sort(key=lambda condition: ORDER.index(condition.severity))
+    return conditions
+
+
+def _xid(node: Node, uuid: str | None, index: int | None, now: float) -> Iterable[Condition]:
+    """The worst Xid of the last hour, the newest of several as bad; else the newest of the day, as a word.
+
+    An Xid that echoes an earlier one (45 after 79) so does not hide it.
+    """
+    if not node.events:
+        return
+    xids = [event for event in node.events if event.event == "xid" and event.gpu == uuid]
+    aged = [(_event_age(node, event, now), event) for event in xids]
+    aged = [(age, event) for age, event in aged if age is None or age <= XID_KEPT_S]
+    acute = [(age, event) for age, event in aged if age is None or age <= XID_ACUTE_S]
+    if not aged:
+        return
+    if acute:
+        age, event = min(acute, key=lambda each: (ORDER.index(each[1].severity), -each[1].t))
+    else:
+        age, event = max(aged, key=lambda each: each[1].t)
+    text = event.title if event.code is None else f"Xid {event.code}: {event.title}"
+    said = (event.detail or f"reported by {event.source or 'the agent'}").rstrip(".")
+    evidence = Evidence(said, age_s=age)
+    yield Condition("xid", event.severity if acute else "info", text, evidence, index)
+
+
+def _event_age(node: Node, event: Event, now: float) -> float | None:
+    """By the node's own clock, as its newest host sample tells it."""
+    if node.host is None or node.host_at is None:
+        return None
+    return max(0.0, node.host.t + (now - node.host_at) - event.t)

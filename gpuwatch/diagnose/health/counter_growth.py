@@ -1,0 +1,59 @@
+"""Counters that only tell by how they grow: NVLink errors and PCIe replays between two readings of a GPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpuwatch.diagnose.model.condition import Condition, Evidence
+from gpuwatch.fleet.nodes.node import Gpu
+from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.wire import GpuSlow
+
+CRC_WEIGHT = 0.01
+"""A CRC error is repaired by a replay; one alone says little."""
+LANE_GT = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
+"""PCIe generation -> transfers a second and lane, in giga."""
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Two readings of the slow tier of one GPU, the older one first."""
+
+    before: GpuSlow
+    after: GpuSlow
+
+    def conditions(self, gpu: Gpu, thresholds: Thresholds) -> Iterator[Condition]:
+        """What grew more than it should; a counter that went back was reset and proves nothing."""
+        yield from self._links(gpu, thresholds)
+        yield from self._replays(gpu)
+
+    def _links(self, gpu: Gpu, thresholds: Thresholds) -> Iterator[Condition]:
+        before, after = self.before.nvlink_errors or {}, self.after.nvlink_errors or {}
+        grown = {
+            name: after[name] - before[name] for name in after if after[name] > before.get(name, math.inf)
+        }
+        weight = sum(count * (CRC_WEIGHT if name == "crc" else 1.0) for name, count in grown.items())
+        if grown and weight >= thresholds.nvlink_errors:
+            said = ", ".join(f"{count} {name}" for name, count in sorted(grown.items()))
+            evidence = Evidence("NVLink errors since the reading before", said)
+            yield Condition("nvlink_errors", "warning", f"NVLink errors: {said}", evidence, gpu.info.index)
+
+    def _replays(self, gpu: Gpu) -> Iterator[Condition]:
+        """The limit is DCGM's: lane rate [GT/s] / 1000 x 60 x lanes a minute, rounded up."""
+        before, after, seconds = (
+            self.before.pcie_replays,
+            self.after.pcie_replays,
+            self.after.t - self.before.t,
+        )
+        rate = LANE_GT.get(gpu.info.pcie_gen_max or 0)
+        if before is None or after is None or seconds <= 0 or rate is None or not gpu.info.pcie_width_max:
+            return
+        limit = math.ceil(rate / 1000.0 * 60.0 * gpu.info.pcie_width_max)
+        grown = (after - before) * 60.0 / seconds
+        if grown >= limit:
+            evidence = Evidence("PCIe replays", round(grown, 1), " a minute", limit)
+            yield Condition(
+                "pcie_replays", "warning", f"{grown:.0f} PCIe replays a minute", evidence, gpu.info.index
+            )

@@ -1,0 +1,216 @@
+"""The checks of one GPU. Each yields what it finds; a value that is unknown or too old proves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpuwatch.diagnose.model.condition import Condition, Evidence, duration
+from gpuwatch.fleet.nodes.metrics import METRICS, slowdown_c
+from gpuwatch.fleet.nodes.missing_text import no_answer
+from gpuwatch.fleet.nodes.node import STALE_TICKS, Gpu, Node, Tiers
+from gpuwatch.fleet.nodes.readings import memory_pct
+from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.wire import GpuFast, GpuMedium, GpuSlow, Severity
+
+LOAD_PCT = 30.0
+"""An idle GPU narrows its PCIe link on purpose; over this utilization it must not."""
+LOAD_KNOWN_S = 900.0
+"""The history holds single seconds for so long; what was loaded before that is not known."""
+SLOWED_BY: dict[str, tuple[Severity, str]] = {
+    "hw_thermal": ("critical", "thermal throttling (HW thermal slowdown)"),
+    "power_brake": ("critical", "power brake slowdown (HW power brake)"),
+    "sw_thermal": ("warning", "thermal throttling (SW thermal slowdown)"),
+}
+RECOVERY: dict[str, Severity] = {"drain_p2p": "warning"}
+
+
+@dataclass(slots=True)
+class GpuCase:
+    """A GPU, what surrounds it, and its tiers where they are fresh."""
+
+    gpu: Gpu
+    node: Node
+    thresholds: Thresholds
+    now: float
+    fast: GpuFast | None
+    medium: GpuMedium | None
+    slow: GpuSlow | None
+
+    @classmethod
+    def of(cls, gpu: Gpu, node: Node, thresholds: Thresholds, now: float) -> GpuCase:
+        """Leave out every tier that is older than three of its rounds, and all tiers of a lost GPU."""
+        tiers = Tiers() if gpu.state == "lost" else gpu.of_late(node.interval_s, now)
+        return cls(gpu, node, thresholds, now, *tiers)
+
+    def says(self, code: str, severity: Severity, text: str, evidence: Evidence) -> Condition:
+        """A condition of this GPU."""
+        return Condition(code, severity, text, evidence, self.gpu.info.index)
+
+    def age(self, metric: str) -> float | None:
+        """How old a metric's tier is."""
+        return METRICS[metric].age(self.gpu, self.now)
+
+
+def presence(case: GpuCase) -> Iterator[Condition]:
+    """Lost, stuck in a call, without an answer yet, or no values while its node reports."""
+    gpu, age = case.gpu, case.gpu.age(case.now)
+    if gpu.state == "lost":
+        last = "never responded" if age is None else "no call returns; last values"
+        text = f"lost: {gpu.reason or 'not responding'}"
+        yield case.says("gpu_lost", "critical", text, Evidence(last, age_s=age))
+    elif gpu.state == "stuck":
+        seconds = gpu.stuck_s(case.now)
+        text = f"stuck in {gpu.stuck_in or 'a driver call'}"
+        if seconds is not None:
+            text += f" for {duration(seconds)}"
+        last = "the call has not returned; last values"
+        yield case.says("gpu_stuck", "critical", text, Evidence(last, age_s=age))
+    elif gpu.state == "unanswered":
+        yield case.says("gpu_unanswered", "info", no_answer(gpu, case.now), Evidence("values", "none yet"))
+    elif case.fast is None and age is not None and case.node.state(case.now) == "live":
+        limit = STALE_TICKS * case.node.interval_s
+        yield case.says(
+            "gpu_stale", "warning", "no values while its node reports", Evidence("values", age, " s", limit)
+        )
+
+
+def unreadable(case: GpuCase) -> Iterator[Condition]:
+    """A driver that answers and fails to read the utilization: whether the GPU works is not known."""
+    why = case.gpu.missing.get("utilization_pct", "")
+    if case.fast is not None and case.fast.utilization_pct is None and why.startswith("error"):
+        yield case.says(
+            "values_unreadable", "warning", f"utilization not readable: {why}", Evidence("NVML", why)
+        )
+
+
+def temperature_text(degrees: float, slowdown: float | None, limit: float) -> str:
+    """A hot GPU's temperature against its slowdown threshold, or `limit` where it states none (all C)."""
+    if slowdown is None:
+        return f"{degrees:.0f} C, at or above the limit ({limit:.0f} C)"
+    if degrees >= slowdown:
+        return f"{degrees:.0f} C, at or above the slowdown threshold ({slowdown:.0f} C)"
+    return f"{degrees:.0f} C, {slowdown - degrees:.0f} below the slowdown threshold ({slowdown:.0f} C)"
+
+
+def temperatures(case: GpuCase) -> Iterator[Condition]:
+    """Near or over this GPU's own slowdown point, or the threshold of the hosts file where it states none."""
+    if case.fast is None:
+        return
+    margin = case.thresholds.temperature_margin_c
+    own, degrees = slowdown_c(case.gpu), case.fast.temperature_c
+    limit = case.thresholds.temperature_c if own is None else own - margin
+    if degrees is not None and degrees >= limit:
+        over = own is not None and degrees >= own
+        evidence = Evidence("temperature", degrees, " C", limit if own is None else own, case.age("temp"))
+        yield case.says(
+            "temperature", "critical" if over else "warning", temperature_text(degrees, own, limit), evidence
+        )
+    memory, most = case.fast.memory_temperature_c, case.gpu.info.temperature_memory_max_c
+    if memory is not None and most is not None and memory >= most - margin:
+        severity: Severity = "critical" if memory >= most else "warning"
+        evidence = Evidence("memory temperature", memory, " C", float(most), case.age("temp"))
+        yield case.says("memory_temperature", severity, f"memory at {memory:.0f} C of {most} C", evidence)
+
+
+def slowdowns(case: GpuCase) -> Iterator[Condition]:
+    """Time lost to heat or the power brake; the counters see what happened between two samples too."""
+    if case.fast is None:
+        return
+    limit, now, shares = case.thresholds.throttle_pct, case.fast.throttle, case.fast.throttle_pct or {}
+    if not now and not shares:
+        return
+    age = case.age("throttle")
+    for reason, (severity, text) in SLOWED_BY.items():
+        share = shares.get(reason)
+        if share is not None and share > limit:
+            evidence = Evidence(f"{reason} for", share, " % of the time", limit, age)
+            yield case.says(reason, severity, text, evidence)
+        elif share is None and now and reason in now:
+            yield case.says(reason, severity, text, Evidence("clock-event reason", reason, age_s=age))
+
+
+def memory(case: GpuCase) -> Iterator[Condition]:
+    """Nearly full: worth a word, but a training job is right to fill its GPU."""
+    used = None if case.fast is None else memory_pct(case.fast)
+    limit = case.thresholds.memory_pct
+    if used is not None and used >= limit:
+        evidence = Evidence("memory", round(used, 1), " %", limit, case.age("mem"))
+        yield case.says("memory", "info", f"memory {used:.1f} % full", evidence)
+
+
+def health_counters(case: GpuCase) -> Iterator[Condition]:
+    """What the GPU counts about its own memory, and what it asks for itself."""
+    slow = case.slow
+    if slow is None:
+        return
+    action = slow.recovery_action
+    if action == "none":
+        action = None
+    if not (
+        slow.ecc_uncorrected or slow.remap_failed or slow.remap_pending or slow.retired_pending or action
+    ):
+        return
+    age = case.age("ecc")
+    if slow.ecc_uncorrected:
+        evidence = Evidence(
+            "uncorrected ECC errors since the driver was loaded", slow.ecc_uncorrected, "", 0, age
+        )
+        yield case.says(
+            "ecc_uncorrected", "critical", f"{slow.ecc_uncorrected} uncorrected ECC errors", evidence
+        )
+    flags: tuple[tuple[bool | None, str, Severity, str], ...] = (
+        (slow.remap_failed, "remap_failed", "critical", "row remapping failed: replace the GPU"),
+        (slow.remap_pending, "remap_pending", "warning", "row remapping pending: reset the GPU"),
+        (slow.retired_pending, "retired_pending", "warning", "page retirement pending: reset the GPU"),
+    )
+    for flag, code, severity, text in flags:
+        if flag:
+            yield case.says(code, severity, text, Evidence(code.replace("_", " "), "yes", age_s=age))
+    if action is not None:
+        text = f"asks for {action.replace('_', ' ')}"
+        severity = RECOVERY.get(action, "critical")
+        yield case.says("recovery_action", severity, text, Evidence("recovery action", action, age_s=age))
+
+
+def pcie_link(case: GpuCase) -> Iterator[Condition]:
+    """Slower or narrower than it can be, while the GPU works."""
+    info, link = case.gpu.info, case.medium
+    if link is None or case.gpu.medium_at is None:
+        return
+    slower = link.pcie_gen is not None and info.pcie_gen_max is not None and link.pcie_gen < info.pcie_gen_max
+    narrower = (
+        link.pcie_width is not None
+        and info.pcie_width_max is not None
+        and link.pcie_width < info.pcie_width_max
+    )
+    if (slower or narrower) and loaded_since(case.gpu, case.gpu.medium_at - 2.0, case.now):
+        now_is, can_be = (
+            f"gen {link.pcie_gen} x{link.pcie_width}",
+            f"gen {info.pcie_gen_max} x{info.pcie_width_max}",
+        )
+        evidence = Evidence("PCIe", now_is, "", can_be, case.age("pciegen"))
+        yield case.says("pcie_degraded", "warning", f"PCIe at {now_is}, supports {can_be}", evidence)
+
+
+def loaded_since(gpu: Gpu, since: float, now: float) -> bool:
+    """Whether the GPU was busy in every second from then on, as far as anyone looked."""
+    if now - since > LOAD_KNOWN_S:
+        return False
+    seconds = max(1, int(now - since) + 1)
+    busy = gpu.history.series("util", seconds, seconds, now)
+    known = busy[busy == busy]  # noqa: PLR0124 - NaN is not itself
+    return len(known) > seconds // 2 and bool((known > LOAD_PCT).all())
+
+
+def nvlinks(case: GpuCase) -> Iterator[Condition]:
+    """Some links down; all down counts only where a neighbour has some up (else no bridge is fitted)."""
+    active, most = None if case.slow is None else case.slow.nvlink_active, case.gpu.info.nvlink_count
+    if active is None or not most or active >= most:
+        return
+    if active > 0 or any(other.slow and other.slow.nvlink_active for other in case.node.gpus.values()):
+        evidence = Evidence("NVLinks up", active, "", most, case.age("nvlinks"))
+        yield case.says("nvlink_down", "critical", f"{most - active} of {most} NVLinks are down", evidence)
+
+
+CHECKS = (presence, unreadable, temperatures, slowdowns, memory, health_counters, pcie_link, nvlinks)

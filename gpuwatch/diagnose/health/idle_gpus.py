@@ -1,0 +1,28 @@
+"""A GPU that a process holds and nobody uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuwatch.diagnose.model.condition import Condition, Evidence
+from gpuwatch.fleet.nodes.node import Node
+
+IDLE_PCT = 1.0
+HELD_BYTES = 1 << 30
+"""A process that holds less keeps nobody from using the GPU."""
+
+
+def idle_conditions(node: Node, now: float) -> Iterator[Condition]:
+    """Idle but held, as it is now; an alert comes of it only when that lasts (`idle_held_s`)."""
+    for process in node.processes:
+        for hold in process.gpus:
+            gpu = node.gpus.get(hold.uuid)
+            fast = None if gpu is None else gpu.of_late(node.interval_s, now).fast
+            if gpu is None or fast is None:
+                continue
+            used = fast.utilization_pct
+            if used is not None and used <= IDLE_PCT and (hold.memory_bytes or 0) >= HELD_BYTES:
+                held = (hold.memory_bytes or 0) / (1 << 30)
+                text = f"idle, but pid {process.pid} ({process.name}) holds {held:.1f} GiB of it"
+                evidence = Evidence("utilization", used, " %", IDLE_PCT, gpu.age(now))
+                yield Condition("idle_held", "info", text, evidence, gpu.info.index)

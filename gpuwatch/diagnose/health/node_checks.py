@@ -1,0 +1,158 @@
+"""The checks of a node as a whole. Each yields what it finds; what is not known proves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuwatch.diagnose.health.lone_gpu import lone_gpu
+from gpuwatch.diagnose.model.condition import Condition, Evidence, duration
+from gpuwatch.diagnose.model.text import plural
+from gpuwatch.fleet.nodes.node import STALE_TICKS, STARTING, Node
+from gpuwatch.fleet.nodes.readings import host_memory_pct
+from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.wire import IbPort, Severity
+
+CLOCK_S = 1.0
+"""Over this, events of different nodes can no longer be put in order (DESIGN section 3)."""
+AGENT_STARTS_S = 20.0
+"""At first an agent lists everything and searches what the logs already hold; that is no lasting cost."""
+AGENT_CPU_PCT, AGENT_RSS_BYTES = 10.0, 200 << 20
+"""Far over what the agent promises (1 % of a core, 40 MB): it does not just have a bad second."""
+HOST_FRESH_S = 15.0
+FRAMES_LOST_S = 300.0
+"""A frame that was lost longer ago is history."""
+ALWAYS_FULL = frozenset(("squashfs", "iso9660", "erofs", "cramfs"))
+"""Read-only images have no free space by nature."""
+
+
+def link(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition]:
+    """Lost, or silent for more than three ticks."""
+    state, age = node.state(now), node.age(now)
+    if state == "lost":
+        reason = node.link.reason or node.bye or "connection lost"
+        heard = Evidence("never connected") if age is None else Evidence("last sample", age_s=age)
+        yield Condition("node_lost", "critical", f"lost: {reason}", heard)
+    elif state == "stale" and age is not None:
+        limit = STALE_TICKS * node.interval_s
+        text = f"no sample for {duration(age)}"
+        yield Condition("node_stale", "warning", text, Evidence("silent for", round(age, 1), " s", limit))
+
+
+def notices(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condition]:
+    """What the agent says about the whole node, where it is more than information."""
+    for notice in node.hello.notices if node.hello else ():
+        if notice.severity != "info":
+            evidence = Evidence(notice.remedy or "agent")
+            yield Condition(notice.code, notice.severity, notice.text, evidence)
+
+
+def identity(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condition]:
+    """What it says of itself and another node says too: its name, its ranks."""
+    if node.taken_host is not None and node.hello is not None:
+        evidence = Evidence("host name it reports", node.hello.host)
+        text = f"the agent reports host {node.taken_host}, which is another node"
+        yield Condition("host_name_taken", "warning", text, evidence)
+    if node.rivals:
+        rank, host = min(node.rivals.items())
+        text = f"{plural(len(node.rivals), 'rank')} run on another host too: rank {rank} on {host}"
+        yield Condition("ranks_claimed_twice", "warning", text, Evidence("ranks", len(node.rivals), "", 0))
+
+
+def missing_gpus(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition]:
+    """7 of 8: fewer GPUs listed than there should be. A GPU that was seen and lost has its own condition."""
+    if node.hello is None or node.state(now) == "lost":
+        return
+    told = {notice.code: notice.severity for notice in node.hello.notices}
+    if STARTING in told:
+        return
+    if "gpu_missing" in told or (not node.gpus and set(told.values()) - {"info"}):
+        expected = node.spec.slots if told.get("gpu_missing") == "info" else None
+    else:
+        expected = node.gpus_expected()
+    if expected and len(node.gpus) < expected:
+        found = f"{len(node.gpus)} of {expected} GPUs"
+        evidence = Evidence("GPUs listed by the driver", len(node.gpus), "", expected)
+        yield Condition("gpu_missing", "critical", f"{found}: the driver does not list the others", evidence)
+
+
+def clock(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condition]:
+    """The node's clock against ours."""
+    if node.clock is None:
+        return
+    off, error = node.clock.offset_s, node.clock.error_s
+    if abs(off) - error > CLOCK_S:
+        text = f"clock {abs(off):.1f} s {'ahead' if off > 0 else 'behind'}: check its time service"
+        yield Condition("clock_off", "warning", text, Evidence("clock off by", round(off, 3), " s", CLOCK_S))
+    elif error > CLOCK_S:
+        text = "clock not comparable: the round trip takes too long"
+        yield Condition("clock_unsure", "info", text, Evidence("error", round(error, 3), " s", CLOCK_S))
+
+
+def host(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condition]:
+    """Memory and disks nearly full, fabric ports down."""
+    if (
+        node.host is None
+        or node.host_at is None
+        or now - node.host_at > max(HOST_FRESH_S, 3 * node.interval_s)
+    ):
+        return
+    age = now - node.host_at
+    used = host_memory_pct(node.host)
+    if used is not None and used >= thresholds.memory_pct:
+        evidence = Evidence("host memory", round(used, 1), " %", thresholds.memory_pct, age)
+        yield Condition("host_memory", "warning", f"host memory {used:.1f} % full", evidence)
+    for disk in node.host.disks or ():
+        if disk.filesystem in ALWAYS_FULL or disk.used_bytes is None or not disk.total_bytes:
+            continue
+        full = 100.0 * disk.used_bytes / disk.total_bytes
+        if full >= thresholds.disk_pct:
+            disks_age = None if node.disks_at is None else now - node.disks_at
+            evidence = Evidence(f"disk {disk.mount}", round(full, 1), " %", thresholds.disk_pct, disks_age)
+            yield Condition("disk_full", "warning", f"{disk.mount} {full:.0f} % full", evidence)
+    for port in node.host.ib or ():
+        yield from fabric_port(port, age)
+
+
+def fabric_port(port: IbPort, age: float) -> Iterator[Condition]:
+    """A port that went down is trouble; one that never came up since boot is more likely not cabled."""
+    if port.state is None or port.state == "ACTIVE":
+        return
+    fell = port.state != "DOWN" or bool((port.errors or {}).get("link_downed"))
+    severity: Severity = "warning" if fell else "info"
+    name = f"{port.device}/{port.port}"
+    evidence = Evidence(f"port {name}", port.state, "", "ACTIVE", age)
+    yield Condition("ib_down", severity, f"fabric port {name} is {port.state}", evidence)
+
+
+def agent(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition]:
+    """The watcher itself: dearer than promised, frames refused or dropped, lists that are not whole."""
+    refused_s = since(node.refused_at, now)
+    if refused_s is not None and refused_s <= FRAMES_LOST_S:
+        evidence = Evidence("frames refused", node.refused, "", 0, refused_s)
+        yield Condition("frames_refused", "info", f"frames refused: {node.refused_reason}", evidence)
+    if node.processes_partial:
+        evidence = Evidence(node.processes_partial)
+        yield Condition("processes_partial", "info", "the process list is incomplete", evidence)
+    cost = node.cost
+    if cost is None:
+        return
+    connected_s = since(node.link_at, now)
+    settled = connected_s is None or connected_s >= AGENT_STARTS_S
+    if cost.cpu_pct is not None and cost.cpu_pct > AGENT_CPU_PCT and settled:
+        evidence = Evidence("agent CPU", cost.cpu_pct, " % of a core", AGENT_CPU_PCT)
+        yield Condition("agent_cost", "warning", f"the agent uses {cost.cpu_pct:.0f} % of a core", evidence)
+    if cost.rss_bytes is not None and cost.rss_bytes > AGENT_RSS_BYTES:
+        evidence = Evidence("agent memory", cost.rss_bytes >> 20, " MiB", AGENT_RSS_BYTES >> 20)
+        yield Condition("agent_cost", "warning", f"the agent uses {cost.rss_bytes >> 20} MiB", evidence)
+    dropped_s = since(node.dropped_at, now)
+    if dropped_s is not None and dropped_s <= FRAMES_LOST_S:
+        evidence = Evidence("frames dropped", cost.dropped, "", 0, dropped_s)
+        yield Condition("agent_behind", "info", "the connection is too slow for all frames", evidence)
+
+
+def since(at: float | None, now: float) -> float | None:
+    """Seconds since a moment of our monotonic clock; None: never."""
+    return None if at is None else max(0.0, now - at)
+
+
+CHECKS = (link, notices, identity, missing_gpus, clock, host, agent, lone_gpu)

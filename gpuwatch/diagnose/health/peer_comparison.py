@@ -1,0 +1,117 @@
+"""A GPU against its neighbours: hotter or slower than the median of those that work as it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
+
+from gpuwatch.diagnose.model.condition import Condition, Evidence
+from gpuwatch.fleet.nodes.node import Gpu, Node
+from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.wire import GpuFast
+
+ENOUGH = 4
+"""Fewer GPUs have no median worth the name."""
+WORKING_PCT = 50.0
+EQUAL_PCT = 20.0
+"""Utilisations that differ by less count as equal."""
+USED_S = 180
+"""Utilisation is compared over so long: a checkpoint or an evaluation of one rank is mostly shorter."""
+PARTLY_PCT, ALWAYS_PCT = 5.0, 90.0
+"""A GPU under the first stands idle, for nobody or for another job; one over the second always works."""
+ALONE = 1.3
+"""Who draws so many times its peers' power does more than they do: a rank that evaluates alone, while they
+spin in a collective, is hotter and, under its power limit, slower than they, and well."""
+SLOWED = frozenset(("sw_thermal", "hw_thermal", "power_brake", "hw_slowdown"))
+"""Clock-event reasons of a GPU that is not well; a power cap is ordinary under load."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """One working GPU with fresh values."""
+
+    gpu: Gpu
+    fast: GpuFast
+    busy: float
+
+
+def peer_conditions(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condition]:
+    """The outliers of a node's working GPUs of one model."""
+    models: dict[str, list[Peer]] = {}
+    for gpu in node.gpus.values():
+        fast = gpu.of_late(node.interval_s, now).fast
+        if fast is None or gpu.state != "ok":
+            continue
+        if fast.utilization_pct is not None and fast.utilization_pct >= WORKING_PCT:
+            models.setdefault(gpu.info.name, []).append(Peer(gpu, fast, fast.utilization_pct))
+    for peers in models.values():
+        if len(peers) >= ENOUGH:
+            yield from _hotter(peers, thresholds, now)
+            yield from _slower(peers, thresholds, now)
+    yield from _less_used(node, thresholds, now)
+
+
+def _less_used(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condition]:
+    """One GPU of a node works for a part of the time for minutes, where all others of its model always work.
+
+    Where enough ranks log their steps, `straggler` knows better, and this is silent.
+    """
+    models: dict[str, list[tuple[Gpu, float]]] = {}
+    for gpu in node.gpus.values():
+        fast = gpu.of_late(node.interval_s, now).fast
+        busy = gpu.history.means(USED_S, now).get("util") if fast is not None and gpu.state == "ok" else None
+        if busy is not None and busy > PARTLY_PCT:
+            models.setdefault(gpu.info.name, []).append((gpu, busy))
+    logged = any(process.rank is not None and process.logs for process in node.processes)
+    for known in models.values():
+        low = sorted(known, key=lambda each: each[1])
+        if len(known) < 2 or (logged and len(known) >= ENOUGH):
+            continue
+        (gpu, busy), others = low[0], [each[1] for each in low[1:]]
+        limit = median(others) * thresholds.peer_busy_pct / 100.0
+        if min(others) >= ALWAYS_PCT and busy < limit:
+            evidence = Evidence(f"mean utilization of {USED_S // 60} min", round(busy), " %", round(limit))
+            text = f"busy {busy:.0f} % of the time, its peers {median(others):.0f} %"
+            yield Condition("less_used_than_peers", "warning", text, evidence, gpu.info.index)
+
+
+def works_alone(fast: GpuFast, power_w: float | None, usual_w: float | None) -> bool:
+    """Whether a GPU differs only because it works while its peers wait."""
+    if SLOWED.intersection(fast.throttle or ()) or power_w is None or not usual_w:
+        return False
+    return power_w >= ALONE * usual_w
+
+
+def _usual_w(peers: list[Peer]) -> float | None:
+    watts = [peer.fast.power_w for peer in peers if peer.fast.power_w is not None]
+    return median(watts) if watts else None
+
+
+def _hotter(peers: list[Peer], thresholds: Thresholds, now: float) -> Iterator[Condition]:
+    known = [(peer, peer.fast.temperature_c) for peer in peers if peer.fast.temperature_c is not None]
+    if len(known) < ENOUGH:
+        return
+    middle, usual_w = median(degrees for _, degrees in known), _usual_w(peers)
+    for peer, degrees in known:
+        hotter = degrees - middle >= thresholds.peer_temperature_c
+        if hotter and not works_alone(peer.fast, peer.fast.power_w, usual_w):
+            evidence = Evidence(
+                "temperature", degrees, " C", middle + thresholds.peer_temperature_c, peer.gpu.age(now)
+            )
+            text = f"{degrees:.0f} C, its peers {middle:.0f} C"
+            yield Condition("hotter_than_peers", "warning", text, evidence, peer.gpu.info.index)
+
+
+def _slower(peers: list[Peer], thresholds: Thresholds, now: float) -> Iterator[Condition]:
+    known = [(peer, peer.fast.sm_clock_mhz) for peer in peers if peer.fast.sm_clock_mhz]
+    if len(known) < ENOUGH:
+        return
+    middle, busy = median(clock for _, clock in known), median(peer.busy for peer, _ in known)
+    limit, usual_w = middle * thresholds.peer_clock_pct / 100.0, _usual_w(peers)
+    for peer, clock in known:
+        slower = clock < limit and abs(peer.busy - busy) <= EQUAL_PCT
+        if slower and not works_alone(peer.fast, peer.fast.power_w, usual_w):
+            evidence = Evidence("SM clock", clock, " MHz", round(limit), peer.gpu.age(now))
+            text = f"{clock} MHz, its peers {middle:.0f} MHz"
+            yield Condition("slower_than_peers", "warning", text, evidence, peer.gpu.info.index)

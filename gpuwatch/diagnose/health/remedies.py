@@ -1,0 +1,85 @@
+"""What to do about a condition, in one or two sentences: what an on-call engineer would try first."""
+
+from __future__ import annotations
+
+from gpuwatch.diagnose.model.condition import Condition
+from gpuwatch.fleet.nodes.node import Node
+
+REMEDIES: dict[str, str] = {
+    "gpu_lost": "Drain the node and read its kernel log for the Xid. Only a reboot brings it back; if it "
+    "falls off the bus again, replace it.",
+    "node_rebooted": "Read why (`journalctl -b -1 -e`, the BMC's event log); its ranks are gone.",
+    "rank.vanished": "Read the end of its log, the kernel log (OOM killer, segfault) and the launcher's "
+    "output; the others wait for it.",
+    "rank_missing": "Read the end of its log, the kernel log (OOM killer, segfault) and the launcher's "
+    "output; the others wait for it.",
+    "gpu_stuck": "Look for Xids in the kernel log and for processes in state D; usually only a reboot helps.",
+    "gpu_stale": "Its numbers are old: do not trust them. If it goes on, the driver is about to hang.",
+    "values_unreadable": "Run `nvidia-smi -q` there and read the kernel log for Xids; if it stays "
+    "so, reboot.",
+    "gpu_missing": "Compare `lspci` with `nvidia-smi -L` there, and read the kernel log; reseat or replace.",
+    "temperature": "Check the fans, the inlet air or the coolant, and whether the neighbours are hot too.",
+    "memory_temperature": "Check the cooling; hot memory slows down and wears out sooner.",
+    "hw_thermal": "The clock is held down to save the hardware: check the cooling now.",
+    "sw_thermal": "Check the cooling; this rank slows all the others down.",
+    "power_brake": "Check the power supplies, the rack's power and its limits.",
+    "ecc_uncorrected": "End the job on it, then reset the GPU so that the bad rows are remapped; replace it "
+    "if they come back.",
+    "remap_failed": "There are no spare rows left: replace the GPU.",
+    "remap_pending": "Reset the GPU (`nvidia-smi -r`) when it is idle; until then the bad row stays in use.",
+    "retired_pending": "Reset the GPU (`nvidia-smi -r`) when it is idle.",
+    "recovery_action": "Do what the GPU asks for before the next job starts there.",
+    "pcie_degraded": "Reseat the GPU or the riser; look for PCIe errors (AER) in the kernel log.",
+    "nvlink_down": "Look at `nvidia-smi nvlink -s` and at the fabric manager; collectives take a slower way.",
+    "nvlink_errors": "Compare both ends with `nvidia-smi nvlink -e`; links that recover often fail soon.",
+    "pcie_replays": "Reseat the GPU or the riser; many replays come before a GPU falls off the bus.",
+    "hotter_than_peers": "Look at its fan, heat sink or cold plate: its neighbours do the same work.",
+    "slower_than_peers": "Read why (`nvidia-smi -q -d PERFORMANCE`); in every step all ranks wait for it.",
+    "spins_alone": "Compare its batch, shard or stage with its peers'; if the job stops, ask `D`.",
+    "link_below_peers": "Measure it (`gpuwatch probe SOURCE`); look at riser, slot and NVLinks.",
+    "lone_gpu": "If the training is meant for all GPUs: unset CUDA_VISIBLE_DEVICES and start one rank a GPU "
+    "(`torchrun --nproc-per-node=gpu`).",
+    "less_used_than_peers": "See what its process does (`gpuwatch stacks SOURCE --pid PID`): its data, its "
+    "host threads or its share of the model differ.",
+    "idle_held": "Ask whose process it is; a rank that waits for others is idle too.",
+    "node_stale": "The node or the network to it is overloaded or gone; the old numbers stay, dimmed.",
+    "clock_off": "Start its time service (chrony, ntpd): events of this node stand in the wrong order.",
+    "host_memory": "Find the largest process before the kernel's OOM killer does.",
+    "disk_full": "Make room: a checkpoint that cannot be written ends the job.",
+    "ib_down": "Check cable, switch port and `ibstat`; the job's traffic takes fewer ports, or none.",
+    "job.hang": "Before anything is killed, ask whom the ranks wait for (`gpuwatch stacks SOURCE`, or D "
+    "here); then end the job and start it again without the suspect's node.",
+    "num.nan_loss": "Stop it and go back to the last good checkpoint; the same GPU twice speaks for "
+    "hardware.",
+    "num.grad_nan": "Look at the loss scale and the batch of these steps; if it goes on, go back a "
+    "checkpoint.",
+    "num.loss_spike": "Watch 100 steps; if it stays, go back before it and skip those batches.",
+    "num.loss_rising": "Go back to the checkpoint before the rise; check the learning rate and the data "
+    "there.",
+    "num.grad_explodes": "Check clipping and the learning rate; look at the batch of these steps.",
+    "num.grad_vanishes": "Check that the loss reaches the parameters (detached graph, frozen weights, "
+    "wrong mask).",
+    "num.scale_min": "Stop it: every step overflows. Go back a checkpoint, use bf16 or a lower learning "
+    "rate.",
+    "num.steps_skipped": "The loss scale is too high or the run diverges: look at the gradient norm.",
+    "train.restarted": "Look above the step that came again, in all logs, for why the attempt before ended.",
+    "train.slow": "Look for a straggler (clocks, heat), for checkpoints and evaluations, and at the data "
+    "loader.",
+    "train.low_utilisation": "Profile a step: data loading and host code leave the GPUs waiting.",
+    "train.communication_bound": "Probe the links (`gpuwatch probe SOURCE`); overlap or shard differently.",
+    "train.data_bound": "More loader workers, faster storage, or prefetching.",
+    "agent_cost": "Lengthen the interval (`-d`), and please report it.",
+}
+"""By the code of the condition. A lost node is not among them: the reason itself names the remedy."""
+
+
+def remedy_for(condition: Condition, node: Node) -> str:
+    """What the event or notice behind it says itself, else what is usual for its kind; may be empty."""
+    if condition.code == "xid":
+        for event in reversed(node.events):
+            if event.event == "xid" and event.remedy and event.title in condition.text:
+                return event.remedy
+    for notice in node.hello.notices if node.hello else ():
+        if notice.code == condition.code and notice.remedy:
+            return notice.remedy
+    return REMEDIES.get(condition.code, "")

@@ -1,0 +1,408 @@
+"""From alerts to incidents: one true sentence for each, its evidence, how sure it is and what to do. Pure."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from msgspec import structs
+
+from gpuwatch.diagnose.hang.monitor import CODE as HANG
+from gpuwatch.diagnose.incidents import headline
+from gpuwatch.diagnose.incidents.culprit_rank import rank_of_cause
+from gpuwatch.diagnose.incidents.grouping import Group, groups
+from gpuwatch.diagnose.incidents.playbook import playbook, settle
+from gpuwatch.diagnose.incidents.root_cause import Verdict, raised_by, verdict
+from gpuwatch.diagnose.incidents.suspects import FEW, Hang, blamed_nodes, hang
+from gpuwatch.diagnose.incidents.timeline import timeline
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.confidence import LEVELS, Confidence
+from gpuwatch.diagnose.model.failure_classes import (
+    EXITS,
+    GATHERINGS,
+    KERNEL_RULES,
+    PEER_TROUBLE,
+    SCHEDULER,
+    TIMEOUTS,
+    UNSPECIFIC,
+    Packs,
+    explains,
+)
+from gpuwatch.diagnose.model.incident import UNKNOWN, Incident
+from gpuwatch.diagnose.model.last_activity import Activity, last_activity
+from gpuwatch.diagnose.model.rank_index import Whereabouts
+from gpuwatch.diagnose.model.text import guessed, plural
+from gpuwatch.diagnose.outcome.consequence import severity_of_incident
+from gpuwatch.fleet.jobs.places import Places, RankPlace
+
+INFERRED = "the program numbers its ranks itself: their numbers are inferred from the order of their starts"
+
+
+@dataclass(frozen=True)
+class Blame:
+    """Who is to blame, as far as anything tells."""
+
+    rank: int | None = None
+    node: str | None = None
+    gpu: int | None = None
+    level: Confidence = "low"
+    because: str = ""
+    votes: int = 0
+    """Ranks whose lines name this node's address."""
+
+
+def incidents(
+    alerts: Iterable[Alert],
+    places: Places,
+    packs: Packs,
+    now: float,
+    last_lines: Mapping[int, Activity] | None = None,
+) -> list[Incident]:
+    """Every incident that the alerts tell of, numbered in the order of their first causes.
+
+    Args:
+        alerts: As `alerts_of` and the conditions give them, on one clock.
+        places: Where the ranks run, as far as is known.
+        packs: The rules, for their playbooks.
+        now: Unix seconds; decides only whether a date stands in a sentence.
+        last_lines: Rank -> the last line that it logged, where its file is known.
+    """
+    where = Whereabouts(places)
+    return in_order(
+        incident_of(group, where, packs, now, last_lines) for group in groups(list(alerts), where)
+    )
+
+
+def in_order(found: Iterable[Incident]) -> list[Incident]:
+    """Incidents by their first causes, numbered so."""
+    ordered = sorted(found, key=lambda incident: (incident.first, incident.id))
+    return [structs.replace(incident, number=number) for number, incident in enumerate(ordered, 1)]
+
+
+def incident_of(
+    group: Group,
+    where: Whereabouts,
+    packs: Packs,
+    now: float,
+    last_lines: Mapping[int, Activity] | None = None,
+) -> Incident:
+    """What a group of alerts tells together. `last_lines`: as of `incidents`."""
+    alerts = sorted(group.alerts, key=lambda alert: (alert.first, alert.position))
+    job = group.job or next((alert.job for alert in alerts if alert.job), None)
+    believed = [alert for alert in alerts if not alert.refuted] or alerts
+    found, stuck = verdict(believed), hang(believed, where, job)
+    if found.cause is not None and found.cause.code == HANG and found.cause.rank is None:
+        # seen from outside nobody stood out; time-outs that came since may tell who did not take part
+        found = found if stuck is None or not stuck.suspects else Verdict()
+    blame = _without_accused(_blame(found, stuck, believed, where, job), found.cause, believed)
+    cause = found.cause
+    if cause is not None:
+        alerts = [cause, *(alert for alert in alerts if alert.id != cause.id)]
+    code = _class(cause, stuck, alerts)
+    first = _first_moment(cause, stuck, alerts)
+    did = _last_activity(stuck, alerts, last_lines or {}) if cause is None else None
+    told = headline.Told(
+        cause, blame.rank, blame.node, blame.gpu, stuck, tuple(alerts), found.named, blame.votes, job, did
+    )
+    ids = min(alerts, key=lambda alert: (alert.first, alert.id)).id
+    raised = None if cause is None else raised_by(cause, alerts)
+    explain, do, links = playbook(
+        code if raised is None else raised.code,
+        packs,
+        blame.node,
+        blame.gpu,
+        blame.rank,
+        unconfirmed=cause is not None and bool(cause.doubt) and code.startswith(KERNEL_RULES),
+    )
+    firing = [alert for alert in alerts if alert.state == "firing" and not alert.acknowledged]
+    text = headline.sentence(told, where, now)
+    if _inferred(blame.rank, cause, where.ranks(job)):
+        text, blame = guessed(text), replace(blame, level="low", because=f"{blame.because}; {INFERRED}")
+    return Incident(
+        id=f"{job or 'nodes'}-{zlib.crc32(ids.encode()):08x}",
+        number=0,
+        sentence=text,
+        code=code,
+        severity=severity_of_incident(cause, alerts),
+        first=first,
+        last=max(alert.last for alert in alerts),
+        rank=blame.rank,
+        node=blame.node,
+        gpu=blame.gpu,
+        job=job,
+        confidence=blame.level,
+        because=blame.because,
+        settle=_settled_by(told, blame, where),
+        cause=cause,
+        alerts=tuple(alerts),
+        followers=headline.followers(told, where),
+        silent=stuck.silent if stuck is not None else (),
+        timeline=timeline(alerts, stuck),
+        explain=explain,
+        do=do,
+        links=links,
+        last_activity=did,
+        over=not firing,
+        acknowledged=all(alert.acknowledged for alert in alerts),
+    )
+
+
+def _inferred(rank: int | None, cause: Alert | None, places: Iterable[RankPlace]) -> bool:
+    """Whether the culprit's number rests on the order of starts.
+
+    It does not where a log that no such rank writes states the number.
+    """
+    files = {file for each in places if each.inferred for file in (None, *each.logs)}
+    if not files:
+        return False
+    if cause is None or cause.rank != rank or cause.rank_from not in ("path", "line", "field"):
+        return True
+    return any(proof.file in files for proof in cause.proof[:1])
+
+
+def _last_activity(
+    stuck: Hang | None, alerts: Sequence[Alert], last_lines: Mapping[int, Activity]
+) -> Activity | None:
+    if stuck is None:
+        return None
+    return last_activity(stuck.suspects, [alert for alert in alerts if alert.code in TIMEOUTS], last_lines)
+
+
+def _class(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Alert]) -> str:
+    """The class of the cause, else of the timeouts, else of the first error: what is known at least."""
+    if cause is not None:
+        return cause.code
+    if stuck is not None:
+        return stuck.code
+    errors = [alert for alert in alerts if alert.severity in ("error", "critical") and alert.role != "hint"]
+    return errors[0].code if errors else UNKNOWN
+
+
+def _settled_by(told: headline.Told, blame: Blame, where: Whereabouts) -> tuple[str, ...]:
+    """What would settle the doubt: of a hang without a word its own signs tell."""
+    cause = told.cause
+    if cause is not None and cause.code == HANG:
+        return tuple(str(cause.fields["settle"]).split("; "))
+    code = UNKNOWN if cause is None else cause.code
+    who = blame.rank, blame.node, blame.gpu
+    ended = any(alert.code in EXITS or alert.code == "launch.siblings_killed" for alert in told.alerts)
+    unexplained = cause is None
+    return settle(code, blame.level, who, told.hang, told.job, where, ended=ended, unexplained=unexplained)
+
+
+def _first_moment(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Alert]) -> float:
+    if cause is not None:
+        return cause.first
+    told = [alert for alert in alerts if alert.role != "hint"] or alerts
+    return stuck.began if stuck is not None else min(alert.first for alert in told)
+
+
+def _blame(
+    found: Verdict, stuck: Hang | None, alerts: Sequence[Alert], where: Whereabouts, job: str | None
+) -> Blame:
+    if found.cause is None:
+        return _suspected(stuck, alerts, where, job)
+    cause = found.cause
+    if cause.code in PEER_TROUBLE and not found.named:
+        blame = _by_address(cause, stuck, alerts, where, job)
+    elif cause.code in GATHERINGS and not found.named:
+        blame = _away(cause, alerts, where, job)
+    else:
+        level, because = _certainty(cause, found.named, alerts)
+        blame = Blame(cause.rank, cause.node, cause.gpu, level, because)
+        if found.named:
+            blame = replace(_at(found.named[0], where, job), level=level, because=because)
+        elif cause.rank is None and cause.node is not None and cause.code not in SCHEDULER:
+            blame = _rank_of_node(blame, cause, stuck, alerts, where, job)
+        joined = rank_of_cause(cause, stuck, alerts, where, job) if blame.rank is None else None
+        if joined is not None and not found.named:
+            blame = _joined(blame, joined, where, job)
+    if cause.doubt:
+        most: Confidence = "low" if cause.refuted else "medium"
+        level = LEVELS[min(LEVELS.index(blame.level), LEVELS.index(most))]
+        blame = replace(blame, level=level, because=f"{blame.because}; but {cause.doubt}")
+    for doubt in found.doubts:
+        lower = LEVELS[max(0, LEVELS.index(blame.level) - 1)]
+        blame = replace(blame, level=lower, because=f"{blame.because}; but {doubt}")
+    return blame
+
+
+def _without_accused(blame: Blame, cause: Alert | None, alerts: Sequence[Alert]) -> Blame:
+    """A node that only refuted lines of others name is no culprit."""
+    refuted = cause.refuted if cause is not None else all(alert.refuted for alert in alerts)
+    told = alerts if cause is None else [cause]
+    if not refuted or blame.node in {proof.node for alert in told for proof in alert.proof}:
+        return blame
+    return replace(blame, node=None, gpu=None, level="low")
+
+
+def _joined(blame: Blame, joined: tuple[int, str], where: Whereabouts, job: str | None) -> Blame:
+    """The rank that other lines tell: no surer than medium."""
+    rank, because = joined
+    there = _at(rank, where, job)
+    level = LEVELS[min(LEVELS.index(blame.level), LEVELS.index("medium"))]
+    because = f"{blame.because}; the rank: {because}"
+    return replace(there, node=there.node or blame.node, level=level, because=because)
+
+
+def _certainty(cause: Alert, named: Sequence[int], alerts: Sequence[Alert]) -> tuple[Confidence, str]:
+    if named:
+        return "high", "the job itself names the ranks"
+    if cause.code == HANG:
+        return _told_with(cause), "based on GPU and process state; no log line shows it"
+    if cause.kernel and not cause.doubt:
+        return "high", "reported by the kernel or the driver"
+    if cause.code in EXITS or cause.code in UNSPECIFIC:
+        return _certainty_of_end(cause, alerts)
+    if cause.role == "first":
+        return (
+            "medium",
+            "no earlier cause found, but it may itself be the consequence of something not logged",
+        )
+    return "high", "a root cause, and older than the other reports"
+
+
+def _told_with(cause: Alert) -> Confidence:
+    told = cause.fields.get("confidence")
+    return "high" if told == "high" else "medium" if told == "medium" else "low"
+
+
+def _certainty_of_end(cause: Alert, alerts: Sequence[Alert]) -> tuple[Confidence, str]:
+    if raised_by(cause, alerts) is not None:
+        others = {each.rank for each in alerts if each.code in UNSPECIFIC} - {cause.rank}
+        if not others:
+            return "high", "it raised an exception, and no other rank did"
+        return "medium", f"{plural(len(others), 'other rank')} raised an exception too"
+    if EXITS.get(cause.code, 0) >= 2:
+        return "low", "an abort usually follows from something else, which is not logged"
+    return "medium", "only how the process ended is known, not why"
+
+
+def _at(rank: int, where: Whereabouts, job: str | None) -> Blame:
+    place = where.of(rank, job)
+    return Blame(rank) if place is None else Blame(rank, place.node, place.gpu)
+
+
+def _rank_of_node(
+    blame: Blame,
+    cause: Alert,
+    stuck: Hang | None,
+    alerts: Sequence[Alert],
+    where: Whereabouts,
+    job: str | None,
+) -> Blame:
+    """A fault of a node or GPU: the rank there that ended, fell silent or suffers, if it is only one."""
+    then = cause.first if cause.timed and cause.kernel else None
+    here = where.on(blame.node, job, then)
+    there = {place.rank: place for place in here if blame.gpu in (None, place.gpu)}
+    suspects = set(stuck.suspects if stuck is not None else ())
+    ended = {alert.rank for alert in alerts if alert.code in EXITS and EXITS[alert.code] < 2}
+    suffering = {
+        alert.rank
+        for alert in alerts
+        if cause.code != alert.code and explains(cause.code, alert.code) and alert.node in (None, cause.node)
+    }
+    for likely in (ended & set(there), suspects & set(there), set(there) if blame.gpu is not None else set()):
+        rank = next(iter(likely), None)
+        if len(likely) == 1 and rank is not None:
+            place = there[rank]
+            return replace(blame, rank=place.rank, gpu=place.gpu if place.gpu is not None else blame.gpu)
+    for likely in (suffering - {None}, suspects):
+        rank = next(iter(likely), None)
+        if len(likely) == 1 and rank is not None and where.of(rank, job) is None:
+            return replace(blame, rank=rank)
+    if len(there) == 1 and _all_placed(where, job):
+        return replace(blame, rank=next(iter(there)))
+    return blame
+
+
+def _all_placed(where: Whereabouts, job: str | None) -> bool:
+    """Whether the node of every rank is known, and there are several ranks."""
+    ranks = where.world(job)
+    placed = {place.rank for place in where.ranks(job) if place.node}
+    return len(ranks) > 1 and ranks == placed == set(range(len(ranks)))
+
+
+def _by_address(
+    cause: Alert, stuck: Hang | None, alerts: Sequence[Alert], where: Whereabouts, job: str | None
+) -> Blame:
+    """Lines that name an address blame the node behind it, not who prints them."""
+    votes = blamed_nodes([alert for alert in alerts if alert.code in PEER_TROUBLE], where)
+    if votes and (len(votes) == 1 or votes[0][1] > votes[1][1]):
+        node, count = votes[0]
+        because = f"{count} of the others name its address; the node itself, or the link to it"
+        there = [place.rank for place in where.on(node, job)]
+        suspects = [rank for rank in (stuck.suspects if stuck is not None else ()) if rank in there]
+        rank = suspects[0] if len(suspects) == 1 else there[0] if len(there) == 1 else None
+        gpu = None if rank is None else _at(rank, where, job).gpu
+        return Blame(rank, node, gpu, "medium" if count > 1 else "low", because, count)
+    if stuck is not None and len(stuck.suspects) == 1:
+        blame = _at(stuck.suspects[0], where, job)
+        return replace(blame, level="medium", because="the only rank that did not take part")
+    same = {alert.rank for alert in alerts if alert.code == cause.code}
+    if len(same) > FEW:
+        return Blame(level="low", because=f"{len(same)} ranks report the same, none clearly first")
+    because = "usually the symptom of a failed peer or a broken link"
+    return Blame(cause.rank, cause.node, cause.gpu, "low", because)
+
+
+def _away(cause: Alert, alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> Blame:
+    """Those that waited say it; to blame is the one node or rank that is known and does not."""
+    came = [alert for alert in alerts if alert.code == cause.code]
+    nodes = {place.node for place in where.ranks(job) if place.node} - {alert.node for alert in came}
+    ranks = where.world(job) - {alert.rank for alert in came}
+    if len(ranks) == 1 and any(alert.rank is not None for alert in came):
+        blame = _at(next(iter(ranks)), where, job)
+        return replace(blame, level="medium", because="the only rank that is known and did not wait")
+    if len(nodes) == 1:
+        return Blame(node=nodes.pop(), level="medium", because="the only node that is known and did not wait")
+    return Blame(level="medium", because="the ranks that entered report missing ranks, but not which")
+
+
+def _suspected(stuck: Hang | None, alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> Blame:
+    """No cause in the logs: the one rank or node that did not take part."""
+    return _among_silent(alerts, where, job) if stuck is None else _among_suspects(stuck, where, job)
+
+
+def _among_silent(alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> Blame:
+    """No timeout tells who waited: the node that others name, or the only rank without a line."""
+    votes = blamed_nodes(alerts, where)
+    if votes and (len(votes) == 1 or votes[0][1] > votes[1][1]):
+        return Blame(node=votes[0][0], because="the others' lines name its address", votes=votes[0][1])
+    spoke = {alert.rank for alert in alerts if alert.rank is not None and alert.role != "hint"}
+    world = where.world(job) | spoke
+    if len(world - spoke) == 1 and len(spoke) > 1:
+        because = f"the only rank of {len(world)} that logged nothing: it may have exited without an error"
+        return replace(_at((world - spoke).pop(), where, job), level="low", because=because)
+    return Blame(because="only affected ranks logged errors")
+
+
+def _among_suspects(stuck: Hang, where: Whereabouts, job: str | None) -> Blame:
+    """Those that did not take part in what the others timed out in."""
+    suspects = stuck.suspects
+    if stuck.listed:
+        blame = _at(suspects[0], where, job) if len(suspects) == 1 else Blame()
+        return replace(blame, level="medium", because="the timeout itself lists the absent ranks")
+    if len(suspects) == 1:
+        rank = suspects[0]
+        blame = _at(rank, where, job)
+        reported = len(stuck.victims)
+        place = where.of(rank, job)
+        unread = "" if place is None or place.logs or not where.reads_logs else "; its log is not read"
+        level: Confidence = (
+            "medium" if reported >= 3 and reported + 1 >= len(stuck.world) and not unread else "low"
+        )
+        return replace(
+            blame, level=level, because=f"the only rank of {len(stuck.world)} that did not take part{unread}"
+        )
+    nodes = {place.node for rank in suspects if (place := where.of(rank, job)) is not None}
+    if suspects and len(nodes) == 1:
+        return Blame(node=nodes.pop(), because=f"{len(suspects)} ranks did not take part, all on this node")
+    if suspects:
+        return Blame(
+            because=f"{len(suspects)} ranks logged nothing, which may also mean that their logs are not read"
+        )
+    if stuck.whole and len(stuck.victims) >= len(stuck.world):
+        return Blame(because="every rank entered the collective: a link or a GPU")
+    return Blame(because="the absent rank is unknown: not all ranks, or not their number, are logged")

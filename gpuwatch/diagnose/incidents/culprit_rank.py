@@ -1,0 +1,148 @@
+"""The rank of a cause whose own line names none: what the other lines of the job say. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuwatch.diagnose.incidents.suspects import Hang
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import (
+    EXITS,
+    PEER_TROUBLE,
+    SCHEDULER,
+    TIMEOUTS,
+    UNSPECIFIC,
+    explains,
+)
+from gpuwatch.diagnose.model.rank_index import Whereabouts
+from gpuwatch.diagnose.sources.absent_ranks import absent_in
+
+EXIT_S = 600.0
+"""The end of a rank that comes later than this after a cause (seconds) is not its consequence."""
+SUFFERS_S = 120.0
+"""An error of a rank that comes later than this after a fault (seconds) is not its consequence."""
+SAME_MOMENT_S = 2.0
+LEAST_FOLLOWERS = 3
+"""With so many ranks that timed out the one that did not is no coincidence."""
+TERMINATED = 3
+"""The weight in `EXITS` of ranks that the launcher ended."""
+
+
+def rank_of_cause(
+    cause: Alert, stuck: Hang | None, alerts: Sequence[Alert], where: Whereabouts, job: str | None
+) -> tuple[int, str] | None:
+    """Give the rank of a cause without one, and why; None where the lines do not tell, or tell of several."""
+    if cause.rank is not None or cause.code in SCHEDULER or cause.code in PEER_TROUBLE | TIMEOUTS:
+        return None
+    ended = first_to_end(cause, alerts)
+    if ended is not None and _may_be_on(ended, cause, alerts, where, job):
+        return ended, "the only rank that its launcher says ended by itself"
+    suffered = first_to_suffer(cause, alerts, where, job)
+    if suffered is not None:
+        return suffered
+    lost = _lost(cause, alerts, where, job)
+    if lost is not None:
+        return lost
+    if stuck is None or len(stuck.suspects) != 1 or cause.node is not None:
+        return None
+    if len(stuck.odd) == 1:
+        return stuck.odd[0], "the only rank that was in another operation"
+    if len(stuck.victims) >= LEAST_FOLLOWERS and len(stuck.victims) + 1 == len(stuck.world):
+        return stuck.suspects[0], "the only rank that did not time out"
+    return None
+
+
+def _lost(
+    cause: Alert, alerts: Sequence[Alert], where: Whereabouts, job: str | None
+) -> tuple[int, str] | None:
+    """Give the rank that the others say they lost, or the only one of the job that lost nobody."""
+    later = [
+        alert
+        for alert in alerts
+        if alert.code in PEER_TROUBLE | TIMEOUTS and alert.first >= cause.first - SAME_MOMENT_S
+    ]
+    named = absent_in(later)
+    rank = next(iter(named), None)
+    if len(named) == 1 and rank is not None and _may_be_on(rank, cause, alerts, where, job):
+        return rank, "the rank that the others miss"
+    followers = {alert.rank for alert in later} - {None}
+    seen = {rank for rank in followers if rank is not None}
+    world = where.world(job) | set(range(max(seen, default=-1) + 1))
+    away = world - followers
+    rank = next(iter(away), None)
+    if rank is None or len(away) != 1 or len(followers) < LEAST_FOLLOWERS:
+        return None
+    if not _may_be_on(rank, cause, alerts, where, job):
+        return None
+    return rank, "the only rank that did not lose its connection to another"
+
+
+def first_to_end(cause: Alert, alerts: Sequence[Alert]) -> int | None:
+    """Give the rank that ended by itself, where only one did; one that gave up waiting does not count."""
+    waited = {alert.rank for alert in alerts if alert.code in TIMEOUTS}
+    ended: dict[int, set[int]] = {}
+    for alert in alerts:
+        weight = EXITS.get(alert.code, TERMINATED)
+        near = not (alert.timed and cause.timed) or -EXIT_S <= cause.first - alert.first <= EXIT_S
+        if alert.rank is not None and weight < TERMINATED and near and alert.rank not in waited:
+            ended.setdefault(weight, set()).add(alert.rank)
+    first = ended[min(ended)] if ended else set()
+    return next(iter(first)) if len(first) == 1 else None
+
+
+def first_to_suffer(
+    cause: Alert, alerts: Sequence[Alert], where: Whereabouts, job: str | None
+) -> tuple[int, str] | None:
+    """Give the rank that a cause without a rank hit first, and why, by the ranks' own errors.
+
+    Storage fails for all ranks of a node, of which one reads first. Elsewhere only the rank counts that alone
+    has what the cause brings about.
+    """
+    storage = cause.code.startswith("storage.")
+    if cause.kernel and not storage:
+        return None
+    suffering = [
+        alert
+        for alert in alerts
+        if alert.rank is not None
+        and not alert.kernel
+        and alert.severity in ("error", "critical")
+        and -SAME_MOMENT_S <= alert.first - cause.first <= SUFFERS_S
+        and _may_be_on(alert.rank, cause, alerts, where, job)
+    ]
+    if storage and cause.node is not None:
+        errors = [each for each in suffering if each.code.startswith("storage.") or each.code in UNSPECIFIC]
+        on_node = [each for each in errors if _node_of(each, where, job) == cause.node]
+        ranks = _first_ranks(on_node)
+        because = f"the first rank on {cause.node} with an error of its own after it"
+    else:
+        ranks = {
+            each.rank for each in suffering if explains(cause.code, each.code) or each.code == cause.code
+        }
+        because = "the only rank that says what follows from it"
+    rank = next(iter(ranks), None)
+    return (rank, because) if len(ranks) == 1 and rank is not None else None
+
+
+def _first_ranks(errors: Sequence[Alert]) -> set[int | None]:
+    """Give the ranks of the earliest errors; in one file the upper line is the earlier one."""
+    moment = min((each.first for each in errors), default=0.0)
+    files: dict[object, list[Alert]] = {}
+    for each in errors:
+        if each.first == moment or not each.timed:
+            files.setdefault((each.proof[0].node, each.proof[0].file), []).append(each)
+    return {min(each, key=lambda alert: alert.proof[0].offset or 0).rank for each in files.values()}
+
+
+def _node_of(alert: Alert, where: Whereabouts, job: str | None) -> str | None:
+    """The node of the rank of an alert, by its place or by its line."""
+    place = None if alert.rank is None else where.of(alert.rank, job)
+    return place.node if place is not None and place.node else alert.node
+
+
+def _may_be_on(rank: int, cause: Alert, alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> bool:
+    """Whether a rank may run where a cause happened, by its place and by the lines about it."""
+    place = where.of(rank, job)
+    nodes = {alert.node for alert in alerts if alert.rank == rank and alert.code in EXITS}
+    nodes |= {place.node or None} if place is not None else set()
+    return cause.node is None or nodes <= {None, cause.node}

@@ -1,0 +1,273 @@
+"""Which alerts belong together: those of one job, one attempt and one stretch of time."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from msgspec import structs
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import PRECURSORS, REBOOTED
+from gpuwatch.diagnose.model.rank_index import Whereabouts, lived
+from gpuwatch.diagnose.model.timing import attempt_of, attempts_end, bounds, onset, sure
+from gpuwatch.fleet.jobs.places import Reach
+
+GAP_S = 120.0
+"""Longer than any step of a cascade takes (fabric retries 30 s, launchers' kill wait 30 to 60 s)."""
+PEER_LOST = "peer.connection_lost"
+QUIET_ALONE = frozenset(("c10d.store_lost", "proc.sigterm", "launch.siblings_killed", PEER_LOST))
+"""What also stands at the end of a clean run: with nothing else no incident."""
+DISTRIBUTED = (
+    "c10d.", "elastic.", "rank.", "launch.", "nccl.", "gloo.", "slurm.", "horovod.", "jax.", "mpi.", "rdma."
+)  # fmt: skip
+"""Classes of lines that only a job of several processes prints."""
+RAISED = re.compile(r"^[^A-Za-z]*(?:\[rank\d+\]: *)?[\w.]*Error: ", re.IGNORECASE)
+"""The last line of a traceback."""
+
+
+@dataclass
+class Group:
+    """Alerts of one incident, by time."""
+
+    job: str | None
+    alerts: list[Alert] = field(default_factory=list)
+    attempt: int = 0
+    begin: float = 0.0
+    end: float = 0.0
+
+    def add(self, alert: Alert) -> None:
+        """Take one in, and the time from its onset to its print."""
+        began = onset(alert)
+        self.begin = min(self.begin, began) if self.alerts else began
+        self.end = max(self.end, alert.first) if self.alerts else alert.first
+        self.alerts.append(alert)
+
+
+def groups(alerts: Sequence[Alert], where: Whereabouts) -> list[Group]:
+    """Every group that is worth an incident, by its begin."""
+    partners = [alert for alert in alerts if _joins(alert)]
+    limits = bounds(partners)
+    partners = [_bounded(alert, limits[alert.id][1]) for alert in partners]
+    own = {alert.id: _job(alert, where) for alert in partners}
+    told = _moments(partners, own)
+    by_job: dict[object, list[Alert]] = defaultdict(list)
+    homeless: list[Alert] = []
+    for alert in partners:
+        job = own[alert.id] or _likely(alert, told, where)
+        (homeless if job is None else by_job[job]).append(alert)
+    found: list[Group] = []
+    for job_name, members in by_job.items():
+        found += _in_time(str(job_name), members, limits)
+    found += _without_job(_adopted(homeless, found, where), limits)
+    return sorted((group for group in found if _worth_it(group, where)), key=lambda group: group.begin)
+
+
+def _bounded(alert: Alert, latest: float) -> Alert:
+    """A line without a time is no younger than what is known to have come after it."""
+    if alert.timed or latest >= alert.first:
+        return alert
+    return structs.replace(alert, first=latest, last=latest)
+
+
+def _joins(alert: Alert) -> bool:
+    return alert.severity != "info" or alert.role in ("echo", "hint")
+
+
+def _worth_it(group: Group, where: Whereabouts) -> bool:
+    """Something failed: errors, not only warnings, hints and what a clean end prints too."""
+    return _thrown_out(group) or any(
+        alert.severity in ("error", "critical")
+        and alert.role != "hint"
+        and not is_precursor(alert)
+        and alert.code not in QUIET_ALONE
+        and not (alert.kernel and alert.rank is None and alert.code.startswith("proc."))  # anybody's process
+        and (alert.code not in ("node_lost", REBOOTED) or len(group.alerts) > 1 or bool(where.on(alert.node)))
+        for alert in group.alerts
+    )
+
+
+def is_precursor(alert: Alert) -> bool:
+    """Whether an alert is about something that passes as a rule, and did not last."""
+    return alert.code in PRECURSORS and "lasts" not in alert.fields
+
+
+def _thrown_out(group: Group) -> bool:
+    """Whether several ranks ended by an exception that a lost peer raised: no clean end does that."""
+    raised = {
+        alert.rank
+        for alert in group.alerts
+        if alert.code == PEER_LOST and alert.proof and RAISED.search(alert.proof[0].text)
+    }
+    return len(raised - {None}) > 1
+
+
+def _job(alert: Alert, where: Whereabouts) -> str | None:
+    """The job that an alert is of: named, or the only one on its rank, GPU or node."""
+    line = _is_line(alert)
+    if alert.job is not None:
+        return alert.job
+    if line and _reach(alert, where) == "nobody":
+        return None
+    if alert.rank is not None and not alert.kernel:
+        place = where.of(alert.rank, None, alert.first)
+        return None if place is None else place.job
+    if line and _reach(alert, where) == "fleet" and len(where.running(alert.first)) > 1:
+        return None  # whoever follows the file: it may be that of any job
+    jobs = {
+        place.job
+        for place in where.on(alert.node, at=_when(alert))
+        if alert.gpu is None or place.gpu in (None, alert.gpu)
+    }
+    return next(iter(jobs)) if len(jobs) == 1 else None
+
+
+def _when(alert: Alert) -> float | None:
+    """When it happened last, where that is known: what goes on for long is of whoever runs there now."""
+    event = alert.kernel or alert.proof[0].kind == "event" or alert.code == "xid"
+    return (alert.first if event else alert.last) if alert.timed else None
+
+
+def _is_line(alert: Alert) -> bool:
+    """A line in a log of a job; what the kernel tells is about the node, wherever it is told."""
+    return alert.proof[0].kind == "line" and not alert.kernel
+
+
+def _reach(alert: Alert, where: Whereabouts) -> Reach:
+    return where.reach(alert.proof[0].node, alert.proof[0].file)
+
+
+def _moments(alerts: Sequence[Alert], own: Mapping[str, str | None]) -> dict[str, list[float]]:
+    """Job -> when its alerts began, in order."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for alert in alerts:
+        job = own[alert.id]
+        if job is not None:
+            found[job].append(onset(alert))
+    return {job: sorted(moments) for job, moments in found.items()}
+
+
+def _likely(alert: Alert, told: Mapping[str, list[float]], where: Whereabouts) -> str | None:
+    """The job of an alert that names none: the only one that failed then, if no other can have said it."""
+    jobs = list(told)
+    if len(jobs) > 1:
+        began = onset(alert)
+        jobs = [job for job in jobs if _near(told[job], began)]
+    if len(jobs) != 1 or not _may_be_of(alert, jobs[0], where):
+        return None
+    if not _is_line(alert):
+        return jobs[0] if len(told) == 1 else None
+    reach = _reach(alert, where)
+    if reach == "nobody" or not where.may_have(jobs[0], alert.rank):
+        return None
+    ran = where.running(alert.first, alert.node if reach == "node" and where.on(alert.node) else None)
+    others = [job for job in ran if job != jobs[0] and where.may_have(job, alert.rank)]
+    return None if others else jobs[0]
+
+
+def _near(moments: Sequence[float], moment: float) -> bool:
+    at = bisect_left(moments, moment - GAP_S)
+    return at < len(moments) and moments[at] <= moment + GAP_S
+
+
+def _may_be_of(alert: Alert, job: str, where: Whereabouts) -> bool:
+    """Whether an alert without a job can be of the only one that is known."""
+    if alert.node is None or alert.rank is not None:
+        return True
+    at = _when(alert)
+    if at is not None and not any(lived(place, at) for place in where.ranks(job)):
+        return not where.ranks(job)
+    nodes = {place.node for place in where.places.ranks if place.job == job}
+    whole = len(where.world(job)) <= sum(1 for place in where.places.ranks if place.job == job)
+    return alert.node in nodes or not nodes or not whole
+
+
+def _in_time(job: str | None, alerts: Sequence[Alert], limits: dict[str, tuple[float, float]]) -> list[Group]:
+    """Split where nothing happened for `GAP_S`, and where a new attempt of the job began."""
+    ends = attempts_end(alerts)
+    certain = [alert for alert in alerts if sure(limits[alert.id])]
+    found: list[Group] = []
+    open_by_attempt: dict[int, Group] = {}
+    for alert in sorted(certain, key=lambda each: (onset(each), each.id)):
+        number = attempt_of(alert, ends)
+        group = open_by_attempt.get(number)
+        if group is None or onset(alert) > group.end + GAP_S:
+            group = Group(job, attempt=number)
+            open_by_attempt[number] = group
+            found.append(group)
+        group.add(alert)
+    subjects = {id(group): _Subjects(group.alerts) for group in found}
+    for alert in (each for each in alerts if not sure(limits[each.id])):
+        low, high = limits[alert.id]
+        fitting = [group for group in found if group.begin <= high + GAP_S and group.end >= low - GAP_S]
+        number = attempt_of(alert, ends)
+        if fitting:
+            same = [group for group in fitting if group.attempt == number] or fitting
+            own = [group for group in same if subjects[id(group)].have(alert)]
+            group = (own or same)[-1]
+            group.alerts.append(alert)
+            subjects[id(group)].add(alert)
+        else:
+            found.append(Group(job, [alert], number, alert.first, alert.first))
+            subjects[id(found[-1])] = _Subjects([alert])
+    return found
+
+
+class _Subjects:
+    """The ranks of a group's errors, and the nodes of those that the kernel tells."""
+
+    def __init__(self, alerts: Iterable[Alert]) -> None:
+        self._ranks: set[int | None] = set()
+        self._nodes: set[str | None] = set()
+        for alert in alerts:
+            self.add(alert)
+
+    def add(self, alert: Alert) -> None:
+        """Take in one more alert of the group."""
+        if alert.severity not in ("error", "critical"):
+            return
+        self._ranks.add(alert.rank)
+        if alert.kernel and alert.rank is None:
+            self._nodes.add(alert.node)
+
+    def have(self, alert: Alert) -> bool:
+        """Whether the group has an error of the same rank, or of its node as the kernel tells it."""
+        told = alert.node is not None and alert.node in self._nodes
+        return told or (alert.rank is not None and alert.rank in self._ranks)
+
+
+def _adopted(homeless: list[Alert], found: list[Group], where: Whereabouts) -> list[Alert]:
+    """What happened to a node that several jobs use goes to the one that failed then; the rest comes back."""
+    left = [alert for alert in homeless if _is_line(alert)]
+    for alert in (each for each in homeless if not _is_line(each)):
+        began = onset(alert)
+        jobs = {place.job for place in where.on(alert.node, at=_when(alert))}
+        near = [
+            group
+            for group in found
+            if group.job in jobs and group.begin - GAP_S <= began <= group.end + GAP_S
+        ]
+        if near:
+            min(near, key=lambda group: abs(group.begin - began)).alerts.append(alert)
+        else:
+            left.append(alert)
+    return left
+
+
+def _of_a_job(alert: Alert) -> bool:
+    """Only a job of several processes says this: what a rank prints, or its launcher about it."""
+    distributed = alert.code.startswith(DISTRIBUTED)
+    return not alert.kernel and (alert.rank is not None or distributed)
+
+
+def _without_job(alerts: list[Alert], limits: dict[str, tuple[float, float]]) -> list[Group]:
+    """No job known: by time where ranks speak, else node by node."""
+    if any(_of_a_job(alert) for alert in alerts):
+        return _in_time(None, alerts, limits)
+    by_node: dict[str | None, list[Alert]] = defaultdict(list)
+    for alert in alerts:
+        by_node[alert.node].append(alert)
+    return [group for members in by_node.values() for group in _in_time(None, members, limits)]

@@ -1,0 +1,101 @@
+"""What to do about an incident: the rule's playbook with the place filled in, and what settles a doubt."""
+
+from __future__ import annotations
+
+import re
+
+from gpuwatch.diagnose.health.remedies import REMEDIES
+from gpuwatch.diagnose.incidents.placeholders import command, filled
+from gpuwatch.diagnose.incidents.suspects import Hang
+from gpuwatch.diagnose.model.confidence import Confidence
+from gpuwatch.diagnose.model.failure_classes import EXITS, PEER_TROUBLE, Packs
+from gpuwatch.diagnose.model.incident import UNKNOWN
+from gpuwatch.diagnose.model.rank_index import Whereabouts
+
+SLURM_JOB = re.compile(r"(\d+(?:_\d+)?)(?:@.*)?")
+"""A job with an id of Slurm's, or one of several that run under it."""
+SACCT_FORMAT = "--format=JobID,State,ExitCode,MaxRSS,NodeList"
+COLLECT_DUMPS = "run again with TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and collect the dumps of all ranks"
+UNKNOWN_EXPLAIN = (
+    "Every line is about the consequences; what came first was not logged, or its log is not read. "
+    "Where ranks waited for one that never came it is mostly slow storage or a starved data loader, rank 0 "
+    "in a long checkpoint or evaluation, a branch that only some ranks take, or a GPU stuck in the driver."
+)
+UNKNOWN_DO = (
+    "Read the ends of the logs of rank 0 and of the ranks that said nothing, and their stacks.",
+    "Read the nodes' kernel logs and the scheduler's record of the job, around the start of the hang.",
+    "Only when the suspect was busy with something legitimate: raise the timeout of that process group.",
+)
+CONFIRM = (
+    "Look for the line in the kernel log of {node} first (`dmesg -T`): any process can print one like it."
+)
+
+
+def playbook(
+    code: str,
+    packs: Packs,
+    node: str | None,
+    gpu: int | None,
+    rank: int | None,
+    *,
+    unconfirmed: bool = False,
+) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """Explanation, steps and links of a class. `unconfirmed`: a kernel's line that a job's log has."""
+    values: dict[str, object] = {"node": node, "gpu": gpu, "rank": rank}
+    rule = packs.by_id.get(code)
+    if rule is not None:
+        steps = (CONFIRM, *rule.do) if unconfirmed else rule.do
+        return filled(rule.explain, values), tuple(filled(step, values) for step in steps), rule.links
+    if code == UNKNOWN:
+        return UNKNOWN_EXPLAIN, UNKNOWN_DO, ()
+    remedy = REMEDIES.get(code)
+    return "", (remedy,) if remedy else (), ()
+
+
+def settle(
+    code: str,
+    level: Confidence,
+    who: tuple[int | None, str | None, int | None],
+    stuck: Hang | None,
+    job: str | None,
+    where: Whereabouts,
+    *,
+    ended: bool,
+    unexplained: bool,
+) -> tuple[str, ...]:
+    """What would settle the doubt; nothing where there is none.
+
+    `who`: rank, node and GPU as far as they are known. `ended`: no process is left to look into.
+    `unexplained`: the cause is not logged.
+    """
+    rank, node, gpu = who
+    if level == "high":
+        return ()
+    place = None if rank is None else where.of(rank, job)
+    slurm = None if job is None else SLURM_JOB.fullmatch(job)
+    values: dict[str, object] = {"node": node, "gpu": gpu, "rank": rank, "job": slurm and slurm[1]}
+    values["pid"] = None if place is None else place.pid
+    vanished = unexplained and stuck is None and rank is not None and node is not None
+
+    def on_the_node(*argv: str) -> str:
+        return command(argv, values, remote=True)
+
+    if (code in EXITS and not unexplained) or vanished:
+        steps = [on_the_node('dmesg -T | grep -iE "out of memory|oom|xid|segfault"')]
+        if slurm is not None:
+            steps.append(command(("sacct", "-j", "{job}", SACCT_FORMAT), values))
+    elif code in PEER_TROUBLE and not unexplained:
+        steps = [on_the_node("uptime; ibstat; dmesg -T | tail -50")]
+    elif unexplained and stuck is not None and stuck.suspects and ended:
+        steps = [
+            on_the_node("nvidia-smi -i {gpu} -q -d ECC,PAGE_RETIREMENT; dmesg -T | tail -50"),
+            COLLECT_DUMPS,
+        ]
+    elif unexplained and stuck is not None and stuck.suspects:
+        steps = [
+            on_the_node("py-spy", "dump", "--pid", "{pid}"),
+            on_the_node("nvidia-smi -i {gpu} -q -d UTILIZATION,POWER,ECC; dmesg -T | tail -50"),
+        ]
+    else:
+        steps = [COLLECT_DUMPS if unexplained else "the log lines of all ranks around that second"]
+    return tuple(dict.fromkeys(steps))

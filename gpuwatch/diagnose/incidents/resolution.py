@@ -1,0 +1,142 @@
+"""Why an incident is over although its alerts still stand: the job runs again, or nobody is left to hang."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from gpuwatch.diagnose.hang.monitor import CODE as HANG
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import EXITS
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.diagnose.model.text import clock
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.jobs.places import Places
+
+APART_S = 1.0
+"""Seconds by which start times may be too early: /proc counts from a boot time in whole seconds."""
+STEPS = 2
+"""Told steps that prove that a new attempt trains."""
+SILENT_START_S = 300.0
+"""An attempt of a job that never told a step is taken for one that works after so long."""
+LISTED_S = 15.0
+"""Processes are listed every 5 s: a rank that steps sooner may be one of an attempt not listed yet."""
+LAST_RANK_S = 5.0
+"""A process may be missing in one list; a hang is over when no rank was listed for so long."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """The ranks of a job that live now."""
+
+    began: float
+    """When the first of them started: unix seconds on our clock."""
+    steps: int
+    """Steps that were told since."""
+    tells_steps: bool
+    """Whether the job ever told one."""
+
+    def works(self, wall: float) -> bool:
+        """Whether it trains, as far as anything tells."""
+        return self.steps >= STEPS or (not self.tells_steps and wall - self.began > SILENT_START_S)
+
+
+@dataclass(frozen=True)
+class Closing:
+    """That an incident is over, and why."""
+
+    at: float
+    """Unix seconds; what the incident gets after it opens it again."""
+    reason: str
+
+
+def attempts(fleet: Fleet, now: float, wall: float) -> dict[str, Attempt]:
+    """The living attempt of every job. `now`: the fleet's clock, `wall`: unix seconds at the same moment."""
+    began: dict[str, float] = {}
+    for node in fleet.nodes.values():
+        for process in node.processes:
+            if process.rank is not None and process.job is not None and process.start is not None:
+                start = process.start - node.offset_s
+                began[process.job] = min(start, began.get(process.job, start))
+    steps: dict[str, int] = {}
+    for voice in fleet.progress.voices.values():
+        if voice.job in began and voice.stepped_at is not None:
+            since = began[voice.job] - wall + now
+            told = sum(step.at >= since for step in voice.curve()[-STEPS:])  # also those from before we came
+            steps[voice.job] = max(told, steps.get(voice.job, 0))
+    return {job: Attempt(start, steps.get(job, 0), job in steps) for job, start in began.items()}
+
+
+def closings(
+    incidents: Iterable[Incident],
+    running: Mapping[str, Attempt],
+    places: Places,
+    before: Mapping[str, Closing],
+    wall: float,
+) -> dict[str, Closing]:
+    """Incident's id -> why it is over; what was closed `before` stays so until it gets something new."""
+    found = {}
+    for incident in incidents:
+        known = before.get(incident.id)
+        closed = known if known is not None and incident.last <= known.at else None
+        closed = closed or _closed(incident, running, places, wall)
+        if closed is not None:
+            found[incident.id] = closed
+    return found
+
+
+def _closed(
+    incident: Incident, running: Mapping[str, Attempt], places: Places, wall: float
+) -> Closing | None:
+    attempt, cause = running.get(incident.job or ""), incident.cause
+    if attempt is not None and _is_of_before(incident, attempt) and attempt.works(wall):
+        return Closing(wall, f"restarted {clock(attempt.began, wall)}, steps again")
+    recovered_at = None if cause is None or cause.code not in EXITS else cause.recovered_at
+    if cause is not None and recovered_at is not None and wall - recovered_at > LISTED_S:
+        return Closing(wall, f"rank {cause.rank} went on {clock(recovered_at, wall)}")
+    if attempt is not None:
+        return None
+    if incident.code != HANG or incident.job is None:
+        return None
+    ends = [place.until for place in places.ranks if place.job == incident.job]
+    if not ends or None in ends:
+        return None
+    last = max(end for end in ends if end is not None)
+    return Closing(wall, f"its last rank ended {clock(last, wall)}") if wall - last >= LAST_RANK_S else None
+
+
+def _is_of_before(incident: Incident, attempt: Attempt) -> bool:
+    """Whether it happened before this attempt began, and its cause has not come again since."""
+    cause = incident.cause
+    again = cause is not None and cause.timed and cause.count > 1 and cause.last > attempt.began + APART_S
+    return attempt.began > _earliest(incident) - APART_S and not again
+
+
+def _earliest(incident: Incident) -> float:
+    """When its cause happened at the earliest, as far as the stamps above its line tell."""
+    cause = incident.cause
+    if cause is None or cause.timed or cause.not_before is None:
+        return incident.first
+    return min(incident.first, cause.not_before)
+
+
+def with_ends(before: Iterable[Alert], after: Iterable[Alert]) -> list[Alert]:
+    """Alerts with what their ranks did afterwards; how a process ended stays as grave as it was.
+
+    Its incident is closed instead, with the reason, so that it can be read that there was one.
+    """
+    grave = {alert.id: alert.severity for alert in before if alert.code in EXITS}
+    return [
+        structs.replace(alert, severity=grave[alert.id]) if alert.recovered and alert.id in grave else alert
+        for alert in after
+    ]
+
+
+def with_closing(incident: Incident, closing: Closing | None) -> Incident:
+    """The incident, over with its reason where there is one."""
+    if closing is None:
+        return incident
+    alerts = tuple(structs.replace(alert, state="resolved") for alert in incident.alerts)
+    return structs.replace(incident, over=True, closed=closing.reason, alerts=alerts)

@@ -1,0 +1,445 @@
+"""The first failure of a group of alerts, and the best word for it, by roles and the rules of attribution."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from msgspec import structs
+
+from gpuwatch.agent.logs.lines.levels import level
+from gpuwatch.diagnose.alerts.unexplained import last_resort
+from gpuwatch.diagnose.incidents.grouping import is_precursor
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import (
+    EXITS,
+    EXPLICIT,
+    GATHERINGS,
+    LAUNCHER,
+    PEER_TROUBLE,
+    PRECURSORS,
+    SCHEDULER,
+    TIMEOUTS,
+    UNEXPLAINED,
+    UNSPECIFIC,
+    explains,
+)
+from gpuwatch.diagnose.model.incident import UNKNOWN
+from gpuwatch.diagnose.model.timing import bounds, onset, sure
+from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
+
+PEERS_SOONER_S = 30.0
+"""Peers notice a dead process at once, its launcher only when it looks, and its tables come last."""
+SAME_MOMENT_S = 2.0
+KERNEL_S = 30.0
+"""The kernel's or the scheduler's word may be stamped later than the end of the process that it explains."""
+EXPLAINED_S = 600.0
+"""A traceback of a rank explains its exit this long afterwards."""
+PEERS_WEIGHT = 5
+SAID_BYTES = 16384
+"""An exception with its traceback stands at most so far above the launcher's line about the exit."""
+SIGNALLED = "launch.agent_signalled"
+"""Told by a rank: its launcher stopped it, for what a rank that was not stopped may tell."""
+MILD_ENDS = frozenset(("rank.exit_error", "proc.sigterm", "rank.terminated"))
+"""How a rank also ends that only lost its peers."""
+ALIVE_S = 60.0
+"""A rank that has errors of its own so long after another one survived that one."""
+AFTERMATH_S = 5.0
+"""What comes later than this after the first timeout was printed follows from it."""
+
+
+@dataclass
+class Verdict:
+    """The cause, and what is doubtful about it."""
+
+    cause: Alert | None = None
+    named: tuple[int, ...] = ()
+    """Culprits that the cause's own line lists."""
+    doubts: list[str] = field(default_factory=list)
+    rivals: tuple[Alert, ...] = ()
+    """What else could have been first."""
+
+
+def verdict(alerts: Sequence[Alert]) -> Verdict:
+    """Choose the cause among the alerts of one group."""
+    limits = bounds(alerts)
+    candidates = _candidates(alerts, limits)
+    timed = [alert for alert in candidates if sure(limits[alert.id])]
+    untimed = [alert for alert in candidates if not sure(limits[alert.id])]
+    best = _first(timed, alerts)
+    found = Verdict()
+    if untimed:
+        strongest = min(untimed, key=lambda alert: (_weight(alert), limits[alert.id][1]))
+        strongest = _kept_away(strongest, candidates)
+        if best is not None and best.code in EXITS and best.rank == strongest.rank is not None:
+            best = strongest
+        elif best is None or _weight(strongest) < _weight(best):
+            best = strongest
+            found.doubts.append("the line that names the cause has no time of its own")
+        elif _weight(strongest) == _weight(best) and strongest.rank != best.rank:
+            found.doubts.append(f"{strongest.title!r} has no time and may be older")
+    accuser = None if best is not None and _weight(best) < PEERS_WEIGHT else _accuser(alerts)
+    if accuser is not None:
+        return Verdict(accuser, listed(accuser))
+    if best is None or best.code == UNKNOWN:
+        found.cause = last_resort(alerts) or best
+        if found.cause is not best:
+            found.doubts.append("no rule knows this error")
+        return found
+    found.rivals = _rivals(best, timed)
+    cause = _explained(best, alerts)
+    found.cause, found.named = cause, listed(cause) or _outvoted(cause, alerts)
+    rival = next((each for each in found.rivals if not explains(cause.code, each.code)), None)
+    if rival is not None:
+        found.doubts.append(f"{rival.title!r} came within {SAME_MOMENT_S:g} s of it elsewhere")
+    if cause.error_s > 1.0 or any(each.error_s > 1.0 for each in found.rivals):
+        found.doubts.append("the nodes' clocks cannot be compared to the second")
+    return found
+
+
+def _accuser(alerts: Sequence[Alert]) -> Alert | None:
+    """The first survivor that names the ranks which it lost."""
+    named = (alert for alert in alerts if alert.code in PEER_TROUBLE and absent_ranks(alert))
+    return min(named, key=lambda alert: (alert.first, alert.id), default=None)
+
+
+def raised_by(cause: Alert, alerts: Sequence[Alert]) -> Alert | None:
+    """The exception with which a rank ended, where the cause is that it did."""
+    if cause.rank is None and cause.code in EXITS and cause.fields.get("tasks") is not None:
+        return next((each for each in _said_above(alerts, cause) if each.code in UNSPECIFIC), None)
+    if cause.rank is None or (cause.code not in EXITS and cause.code not in UNSPECIFIC):
+        return None
+    own = [each for each in alerts if each.code in UNSPECIFIC and each.rank == cause.rank]
+    return max(own, key=lambda each: (each.first, each.id), default=None)
+
+
+def listed(alert: Alert) -> tuple[int, ...]:
+    """The ranks that the line itself blames."""
+    ranks = absent_ranks(alert)
+    if ranks:
+        return ranks
+    if alert.code == "c10d.monitored_barrier" and alert.rank in (0, None):
+        peer = alert.fields.get("peer_rank")
+        return (peer,) if isinstance(peer, int) else ()
+    return ()
+
+
+def _outvoted(cause: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
+    """Pairs of ranks that do different things: the one that most others name is the odd one."""
+    if cause.code != "c10d.collective_mismatch":
+        return ()
+    named = Counter(each.fields.get("peer_rank") for each in alerts if each.code == cause.code)
+    (rank, votes), *others = named.most_common(2)
+    return (
+        (rank,) if isinstance(rank, int) and votes > 1 and all(votes > least for _, least in others) else ()
+    )
+
+
+def _weight(alert: Alert) -> int:
+    """The smaller, the more likely a cause: lists, causes by themselves, ends of processes, the rest."""
+    if alert.code in EXPLICIT and alert.role == "root":
+        return 0
+    if EXITS.get(alert.code, 0) >= 2:
+        return 6
+    if alert.code in PEER_TROUBLE:
+        return PEERS_WEIGHT
+    if alert.code in UNSPECIFIC:
+        return 4
+    if alert.role == "first":
+        return 3
+    return 2 if alert.code in EXITS else 1
+
+
+def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float]]) -> list[Alert]:
+    """Causes by role that are neither victims' words nor what came after everything had ended."""
+    entered: dict[int, float] = {}
+    gave_up = min((alert.first for alert in alerts if alert.code in TIMEOUTS), default=None)
+    for alert in alerts:
+        if alert.code in TIMEOUTS and alert.rank is not None:
+            entered[alert.rank] = min(onset(alert), entered.get(alert.rank, alert.first))
+    possible = [
+        alert
+        for alert in alerts
+        if alert.role in ("root", "first")
+        and alert.code not in TIMEOUTS
+        and not is_precursor(alert)
+        and alert.code != UNEXPLAINED
+        and (alert.severity in ("error", "critical") or alert.code in EXPLICIT)
+        and not (alert.code == "c10d.monitored_barrier" and alert.rank not in (0, None) and not listed(alert))
+    ]
+    possible = [alert for alert in possible if not _torn_down(alert, alerts)]
+    signalled = {alert.rank for alert in possible if alert.code == SIGNALLED}
+    if any(
+        alert.rank not in signalled and _weight(alert) < PEERS_WEIGHT
+        for alert in possible
+        if alert.rank is not None
+    ):
+        possible = [alert for alert in possible if alert.code != SIGNALLED or alert.rank is None]
+    followed = set(entered) | _bereft(alerts, possible)
+    late = math.inf if gave_up is None else gave_up + AFTERMATH_S
+    alive = _alive(possible)
+    ranks = {a.fields["pid"]: a.rank for a in alerts if "pid" in a.fields and a.rank is not None}
+
+    def whose(alert: Alert) -> int | None:
+        """A launcher's line may know only the pid; its table says whose that is."""
+        return alert.rank if alert.rank is not None else ranks.get(alert.fields.get("pid", ""))
+
+    return [
+        alert
+        for alert in possible
+        if alert.code in EXPLICIT
+        or (
+            (limits[alert.id][0] <= late and (alert.kernel or not _survived(alert, entered, alive)))
+            and not (alert.code in EXITS and whose(alert) in followed)
+        )  # it gave up waiting or lost its peers, and ended of that
+    ]
+
+
+def _torn_down(alert: Alert, alerts: Sequence[Alert]) -> bool:
+    """An abort that stands below a timeout or a lost peer in its file: a watchdog ends processes so."""
+    if EXITS.get(alert.code, 0) < 2 or alert.kernel:
+        return False
+    proof = alert.proof[0]
+    return any(
+        (each.code in TIMEOUTS or (each.code in PEER_TROUBLE and each.role == "echo"))
+        and (each.proof[0].node, each.proof[0].file) == (proof.node, proof.file)
+        and (each.proof[0].offset or 0) < (proof.offset or 0)
+        and (alert.rank is None or each.rank is None or alert.rank == each.rank)
+        for each in alerts
+    )
+
+
+def _bereft(alerts: Sequence[Alert], possible: Sequence[Alert]) -> set[int | None]:
+    """Ranks that tell of nothing but peers out of reach: how they then ended is no cause."""
+    lost = {alert.rank for alert in alerts if alert.code in PEER_TROUBLE} - {None}
+    own = {alert.rank for alert in possible if alert.code not in PEER_TROUBLE and alert.code not in MILD_ENDS}
+    return lost - own
+
+
+def _alive(candidates: Sequence[Alert]) -> dict[int, float]:
+    """Rank -> when it last had an error of its own to tell, by lines that have a time."""
+    alive: dict[int, float] = {}
+    for alert in candidates:
+        own = alert.code not in EXITS and alert.code not in LAUNCHER and alert.code not in PEER_TROUBLE
+        if alert.rank is not None and alert.timed and own and not alert.kernel:
+            alive[alert.rank] = max(alert.last, alive.get(alert.rank, alert.last))
+    return alive
+
+
+def _survived(alert: Alert, entered: Mapping[int, float], alive: Mapping[int, float]) -> bool:
+    """Its rank went on: it entered the collective that then hung, or had other errors long afterwards."""
+    if alert.rank is None:
+        return False
+    waits = alert.rank in entered and alert.last < entered[alert.rank] - SAME_MOMENT_S
+    return waits or alive.get(alert.rank, alert.last) - alert.last > ALIVE_S
+
+
+def _when(alert: Alert) -> float:
+    """When it did harm: an error that a rank told again and again did at the last time, if at all."""
+    repeated = not alert.kernel and alert.rank is not None and alert.last - alert.first > ALIVE_S
+    return alert.last if repeated else alert.first
+
+
+def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None:
+    """The earliest, unless a stronger one follows so closely that the order may be the other way round."""
+    raised = {alert.rank for alert in alerts if alert.code in UNSPECIFIC}
+    ordered = sorted(
+        candidates,
+        key=lambda alert: (_when(alert), _weight(alert), _is_mute(alert, raised), alert.position),
+    )
+    lists = [alert for alert in ordered if alert.code in EXPLICIT and alert.role == "root"]
+    if lists:
+        return _on_the_list(lists[0], ordered)
+    best: Alert | None = None
+    for alert in ordered:
+        if best is None or (
+            _weight(alert) < _weight(best) and alert.first - best.first <= _slack(best, alert)
+        ):
+            best = alert
+    if best is not None and _is_mild(best):
+        same = [each for each in ordered if each.code == best.code and not _is_mild(each)]
+        best = next((each for each in same if each.first - best.first <= SAME_MOMENT_S), best)
+    if best is not None and _weight(best) >= PEERS_WEIGHT:
+        warned = [alert for alert in alerts if alert.severity == "warning" and alert.role == "root"]
+        return next((alert for alert in warned if explains(alert.code, best.code)), best)
+    return best
+
+
+def _is_mute(alert: Alert, raised: Container[int | None]) -> bool:
+    """Whether a rank ended without an exception of its own: of the same moment one with it goes before."""
+    return alert.code in EXITS and alert.rank not in raised
+
+
+def _is_mild(alert: Alert) -> bool:
+    """Whether its lines call themselves warnings: another rank may have ended of the same thing."""
+    return bool(alert.proof) and all(level(proof.text) == "warning" for proof in alert.proof)
+
+
+def _on_the_list(explicit: Alert, ordered: Sequence[Alert]) -> Alert:
+    """A list of culprits wins; why a rank on it did not take part is told by that rank's own, older words."""
+    named = set(listed(explicit))
+    explicit = _kept_away(explicit, ordered)
+    for alert in ordered:
+        crashed = alert.code in LAUNCHER and alert.code not in MILD_ENDS and EXITS.get(alert.code) == 0
+        if crashed and alert.rank in named and alert.first <= explicit.first + PEERS_SOONER_S:
+            return alert
+        if alert.first <= explicit.first and alert.code not in EXPLICIT and _weight(alert) < PEERS_WEIGHT:
+            if named and alert.rank in named:
+                return alert
+            if not named and alert.first < explicit.first - SAME_MOMENT_S and _weight(alert) <= 2:
+                return alert
+    return explicit
+
+
+def _kept_away(waited: Alert, candidates: Sequence[Alert]) -> Alert:
+    """Others wait for a rank that never came: what that rank failed of, where one of them says it."""
+    if waited.code not in GATHERINGS:
+        return waited
+    came = {(alert.node, alert.rank) for alert in candidates if alert.code == waited.code}
+    away = [
+        alert
+        for alert in candidates
+        if alert.code not in EXPLICIT
+        and alert.code not in GATHERINGS
+        and _weight(alert) <= 2
+        and (alert.node, alert.rank) not in came
+        and alert.first <= waited.first + SAME_MOMENT_S
+    ]
+    return min(away, key=lambda alert: (_weight(alert), alert.first, alert.position), default=waited)
+
+
+def _slack(best: Alert, later: Alert) -> float:
+    """So much later may a stronger alert be told and still be the older thing."""
+    error = best.error_s + later.error_s
+    if later.code in LAUNCHER:
+        return PEERS_SOONER_S + error
+    if best.code in PEER_TROUBLE or later.kernel:
+        return KERNEL_S / 3 + error
+    return SAME_MOMENT_S + error
+
+
+def _rivals(best: Alert, candidates: Sequence[Alert]) -> tuple[Alert, ...]:
+    """Others as strong, elsewhere, in the same moment."""
+    return tuple(
+        alert
+        for alert in candidates
+        if alert.id != best.id
+        and _weight(alert) <= _weight(best)
+        and (alert.node != best.node or None is not alert.rank != best.rank)
+        and alert.code != best.code
+        and not explains(alert.code, best.code)
+        and not (alert.rank is None and alert.code in EXITS)  # it may well be the end of `best` itself
+        and abs(alert.first - best.first) <= SAME_MOMENT_S + alert.error_s + best.error_s
+    )
+
+
+def _explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
+    """Follow the known cascades back to what brought `best` about on the same place."""
+    if best.node is None:  # the scheduler says it twice, and only one of the lines names the node
+        best = next((each for each in alerts if each.code == best.code and each.node is not None), best)
+    seen = {best.id}
+    while True:
+        earlier = [
+            alert
+            for alert in alerts
+            if alert.id not in seen
+            and explains(alert.code, best.code)
+            and _same_place(alert, best)
+            and -EXPLAINED_S <= alert.first - best.first <= KERNEL_S
+        ]
+        if not earlier and (best.code in EXITS or best.code in UNSPECIFIC):
+            earlier = [alert for alert in alerts if alert.id not in seen and _own_words(alert, best)]
+        if not earlier and best.code in EXITS and best.rank is not None:
+            unranked = [alert for alert in _said_above(alerts, best) if alert.id not in seen]
+            if unranked:
+                cause = min(unranked, key=lambda alert: (_weight(alert), alert.first))
+                return structs.replace(cause, rank=best.rank)
+        if not earlier and best.code in EXITS and best.rank is None:
+            earlier = [alert for alert in _only_exception(alerts, best) if alert.id not in seen]
+        if not earlier:
+            return _placed(best, alerts)
+        best = min(earlier, key=lambda alert: (_weight(alert), alert.first))
+        seen.add(best.id)
+
+
+def _only_exception(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
+    """A launcher does not say which rank ended: the exceptions of the only rank that raised one before."""
+    raised = [
+        alert
+        for alert in alerts
+        if alert.code in UNSPECIFIC
+        and alert.rank is not None
+        and -EXPLAINED_S <= alert.first - ended.first <= SAME_MOMENT_S
+    ]
+    return raised if len({alert.rank for alert in raised}) == 1 else []
+
+
+def _said_above(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
+    """Errors of an unknown rank above the launcher's line that names the first rank to end, in one file.
+
+    An exception that may be anybody's counts where it is the only one.
+    """
+    proof = ended.proof[0]
+    found = [
+        alert
+        for alert in alerts
+        if alert.rank is None
+        and alert.role in ("root", "first")
+        and alert.severity in ("error", "critical")
+        and alert.code not in (*TIMEOUTS, *EXITS, *PRECURSORS, *PEER_TROUBLE, *SCHEDULER)
+        and not alert.kernel
+        and (alert.proof[0].node, alert.proof[0].file) == (proof.node, proof.file)
+        and 0 < (proof.offset or 0) - (alert.proof[0].offset or 0) <= SAID_BYTES
+    ]
+    known = [alert for alert in found if alert.code not in UNSPECIFIC]
+    return known or (found if len({alert.text for alert in found}) == 1 else [])
+
+
+def _placed(cause: Alert, alerts: Sequence[Alert]) -> Alert:
+    """The scheduler tells of one thing in several lines; only one of them may say where it was."""
+    if cause.node is not None or cause.rank is not None or cause.code in SCHEDULER:
+        return cause
+    same = [each for each in alerts if each.role == "root" and explains(cause.code, each.code)]
+    found = next((each for each in same if each.node is not None and _one_process(cause, each)), None)
+    if found is None:
+        return cause
+    if not cause.kernel:
+        return found
+    return structs.replace(cause, node=found.node, rank=found.rank, gpu=found.gpu, job=found.job or cause.job)
+
+
+def _one_process(one: Alert, other: Alert) -> bool:
+    """Whether two alerts do not name different processes."""
+    pids = {alert.fields["pid"] for alert in (one, other) if isinstance(alert.fields.get("pid"), int)}
+    return len(pids) < 2
+
+
+def _own_words(alert: Alert, ended: Alert) -> bool:
+    """What the rank that ended said itself before it did."""
+    return (
+        alert.rank is not None
+        and alert.rank == ended.rank
+        and alert.role in ("root", "first")
+        and alert.code not in TIMEOUTS
+        and alert.code not in EXITS
+        and not is_precursor(alert)
+        and alert.code not in PEER_TROUBLE
+        and alert.code not in UNSPECIFIC
+        and alert.severity in ("error", "critical")
+        and -EXPLAINED_S <= alert.first - ended.first <= SAME_MOMENT_S
+    )
+
+
+def _same_place(cause: Alert, effect: Alert) -> bool:
+    """Same rank or GPU, or something of the whole node or job that a rank there suffers from."""
+    if cause.code in SCHEDULER or effect.code in SCHEDULER:
+        return True
+    if cause.rank is not None and effect.rank is not None:
+        return cause.rank == effect.rank
+    if cause.node is None or effect.node is None:
+        return cause.rank is None
+    if cause.node != effect.node:
+        return False
+    return cause.gpu is None or effect.gpu is None or cause.gpu == effect.gpu

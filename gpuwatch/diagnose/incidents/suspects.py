@@ -1,0 +1,164 @@
+"""Who is to blame when the logs hold only victims: the ranks that did not take part."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpuwatch.diagnose.model.alert import Alert, process_group
+from gpuwatch.diagnose.model.failure_classes import LAUNCHER, TIMEOUTS, TOOK_PART
+from gpuwatch.diagnose.model.rank_index import Whereabouts
+from gpuwatch.diagnose.model.text import HALVES, collective
+from gpuwatch.diagnose.model.timing import onset
+from gpuwatch.diagnose.sources.absent_ranks import absent_in
+
+EVEN = frozenset(("ALLREDUCE", "ALLGATHER_BASE", "REDUCE_SCATTER_BASE", "BROADCAST", "REDUCE"))
+"""Collectives whose input has the same size on every rank."""
+FEW = 3
+"""So many suspects are named one by one."""
+
+
+@dataclass(frozen=True)
+class Hang:
+    """What the victims of one hang say together."""
+
+    victims: tuple[int, ...]
+    """Ranks that timed out."""
+    world: tuple[int, ...]
+    """All ranks of the job that are known."""
+    where: str
+    """`ALLREDUCE seq 2381`, of most of them; may be empty."""
+    began: float
+    """When the collective was entered that did not end."""
+    printed: float
+    """When the first one gave up."""
+    silent: tuple[int, ...] = ()
+    """Ranks that said nothing while the others timed out."""
+    odd: tuple[int, ...] = ()
+    """Ranks that were in another operation of the same group, or had nothing pending."""
+    odd_where: str = ""
+    code: str = ""
+    """The class of the timeouts."""
+    listed: tuple[int, ...] = ()
+    """Ranks that the timeouts' own lines list as missing."""
+    whole: bool = False
+    """Whether `world` is the size that the job announces, and not only the ranks that are known."""
+    left_out: tuple[int, ...] = ()
+    """The one rank of a node whose process was not among those that its launcher ended."""
+    dated: bool = True
+    """Whether any line bounds `began`."""
+
+    @property
+    def suspects(self) -> tuple[int, ...]:
+        """The best ones."""
+        return self.listed or self.left_out or self.odd or self.silent
+
+
+def hang(alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> Hang | None:
+    """The hang that timeouts tell of; None where there are none."""
+    timeouts = [alert for alert in alerts if alert.code in TIMEOUTS]
+    if not timeouts:
+        return None
+    by_group: dict[str, list[Alert]] = defaultdict(list)
+    for alert in timeouts:
+        by_group[process_group(alert)].append(alert)
+    first = min(by_group.values(), key=lambda members: min(onset(each) for each in members))
+    spoke = {alert.rank for alert in alerts if alert.code in TOOK_PART and alert.rank is not None}
+    victims = {alert.rank for alert in timeouts if alert.rank is not None}
+    world = where.world(job) | spoke | (set(range(max(spoke) + 1)) if spoke else set())
+    listed = absent_in(timeouts)
+    listed = set() if world and listed >= world else listed
+    world |= listed
+    odd, odd_where = _odd_ones(first)
+    odd |= _nothing_pending(alerts, process_group(first[0]))
+    spots = [collective(each.fields) for each in first]
+    usual = Counter([spot for spot in spots if " " in spot and not spot.startswith("seq")] or spots)
+    return Hang(
+        tuple(sorted(victims - odd - listed)),
+        tuple(sorted(world)),
+        usual.most_common(1)[0][0],
+        min(onset(each) for each in first),
+        min(each.first for each in timeouts),
+        tuple(sorted(world - spoke)) if spoke else (),
+        tuple(sorted(odd)),
+        odd_where,
+        Counter(each.code for each in first).most_common(1)[0][0],
+        tuple(sorted(listed)),
+        where.size(job) > 0 and len(world) <= where.size(job),
+        tuple(rank for rank in _left_out(alerts, where, job) if rank not in victims),
+        any(each.timed or each.bound != "undated" for each in first),
+    )
+
+
+def _odd_ones(timeouts: Sequence[Alert]) -> tuple[set[int], str]:
+    """Where almost all ranks of a group wait in one operation, the few in another one."""
+    for name in ("seq", "op", "numel_in"):
+        ranks: dict[object, set[int]] = defaultdict(set)
+        for alert in timeouts:
+            value = alert.fields.get(name) if name != "numel_in" or _is_even(alert) else None
+            if value is not None and alert.rank is not None and value not in HALVES:
+                ranks[value].add(alert.rank)
+        if len(ranks) < 2:
+            continue
+        usual = max(ranks, key=lambda value: len(ranks[value]))
+        others = {rank for value, each in ranks.items() if value != usual for rank in each} - ranks[usual]
+        if others and len(others) <= max(FEW, len(ranks[usual]) // 8) and len(others) < len(ranks[usual]):
+            spots = [collective(each.fields) for each in timeouts if each.rank in others]
+            size = f" with {_elements(timeouts, others)} elements" if name == "numel_in" else ""
+            return others, max(spots, key=len) + size
+    return set(), ""
+
+
+def _elements(timeouts: Sequence[Alert], ranks: set[int]) -> str:
+    """The numbers of elements that these ranks wait with."""
+    sizes = {
+        str(alert.fields["numel_in"])
+        for alert in timeouts
+        if alert.rank in ranks and "numel_in" in alert.fields
+    }
+    return ", ".join(sorted(sizes))
+
+
+def _is_even(alert: Alert) -> bool:
+    """Whether its collective takes as many elements from each rank."""
+    return str(alert.fields.get("op", "")).upper().strip("_") in EVEN
+
+
+def _nothing_pending(alerts: Sequence[Alert], group: str) -> set[int]:
+    """Ranks with `last enqueued == last completed` in the group that hangs: they never entered."""
+    idle: set[int] = set()
+    busy: set[int] = set()
+    for alert in alerts:
+        enqueued, completed = alert.fields.get("last_enqueued"), alert.fields.get("last_completed")
+        if alert.rank is None or enqueued is None or completed is None or process_group(alert) != group:
+            continue
+        (idle if enqueued == completed and alert.code not in TIMEOUTS else busy).add(alert.rank)
+    return idle if busy and len(idle) <= max(FEW, len(busy) // 8) else set()
+
+
+def _left_out(alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> tuple[int, ...]:
+    """`Sending process N closing signal` lists all processes of a node but the one that had failed."""
+    ended: dict[str, set[object]] = defaultdict(set)
+    for alert in alerts:
+        if alert.code == "launch.siblings_killed" and alert.node is not None and "pid" in alert.fields:
+            ended[alert.node].add(alert.fields["pid"])
+    found = []
+    for node, pids in ended.items():
+        known = [place for place in where.on(node, job) if place.pid is not None]
+        missing = [place.rank for place in known if place.pid not in pids]
+        if len(known) > 1 and len(missing) == 1:
+            found.append(missing[0])
+    return tuple(found) if len(found) == 1 else ()
+
+
+def blamed_nodes(alerts: Sequence[Alert], where: Whereabouts) -> list[tuple[str, int]]:
+    """Nodes that other nodes' lines name by address, with how many ranks do; the most named first."""
+    votes: dict[str, set[object]] = defaultdict(set)
+    for alert in alerts:
+        for name in ("peer", "peer_host", "host", "address", "remote"):
+            peer = alert.fields.get(name)
+            node = None if peer is None else where.named(peer)
+            if node is not None and node != alert.node and alert.code not in LAUNCHER:
+                votes[node].add(alert.rank if alert.rank is not None else alert.id)
+    return sorted(((node, len(who)) for node, who in votes.items()), key=lambda each: (-each[1], each[0]))

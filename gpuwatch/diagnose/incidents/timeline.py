@@ -1,0 +1,68 @@
+"""The timeline of an incident: equal things that happened to several ranks close together are one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpuwatch.diagnose.incidents.suspects import Hang
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.incident import Moment
+from gpuwatch.diagnose.model.text import collective, plural
+
+FOLD_S = 60.0
+"""Watchdogs of one hang fire within this, whatever the clocks say."""
+
+
+def timeline(alerts: Iterable[Alert], hang: Hang | None) -> tuple[Moment, ...]:
+    """Moments by time; the start of a hang is one of its own, long before anybody prints anything."""
+    folded: dict[tuple[object, ...], list[list[Alert]]] = {}
+    ordered = sorted(alerts, key=lambda each: (each.first, each.id))
+    spots = _spots(ordered)
+    for alert in ordered:
+        spot = spots.get(collective(alert.fields), "") if alert.role != "echo" else ""
+        runs = folded.setdefault((alert.code, alert.role, spot, _sole(alert)), [])
+        if runs and alert.first - runs[-1][-1].first <= FOLD_S:
+            runs[-1].append(alert)
+        else:
+            runs.append([alert])
+    moments = [_moment(run) for runs in folded.values() for run in runs]
+    if hang is not None and hang.began < hang.printed:
+        where = hang.where or "a collective"
+        entered = plural(len(hang.victims), "rank") if hang.victims else "some ranks"
+        text = f"{entered} entered {where}, never completed"
+        at = hang.began if hang.dated else 0.0
+        moments.append(Moment(at, at, text, "hint", "hang", None, hang.victims, len(hang.victims) or 1))
+    return tuple(sorted(moments, key=lambda moment: (moment.at, moment.code)))
+
+
+def _spots(alerts: Iterable[Alert]) -> dict[str, str]:
+    """A collective as a line names it -> the fullest name for the same: `seq 7` -> `ALLREDUCE seq 7`."""
+    named = {collective(alert.fields) for alert in alerts}
+    found = {}
+    for spot in named:
+        fuller = [other for other in named if other != spot and spot in ("", *other.split(" ", 1))]
+        found[spot] = fuller[0] if len(fuller) == 1 else spot
+    return found
+
+
+def _sole(alert: Alert) -> str | None:
+    """Causes on a GPU or node stand alone; what ranks say and what only helps to look folds over nodes."""
+    alone = alert.role != "hint" and (alert.kernel or alert.rank is None)
+    return f"{alert.node} {alert.gpu}" if alone else None
+
+
+def _moment(run: list[Alert]) -> Moment:
+    ranks = tuple(sorted({alert.rank for alert in run if alert.rank is not None}))
+    nodes = {alert.node for alert in run}
+    dated = any(alert.timed or alert.bound != "undated" for alert in run)
+    return Moment(
+        at=run[0].first if dated else 0.0,
+        until=max(alert.last for alert in run) if dated else 0.0,
+        what=max(run, key=lambda alert: len(alert.fields)).text,
+        role=run[0].role,
+        code=run[0].code,
+        node=run[0].node if len(nodes) == 1 else None,
+        ranks=ranks,
+        count=len(ranks) if len(ranks) > 1 else sum(alert.count for alert in run),
+        alert=run[0].id,
+    )

@@ -1,0 +1,1 @@
+"""How a job ended, by the steps that its ranks logged."""

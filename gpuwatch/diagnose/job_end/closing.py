@@ -1,0 +1,98 @@
+"""How a log ends below the last step of a training: with an error, a save, silence, in which epoch. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from gpuwatch.agent.logs.lines.levels import GRAVE, own_level
+from gpuwatch.diagnose.outcome.outcome import StepTrack
+
+NUMBER = re.compile(r"\d[\d,]*")
+FAILED_END = re.compile(
+    r"(?i)\b(?:leav|exit|quit|return|end|stop|terminat|abort|finish)\w{0,5}\b.{0,80}"
+    r"\b(?:status|code|rc)[ =:]{0,3}-?[1-9]\d{0,4}\b"
+)
+"""A program tells that it ends, with a code that is no success."""
+EPOCH_OF = re.compile(r"(?i)\bepochs?[ :=#\[(]{1,3}(\d{1,6}) ?(?:/|of) ?(\d{1,6})\b")
+SAVED = re.compile(
+    r"(?i)\b(?:saved|wrote|written)\b.{0,60}\b(?:checkpoint|ckpt|state|snapshot|step)\b"
+    r"|\b(?:checkpoint|ckpt|snapshot)\b.{0,80}\b(?:saved|written|complete)\b"
+)
+SILENCE = re.compile(
+    r"(?i)\bno (?:new )?(?:output|progress|steps?|heartbeats?|activity|log lines?|updates?)\b.{0,80}"
+    r"\bfor (?:over )?\d"
+    r"|\b(?:silent|stalled|stuck|idle) (?:for|since) (?:over )?\d"
+)
+"""What a supervisor logs of a stall."""
+STALL_S, STALL_STEPS = 60.0, 10
+"""A log that goes on so long, and so many step times, after the last step of all ranks shows a stall."""
+
+
+class Closing(NamedTuple):
+    """How a log ends."""
+
+    at: float
+    """The time of the last line, else of the file's last change (unix seconds)."""
+    lines: Sequence[str]
+
+
+def epoch_of(tracks: Sequence[StepTrack], closings: Mapping[str, Closing]) -> tuple[int, int] | None:
+    """The last epoch that these logs name, and their number; None: it was the last, or unknown."""
+    files = {track.file for track in tracks}
+    named = [
+        (int(found[1]), int(found[2]))
+        for file, each in closings.items()
+        if file in files
+        for line in each.lines[-1:]
+        for found in EPOCH_OF.finditer(line)
+    ]
+    return named[-1] if named and named[-1][0] < named[-1][1] else None
+
+
+def has_stalled(tracks: Sequence[StepTrack], closings: Mapping[str, Closing]) -> bool:
+    """Whether a log goes on long after the last step that any rank logged."""
+    last = max(
+        (mark.at for track in tracks for mark in track.marks[-1:] if mark.at is not None), default=None
+    )
+    recent = [mark for track in tracks for mark in track.marks[-STALL_STEPS:]]
+    times = [mark.at for mark in recent if mark.at is not None]
+    if any(SILENCE.search(line) for line in below_steps(tracks, closings)):
+        return True
+    if last is None or len(times) < len(tracks):
+        return False
+    quiet_s = max(STALL_S, last - min(times))
+    return any(closings[track.file].at - last > quiet_s for track in tracks if track.file in closings)
+
+
+def below_steps(tracks: Iterable[StepTrack], closings: Mapping[str, Closing]) -> list[str]:
+    """The last lines of the logs of these tracks, from that of the last step on where it is among them."""
+    found: list[str] = []
+    for track in tracks:
+        lines = list(closings[track.file].lines) if track.file in closings else []
+        step = str(track.marks[-1].step)
+        at = [
+            number
+            for number, line in enumerate(lines)
+            if step in {each.replace(",", "") for each in NUMBER.findall(line)} and not is_failed_end(line)
+        ]
+        found += lines[at[-1] if at else 0 :]
+    return found
+
+
+def ends_with_failure(tracks: Iterable[StepTrack], closings: Mapping[str, Closing]) -> bool:
+    """Whether a log of these tracks ends with an error or with a code that is no success."""
+    files = {track.file for track in tracks}
+    last = [line for file, each in closings.items() if file in files for line in each.lines[-1:]]
+    return any(is_failed_end(line) for line in last)
+
+
+def is_failed_end(line: str) -> bool:
+    """Whether a line calls itself an error, or tells an exit code that is no success."""
+    return own_level(line) in GRAVE or FAILED_END.search(line) is not None
+
+
+def saved_at_end(tracks: Iterable[StepTrack], closings: Mapping[str, Closing]) -> bool:
+    """Whether a checkpoint was written below the last step: an end there costs nothing."""
+    return any(SAVED.search(line) for line in below_steps(tracks, closings))

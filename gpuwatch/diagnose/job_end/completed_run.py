@@ -1,0 +1,79 @@
+"""What a scheduler notes of a job all of whose ranks came to the announced last step. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import structs
+
+from gpuwatch.diagnose.incidents.grouping import QUIET_ALONE
+from gpuwatch.diagnose.job_end.job_end import JobEnd, main_tracks, rank_ends
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.outcome.outcome import FINISHED, Recovery, StepTrack, may_recover, reached, softened
+
+SCHEDULING = ("k8s.", "slurm.", "launch.", "elastic.", "proc.sigterm")
+"""Classes of events about starting, placing and ending processes, which a scheduler tries again."""
+
+
+def with_completed_run(alerts: Iterable[Alert], end: JobEnd, tracks: Sequence[StepTrack]) -> list[Alert]:
+    """The alerts; undated events of the scheduler are notes where every rank reached the last step.
+
+    A table of events (`kubectl get events`, `describe`) gives ages, and no log line stands beside it: only
+    the end of the whole job tells that the pods started after all.
+
+    Args:
+        alerts: With what later steps and lines showed.
+        end: How the job ended.
+        tracks: The steps of its ranks.
+    """
+    alerts = list(alerts)
+    if end.state != "finished" or end.early or not is_complete(tracks):
+        return alerts
+    stepping = {track.file for track in tracks}
+    recovery = Recovery(None, None, finished=True)
+    return [softened(alert, recovery) if _is_event(alert, stepping) else alert for alert in alerts]
+
+
+def without_teardown(alerts: Iterable[Alert], end: JobEnd) -> list[Alert]:
+    """The alerts; what also stands at the end of a clean run is a note below the line about that end."""
+    alerts = list(alerts)
+    ends = [alert for alert in alerts if alert.code == FINISHED]
+    if end.state != "finished" or not ends:
+        return alerts
+    return [
+        structs.replace(alert, severity="info", recovered=True)
+        if alert.severity != "info" and alert.code in QUIET_ALONE and _is_below(alert, ends)
+        else alert
+        for alert in alerts
+    ]
+
+
+def _is_below(alert: Alert, ends: Iterable[Alert]) -> bool:
+    """Whether an alert stands below such a line in its file."""
+    proof = alert.proof[0]
+    return any(
+        (each.proof[0].file, each.proof[0].node) == (proof.file, proof.node)
+        and (each.proof[0].offset or 0) < (proof.offset or 0)
+        for each in ends
+    )
+
+
+def is_complete(tracks: Sequence[StepTrack]) -> bool:
+    """Whether a total is announced, and every rank that logs steps came to it."""
+    main = main_tracks(tracks)
+    total = max((track.total_steps for track in main if track.total_steps is not None), default=None)
+    files: dict[str, int] = {}
+    for track in main:
+        files[track.file] = max(files.get(track.file, 0), track.marks[-1].step)
+    return (
+        total is not None
+        and all(reached(step, total) for step in files.values())
+        and all(reached(each.step, total) for each in rank_ends(main))
+    )
+
+
+def _is_event(alert: Alert, stepping: set[str]) -> bool:
+    file = alert.proof[0].file if alert.proof else None
+    return (
+        alert.code.startswith(SCHEDULING) and not alert.timed and file not in stepping and may_recover(alert)
+    )

@@ -1,0 +1,66 @@
+"""The steps of running jobs, as the nodes report them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from itertools import islice
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.outcome.outcome import Mark, StepTrack
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.logs.progress import RankProgress, Step
+
+KEPT_STEPS = 200
+"""The newest steps of a rank: those after an error are among them, or so many steps came after it."""
+
+
+def tracks_for(alerts: Iterable[Alert], fleet: Fleet, now: float, wall: float) -> list[StepTrack]:
+    """Tracks of the ranks and files that these alerts are about.
+
+    Args:
+        alerts: Of ranks, or of log files.
+        fleet: What is known now.
+        now: Monotonic seconds, the clock of the fleet's steps.
+        wall: Unix seconds at the same moment.
+    """
+    wanted = {alert.rank for alert in alerts if alert.rank is not None}
+    files = {proof.file for alert in alerts for proof in alert.proof[:1] if proof.file is not None}
+    voices = [each for each in fleet.progress.voices.values() if each.steps]
+    shared = _shared_files(voices)
+    return [
+        _track(each, wall - now, alone=(each.node, each.file) not in shared)
+        for each in voices
+        if each.rank in wanted or each.file in files
+    ]
+
+
+def _track(voice: RankProgress, offset_s: float, *, alone: bool) -> StepTrack:
+    newest = islice(reversed(voice.steps), KEPT_STEPS)
+    marks = [Mark(step.step, _wall(step, offset_s), None, _is_finite(step)) for step in newest]
+    total = voice.value("total_steps")
+    return StepTrack(
+        voice.node,
+        voice.file,
+        voice.rank,
+        voice.job,
+        marks[::-1],
+        None if total is None else int(total),
+        alone,
+    )
+
+
+def _wall(step: Step, offset_s: float) -> float | None:
+    return step.at + offset_s if math.isfinite(step.at) else None
+
+
+def _is_finite(step: Step) -> bool:
+    return all(value is None or math.isfinite(value) for value in (step.loss, step.grad_norm))
+
+
+def _shared_files(voices: Iterable[RankProgress]) -> set[tuple[str, str]]:
+    """Files in which several ranks log steps."""
+    ranks: dict[tuple[str, str], set[int | None]] = {}
+    for voice in voices:
+        ranks.setdefault((voice.node, voice.file), set()).add(voice.rank)
+    return {key for key, found in ranks.items() if len(found) > 1}

@@ -1,0 +1,318 @@
+"""How a job ended, by the steps that its ranks logged: finished, running, stopped early, or unknown."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, TypeAlias
+
+from msgspec import structs
+
+from gpuwatch.diagnose.alerts.unexplained import quoted
+from gpuwatch.diagnose.hang.monitor import CODE as HANG
+from gpuwatch.diagnose.incidents.grouping import QUIET_ALONE
+from gpuwatch.diagnose.job_end.closing import (
+    NUMBER,
+    Closing,
+    below_steps,
+    ends_with_failure,
+    epoch_of,
+    has_stalled,
+    is_failed_end,
+)
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.failure_classes import SCHEDULER
+from gpuwatch.diagnose.model.incident import UNKNOWN
+from gpuwatch.diagnose.model.text import ranks_text
+from gpuwatch.diagnose.outcome.outcome import FINISHED, StepTrack, reached
+
+State: TypeAlias = Literal["finished", "running", "stopped", "unknown"]
+
+RUN_STEPS, RUN_BYTES = 100, 16 << 10
+"""So many logged steps, or steps over so much of a file, are a run; less may be a pasted excerpt."""
+SHORT_STEPS = 10
+"""So many logged steps of an announced total are a run, where its log is not written any more."""
+RANK_STEPS = 20
+"""The same of each of several ranks with files of their own."""
+PEERS, BEHIND_STEPS = 3, 2
+"""A rank that ended so many logged steps before at least so many others, all at the same step, is behind."""
+FEW = 0.125
+"""More ranks than this share (or than one) do not count as behind: they log at other moments."""
+_WORD = re.compile(r"[^\W\d_]{3}")
+
+ON_PURPOSE = re.compile(
+    r"(?i)\b(?:early[ -]?stop\w*|(?:no|without) improvement|patience|KeyboardInterrupt|interrupt(?:ed)?"
+    r"|ctrl[- ]?c|sig(?:int|term|usr1)|cancel\w*|time[ -]?limit|wall ?time|budget|deadline|preempt\w*"
+    r"|requeu\w*|stopp(?:ed|ing)|finish(?:ed|ing)?|done|complet(?:e|ed)|converged|exit(?:ed|ing)?"
+    r"|shutting down|leaving|synced|bye|goodbye|quit(?:ting)?|ended|target (?:reached|met)"
+    r"|by (?:the )?user)\b|\^C"
+)
+"""In the last lines of a log: the end was meant, or the program names its reason."""
+OWN_RULE = re.compile(
+    r"(?i)\bearly[ _-]?stop(?:ped|ping)?(?: (?:was|is|has been))? ?"
+    r"(?:triggered|now|reached|activated|condition met)\b"
+    r"|\bearly[ _-]?stop(?:s|ped|ping)?\b.{0,120}"
+    r"\b(?:stopp(?:ing|ed)|exhausted|exceeded|reached|end(?:ing|ed)|halt(?:ing|ed)?)\b"
+    r"|\bstopp(?:ing|ed) (?:the )?(?:training |run )?early\b|\btraining (?:was )?stopped early\b"
+    r"|\b(?:improve(?:d|ments?)?|patience)\b.{0,80}"
+    r"\b(?:stopp(?:ing|ed)|exhausted|exceeded|ran out|ending|terminating)\b"
+    r"|\bpatience (?:of )?\d{0,6} ?(?:was |is )?(?:reached|over)\b"
+    r"|\bearly[ _-]?stop\w* counter: (\d{1,6}) (?:out )?(?:of|/) \1\b"
+)
+"""In the last lines of a log: a rule of the training (early stopping, patience) ended it."""
+
+
+@dataclass(frozen=True)
+class RankEnd:
+    """The last step that a rank logged."""
+
+    rank: int
+    step: int
+    at: float | None
+    """Unix seconds; None: undated."""
+
+
+@dataclass(frozen=True)
+class JobEnd:
+    """The outcome of what a scan was given."""
+
+    state: State
+    step: int | None = None
+    """The furthest step."""
+    total_steps: int | None = None
+    ranks: tuple[RankEnd, ...] = ()
+    """Of all ranks that log steps of their own."""
+    behind: tuple[int, ...] = ()
+    """Ranks that ended before all others."""
+    early: bool = False
+    """A rule of its own (early stopping) finished it before the announced end."""
+    epoch: tuple[int, int] | None = None
+    """The last epoch that its log names and the number of epochs, where that is not the last one."""
+
+    @property
+    def text(self) -> str:
+        """`stopped at step 41,342 of 100,000: rank 5 first, the others at 41,344`."""
+        total = "" if self.total_steps is None else f" of {self.total_steps:,}"
+        if self.epoch is not None:
+            total += f" in epoch {self.epoch[0]:,} of {self.epoch[1]:,}"
+        if self.early and self.step is not None:
+            return f"ended early by its own rule at step {self.step:,}{total}"
+        if self.state == "finished":
+            return "finished" if self.step is None else f"finished at step {self.step:,}{total}"
+        if self.state == "running":
+            return "still written" if self.step is None else f"still written, at step {self.step:,}{total}"
+        if self.state == "unknown" and self.step is not None:
+            return f"how it ended is not logged, step {self.step:,}{total}"
+        if self.step is None:
+            return "how it ended is not logged"
+        if not self.behind:
+            return f"stopped at step {self.step:,}{total}"
+        first = min(each.step for each in self.ranks if each.rank in self.behind)
+        return (
+            f"stopped at step {first:,}{total}: {ranks_text(self.behind)} first, the others at {self.step:,}"
+        )
+
+
+def job_end(
+    tracks: Sequence[StepTrack],
+    alerts: Sequence[Alert],
+    closings: Mapping[str, Closing],
+    *,
+    growing: bool,
+    settled: bool,
+) -> JobEnd:
+    """How a job ended.
+
+    Args:
+        tracks: The steps of its ranks.
+        alerts: Findings, `FINISHED` among them.
+        closings: File -> how its log ends.
+        growing: Whether its files are written now.
+        settled: Whether its files are known not to be written any more.
+    """
+    main = main_tracks(tracks)
+    epoch = epoch_of(main, closings)
+    furthest = max((track.marks[-1].step for track in main), default=None)
+    total = max((track.total_steps for track in main if track.total_steps is not None), default=None)
+    ranks = rank_ends(main)
+    behind = ranks_behind(main, ranks, 1 if has_stalled(main, closings) else BEHIND_STEPS)
+    ends = [alert for alert in alerts if alert.code == FINISHED]
+    complete = furthest is not None and reached(furthest, total) and epoch is None
+    run = is_run(main) or (settled and is_short_run(main)) or ends_with_failure(main, closings)
+    stopped = furthest is not None and bool(behind or (total is not None and run))
+    early = ended_by_rule(main, closings) and not any(_is_failure(alert) for alert in alerts)
+    state: State = "unknown"
+    if growing:
+        state = "running"
+    elif complete or early or any(_is_last(end, main) for end in ends):
+        state = "finished"
+    elif stopped:
+        state = "stopped"
+    return JobEnd(
+        state,
+        furthest,
+        total,
+        ranks,
+        behind if state == "stopped" else (),
+        early and state == "finished" and not complete,
+        epoch,
+    )
+
+
+def main_tracks(tracks: Sequence[StepTrack]) -> list[StepTrack]:
+    """The tracks of the training: not the bars of single epochs, nor those of another length."""
+    whole = [track for track in tracks if track.marks and not track.per_epoch]
+    totals = [track.total_steps for track in whole if track.total_steps is not None]
+    if not totals:
+        return whole
+    counts = Counter(totals)
+    total = max(counts, key=lambda each: (counts[each], each))
+    return [track for track in whole if track.total_steps in (None, total)]
+
+
+def rank_ends(tracks: Iterable[StepTrack]) -> tuple[RankEnd, ...]:
+    """The last step of each rank."""
+    found: dict[int, RankEnd] = {}
+    for track in tracks:
+        mark = track.marks[-1]
+        if track.rank is not None and (track.rank not in found or found[track.rank].step < mark.step):
+            found[track.rank] = RankEnd(track.rank, mark.step, mark.at)
+    return tuple(found[rank] for rank in sorted(found))
+
+
+def ranks_behind(
+    tracks: Iterable[StepTrack], ranks: Sequence[RankEnd], least: int = BEHIND_STEPS
+) -> tuple[int, ...]:
+    """The ranks that ended at least `least` logged steps before the others, which ended together."""
+    furthest = max((each.step for each in ranks), default=0)
+    stride = min((stride_of(track) for track in tracks), default=1)
+    behind = [each for each in ranks if furthest - each.step >= least * stride]
+    others = [each for each in ranks if furthest - each.step < least * stride]
+    together = len(others) >= PEERS and all(furthest - each.step < stride for each in others)
+    return (
+        tuple(each.rank for each in behind)
+        if together and len(behind) <= max(1, int(FEW * len(ranks)))
+        else ()
+    )
+
+
+def stride_of(track: StepTrack) -> int:
+    """How many steps lie between two logged ones, at least."""
+    gaps = [later.step - before.step for before, later in pairwise(track.marks) if later.step > before.step]
+    return min(gaps, default=1)
+
+
+def is_run(tracks: Sequence[StepTrack]) -> bool:
+    """Whether these are the steps of a run, and not an excerpt of a few lines."""
+    of_ranks = {track.rank for track in tracks if len(track.marks) >= RANK_STEPS} - {None}
+    return len(of_ranks) > 1 or any(
+        len(track.marks) >= RUN_STEPS
+        or (track.marks[-1].offset or 0) - (track.marks[0].offset or 0) >= RUN_BYTES
+        for track in tracks
+    )
+
+
+def is_short_run(tracks: Sequence[StepTrack]) -> bool:
+    """Whether these are the steps of a log from its start: a few tens of lines that announce a total."""
+    return any(track.total_steps is not None and len(track.marks) >= SHORT_STEPS for track in tracks)
+
+
+def ended_by_rule(tracks: Sequence[StepTrack], closings: Mapping[str, Closing]) -> bool:
+    """Whether the last lines of a log of these tracks say that a rule of the training ended it."""
+    files = {track.file for track in tracks}
+    return any(
+        OWN_RULE.search(line) for file, each in closings.items() if file in files for line in each.lines
+    )
+
+
+def stop_alerts(
+    end: JobEnd, tracks: Sequence[StepTrack], alerts: Iterable[Alert], closings: Mapping[str, Closing]
+) -> list[Alert]:
+    """What a job that stopped before its announced end says by this alone; nothing where a line tells why.
+
+    The rank that stopped first is a hang without a line. Where no rank stands out, the cause is unknown.
+
+    Args:
+        end: How the job ended.
+        tracks: The steps of its ranks.
+        alerts: What its lines say.
+        closings: File -> how its log ends.
+    """
+    alerts = list(alerts)
+    told = any(
+        alert.code in SCHEDULER
+        or alert.code == "proc.sigterm"
+        or (_is_failure(alert) and alert.code not in QUIET_ALONE)  # what a survivor says is no cause
+        for alert in alerts
+    )
+    if end.state != "stopped" or told or len(end.behind) > 1:
+        return []
+    if end.behind:
+        (rank,) = end.behind
+        track = next(
+            each for each in tracks if each.rank == rank and each.marks[-1].step == _step_of(end, rank)
+        )
+        settle = f"the last lines of rank {rank}, and its node's kernel log"
+        return [_stop(end, track, closings, HANG, rank, "A rank stopped first", settle)]
+    main = main_tracks(tracks)
+    closing = below_steps(main, closings)
+    if any(ON_PURPOSE.search(line) and not is_failed_end(line) for line in closing):
+        return []
+    track = max(main, key=lambda each: each.marks[-1].step)
+    settle = "the scheduler's record of the job, and the kernel logs of its nodes"
+    found = _stop(end, track, closings, UNKNOWN, None, "The log ends before the announced last step", settle)
+    # A few lines may be an excerpt of a job that went on; no peer is lost in one.
+    sure = is_run(main) or ends_with_failure(main, closings) or any(map(_is_failure, alerts))
+    return [found if sure else structs.replace(found, severity="warning")]
+
+
+def _stop(
+    end: JobEnd,
+    track: StepTrack,
+    closings: Mapping[str, Closing],
+    code: str,
+    rank: int | None,
+    title: str,
+    settle: str,
+) -> Alert:
+    mark = track.marks[-1]
+    at = closings[track.file].at if mark.at is None else mark.at
+    words = last_words(closings[track.file].lines, mark.step)
+    text = f"{end.text}; no line says why" if words is None else f"{end.text}; then {quoted(words)}"
+    below = tuple(below_steps([track], closings)[1:])
+    proof = Proof("line", text, at, mark.at is not None, track.node, track.file, mark.offset, (text, *below))
+    return Alert(
+        id=f"{code}@{track.file}:{rank}", code=code, severity="error", title=title, text=text,
+        proof=(proof,), role="root", node=None if rank is None else track.node, rank=rank, job=track.job,
+        first=at, last=at, timed=mark.at is not None,
+        fields={"confidence": "medium", "settle": settle},
+    )  # fmt: skip
+
+
+def last_words(lines: Sequence[str], step: int) -> str | None:
+    """The last line of a log, where it has words and stands below the line of the last step; else None."""
+    line = next((each for each in reversed(lines) if each.strip()), "")
+    numbers = {number.replace(",", "") for number in NUMBER.findall(line)}
+    told = str(step) not in numbers or is_failed_end(line)
+    return line if told and _WORD.search(line) else None
+
+
+def _is_failure(alert: Alert) -> bool:
+    return alert.severity in ("error", "critical") and alert.role != "hint"
+
+
+def _step_of(end: JobEnd, rank: int) -> int:
+    return next(each.step for each in end.ranks if each.rank == rank)
+
+
+def _is_last(end: Alert, tracks: Iterable[StepTrack]) -> bool:
+    """Whether no rank steps on below a line about the end in its own file."""
+    proof = end.proof[0]
+    offset = max(proof.offset or 0, end.last_offset or 0)
+    return all(
+        track.file != proof.file or (track.marks[-1].offset or 0) <= offset or track.marks[-1].step < 2
+        for track in tracks
+    )

@@ -1,0 +1,93 @@
+"""Ends that somebody asked for, and before which the state was saved: nothing is lost. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec import structs
+
+from gpuwatch.diagnose.job_end.closing import Closing
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import SCHEDULER
+
+PLANNED = SCHEDULER | {"proc.sigterm", "slurm.tasks_terminated", "launch.siblings_killed"}
+"""Classes of lines that a job prints when it is ended on purpose."""
+SIGNALLED = "launch.agent_signalled"
+GRAVE = ("error", "critical")
+
+_ASKED = re.compile(
+    r"(?i)\bsig(?:int|term|usr[12]|hup|cont)\b|\bsignal\b|\bkeyboard ?interrupt|\^C|\binterrupt(?:ed|ion)?\b"
+    r"|\b(?:time|wall)[ _-]?(?:limit|out is near|is (?:nearly )?up|left|box)|\bout of time\b|\bwalltime\b"
+    r"|\b\d+ (?:s|sec|seconds|min|minutes) (?:are )?left\b|\bstop (?:was )?requested\b|\bcancel\w*"
+    r"|\bpreempt\w*|\brequeu\w*|\basked to (?:stop|end)\b"
+)
+"""The program notes that it shall end."""
+_SAVED = re.compile(
+    r"(?i)\b(?:checkpoint|ckpt|state|model|snapshot|weights)\w*\b.{0,80}\b(?:saved|written|stored|committed"
+    r"|complete[d]?|done)\b"
+    r"|\b(?:saved|wrote|written|stored)\b.{0,80}(?:\b(?:checkpoint|state|model|snapshot|weights)|ckpt)"
+)
+_NOT_SAVED = re.compile(
+    r"(?i)\b(?:not|never|fail\w*|errors?|could|cannot|unable|partial\w*|incomplete|skipp\w*|before|last saved"
+    r"|aborted|exception)\b|n't\b"
+)
+_BY_USER = re.compile(
+    r"(?i)\^C|\bkeyboard ?interrupt|\bSIGINT\b|\bby (?:the )?user\b|\bscancel\b"
+    r"|\buser (?:asked|requested|stop)|\btime[ -]?box|\bctrl[- ]?c\b"
+)
+_AGAIN = re.compile(
+    r"(?i)\b(?:requeu(?:ed|eing|ing)|requeing|requeue|resubmit(?:ted|ting)?|resubmission"
+    r"|submitted (?:the )?(?:follow|next|continuation)\w*|scontrol requeue)\b"
+)
+
+
+class Leave(NamedTuple):
+    """How a job took the word that it shall end."""
+
+    saved: bool
+    """It saved its state then."""
+    meant: bool
+    """Its user ended it, or it goes on in a job of its own."""
+
+
+def leave_of(lines: Sequence[str]) -> Leave:
+    """What the last lines of a log tell."""
+    asked = next((number for number, line in enumerate(lines) if _ASKED.search(line)), None)
+    if asked is None:
+        return Leave(saved=False, meant=False)
+    below = lines[asked:]
+    saved = any(_SAVED.search(line) and not _NOT_SAVED.search(line) for line in below)
+    return Leave(saved, any(_BY_USER.search(line) or _AGAIN.search(line) for line in below))
+
+
+def with_planned_ends(alerts: Iterable[Alert], closings: Mapping[str, Closing]) -> list[Alert]:
+    """The alerts; what ended a job that saved its state first is a warning.
+
+    It is a note where the job's user ended it or it was queued again. Another failure leaves all as it is.
+
+    Args:
+        alerts: With what later steps and lines showed.
+        closings: File -> how its log ends.
+    """
+    alerts = [_typed(alert) for alert in alerts]
+    if any(alert.severity in GRAVE and alert.code not in PLANNED for alert in alerts):
+        return alerts
+    leaves = [leave_of(each.lines) for each in closings.values()]
+    if not any(leave.saved for leave in leaves):
+        return alerts
+    meant = any(leave.meant for leave in leaves if leave.saved)
+    return [_judged(alert, meant=meant) for alert in alerts]
+
+
+def _typed(alert: Alert) -> Alert:
+    """The alert; a note where the terminal shows the key with which its user ended the launcher."""
+    typed = alert.code == SIGNALLED and any("^C" in proof.text for proof in alert.proof)
+    return structs.replace(alert, severity="info", role="hint") if typed else alert
+
+
+def _judged(alert: Alert, *, meant: bool) -> Alert:
+    if alert.code not in PLANNED or alert.severity == "info":
+        return alert
+    return structs.replace(alert, severity="info" if meant else "warning")

@@ -1,0 +1,40 @@
+"""The rank that began an operation of which all others came to the end: a hang without a line. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpuwatch.diagnose.hang.monitor import CODE as HANG
+from gpuwatch.diagnose.job_end.job_end import JobEnd
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.failure_classes import SCHEDULER
+from gpuwatch.runs.ranks.unfinished import Unfinished
+from gpuwatch.runs.scan.scan import LogScan
+
+OVER = ("finished", "running")
+
+
+def unfinished_alerts(
+    found: Unfinished | None, end: JobEnd, alerts: Iterable[Alert], files: Iterable[LogScan]
+) -> list[Alert]:
+    """The hang of one rank; nothing where the job finished or goes on, or a line tells of a failure."""
+    told = any(
+        (alert.severity in ("error", "critical") and alert.role != "hint") or alert.code in SCHEDULER
+        for alert in alerts
+    )
+    file = None if found is None else next((each for each in files if each.name == found.file), None)
+    if found is None or file is None or told or end.state in OVER:
+        return []
+    at = file.mtime if file.last_time is None else file.last_time
+    node = found.host or file.node
+    text = f"began {found.what} and logged no end of it; {found.peers} others did"
+    settle = f"the stack of rank {found.rank}, and its node's kernel log"
+    proof = Proof("line", found.text, None, False, node, found.file, None, (found.text,))
+    return [
+        Alert(
+            id=f"{HANG}@{found.file}:{found.rank}", code=HANG, severity="error",
+            title="A rank did not come to the end", text=text, proof=(proof,), role="root", node=node,
+            rank=found.rank, first=at, last=at, timed=False, bound="undated",
+            fields={"confidence": "medium", "settle": settle},
+        )
+    ]  # fmt: skip

@@ -1,0 +1,94 @@
+"""An incident: alerts of one job close in time, the cause first, told in one sentence."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.confidence import Confidence
+from gpuwatch.diagnose.model.last_activity import Activity
+from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
+from gpuwatch.wire import Role, Severity
+
+UNKNOWN = "unknown"
+"""The class of an incident whose cause the logs do not tell."""
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """One line of the timeline: equal things that happened to several ranks close together are one."""
+
+    at: float
+    until: float
+    what: str
+    role: Role
+    code: str
+    node: str | None = None
+    ranks: tuple[int, ...] = ()
+    count: int = 1
+    alert: str = ""
+    """The id of the first alert it is made of."""
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """What came of asking all ranks whom they wait for."""
+
+    at: float
+    """When they were asked: unix seconds on our clock."""
+    sentence: str
+    wrong: bool
+    culprits: tuple[int, ...] = ()
+    confidence: Confidence = "low"
+    evidence: tuple[str, ...] = ()
+    settle: tuple[str, ...] = ()
+    do: tuple[tuple[str, str], ...] = ()
+    """What it does, and the command to copy."""
+
+
+class Incident(msgspec.Struct, frozen=True):
+    """What a person reads first."""
+
+    id: str
+    """Stable while the incident lasts: of the job and its first alert."""
+    number: int
+    """1, 2, 3 in a session."""
+    sentence: str
+    """The first failing rank, its GPU and node, the cause, and how many only follow."""
+    code: str
+    """The class of the cause; of the timeouts where the cause is not logged; `UNKNOWN`: nothing is known."""
+    severity: Severity
+    first: float
+    """When the cause happened: unix seconds on our clock."""
+    last: float
+    rank: int | None = None
+    node: str | None = None
+    gpu: int | None = None
+    job: str | None = None
+    confidence: Confidence = "low"
+    because: str = ""
+    """Why the confidence is what it is."""
+    settle: tuple[str, ...] = ()
+    """What would settle the doubt: a command to copy, or a thing to look at."""
+    cause: Alert | None = None
+    """None: unknown."""
+    alerts: tuple[Alert, ...] = ()
+    """All of them, the cause first, then by time."""
+    followers: int = 0
+    """Ranks (nodes, where no ranks are known) that only follow."""
+    silent: tuple[int, ...] = ()
+    """Ranks of the job that said nothing at all while the others reported: suspects."""
+    timeline: tuple[Moment, ...] = ()
+    explain: str = ""
+    do: tuple[str, ...] = ()
+    """The playbook: what to do, commands included."""
+    links: tuple[str, ...] = ()
+    last_activity: Activity | None = None
+    """Of a hang whose cause is not logged: what the rank that was waited for logged last."""
+    checkpoint: Checkpoint | None = None
+    """The last one of its job; None: no line tells of one."""
+    heard: Heard | None = None
+    """None: nobody has asked the ranks."""
+    over: bool = False
+    """Every alert of it was resolved or acknowledged, or it was closed."""
+    closed: str | None = None
+    """Why it is over while lines of it still stand: the job runs again, or a hang has no rank left."""
+    acknowledged: bool = False

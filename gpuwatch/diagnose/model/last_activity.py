@@ -1,0 +1,59 @@
+"""What a rank that others waited for logged last: a checkpoint, a tokenizer's bar, an evaluation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from gpuwatch.diagnose.model.alert import Alert
+
+MAX_TEXT = 120
+_BAR = re.compile("\\|[ #=>.\u2580-\u259f-]{1,200}\\|")
+_RANK = re.compile(r"^\W{0,3}(?:rank|RANK|default)?\W?\d{1,6}\W|\b[Rr]ank \d")
+_NO_ACTIVITY = re.compile(r"(?i)^\W*$|^frame #|timed? ?out|watchdog|NCCL (?:WARN|INFO)")
+
+
+class Activity(msgspec.Struct, frozen=True):
+    """The last line that a rank logged, as far as is known."""
+
+    text: str
+    rank: int | None = None
+    """None: the line stands in a file of several ranks and names none."""
+    file: str | None = None
+    line: str = ""
+    """As it stands in the file."""
+
+
+def last_activity(
+    suspects: Sequence[int], timeouts: Iterable[Alert], last_lines: Mapping[int, Activity]
+) -> Activity | None:
+    """What the suspects did last: their own last line, else the line above the first timeout.
+
+    Args:
+        suspects: The ranks that did not take part; empty: not known.
+        timeouts: The alerts of those that waited.
+        last_lines: Rank -> the last line of its own file.
+    """
+    own = [last_lines[rank] for rank in suspects if rank in last_lines]
+    if own:
+        return own[0]
+    for alert in sorted(timeouts, key=lambda each: (each.first, each.proof[0].offset or 0)):
+        proof = alert.proof[0]
+        for line in reversed(proof.lines[: proof.key]):
+            if _NO_ACTIVITY.search(line) is None and _RANK.search(line) is None:
+                return Activity(shortened(line), None, proof.file, line)
+    return None
+
+
+def last_line(lines: Sequence[str]) -> str | None:
+    """The last of some lines that says what a rank does."""
+    return next((line for line in reversed(lines) if _NO_ACTIVITY.search(line) is None), None)
+
+
+def shortened(line: str) -> str:
+    """A line for a sentence: without the drawing of a bar, and not too long."""
+    text = _BAR.sub("", line)
+    text = re.sub(r"\s+", " ", text).strip()
+    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 3]}..."

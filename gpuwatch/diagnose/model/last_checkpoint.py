@@ -1,0 +1,159 @@
+"""The last checkpoint of a job, and how much work a restart from it repeats. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import msgspec
+
+from gpuwatch.agent.logs.checkpoints.checkpoint_lines import checkpoint_of
+from gpuwatch.diagnose.model.condition import duration
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.logs.checkpoints import SavedCheckpoint
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """The newest checkpoint that a job has told of."""
+
+    step: int | None
+    at: float | None
+    """When it was written (unix seconds on our clock); None: no line near it carries a time."""
+    path: str | None = None
+    complete: bool | None = None
+    """All files there, none growing, as large as the one before; None: not known."""
+    files: int | None = None
+    size: int | None = None
+    """Bytes."""
+    unfinished_step: int | None = None
+    """A later one was begun, and nothing says that it was finished, or its files are not complete."""
+    last_step: int | None = None
+    """The furthest step of the job."""
+    last_at: float | None = None
+    """When that was logged, or when the job failed (unix seconds on our clock)."""
+
+    @property
+    def steps_lost(self) -> int | None:
+        """Steps that a restart repeats."""
+        if self.step is None or self.last_step is None:
+            return None
+        return max(0, self.last_step - self.step)
+
+    @property
+    def seconds_lost(self) -> float | None:
+        """Seconds of work that a restart repeats."""
+        return None if self.at is None or self.last_at is None else max(0.0, self.last_at - self.at)
+
+    @property
+    def text(self) -> str:
+        """`last checkpoint step 41,000, 13m before; 344 steps lost (/ckpt/step_41000, complete)`."""
+        step = "of an unknown step" if self.step is None else f"step {self.step:,}"
+        before = "" if self.seconds_lost is None else f", {duration(self.seconds_lost)} before"
+        lost = "" if self.steps_lost is None else f"; {self.steps_lost:,} steps lost"
+        whole = {True: "complete", False: "NOT complete", None: ""}[self.complete]
+        where = ", ".join(part for part in (self.path or "", whole) if part)
+        later = (
+            "" if self.unfinished_step is None else f"; one of step {self.unfinished_step:,} is not complete"
+        )
+        return f"last checkpoint {step}{before}{lost}" + (f" ({where})" if where else "") + later
+
+
+def last_checkpoint(saved: Iterable[SavedCheckpoint]) -> Checkpoint | None:
+    """Of all that the ranks of one job have told; None: no line says that one was written."""
+    told = list(saved)
+    done = [each for each in told if each.done]
+    if not done:
+        return None
+    newest = max(done, key=lambda each: (each.step is not None, each.step or 0, each.at))
+    if newest.complete is False and newest.good is not None:
+        step, path = checkpoint_of(newest.good)
+        return Checkpoint(step, newest.good_at, path, unfinished_step=newest.step)
+    begun = [each.step for each in told if not each.done and each.step is not None]
+    later = max((step for step in begun if step > (newest.step or 0)), default=None)
+    return Checkpoint(
+        newest.step,
+        newest.at if newest.timed else None,
+        newest.path,
+        _complete([each.complete for each in done if each.step == newest.step]),
+        newest.files,
+        newest.size,
+        later if newest.step is not None else None,
+    )
+
+
+def checkpoints(fleet: Fleet, now: float, wall: float) -> dict[str | None, Checkpoint]:
+    """Job -> its last checkpoint, with the furthest step of its ranks.
+
+    Args:
+        fleet: What is known now.
+        now: Monotonic seconds, the clock of the fleet's steps.
+        wall: Unix seconds at the same moment.
+    """
+    by_job: dict[str | None, list[SavedCheckpoint]] = {}
+    for each in fleet.checkpoints.newest.values():
+        job = fleet.jobs.of_line(each.node, each.file, each.job)
+        offset_s = fleet.nodes[each.node].offset_s
+        at = each.at - offset_s
+        step = each.step if each.step is not None else _step_at(fleet, each, at - (wall - now))
+        by_job.setdefault(job, []).append(
+            msgspec.structs.replace(each, at=at, step=step, good_at=_shifted(each, offset_s))
+        )
+    found: dict[str | None, Checkpoint] = {}
+    for job, told in by_job.items():
+        last = last_checkpoint(told)
+        if last is not None:
+            furthest, when = _furthest(fleet, job, {(each.node, each.file) for each in told}, wall - now)
+            found[job] = msgspec.structs.replace(last, last_step=furthest, last_at=when)
+    return found
+
+
+def of_lines(lines: Iterable[tuple[str, bool, float, bool]]) -> Checkpoint | None:
+    """The last checkpoint of a job that ended.
+
+    Args:
+        lines: Line, whether it says that it was finished (else begun), when (unix seconds), and whether that
+            is the line's own time.
+    """
+    told = []
+    for text, done, at, timed in lines:
+        step, path = checkpoint_of(text)
+        told.append(SavedCheckpoint("", "", None, step, path, at, timed, done))
+    return last_checkpoint(told)
+
+
+def _shifted(saved: SavedCheckpoint, offset_s: float) -> float | None:
+    return None if saved.good_at is None else saved.good_at - offset_s
+
+
+def _complete(told: list[bool | None]) -> bool | None:
+    known = [each for each in told if each is not None]
+    return all(known) if known else None
+
+
+def _step_at(fleet: Fleet, saved: SavedCheckpoint, at: float) -> int | None:
+    """The last step that the same log told before, where the line names none. `at`: monotonic seconds."""
+    steps = [
+        step.step
+        for voice in fleet.progress.voices.values()
+        if (voice.node, voice.file) == (saved.node, saved.file) and not voice.per_epoch
+        for step in voice.curve()
+        if math.isfinite(step.at) and step.at <= at
+    ]
+    return max(steps, default=None) if saved.timed else None
+
+
+def _furthest(
+    fleet: Fleet, job: str | None, files: set[tuple[str, str]], offset_s: float
+) -> tuple[int | None, float | None]:
+    """The furthest step of a job, and when it was logged (unix seconds on our clock)."""
+    steps = [
+        (step.step, step.at)
+        for voice in fleet.progress.voices.values()
+        if not voice.per_epoch
+        and ((voice.node, voice.file) in files or (job is not None and voice.job == job))
+        for step in voice.curve()[-1:]
+    ]
+    if not steps:
+        return None, None
+    step, at = max(steps)
+    return step, at + offset_s if math.isfinite(at) else None

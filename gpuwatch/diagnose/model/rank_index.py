@@ -1,0 +1,202 @@
+"""Where a thing happened: rank, process, GPU address or host name to rank, GPU and node, looked up fast."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import lru_cache
+
+from gpuwatch import shell_command
+from gpuwatch.fleet.jobs.places import Places, RankPlace, Reach
+
+STARTED_S = 5.0
+"""What a job tells may be stamped so long before its processes, by another clock."""
+LAST_WORDS_S = 120.0
+"""So long after its ranks a job is told of: launchers wait 30 to 60 s for those that do not end."""
+
+
+class Whereabouts:
+    """An index over `Places`; the places do not change under it.
+
+    Of several jobs only those count that ran at the moment in question, and no guess is made between them.
+    """
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self._rank: dict[int, list[RankPlace]] = defaultdict(list)
+        self._node: dict[str, list[RankPlace]] = defaultdict(list)
+        self._key: dict[tuple[str, str, object], list[RankPlace]] = defaultdict(list)
+        self._file: dict[str, list[RankPlace]] = defaultdict(list)
+        self.sizes: dict[str | None, int] = {}
+        """Job -> its world size, as far as its ranks say."""
+        for place in places.ranks:
+            self._add(place)
+        if places.world is not None:
+            self.sizes[None] = max(self.sizes.get(None, 0), places.world)
+        self.jobs = {place.job for place in places.ranks} - {None}
+        self._ran = _times(places.ranks)
+        self._gpus = {
+            (node, name if name.startswith(("GPU-", "MIG-")) else bus_key(name)): index
+            for (node, name), index in places.gpus.items()
+        }
+
+    def _add(self, place: RankPlace) -> None:
+        self._rank[place.rank].append(place)
+        self._node[place.node].append(place)
+        bus = None if place.bus_id is None else bus_key(place.bus_id)
+        named = (
+            ("gpu", place.gpu),
+            ("uuid", place.gpu_uuid),
+            ("bus", bus),
+            ("pid", place.pid),
+            ("inner pid", place.inner_pid),
+            ("local", place.local_rank),
+        )
+        for kind, value in named:
+            if value is not None:
+                self._key[place.node, kind, value].append(place)
+        for file in place.logs:
+            self._file[file].append(place)
+        if place.world_size is not None:
+            self.sizes[place.job] = max(self.sizes.get(place.job, 0), place.world_size)
+
+    def of(self, rank: int, job: str | None = None, at: float | None = None) -> RankPlace | None:
+        """Where a rank runs; None where two jobs could be meant."""
+        found = self._rank.get(rank, ())
+        if job is None and len(self.jobs) > 1:
+            able = {each for each in self.running(at) if self.may_have(each, rank)}
+            found = [place for place in found if {place.job} == able]
+        return _only(found, job)
+
+    def by(
+        self, node: str | None, kind: str, value: object, job: str | None = None, at: float | None = None
+    ) -> RankPlace | None:
+        """The one rank of a node with this gpu (index), uuid, bus (address), pid, inner pid or local (rank).
+
+        `at`: unix seconds; then only ranks that lived at that moment count.
+        """
+        known = () if node is None else self._key.get((node, kind, value), ())
+        return _only([place for place in known if lived(place, at)], job)
+
+    def numbered(self, word: str | None, number: int | None, job: str | None) -> RankPlace | None:
+        """The rank that is called `worker 3`; None where such numbers are not known to be ranks."""
+        if number is None or word not in self.places.counted:
+            return None
+        return self.of(number, job) or RankPlace(number, "", job)
+
+    def only(self, kind: str, value: object, job: str | None = None) -> RankPlace | None:
+        """The one rank of a job with this bus (address) or pid, where its node is not known."""
+        found = [place for place in self.places.ranks if not place.node]
+        if kind == "bus":
+            return _only([each for each in found if each.bus_id and bus_key(each.bus_id) == value], job)
+        return _only([each for each in found if each.pid == value], job)
+
+    def only_local(self, local_rank: int, job: str | None = None) -> RankPlace | None:
+        """The one rank of a job with this local rank: of a job on one node."""
+        return _only([each for each in self.places.ranks if each.local_rank == local_rank], job)
+
+    def of_file(self, node: str | None, file: str, job: str | None = None) -> RankPlace | None:
+        """The rank whose own file it is; another node's where none of this one writes it."""
+        found = self._file.get(file, [])
+        return _only([place for place in found if place.node == node] or found, job)
+
+    def reach(self, node: str | None, file: str | None) -> Reach:
+        """Whose a log file may be of which no job is known."""
+        return self.places.loose.get((node or "", file or ""), "node")
+
+    def running(self, at: float | None, node: str | None = None) -> set[str]:
+        """The jobs that ran at a moment (unix seconds), on a node or at all; of one it is not asked when."""
+        jobs = self.jobs if node is None else {place.job for place in self.on(node)} - {None}
+        if len(jobs) < 2 or at is None:
+            return {job for job in jobs if job is not None}
+        return {
+            job
+            for job in jobs
+            if job is not None and self._ran[job][0] - STARTED_S <= at <= self._ran[job][1] + LAST_WORDS_S
+        }
+
+    def may_have(self, job: str | None, rank: int | None) -> bool:
+        """Whether a job can have a rank of this number."""
+        return rank is None or rank < self.sizes.get(job, rank + 1)
+
+    def gpu(self, node: str | None, uuid: str | None, bus: str | None) -> int | None:
+        """The index of a GPU by its UUID or PCI address."""
+        for name in (uuid, None if bus is None else bus_key(bus)):
+            if node is not None and name is not None and (node, name) in self._gpus:
+                return self._gpus[node, name]
+        return None
+
+    def on(self, node: str | None, job: str | None = None, at: float | None = None) -> list[RankPlace]:
+        """The ranks of a node; of one job, where it is named; that lived at a moment, where one is."""
+        found = self._node.get(node, []) if node is not None else []
+        found = found if at is None else [place for place in found if lived(place, at)]
+        return found if job is None else [place for place in found if place.job in (None, job)]
+
+    def named(self, host: object) -> str | None:
+        """The node behind an address or a host name, with or without domain or port."""
+        text = str(host).strip("[]<> ")
+        known = self.places.addresses
+        for name in (text, text.partition("<")[0], text.partition(":")[0], text.partition(".")[0]):
+            if name in known:
+                return known[name]
+            if name in self._node:
+                return name
+        return None
+
+    def node_named(self, host: object) -> str | None:
+        """The node that a log names: a known one; in the logs of an ended job any with a host name's form."""
+        known = self.named(host)
+        return known if known is not None or self.places.live else shell_command.value("node", host)
+
+    def ranks(self, job: str | None) -> list[RankPlace]:
+        """The ranks of one job, or all where none is named."""
+        return [place for place in self.places.ranks if job is None or place.job in (None, job)]
+
+    @property
+    def reads_logs(self) -> bool:
+        """Whether it is known of any rank which files it writes."""
+        return bool(self._file)
+
+    def world(self, job: str | None) -> set[int]:
+        """All ranks of a job, as far as is known."""
+        known = {place.rank for place in self.places.ranks if place.job in (None, job)}
+        return known | set(range(self.size(job)))
+
+    def size(self, job: str | None) -> int:
+        """The number of ranks that a job announces; 0: it is not known."""
+        return self.sizes.get(job, 0) or (0 if self.jobs else self.sizes.get(None, 0))
+
+
+def lived(place: RankPlace, at: float | None) -> bool:
+    """Whether a rank ran at a moment (unix seconds), or had ended not long before it, as far as is known."""
+    if at is None:
+        return True
+    begun = place.since is None or place.since - STARTED_S <= at
+    return begun and (place.until is None or at <= place.until + LAST_WORDS_S)
+
+
+@lru_cache(4096)
+def bus_key(address: str) -> str:
+    """A PCI address without function, in one spelling: `0000:0f:00`."""
+    parts = address.lower().split(".")[0].split(":")
+    domain = parts[0][-4:] if len(parts) > 2 else "0000"
+    return ":".join((domain.rjust(4, "0"), *(part.rjust(2, "0") for part in parts[-2:])))
+
+
+def _only(found: Iterable[RankPlace], job: str | None) -> RankPlace | None:
+    """The one that is meant: of those that run, if any does."""
+    named = [place for place in found if job is None or place.job is None or place.job == job]
+    named = [place for place in named if place.until is None] or named
+    return named[0] if len({(place.job, place.rank, place.node) for place in named}) == 1 else None
+
+
+def _times(ranks: Iterable[RankPlace]) -> dict[str | None, tuple[float, float]]:
+    """When each job began and ended, as far as is known."""
+    found: dict[str | None, tuple[float, float]] = {}
+    for place in ranks:
+        since = -math.inf if place.since is None else place.since
+        until = math.inf if place.until is None else place.until
+        begin, end = found.get(place.job, (since, until))
+        found[place.job] = min(begin, since), max(end, until)
+    return found

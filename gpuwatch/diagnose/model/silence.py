@@ -1,0 +1,28 @@
+"""Silences: alerts that a person does not want to hear of for a while."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gpuwatch.diagnose.model.alert import Alert
+
+
+class Silence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Every alert that agrees in all that is named; the session stores these in the config folder."""
+
+    code: str
+    """A rule's id or a condition's code; `family.*` means all of a family."""
+    node: str | None = None
+    gpu: int | None = None
+    rank: int | None = None
+    until: float | None = None
+    """Unix seconds; None: until it is taken back."""
+
+    def covers(self, alert: Alert, wall: float) -> bool:
+        """Whether it silences this alert now."""
+        if self.until is not None and wall >= self.until:
+            return False
+        named = ((self.node, alert.node), (self.gpu, alert.gpu), (self.rank, alert.rank))
+        if any(wanted is not None and wanted != has for wanted, has in named):
+            return False
+        return alert.code == self.code or (self.code.endswith("*") and alert.code.startswith(self.code[:-1]))

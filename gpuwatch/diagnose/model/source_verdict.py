@@ -1,0 +1,30 @@
+"""What one source of evidence says about a hang: whom everyone waits for, and how sure that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from gpuwatch.diagnose.model.confidence import Confidence
+
+Witness: TypeAlias = Literal["flight", "ras", "stacks"]
+"""The flight recorder's dumps, NCCL's RAS, the stacks of the processes."""
+
+
+@dataclass(frozen=True)
+class Testimony:
+    """One sentence and what it rests on."""
+
+    witness: Witness
+    wrong: bool
+    """Whether it saw anything wrong at all."""
+    sentence: str
+    culprits: tuple[int, ...] = ()
+    """Global ranks; empty where it cannot tell."""
+    confidence: Confidence = "low"
+    evidence: tuple[str, ...] = ()
+    """Sentences with numbers, strongest first."""
+    settle: tuple[str, ...] = ()
+    """What would take away the remaining doubt."""
+    note: str = ""
+    """What it was made of: how many dumps, how old."""

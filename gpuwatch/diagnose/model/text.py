@@ -1,0 +1,158 @@
+"""The words of alerts and incidents: what happened, without the place, from a class and its fields."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from gpuwatch.agent.kernel.xid import CATALOGUE, UNKNOWN
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import TIMEOUTS, UNSPECIFIC
+
+Fields = Mapping[str, str | int | float]
+
+_DETAIL = (
+    ("tried", "tried to allocate {}"),
+    ("port", "port {}"),
+    ("hca", "{}"),
+    ("mount", "{}"),
+    ("path", "{}"),
+    ("exitcode", "exit code {}"),
+    ("server", "{}"),
+    ("iteration", "iteration {}"),
+    ("errors", "{} errors"),
+    ("slowdown", "{}"),
+    ("test", "{}"),
+    ("action", "{}"),
+)
+"""Fields that make a headline more useful, and how they are put."""
+MAX_SAID = 80
+"""Characters of an exception that a headline takes in."""
+NAMES = frozenset(("Slurm", "Ray", "Python", "Gloo", "Horovod", "Kubernetes", "Lustre", "Lightning", "Xid"))
+"""Keep their capital inside a sentence."""
+
+
+def what(code: str, title: str, fields: Fields) -> str:
+    """What happened, as a headline says it: `Xid 79, GPU fell off the bus`, `timed out in SEND seq 7`."""
+    xid = fields.get("xid")
+    if code.startswith("gpu.xid.") and isinstance(xid, int):
+        name, _, known, _ = CATALOGUE.get(xid, UNKNOWN)
+        return f"Xid {xid}, {lowered(known if name == code else title)}"
+    if code in TIMEOUTS:
+        where = collective(fields)
+        waited = waited_s(fields)
+        text = f"timed out in {where}" if where else lowered(title)
+        return text if waited is None else f"{text} after {waited:.0f} s"
+    if code in UNSPECIFIC and fields.get("exception"):
+        return exception(fields)
+    details = [form.format(fields[name]) for name, form in _DETAIL if fields.get(name) not in (None, "")]
+    fresh = [each for each in details if each.lower() not in title.lower() and "(" not in title]
+    return f"{lowered(title)} ({fresh[0]})" if fresh else lowered(title)
+
+
+def exception(fields: Fields) -> str:
+    """`ValueError: sample 4711 has no label`, cut to what a headline takes in."""
+    words = [str(fields[name]) for name in ("exception", "what") if fields.get(name) not in (None, "")]
+    said = ": ".join(words)
+    return said if len(said) <= MAX_SAID else said[: MAX_SAID - 3].rstrip() + "..."
+
+
+HALVES = ("send", "recv")
+"""Gloo names the half of a collective that a rank waited in; both halves are one operation."""
+
+
+def collective(fields: Fields) -> str:
+    """`ALLREDUCE seq 2381`, as far as is known; else empty."""
+    parts = []
+    if fields.get("op") and fields["op"] not in HALVES:
+        parts.append(str(fields["op"]).upper())
+    if fields.get("seq") is not None:
+        parts.append(f"seq {fields['seq']}")
+    return " ".join(parts)
+
+
+def waited_s(fields: Fields) -> float | None:
+    """Seconds that an operation ran until it was given up, else those that it was allowed to."""
+    for name in ("ran_ms", "timeout_ms"):
+        value = fields.get(name)
+        if isinstance(value, (int, float)):
+            return value / 1000.0
+    return None
+
+
+def lowered(title: str) -> str:
+    """A title inside a sentence: `CUDA out of memory` stays, `No space left` becomes `no space left`."""
+    if title.split(" ", 1)[0].rstrip(":'s") in NAMES:
+        return title.rstrip(".")
+    if title[1:2].islower() or (title[:1] == "A" and title[1:2] == " "):
+        title = title[0].lower() + title[1:]
+    return title.rstrip(".")
+
+
+def clock(at: float, now: float | None = None) -> str:
+    """`12:03:11` in this machine's time zone, with the date where it is not the day of `now`."""
+    moment = datetime.fromtimestamp(at).astimezone()
+    if now is None or abs(now - at) < 12 * 3600 or datetime.fromtimestamp(now).date() == moment.date():
+        return moment.strftime("%H:%M:%S")
+    return moment.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def when(alert: Alert, now: float | None = None) -> str:
+    """`12:03:11`, `before 12:03:11`, `at or after 12:03:11`, `(undated)`: as far as the lines tell."""
+    if alert.timed:
+        return clock(alert.first, now)
+    if alert.bound == "undated":
+        return "(undated)"
+    if alert.bound == "after" and alert.not_before is not None:
+        return f"at or after {clock(alert.not_before, now)}"
+    return f"before {clock(alert.first, now)}"
+
+
+def plural(count: int, one: str) -> str:
+    """`1 rank`, `63 ranks`."""
+    return f"{count} {one}" if count == 1 else f"{count} {one}s"
+
+
+_RANKS = re.compile(r"\b(ranks? )(\d)")
+NO_RANK_SEEN = (
+    "no rank is seen on these nodes: none was started with RANK, SLURM_PROCID or MPI's variables in its "
+    "environment, or it is another user's, seen only by its user and by root"
+)
+"""Whose environment may not be read tells no rank: that none runs would be too much to say."""
+
+
+def ranges(numbers: Iterable[int], most: int = 6) -> str:
+    """`0-7, 12`, cut after `most` pieces."""
+    pieces: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if pieces and number == pieces[-1][1] + 1:
+            pieces[-1][1] = number
+        else:
+            pieces.append([number, number])
+    texts = [str(low) if low == high else f"{low}-{high}" for low, high in pieces[:most]]
+    return ", ".join(texts) + (", ..." if len(pieces) > most else "")
+
+
+def job_text(job: str | None) -> str:
+    """`job 4711`, or `the job` of ranks that name none."""
+    return f"job {job}" if job else "the job"
+
+
+def ranks_text(ranks: Iterable[int]) -> str:
+    """`rank 3`, `ranks 4-7`."""
+    listed = list(ranks)
+    return f"rank {listed[0]}" if len(listed) == 1 else f"ranks {ranges(listed)}"
+
+
+def guessed(text: str) -> str:
+    """`rank ~3`, `ranks ~0-2`: the numbers of ranks that are only inferred."""
+    return _RANKS.sub(r"\1~\2", text)
+
+
+def place(rank: int | None, node: str | None, gpu: int | None) -> str:
+    """`rank 17 (gpu-003 GPU 1)`, with what is known of it; empty where nothing is."""
+    where = " ".join(([node] if node else []) + ([f"GPU {gpu}"] if gpu is not None else []))
+    if rank is None:
+        return where
+    return f"rank {rank} ({where})" if where else f"rank {rank}"

@@ -1,0 +1,142 @@
+"""When things happened, and how surely: the start of a hang, and bounds for lines that carry no time."""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import EXITS, NEW_ATTEMPT, TIMEOUTS
+from gpuwatch.diagnose.model.text import waited_s
+
+WAITED = TIMEOUTS | {
+    "nccl.watchdog_teardown",
+    "nccl.comm_aborted",
+    "nccl.desync_report",
+    "nccl.heartbeat_stuck",
+    "c10d.store_unreachable",
+    "c10d.init_barrier_timeout",
+}
+"""Printed after a wait that the line itself states."""
+SURE_S = 60.0
+"""A line between two timed lines of its file that are closer than this is as good as timed."""
+
+AFTER_S = 7200.0
+"""A line below the last time of its file may be so much younger: some logs write times only at first."""
+
+ATTEMPT_S = 60.0
+"""Agents of different nodes notice the end of one attempt within this."""
+LATE_S = 5.0
+"""What an ended attempt may still print."""
+_ATTEMPT = re.compile(r"/attempt_(\d{1,6})/")
+
+
+def onset(alert: Alert) -> float:
+    """When it began: of a timeout the print time minus how long the operation ran."""
+    if alert.code not in WAITED:
+        return alert.first
+    waited = waited_s(alert.fields)
+    for name in ("stuck_s", "timeout_s"):
+        seconds = alert.fields.get(name)
+        if waited is None and isinstance(seconds, (int, float)):
+            waited = float(seconds)
+    return alert.first - (waited or 0.0)
+
+
+def bounds(alerts: Sequence[Alert]) -> dict[str, tuple[float, float]]:
+    """Alert's id -> the earliest and the latest moment at which it can have happened.
+
+    Lines of one file stand in the order in which they were written, so that the timed ones around an untimed
+    one bound it.
+    """
+    by_file: dict[tuple[str | None, str | None], list[Alert]] = defaultdict(list)
+    for alert in alerts:
+        if alert.proof[0].offset is not None:
+            by_file[alert.proof[0].node, alert.proof[0].file].append(alert)
+    found = {alert.id: (alert.first, alert.first) for alert in alerts if alert.timed}
+    for alert in alerts:
+        if not alert.timed:
+            found[alert.id] = (-math.inf, alert.first)
+            if alert.bound == "after" and alert.not_before is not None:
+                found[alert.id] = (alert.not_before, alert.first + AFTER_S)
+    for lines in by_file.values():
+        if any(not each.timed for each in lines):
+            _bound_file(sorted(lines, key=lambda each: each.proof[0].offset or 0), found)
+    _bound_by_ends(alerts, found)
+    return found
+
+
+def _bound_by_ends(alerts: Sequence[Alert], found: dict[str, tuple[float, float]]) -> None:
+    """A rank says nothing any more once its launcher has seen it end."""
+    ended: dict[int, dict[str | None, float]] = defaultdict(dict)
+    for alert in alerts:
+        if alert.timed and alert.rank is not None and alert.code in EXITS:
+            jobs = ended[alert.rank]
+            jobs[alert.job] = min(alert.first, jobs.get(alert.job, alert.first))
+    for alert in alerts:
+        if alert.timed or alert.rank not in ended or alert.code in EXITS:
+            continue
+        ends = [at for job, at in ended[alert.rank].items() if alert.job is None or job in (None, alert.job)]
+        if ends:
+            low, high = found[alert.id]
+            found[alert.id] = (low, max(low, min(high, *ends)))
+
+
+def _bound_file(lines: list[Alert], found: dict[str, tuple[float, float]]) -> None:
+    low = -math.inf
+    for each in lines:
+        if each.timed:
+            low = each.first
+        else:
+            found[each.id] = (low, found[each.id][1])
+    high = math.inf
+    for each in reversed(lines):
+        if each.timed:
+            high = each.first
+        else:
+            low, own = found[each.id]
+            found[each.id] = (min(low, high), min(own, high))
+
+
+def sure(bound: tuple[float, float]) -> bool:
+    """Whether a moment is known well enough to decide an order."""
+    return bound[1] - bound[0] <= SURE_S
+
+
+def attempts_end(alerts: Iterable[Alert]) -> list[float]:
+    """When the attempts of a job ended: by what its launchers told, and by the folders of its logs."""
+    told: list[float] = []
+    folders: dict[int, float] = {}
+    for alert in alerts:
+        if alert.code == NEW_ATTEMPT:
+            told.append(alert.first)
+        number = attempt_of_path(alert.proof[0].file or "")
+        if number is not None:
+            folders[number] = max(alert.first, folders.get(number, alert.first))
+    told += [ended for number, ended in folders.items() if number < max(folders)]
+    return batches(told, ATTEMPT_S)
+
+
+def attempt_of_path(file: str) -> int | None:
+    """The number in `attempt_1`, the folder that torchrun makes for each attempt."""
+    found = _ATTEMPT.search(file) if "attempt_" in file else None
+    return None if found is None else int(found[1])
+
+
+def attempt_of(alert: Alert, ends: list[float]) -> int:
+    """The number of the attempt, from 0, in which an alert began."""
+    return bisect_left(ends, onset(alert) - LATE_S)
+
+
+def batches(moments: Iterable[float], within_s: float) -> list[float]:
+    """The last moment of every run of moments that follow each other within so many seconds."""
+    ends: list[float] = []
+    for moment in sorted(moments):
+        if ends and moment - ends[-1] <= within_s:
+            ends[-1] = moment
+        else:
+            ends.append(moment)
+    return ends

@@ -1,0 +1,1 @@
+"""What followed an error, and the severity that follows from it."""

@@ -1,0 +1,258 @@
+"""What followed an error: a rank that steps on, or a job that finishes, turns it into a note.
+
+Pure functions over alerts and the steps that ranks logged. `scan` and the live alert book use the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from msgspec import structs
+
+from gpuwatch.agent.logs.matching.event_form import says_it_gave_up
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS
+from gpuwatch.wire import Severity
+
+FINISHED = "job.finished"
+"""The rule of the lines that a training prints at its regular end."""
+STEPS = 2
+"""Later steps that prove that a rank went on: one may still stand in the buffer of a rank that has died."""
+BUFFER_BYTES = 8192
+"""Python writes its output to a file in blocks of this size. Lines that were printed before an exception can
+so stand below it; steps that carry no time prove nothing within this distance below a traceback."""
+CLOCK_S = 1.0
+"""Steps and errors are compared by time only beyond this."""
+LEAVING_S = 10.0
+"""A process that leaves by an exception may still print what it prints at its end, for about so long."""
+TRACEBACK = "Traceback (most recent call last)"
+
+LASTING = ("gpu.", "pcie.", "kernel.", "amd.", "host.", "ecc", "job.", "train.", "net.nic.")
+"""Classes of faults that stay whatever the job does afterwards, and of verdicts that rest on steps."""
+LASTING_CLASSES = frozenset(
+    ("cuda.ecc", "cuda.nvlink", "nccl.wrong_results", "ckpt.corrupt", "ckpt.mismatch",
+     "slurm.node_failure", "ray.node_dead", "slurm.kill_timeout", "rdma.port_event", "rdma.async_fatal")
+)  # fmt: skip
+"""Likewise: broken hardware, damaged data, a lost node, training without a GPU."""
+COSTLY = ("storage.", "ckpt.", "oom.shm", "cuda.no_device")
+"""The job went on, but something was not written: a warning remains."""
+
+
+class Mark(NamedTuple):
+    """One logged step."""
+
+    step: int
+    at: float | None
+    """Unix seconds on our clock; None: the line carries no time."""
+    offset: int | None
+    """Of its line in the file (bytes)."""
+    finite: bool = True
+    """False: its loss or gradient norm is NaN or Inf."""
+
+
+@dataclass(frozen=True)
+class StepTrack:
+    """The steps that one rank logged in one file, in the order of the file."""
+
+    node: str | None
+    file: str
+    rank: int | None
+    job: str | None
+    marks: Sequence[Mark]
+    total_steps: int | None = None
+    alone: bool = True
+    """No other rank writes to the file, as far as is known."""
+    per_epoch: bool = False
+    """Its steps begin anew with every epoch."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the announced last step was reached."""
+        return bool(self.marks) and not self.per_epoch and reached(self.marks[-1].step, self.total_steps)
+
+
+class Recovery(NamedTuple):
+    """How the rank, the file or the job of an error went on."""
+
+    at: float | None
+    """When the first later step, or the end, was logged; None: undated."""
+    step: int | None
+    """The first later step; None: the job finished without logging one."""
+    finished: bool
+
+
+def reached(step: int, total: int | None) -> bool:
+    """Whether `step` is the last one of `total`; loops count from 0 or from 1."""
+    return total is not None and total > 0 and step >= total - 1
+
+
+def with_outcomes(alerts: Iterable[Alert], tracks: Sequence[StepTrack]) -> list[Alert]:
+    """The alerts, those that the same rank, file or job outlived with a lower severity and `recovered_at`."""
+    alerts = list(alerts)
+    ends = [alert for alert in alerts if alert.code == FINISHED]
+    deaths = [alert for alert in alerts if ends_process(alert)]
+    index = _Index(tracks)
+    found = []
+    for alert in alerts:
+        recovery = None if _lasts(alert) else recovery_of(alert, index.of(alert), ends, deaths)
+        found.append(alert if recovery is None else softened(alert, recovery))
+    return found
+
+
+def softened(alert: Alert, recovery: Recovery) -> Alert:
+    """The alert with the severity that its outcome leaves, and the moment of its recovery."""
+    return structs.replace(
+        alert,
+        severity=severity_after(alert, recovery),
+        recovered_at=recovery.at,
+        recovered_step=recovery.step,
+        recovered=True,
+    )
+
+
+def severity_after(alert: Alert, recovery: Recovery) -> Severity:
+    """A note; a warning where a rank was restarted and has not finished yet, or something was not written."""
+    if alert.severity in ("warning", "info"):
+        return alert.severity if alert.code.startswith(COSTLY) else "info"
+    restarted = alert.code in EXITS or alert.code in LAUNCHER or alert.code in TIMEOUTS
+    if alert.code.startswith(COSTLY) or (restarted and not recovery.finished):
+        return "warning"
+    return "info"
+
+
+def recovery_of(
+    alert: Alert, tracks: Sequence[StepTrack], ends: Sequence[Alert], deaths: Sequence[Alert]
+) -> Recovery | None:
+    """How it went on after an alert.
+
+    Args:
+        alert: An error, or a warning.
+        tracks: The steps of the same rank, or of the same file where no rank is known.
+        ends: Lines that say that a training finished.
+        deaths: Alerts that tell how processes ended.
+    """
+    end = next((each for each in ends if _follows(alert, each)), None)
+    for track in tracks:
+        later = later_marks(alert, track)
+        if not _steps_on(alert, later):
+            continue
+        finished = end is not None or (track.complete and track.marks[-1] is later[-1])
+        if finished or (_proves(alert, later, deaths) and not _ended_somebody(alert, track)):
+            return Recovery(later[0].at, later[0].step, finished)
+    if end is not None and not any(_kills(each, alert, end) for each in deaths):
+        return Recovery(end.first if end.timed else None, None, finished=True)
+    return None
+
+
+def later_marks(alert: Alert, track: StepTrack) -> list[Mark]:
+    """The steps that came after the last line of an alert: below it in its file, else by their times."""
+    proof = alert.proof[0]
+    same = (proof.file, proof.node or track.node) == (track.file, track.node or proof.node)
+    offset = max((each.offset or 0 for each in alert.proof if each.file == track.file), default=0)
+    offset = max(offset, alert.last_offset or 0)
+    found = []
+    for mark in track.marks:
+        dated = mark.at is not None and alert.timed
+        if same and mark.offset is not None and mark.offset <= offset:
+            continue
+        below = same and mark.offset is not None
+        if dated and mark.at is not None and mark.at < alert.last + (0 if below else CLOCK_S):
+            continue
+        if same or dated:
+            found.append(mark)
+    return found
+
+
+def _steps_on(alert: Alert, later: Sequence[Mark]) -> bool:
+    """Whether these are steps that advance, and numbers where the alert was about those."""
+    if alert.code.startswith("num.") and not all(mark.finite for mark in later[-STEPS:]):
+        return False
+    return len({mark.step for mark in later}) >= STEPS and later[-1].step > later[0].step
+
+
+def _proves(alert: Alert, later: Sequence[Mark], deaths: Sequence[Alert]) -> bool:
+    """Whether the later steps were logged later, and do not only stand there because of a buffer."""
+    if alert.timed and all(mark.at is not None for mark in later[:STEPS]):
+        return True
+    offset = max(alert.proof[0].offset or 0, alert.last_offset or 0)
+    if later[-1].offset is not None and later[-1].offset - offset > BUFFER_BYTES:
+        return True
+    return not ends_process(alert) and not any(
+        _same_file_or_rank(each, alert) for each in deaths if each.id != alert.id
+    )
+
+
+def _ended_somebody(alert: Alert, track: StepTrack) -> bool:
+    """Whether a process ended by it, and the steps below, of unknown ranks, may be those of others."""
+    return track.rank is None and says_it_gave_up(alert.proof[0].text)
+
+
+def _follows(alert: Alert, end: Alert) -> bool:
+    """Whether a line about the end of the training came after an alert, from the same rank, file or job."""
+    if not _same_file_or_rank(alert, end) and None not in (alert.rank, end.rank) and alert.job != end.job:
+        return False
+    proof, other = alert.proof[0], end.proof[0]
+    later_s = end.first - alert.last if alert.timed and end.timed else None
+    if (proof.file, proof.node) == (other.file, other.node) and None not in (proof.offset, other.offset):
+        below = (other.offset or 0) - max(proof.offset or 0, alert.last_offset or 0)
+        return below > 0 if not ends_process(alert) else below > BUFFER_BYTES or (later_s or 0.0) > LEAVING_S
+    return later_s is not None and later_s > (LEAVING_S if ends_process(alert) else CLOCK_S)
+
+
+def _kills(death: Alert, alert: Alert, end: Alert) -> bool:
+    """Whether a process of the same rank or file ended by a fault in spite of the line about the end."""
+    return death.id != alert.id and _same_file_or_rank(death, alert) and not _follows(death, end)
+
+
+def _same_file_or_rank(one: Alert, other: Alert) -> bool:
+    if one.rank is not None and other.rank is not None:
+        return one.rank == other.rank and (one.job == other.job or None in (one.job, other.job))
+    return one.proof[0].file == other.proof[0].file and one.proof[0].node == other.proof[0].node
+
+
+def may_recover(alert: Alert) -> bool:
+    """Whether a later step of its rank would make less of this alert."""
+    return alert.severity != "info" and not _lasts(alert)
+
+
+def _lasts(alert: Alert) -> bool:
+    """Faults that stay, and what is no line of a log at all."""
+    line = bool(alert.proof) and alert.proof[0].kind == "line" and alert.proof[0].offset is not None
+    if alert.kernel or not line or alert.code == FINISHED or alert.recovered:
+        return True
+    return alert.code.startswith(LASTING) or alert.code in LASTING_CLASSES
+
+
+def ends_process(alert: Alert) -> bool:
+    """How a process ended, or an exception with its traceback, which may have ended it."""
+    return alert.code in EXITS or any(TRACEBACK in line for proof in alert.proof[:1] for line in proof.lines)
+
+
+class _Index:
+    """Tracks by rank and by file."""
+
+    def __init__(self, tracks: Sequence[StepTrack]) -> None:
+        self._rank: dict[int, list[StepTrack]] = {}
+        self._file: dict[str, list[StepTrack]] = {}
+        for track in tracks:
+            self._file.setdefault(track.file, []).append(track)
+            if track.rank is not None:
+                self._rank.setdefault(track.rank, []).append(track)
+
+    def of(self, alert: Alert) -> list[StepTrack]:
+        """The tracks of the alert's rank; of its file where no rank is known, or none of it logs steps."""
+        here = [
+            track
+            for track in self._file.get(alert.proof[0].file or "", ())
+            if alert.proof[0].node in (None, track.node) or track.node is None
+        ]
+        if alert.rank is None:
+            return here
+        own = [
+            track
+            for track in self._rank.get(alert.rank, ())
+            if alert.job == track.job or None in (alert.job, track.job)
+        ]
+        return own or [track for track in here if track.rank is None and track.alone]

@@ -1,0 +1,76 @@
+"""The whole list over what is known now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from gpuwatch.diagnose.health.conditions import gpu_conditions, node_conditions
+from gpuwatch.diagnose.health.peer_comparison import peer_conditions
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.condition import Condition, duration
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.diagnose.preflight.check import Case, Check, Rank
+from gpuwatch.diagnose.preflight.hardware import hardware
+from gpuwatch.diagnose.preflight.job import job
+from gpuwatch.diagnose.preflight.software import software
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.nodes.node import STARTING, Node
+from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.wire import Particulars
+
+
+def checklist(
+    fleet: Fleet,
+    told: Mapping[str, Particulars],
+    alerts: Iterable[Alert],
+    incidents: Iterable[Incident],
+    now: float,
+    wall: float,
+) -> list[Check]:
+    """Every check, the job's first.
+
+    Args:
+        fleet: What is known.
+        told: By node: what it answered when it was asked for its particulars.
+        alerts: Of the session.
+        incidents: Of the session.
+        now: Monotonic seconds, the fleet's own clock.
+        wall: Unix seconds of the same moment.
+    """
+    live = [node for node in fleet.nodes.values() if node.state(now) == "live"]
+    silent = {node.name: why(node, now) for node in fleet.nodes.values() if node.state(now) != "live"}
+    conditions = [
+        (node.name, each)
+        for node in live
+        for each in conditions_of(node, fleet.plan.thresholds, now)
+        if each.code != STARTING  # the checklist counts it at every age
+    ]
+    ranks = [rank for node in live for rank in ranks_of(node, told.get(node.name))]
+    case = Case(live, silent, told, conditions, ranks, tuple(alerts), tuple(incidents), now, wall)
+    return [*job(case), *software(case), *hardware(case)]
+
+
+def conditions_of(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condition]:
+    """What is not well on a node, its GPUs' own conditions among them."""
+    yield from node_conditions(node, thresholds, now)
+    for gpu in node.gpu_list():
+        yield from gpu_conditions(gpu, node, thresholds, now)
+    yield from peer_conditions(node, thresholds, now)
+
+
+def why(node: Node, now: float) -> str:
+    """Why a node does not answer."""
+    if (age := node.age(now)) is not None:
+        return node.link.reason or node.bye or f"it answered, and has been silent for {duration(age)}"
+    return node.link.reason or node.bye or "no answer yet"
+
+
+def ranks_of(node: Node, told: Particulars | None) -> list[Rank]:
+    """The ranks on a node, each once: its oldest process (data loaders inherit its environment)."""
+    by_pid = {} if told is None else {one.pid: one for one in told.ranks}
+    found: dict[tuple[str, int], Rank] = {}
+    for process in sorted(node.processes, key=lambda process: process.pid):
+        if process.rank is not None:
+            rank = Rank(node.name, process.rank, process, by_pid.get(process.pid))
+            found.setdefault((rank.job, rank.number), rank)
+    return list(found.values())

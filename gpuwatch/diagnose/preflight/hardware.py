@@ -1,0 +1,264 @@
+"""What the conditions of nodes and GPUs come to: one check for each kind of trouble."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from gpuwatch.diagnose.health.remedies import REMEDIES
+from gpuwatch.diagnose.model.condition import Condition, Evidence
+from gpuwatch.diagnose.model.text import ranges
+from gpuwatch.diagnose.preflight.check import (
+    NO_GPU,
+    Case,
+    Check,
+    Status,
+    by_sentence,
+    count,
+    listed,
+    passed,
+    skipped,
+)
+from gpuwatch.fleet.nodes.node import STARTING, Gpu, Node
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A check that fails where one of some conditions holds."""
+
+    id: str
+    well: str
+    """What is true when none does."""
+    codes: tuple[str, ...]
+    known: Callable[[Gpu], bool] | None = None
+    """Whether a GPU tells what the check needs; None: it is a check of nodes."""
+    told: Callable[[Node], bool] | None = None
+    """Whether a node does; None: that it answers is enough."""
+    warn: tuple[str, ...] = ()
+    """Codes that only warn."""
+
+
+KINDS = (
+    Kind(
+        "gpu.present",
+        "every GPU responds",
+        ("gpu_lost", "gpu_stuck", "gpu_stale", "gpu_unanswered", "values_unreadable"),
+    ),
+    Kind("gpu.count", "all GPUs on the bus are listed", ("gpu_missing",)),
+    Kind(
+        "gpu.driver",
+        "NVML works",
+        ("driver_mismatch", "library_missing", "driver_not_loaded", "nvml_error", STARTING),
+    ),
+    Kind(
+        "gpu.ecc",
+        "no uncorrected ECC errors",
+        ("ecc_uncorrected",),
+        lambda gpu: gpu.slow is not None and gpu.slow.ecc_uncorrected is not None,
+    ),
+    Kind(
+        "gpu.remap",
+        "no pending row remapping or page retirement",
+        ("remap_failed", "remap_pending", "retired_pending"),
+        lambda gpu: gpu.slow is not None and gpu.slow.remap_pending is not None,
+        warn=("remap_pending", "retired_pending"),
+    ),
+    Kind(
+        "gpu.recovery",
+        "no GPU requires a reset",
+        ("recovery_action",),
+        lambda gpu: gpu.slow is not None and gpu.slow.recovery_action is not None,
+    ),
+    Kind(
+        "gpu.clocks",
+        "no GPU is throttled by heat or power",
+        ("hw_thermal", "sw_thermal", "power_brake", "temperature", "memory_temperature"),
+        lambda gpu: gpu.fast is not None and gpu.fast.throttle is not None,
+        warn=("sw_thermal", "temperature", "memory_temperature"),
+    ),
+    Kind(
+        "gpu.pcie",
+        "PCIe at full generation and width where a GPU works",
+        ("pcie_degraded", "pcie_replays"),
+        lambda gpu: gpu.medium is not None and gpu.medium.pcie_gen is not None,
+        warn=("pcie_replays",),
+    ),
+    Kind(
+        "gpu.nvlink",
+        "all NVLinks are up",
+        ("nvlink_down", "nvlink_errors"),
+        lambda gpu: gpu.slow is not None and gpu.slow.nvlink_active is not None,
+        warn=("nvlink_errors",),
+    ),
+    Kind(
+        "gpu.xid",
+        "no Xid in the last hour",
+        ("xid",),
+        told=lambda node: node.hello is not None and node.hello.kernel_log is not None,
+    ),
+    Kind(
+        "host.memory",
+        "host memory is not full",
+        ("host_memory",),
+        told=lambda node: node.host is not None and node.host.memory_total_bytes is not None,
+        warn=("host_memory",),
+    ),
+    Kind(
+        "host.disk",
+        "no disk is nearly full",
+        ("disk_full",),
+        told=lambda node: node.host is not None and bool(node.host.disks),
+        warn=("disk_full",),
+    ),
+    Kind(
+        "host.clock",
+        "clocks agree within 1 s",
+        ("clock_off",),
+        told=lambda node: node.clock is not None,
+        warn=("clock_off",),
+    ),
+)
+
+
+def hardware(case: Case) -> Iterator[Check]:
+    """The kinds of trouble, then what no condition tells: persistence, ports and the fabric manager."""
+    for kind in KINDS:
+        yield of_kind(kind, case)
+    yield persistence(case)
+    yield memory(case)
+    yield ports(case)
+    yield fabric_manager(case)
+
+
+def of_kind(kind: Kind, case: Case) -> Check:
+    """PASS only where it is known that nothing is wrong."""
+    told = [
+        (node, c)
+        for node, c in [*case.conditions, *unanswered_drivers(case)]
+        if c.code in kind.codes and (c.severity != "info" or c.code == "gpu_unanswered")
+    ]
+    gpus = [gpu for node in case.nodes for gpu in node.gpus.values()]
+    if told:
+        status: Status = "WARN" if all(c.code in kind.warn for _, c in told) else "FAIL"
+        detail = by_sentence((node, f"{c.sentence} ({c.evidence})") for node, c in told)
+        return Check(
+            kind.id,
+            status,
+            detail,
+            tuple(dict.fromkeys(node for node, _ in told)),
+            REMEDIES.get(told[0][1].code, ""),
+        )
+    if kind.id.startswith("gpu.") and not gpus:
+        return skipped(kind.id, NO_GPU)
+    if kind.known is not None:
+        known = sum(1 for gpu in gpus if kind.known(gpu))
+        if not known:
+            return skipped(kind.id, "not reported by any GPU")
+        part = "" if known == len(gpus) else f"; {len(gpus) - known} do not report it"
+        return passed(kind.id, f"{kind.well}: {count(known, 'GPU')}{part}")
+    nodes = [node for node in case.nodes if kind.told is None or kind.told(node)]
+    if not nodes:
+        return skipped(kind.id, "not reported by any node")
+    part = "" if len(nodes) == len(case.nodes) else f"; {len(case.nodes) - len(nodes)} do not report it"
+    return passed(kind.id, f"{kind.well}: {count(len(nodes), 'node')}{part}")
+
+
+def unanswered_drivers(case: Case) -> Iterator[tuple[str, Condition]]:
+    """(node, condition) for drivers whose init has not returned: how their GPUs are is not known."""
+    for node in case.nodes:
+        if notice := node.driver_starting:
+            waited = Evidence("waited for", round(node.agent_s(case.now), 1), " s")
+            yield node.name, Condition(STARTING, "warning", notice.text, waited)
+
+
+def persistence(case: Case) -> Check:
+    """Without it the driver may unload between jobs, and every start waits for it."""
+    gpus = [(node, gpu) for node in case.nodes for gpu in node.gpus.values()]
+    known = [(node, gpu) for node, gpu in gpus if gpu.info.persistence is not None]
+    if not known:
+        return skipped("gpu.persistence", "not reported by any GPU")
+    off = [node.name for node, gpu in known if not gpu.info.persistence]
+    if not off:
+        return passed("gpu.persistence", f"persistence mode is on: {count(len(known), 'GPU')}")
+    remedy = "nvidia-smi -pm 1, or start nvidia-persistenced, on these nodes."
+    detail = f"persistence mode is off on {count(len(off), 'GPU')}"
+    return Check("gpu.persistence", "WARN", detail, tuple(dict.fromkeys(off)), remedy)
+
+
+FREE_PCT = 90.0
+"""A new job that wants whole GPUs needs about as much of their memory free."""
+
+
+def memory(case: Case) -> Check:
+    """Memory that is held where no rank runs."""
+    id_ = "gpu.memory"
+    ours = {hold.uuid for rank in case.ranks for hold in rank.process.gpus}
+    told, known = [], 0
+    for node in case.nodes:
+        for gpu in node.gpu_list():
+            fast = gpu.fast
+            if fast is None or fast.memory_used_bytes is None or not fast.memory_total_bytes:
+                continue
+            known += 1
+            free = 100.0 * (1 - fast.memory_used_bytes / fast.memory_total_bytes)
+            if gpu.info.uuid not in ours and free < FREE_PCT:
+                told.append((node.name, gpu.info.index, f"{free:.0f} % free{_who(node, gpu)}"))
+    if not known:
+        return skipped(id_, "no GPU reports its memory")
+    if not told:
+        return passed(id_, f"memory is free, or held by a rank: {count(known, 'GPU')}")
+    remedy = "End what holds it before a job starts there; without a process shown, look in other containers."
+    return Check(
+        id_, "WARN", by_sentence(_gpus_together(told)), tuple(dict.fromkeys(n for n, _, _ in told)), remedy
+    )
+
+
+def _gpus_together(told: Iterable[tuple[str, int, str]]) -> Iterator[tuple[str, str]]:
+    """(node, `GPUs 0-7 50 % free`) of (node, GPU, what is said of it)."""
+    gpus: dict[tuple[str, str], list[int]] = {}
+    for node, gpu, what in told:
+        gpus.setdefault((node, what), []).append(gpu)
+    for (node, what), found in gpus.items():
+        yield node, f"GPU{'s' if len(found) > 1 else ''} {ranges(found)} {what}"
+
+
+def _who(node: Node, gpu: Gpu) -> str:
+    holders = [
+        f"pid {process.pid} {process.name}"
+        for process in node.processes
+        if any(hold.uuid == gpu.info.uuid for hold in process.gpus)
+    ]
+    return f" (held by {', '.join(holders[:3])})" if holders else ""
+
+
+def ports(case: Case) -> Check:
+    """InfiniBand and RoCE ports: up, and as fast as the fastest of their kind on the fleet."""
+    id_ = "net.ib"
+    known = [(node.name, port) for node in case.nodes if node.host for port in node.host.ib or ()]
+    if not known:
+        return skipped(id_, "no node has an InfiniBand or RoCE port")
+    best = max((port.rate_gbps or 0.0) for _, port in known)
+    told = []
+    for node, port in known:
+        where = f"{node} {port.device}/{port.port}"
+        if port.state is not None and port.state != "ACTIVE":
+            told.append((node, f"{where} is {port.state}"))
+        elif port.rate_gbps is not None and port.rate_gbps < best and port.link_layer == "InfiniBand":
+            told.append((node, f"{where} at {port.rate_gbps:g} of {best:g} Gb/s"))
+    if not told:
+        return passed(id_, f"{count(len(known), 'port')} up at full rate ({best:g} Gb/s)")
+    nodes = tuple(dict.fromkeys(node for node, _ in told))
+    return Check(id_, "FAIL", listed(text for _, text in told), nodes, REMEDIES["ib_down"])
+
+
+def fabric_manager(case: Case) -> Check:
+    """A node with NVSwitches needs NVIDIA's fabric manager, or no CUDA program starts there."""
+    id_ = "gpu.fabric"
+    known = {node: told.fabric_manager for node, told in case.told.items() if told.fabric_manager is not None}
+    if not known:
+        return skipped(id_, "no node has NVSwitches")
+    off = tuple(node for node, runs in known.items() if not runs)
+    if not off:
+        return passed(id_, f"the fabric manager runs: {count(len(known), 'node')}")
+    remedy = "systemctl start nvidia-fabricmanager; its version must be the driver's."
+    return Check(id_, "FAIL", f"the fabric manager does not run on {count(len(off), 'node')}", off, remedy)

@@ -1,0 +1,258 @@
+"""The job itself: are its ranks there, do they reach each other, are they in step and evenly loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from statistics import mean
+
+from gpuwatch.diagnose.hang.silent_jobs import silent_jobs
+from gpuwatch.diagnose.model.text import NO_RANK_SEEN
+from gpuwatch.diagnose.preflight.check import (
+    MOST_SHOWN,
+    Case,
+    Check,
+    Rank,
+    Status,
+    by_job,
+    by_sentence,
+    count,
+    listed,
+    passed,
+    skipped,
+)
+from gpuwatch.hosts.names import fold
+
+IMBALANCE_PCT = 20.0
+"""(max - min) / mean of the ranks' GPU memory; over it the load is not balanced (DESIGN section 6)."""
+NCCL_PARTS = ("nccl.", "c10d.", "gloo.", "ddp.", "rdma.")
+"""Rule packs whose findings say that ranks cannot talk to each other."""
+RENDEZVOUS_PORT = "29500"
+"""Of torchrun and torch.distributed where nothing else is said."""
+OUT_OF_STEP = ("mismatch", "desync", "timeout", "hang")
+
+
+def job(case: Case) -> Iterator[Check]:
+    """The seven questions of the ranks, then their logs and their rendezvous."""
+    yield initialised(case)
+    yield network(case)
+    yield nccl(case)
+    yield in_step(case)
+    yield stragglers(case)
+    yield balanced(case)
+    yield spread(case)
+    yield logs(case)
+    yield master(case)
+    yield port(case)
+
+
+def initialised(case: Case) -> Check:
+    """As many ranks as the job says that it has."""
+    id_ = "ranks.initialised"
+    if not case.ranks:
+        return skipped(id_, NO_RANK_SEEN)
+    told: list[str] = []
+    missing: list[str] = []
+    for job, ranks in by_job(case.ranks).items():
+        size = max((rank.process.world_size or 0 for rank in ranks), default=0)
+        there = {rank.number for rank in ranks}
+        if gone := missing_from(there, size):
+            present = sum(number < size for number in there)
+            missing.append(f"{job}: {present} of {size} ranks, missing {gone}")
+        elif size:
+            told.append(f"all {size} ranks of {job}")
+    if not told and not missing:
+        return skipped(id_, f"{count(len(case.ranks), 'rank')}, but none reports the size of its job")
+    if not missing:
+        return passed(id_, f"{listed(told)} run")
+    remedy = "Check the logs of the missing ranks (gpuwatch, key 3); they may run on other nodes."
+    return Check(id_, "FAIL", listed(missing), (), remedy)
+
+
+def missing_from(there: Collection[int], size: int) -> str:
+    """`3, 5-7`: the ranks below `size` that are not there, however many an environment claims."""
+    gaps = []
+    free = 0
+    for number in [*sorted(number for number in there if number < size), size]:
+        if number > free:
+            gaps.append(f"{free}-{number - 1}" if number - 1 > free else str(free))
+        free = number + 1
+    return ", ".join(gaps[:MOST_SHOWN]) + (", ..." if len(gaps) > MOST_SHOWN else "")
+
+
+def network(case: Case) -> Check:
+    """Every node answers, and reaches the rendezvous of its ranks."""
+    id_ = "net.reachable"
+    if case.silent:
+        detail = listed(f"{node}: {why}" for node, why in case.silent.items())
+        return Check(id_, "FAIL", detail, tuple(case.silent), "See gpuwatch hosts check SOURCE.")
+    mute = tuple(node.name for node in case.nodes if node.name not in case.told)
+    if mute:
+        detail = f"settings and limits were not reported in time by {fold(mute)}: other checks leave them out"
+        return Check(id_, "WARN", detail, mute, "A dead mount or a missing Python can cause this.")
+    return passed(id_, f"all answer: {count(len(case.nodes), 'node')}")
+
+
+def nccl(case: Case) -> Check:
+    """Errors of the communication libraries in the logs."""
+    id_ = "nccl.working"
+    if not any(file.source != "kernel" for node in case.nodes for file in node.logs):
+        return skipped(id_, "no log file of a job is followed")
+    told = [
+        alert
+        for alert in case.alerts
+        if alert.code.startswith(NCCL_PARTS)
+        and alert.state == "firing"
+        and alert.severity in ("error", "critical")
+    ]
+    if not told:
+        return passed(id_, "no error of NCCL, gloo or RDMA in the logs that are followed")
+    nodes = tuple(dict.fromkeys(alert.node for alert in told if alert.node))
+    detail = listed(f"{alert.title}: {alert.text}" for alert in told)
+    return Check(id_, "FAIL", detail, nodes, "gpuwatch SOURCE, key 4, names the rank that failed first.")
+
+
+def in_step(case: Case) -> Check:
+    """No incident says that ranks wait for each other in different collectives."""
+    id_ = "ranks.in_step"
+    if not case.ranks:
+        return skipped(id_, NO_RANK_SEEN)
+    told = [one for one in case.incidents if not one.over and any(word in one.code for word in OUT_OF_STEP)]
+    if not told:
+        if still := silent_jobs(case.nodes, case.wall):
+            nodes = tuple(dict.fromkeys(node for each in still for node in each.nodes))
+            remedy = "If the ranks wait, gpuwatch stacks SOURCE finds the rank they wait for."
+            return Check(id_, "WARN", listed(each.text for each in still), nodes, remedy)
+        return passed(id_, f"no sign of ranks in different collectives: {count(len(case.ranks), 'rank')}")
+    nodes = tuple(dict.fromkeys(one.node for one in told if one.node))
+    return Check(
+        id_, "FAIL", listed(one.sentence for one in told), nodes, "gpuwatch SOURCE, key 4, has the evidence."
+    )
+
+
+def stragglers(case: Case) -> Check:
+    """No GPU that works as its neighbours do is slower or hotter than they are."""
+    id_ = "ranks.stragglers"
+    working = sum(
+        1
+        for node in case.nodes
+        for gpu in node.gpus.values()
+        if gpu.fast and (gpu.fast.utilization_pct or 0) >= 50
+    )
+    slow = [(node, c) for node, c in case.conditions if c.code in ("slower_than_peers", "hotter_than_peers")]
+    if slow:
+        status: Status = "FAIL" if any(c.code == "slower_than_peers" for _, c in slow) else "WARN"
+        nodes = tuple(dict.fromkeys(node for node, _ in slow))
+        remedy = "Run nvidia-smi -q -d PERFORMANCE there for the reason; every step waits for this rank."
+        return Check(id_, status, listed(f"{node} {c.sentence}" for node, c in slow), nodes, remedy)
+    if not working:
+        return skipped(id_, "no GPU is busy: stragglers show only under load")
+    return passed(id_, f"no GPU is slower than its peers: {count(working, 'working GPU')}")
+
+
+def spread(case: Case) -> Check:
+    """Whether a training is really on several GPUs: one process on one GPU, beside idle ones, may not be."""
+    id_ = "ranks.multi_gpu"
+    alone = [(node, each.text) for node, each in case.conditions if each.code == "lone_gpu"]
+    if alone:
+        remedy = "Unset CUDA_VISIBLE_DEVICES and start a rank for each GPU (torchrun --nproc-per-node=gpu)."
+        return Check(id_, "WARN", by_sentence(alone), tuple(node for node, _ in alone), remedy)
+    working = {(each.node, hold.uuid) for each in case.ranks for hold in each.process.gpus}
+    if not working:
+        return skipped(id_, "no rank holds a GPU")
+    return passed(id_, f"{count(len(working), 'GPU')} work for {count(len(case.ranks), 'rank')}")
+
+
+def balanced(case: Case) -> Check:
+    """The ranks of a job hold about the same GPU memory."""
+    id_ = "ranks.balanced"
+    spreads = [
+        spread for ranks in by_job(case.ranks).values() if (spread := memory_spread(ranks)) is not None
+    ]
+    if not spreads:
+        return skipped(id_, "no job has two ranks that hold GPU memory")
+    pct, high, low = max(spreads, key=lambda spread: spread[0])
+    if pct <= IMBALANCE_PCT:
+        return passed(id_, f"GPU memory differs by {pct:.0f} % over the ranks of a job")
+    most, least = (
+        f"{rank.name} on {rank.node} holds {held(rank) / (1 << 30):.1f} GiB" for rank in (high, low)
+    )
+    remedy = "Pipeline stages may differ by design; otherwise look for uneven batches or a leak on one rank."
+    return Check(
+        id_, "WARN", f"GPU memory differs by {pct:.0f} %: {most}, {least}", (high.node, low.node), remedy
+    )
+
+
+def memory_spread(ranks: Sequence[Rank]) -> tuple[float, Rank, Rank] | None:
+    """(max - min) / mean in percent of what the ranks hold, and who holds most and least."""
+    holding = [rank for rank in ranks if held(rank)]
+    if len(holding) < 2:
+        return None
+    high, low = max(holding, key=held), min(holding, key=held)
+    return 100.0 * (held(high) - held(low)) / mean(held(rank) for rank in holding), high, low
+
+
+def held(rank: Rank) -> int:
+    """Bytes of GPU memory."""
+    return sum(hold.memory_bytes or 0 for hold in rank.process.gpus)
+
+
+def logs(case: Case) -> Check:
+    """Every rank writes into a file of its own."""
+    id_ = "logs.own"
+    writers: dict[tuple[str, str], list[Rank]] = {}
+    for rank in case.ranks:
+        for file in rank.process.logs:
+            writers.setdefault((rank.node, file), []).append(rank)
+    if not writers:
+        return skipped(id_, "no log file of a rank is known")
+    shared = {key: ranks for key, ranks in writers.items() if len(ranks) > 1}
+    if not shared:
+        return passed(id_, f"every rank writes its own log: {count(len(writers), 'file')}")
+    detail = listed(
+        f"{node}:{file} is written by {len(ranks)} ranks" for (node, file), ranks in shared.items()
+    )
+    remedy = "torchrun --log-dir DIR --redirects 3, or %t in Slurm's --output, gives every rank its own."
+    return Check(id_, "WARN", detail, tuple(dict.fromkeys(node for node, _ in shared)), remedy)
+
+
+def master(case: Case) -> Check:
+    """The rendezvous address can be reached from every node."""
+    id_ = "net.master"
+    tried = [
+        (node, address, why) for node, told in case.told.items() for address, why in told.reached.items()
+    ]
+    if not tried:
+        return skipped(id_, "no rank reports a rendezvous address")
+    failed = [(node, f"{node} -> {address}: {why}") for node, address, why in tried if why]
+    if not failed:
+        addresses = sorted({address for _, address, _ in tried})
+        nodes_of = {node for node, _, _ in tried}
+        return passed(id_, f"{', '.join(addresses[:3])} can be reached from {count(len(nodes_of), 'node')}")
+    remedy = "Open the port in the firewall, or choose an address that all nodes are in one network with."
+    nodes = tuple(dict.fromkeys(node for node, _ in failed))
+    return Check(id_, "FAIL", listed(text for _, text in failed), nodes, remedy)
+
+
+def port(case: Case) -> Check:
+    """The port that torchrun takes when none is named is not taken by somebody else."""
+    id_ = "net.port"
+    told = {node: one.listens.get(RENDEZVOUS_PORT) for node, one in case.told.items() if one.listens}
+    if not told:
+        return skipped(id_, "no node reports listening ports")
+    ours = {(rank.node, rank.process.pid) for rank in case.ranks}
+    ours |= {(rank.node, rank.told.parent) for rank in case.ranks if rank.told and rank.told.parent}
+    # whose process it is may not be seen: where the ranks' own rendezvous has that port, it is theirs
+    ours |= {
+        (rank.node, 0) for rank in case.ranks if (rank.process.master or "").endswith(f":{RENDEZVOUS_PORT}")
+    }
+    taken = {node: pid for node, pid in told.items() if pid is not None and (node, pid) not in ours}
+    if not taken:
+        return passed(
+            id_,
+            f"port {RENDEZVOUS_PORT}, torchrun's default, is free or a job's own: {count(len(told), 'node')}",
+        )
+    who = listed(
+        f"{node} {f'pid {pid}' if pid else 'a process of another user'}" for node, pid in taken.items()
+    )
+    remedy = "It may be the job's own launcher; else choose another port: torchrun --rdzv-endpoint HOST:PORT."
+    return Check(id_, "WARN", f"port {RENDEZVOUS_PORT} is taken: {who}", tuple(taken), remedy)

@@ -1,0 +1,73 @@
+"""What a quick probe comes to, as checks: `gpuwatch check --deep`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuwatch.diagnose.preflight.check import Check, Status, listed, passed, skipped
+from gpuwatch.probe.probe_request import MIB, Wish
+from gpuwatch.probe.results import Results
+
+QUICK = Wish(collectives=("all_reduce",), sizes=(1 * MIB, 16 * MIB), pairs="quick", budget_s=60.0)
+"""One collective at two sizes, and two rounds of pairs: it finds a bad node, never a single bad link."""
+
+
+def links(results: Results) -> Iterator[Check]:
+    """Two checks: is what the ranks compute together right, and does a node stand out."""
+    if results.phase == "refused":
+        for id_ in ("probe.collectives", "probe.links"):
+            # the probe's own command has an option for what is refused here
+            yield skipped(
+                id_, results.reason.replace("with --allow-busy", "with gpuwatch probe SOURCE --allow-busy")
+            )
+        return
+    yield collectives(results)
+    yield pairs(results)
+
+
+def collectives(results: Results) -> Check:
+    """Whether every rank got the right numbers."""
+    id_ = "probe.collectives"
+    told = []
+    for row in results.collectives:
+        where = f"{row.op} at {row.bytes // MIB} MiB"
+        if row.correct is False:
+            told.append(f"{where} returned wrong results")
+        elif row.error:
+            told.append(f"{where}: {row.error}")
+    if told:
+        return Check(id_, "FAIL", listed(told), (), "gpuwatch probe SOURCE names the link or node.")
+    checked = [row for row in results.collectives if row.correct]
+    if not checked:
+        why = results.reason or "; ".join(note for note in results.notes if note.startswith("not measured"))
+        return skipped(id_, why or "no collective was measured")
+    ranks = len(results.seats)
+    return passed(id_, f"all_reduce over {results.backend} is correct on all {ranks} ranks")
+
+
+def pairs(results: Results) -> Check:
+    """The verdict of the probe."""
+    id_ = "probe.links"
+    verdict = results.verdict
+    if verdict is None:
+        return skipped(id_, results.reason or "nothing was measured")
+    statuses: dict[str, Status] = {"ok": "PASS", "noisy": "WARN", "bad": "FAIL", "failed": "FAIL"}
+    nodes = {seat.node for seat in results.seats}
+    named = tuple(
+        name for name in dict.fromkeys(c.name.split()[0] for c in verdict.culprits) if name in nodes
+    )
+    status = statuses[verdict.status]
+    absent = {each.node: each.problem for each in results.nodes if each.problem}
+    if absent and status == "PASS":
+        detail = f"{results.backend}: {verdict.sentence}; not measured: " + listed(
+            f"{node} ({why})" for node, why in absent.items()
+        )
+        return Check(
+            id_,
+            "WARN",
+            detail,
+            tuple(absent),
+            "gpuwatch hosts check SOURCE, or gpuwatch probe SOURCE, has details.",
+        )
+    remedy = "" if status == "PASS" else "gpuwatch probe SOURCE measures every link and retests the suspects."
+    return Check(id_, status, f"{results.backend}: {verdict.sentence}", named, remedy)

@@ -1,0 +1,257 @@
+"""Versions and environments that must be equal, and limits that must be high enough."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import inf
+
+from gpuwatch.diagnose.preflight.check import (
+    Case,
+    Check,
+    Rank,
+    by_job,
+    count,
+    differing,
+    listed,
+    odd_ones,
+    passed,
+    same,
+    skipped,
+)
+from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.wire import UNLIMITED, Particulars
+
+SHM_BYTES = 8 << 30
+"""Data-loader workers and NCCL share memory through /dev/shm; 64 MiB is the default of containers."""
+SHM_LEAST_BYTES = 1 << 30
+NOFILE = 65_536
+"""What NCCL's and the data loaders' sockets and files need with hundreds of ranks."""
+NO_RANK = "no rank detected, or none reports its settings"
+MAY_DIFFER = frozenset(
+    (
+        "CUDA_VISIBLE_DEVICES",
+        "NCCL_DEBUG_FILE",
+        "NCCL_SOCKET_IFNAME",
+        "NCCL_TOPO_FILE",
+        "GLOO_SOCKET_IFNAME",
+        "LOCAL_WORLD_SIZE",
+    )
+)
+"""Variables that may be another on every node or rank."""
+OWN_VALUE = frozenset(("NCCL_IB_HCA", "NCCL_HOSTID", "UCX_NET_DEVICES", "SLURM_GPUS_ON_NODE"))
+OWN_VALUE_ENDS = ("_FILE", "_PATH", "_DIR", "_DIRECTORY")
+"""Devices and places have other names on other nodes: of these only that one rank lacks them is told."""
+WARNED_OF: Mapping[str, tuple[str, str]] = {
+    "NCCL_IB_DISABLE=1": ("InfiniBand is switched off", "unset NCCL_IB_DISABLE"),
+    "NCCL_P2P_DISABLE=1": ("GPUs talk through the host, not over NVLink", "unset NCCL_P2P_DISABLE"),
+    "NCCL_SHM_DISABLE=1": ("ranks of a node do not share memory", "unset NCCL_SHM_DISABLE"),
+    "NCCL_NET_GDR_LEVEL=0": ("GPUDirect RDMA is switched off", "unset NCCL_NET_GDR_LEVEL"),
+    "NCCL_BLOCKING_WAIT=1": ("every collective waits for the host", "unset NCCL_BLOCKING_WAIT"),
+    "TORCH_NCCL_BLOCKING_WAIT=1": ("every collective waits for the host", "unset TORCH_NCCL_BLOCKING_WAIT"),
+    "CUDA_LAUNCH_BLOCKING=1": ("every kernel waits for the host", "unset CUDA_LAUNCH_BLOCKING"),
+    "NCCL_DEBUG=TRACE": ("every rank writes a line for every call", "NCCL_DEBUG=WARN"),
+}
+"""Settings that slow a job down: for debugging, and forgotten."""
+
+
+def software(case: Case) -> Iterator[Check]:
+    """Versions, limits, variables."""
+    nodes = case.nodes
+    driver = {node.name: node.hello.driver if node.hello else None for node in nodes if node.gpus}
+    yield same("versions.driver", "driver", driver, "Install one driver version on all nodes.")
+    cuda = {node.name: node.hello.cuda if node.hello else None for node in nodes if node.gpus}
+    yield same("versions.cuda", "CUDA", cuda, "Install one driver version on all nodes.")
+    kernel = {node.name: node.hello.kernel if node.hello else None for node in nodes}
+    yield same("versions.kernel", "kernel", kernel, "Boot all nodes into one kernel.", fail=False)
+    yield same(
+        "gpu.model",
+        "GPUs",
+        {node.name: _models(node) for node in nodes if node.gpus},
+        "Keep other GPUs out of the job.",
+    )
+    yield of_ranks("versions.torch", "torch", case, lambda rank: rank.told.torch if rank.told else None)
+    yield of_ranks("versions.nccl", "NCCL", case, lambda rank: rank.told.nccl if rank.told else None)
+    yield of_ranks("versions.python", "python", case, lambda rank: rank.told.python if rank.told else None)
+    yield shared_memory(case.told)
+    yield memlock(case)
+    yield open_files(case)
+    yield variables(case)
+    yield settings_that_slow(case)
+    yield visible_devices(case)
+
+
+def _models(node: Node) -> str | None:
+    names = [gpu.info.name for gpu in node.gpu_list() if gpu.info.identified]
+    kinds = {name: names.count(name) for name in names}
+    return " + ".join(f"{number} x {name}" for name, number in kinds.items()) or None
+
+
+def of_ranks(id_: str, what: str, case: Case, value: Callable[[Rank], str | None]) -> Check:
+    """Whether all ranks of a job run the same."""
+    if not case.ranks:
+        return skipped(id_, "no rank detected")
+    told: list[str] = []
+    apart: list[str] = []
+    nodes: dict[str, None] = {}
+    for job, ranks in by_job(case.ranks).items():
+        known = {rank.name: version for rank in ranks if (version := value(rank))}
+        if len(set(known.values())) > 1:
+            apart.append(f"{job}: {differing(by_node(known, ranks))}")
+            odd = set(odd_ones(known))
+            nodes |= dict.fromkeys(rank.node for rank in ranks if rank.name in odd)
+        elif known:
+            told.append(f"{what} {next(iter(known.values()))}: {count(len(known), 'rank')} of {job}")
+    if apart:
+        return Check(id_, "FAIL", listed(apart), tuple(nodes), f"Start all ranks with the same {what}.")
+    return passed(id_, listed(told)) if told else skipped(id_, f"no rank reports its {what}")
+
+
+def shared_memory(told: Mapping[str, Particulars]) -> Check:
+    """Data loaders die of a bus error where /dev/shm is too small."""
+    id_ = "host.shm"
+    sizes = {node: one.shm_total_bytes for node, one in told.items() if one.shm_total_bytes is not None}
+    if not sizes:
+        return skipped(id_, "no node reports the size of /dev/shm")
+    low = {node: size for node, size in sizes.items() if size < SHM_BYTES}
+    if not low:
+        least = min(sizes.values()) / (1 << 30)
+        return passed(id_, f"at least {least:.0f} GiB in /dev/shm: {count(len(sizes), 'node')}")
+    worst = min(low.values())
+    detail = (
+        f"size of /dev/shm: {differing({node: f'{size / (1 << 30):.1f} GiB' for node, size in low.items()})}"
+    )
+    remedy = "docker run --shm-size=64g (or --ipc=host); in Kubernetes an emptyDir of medium Memory there."
+    return Check(id_, "FAIL" if worst < SHM_LEAST_BYTES else "WARN", detail, tuple(low), remedy)
+
+
+def memlock(case: Case) -> Check:
+    """RDMA pins memory: with a limit it fails late, with "Cannot allocate memory"."""
+    id_ = "limits.memlock"
+    known = [(rank, rank.told.memlock_bytes) for rank in case.ranks if rank.told and rank.told.memlock_bytes]
+    if not known:
+        return skipped(id_, NO_RANK)
+    low = [rank for rank, limit in known if limit != UNLIMITED]
+    if not low:
+        return passed(id_, f"locked memory is unlimited: {count(len(known), 'rank')}")
+    rdma = any(node.host and node.host.ib for node in case.nodes)
+    limits, nodes = node_limits(((rank.node, limit) for rank, limit in known), inf)
+    told = differing({node: kib(limit) for node, limit in limits.items()})
+    detail = f"locked memory is limited for {count(len(low), 'rank')}: {told}"
+    remedy = "ulimit -l unlimited before the launcher starts (LimitMEMLOCK=infinity in its unit)."
+    if not rdma:
+        return passed(id_, f"{detail}; no RDMA port is here that would need more")
+    return Check(id_, "FAIL", detail, tuple(nodes), remedy)
+
+
+def kib(limit: float) -> str:
+    """A limit of locked memory in words."""
+    return "unlimited" if limit == inf else f"{limit / 1024:,.0f} KiB"
+
+
+def node_limits(known: Iterable[tuple[str, int | None]], enough: float) -> tuple[dict[str, float], list[str]]:
+    """The lowest limit of each node (inf: none), and the nodes to blame: those with less than `enough`.
+
+    Where the usual limit is too low as well, only the nodes under it. `known`: (node, limit), one a rank.
+    """
+    limits: dict[str, float] = {}
+    for node, limit in known:
+        number = inf if limit is None or limit == UNLIMITED else float(limit)
+        limits[node] = min(number, limits.get(node, inf))
+    counts = Counter(limits.values())
+    usual = max(counts, key=lambda one: (counts[one], one))
+    under = [node for node, one in limits.items() if one < min(usual, enough)]
+    return limits, under or [node for node, one in limits.items() if one < enough]
+
+
+def open_files(case: Case) -> Check:
+    """Too few descriptors end a job when its data loaders and sockets come together."""
+    id_ = "limits.nofile"
+    known = [(rank, rank.told.nofile) for rank in case.ranks if rank.told and rank.told.nofile]
+    if not known:
+        return skipped(id_, NO_RANK)
+    low = [(rank, limit) for rank, limit in known if limit not in (UNLIMITED, None) and limit < NOFILE]
+    if not low:
+        return passed(id_, f"{NOFILE:,} open files or more: {count(len(known), 'rank')}")
+    limits, nodes = node_limits(((rank.node, limit) for rank, limit in known), NOFILE)
+    told = differing({node: "unlimited" if one == inf else f"{one:,.0f}" for node, one in limits.items()})
+    detail = f"open files are limited for {count(len(low), 'rank')}: {told}"
+    return Check(id_, "WARN", detail, tuple(nodes), f"ulimit -n {NOFILE} before the launcher starts.")
+
+
+def variables(case: Case) -> Check:
+    """What steers NCCL must be equal on all ranks, or they choose different ways and wait for each other."""
+    id_ = "env.equal"
+    apart: list[str] = []
+    nodes: dict[str, None] = {}
+    compared = 0
+    for job, ranks in by_job(case.ranks).items():
+        told = {rank.name: rank.told.variables for rank in ranks if rank.told}
+        compared += len(told) if len(told) > 1 else 0
+        for name in sorted({name for values in told.values() for name in values} - MAY_DIFFER):
+            its_own = name in OWN_VALUE or name.endswith(OWN_VALUE_ENDS)
+            values = {
+                rank: ("(set)" if its_own else one[name]) if name in one else "(not set)"
+                for rank, one in told.items()
+            }
+            if len(set(values.values())) > 1:
+                odd = set(odd_ones(values))
+                nodes |= dict.fromkeys(rank.node for rank in ranks if rank.name in odd)
+                apart.append(f"{job}: {name} {differing(by_node(values, ranks))}")
+    if apart:
+        return Check(id_, "FAIL", listed(apart), tuple(nodes), "Set them in the launcher, for all ranks.")
+    if not compared:
+        return skipped(id_, "no job has two ranks that report their settings")
+    return passed(id_, f"the NCCL settings are equal on {count(compared, 'rank')}")
+
+
+def by_node(values: Mapping[str, str], ranks: Sequence[Rank]) -> Mapping[str, str]:
+    """The values by node where all ranks of a node agree, else by rank as `rank-3`."""
+    nodes: dict[str, set[str]] = {}
+    for rank in ranks:
+        if rank.name in values:
+            nodes.setdefault(rank.node, set()).add(values[rank.name])
+    if len(nodes) > 1 and all(len(one) == 1 for one in nodes.values()):
+        return {node: one.pop() for node, one in nodes.items()}
+    return {name.replace("rank ", "rank-"): value for name, value in values.items()}
+
+
+def settings_that_slow(case: Case) -> Check:
+    """Debugging settings that somebody forgot."""
+    id_ = "env.sane"
+    told = [(rank, rank.told.variables) for rank in case.ranks if rank.told]
+    if not told:
+        return skipped(id_, NO_RANK)
+    found: dict[str, list[Rank]] = {}
+    for rank, values in told:
+        for name, value in values.items():
+            if f"{name}={value}" in WARNED_OF:
+                found.setdefault(f"{name}={value}", []).append(rank)
+    if not found:
+        return passed(id_, f"no setting slows the job down: {count(len(told), 'rank')}")
+    detail = "; ".join(
+        f"{name} on {count(len(ranks), 'rank')}: {WARNED_OF[name][0]}" for name, ranks in found.items()
+    )
+    nodes = tuple(dict.fromkeys(rank.node for ranks in found.values() for rank in ranks))
+    return Check(id_, "WARN", detail, nodes, "; ".join(WARNED_OF[name][1] for name in found) + ".")
+
+
+def visible_devices(case: Case) -> Check:
+    """Two ranks of a node that may use one GPU only each must not be given the same."""
+    id_ = "env.visible_devices"
+    given: dict[tuple[str, str], list[Rank]] = {}
+    for rank in case.ranks:
+        value = rank.told.variables.get("CUDA_VISIBLE_DEVICES") if rank.told else None
+        if value is not None:
+            given.setdefault((rank.node, value), []).append(rank)
+    if not given:
+        return skipped(id_, "no rank has CUDA_VISIBLE_DEVICES set")
+    alike = {key: ranks for key, ranks in given.items() if len(ranks) > 1 and "," not in key[1]}
+    if not alike:
+        return passed(id_, f"every rank has devices of its own: {count(len(case.ranks), 'rank')}")
+    detail = "; ".join(
+        f"{node}: {', '.join(rank.name for rank in ranks[:4])} all have GPU {value or '(none)'}"
+        for (node, value), ranks in list(alike.items())[:4]
+    )
+    remedy = "Give each rank its own GPU, or all GPUs and let it choose by LOCAL_RANK."
+    return Check(id_, "FAIL", detail, tuple(dict.fromkeys(node for node, _ in alike)), remedy)

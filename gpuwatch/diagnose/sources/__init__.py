@@ -1,0 +1,1 @@
+"""Who may be believed: log lines about other ranks, nodes and the kernel."""

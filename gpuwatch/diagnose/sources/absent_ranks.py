@@ -1,0 +1,80 @@
+"""Ranks that a log itself lists as missing: Horovod's stall report, JAX's barrier, a barrier's error text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from gpuwatch.diagnose.model.alert import Alert
+
+NAMED_RANKS = ("culprit_ranks", "missing_ranks", "lagging_ranks")
+"""Fields that list culprits, as `3`, `3, 4` or `[3, 4]`."""
+MAX_LISTED = 4096
+
+_INLINE = re.compile(
+    r"(?i)\b(?:missing (?:ranks|tasks|processes)|stuck (?:ranks|processes|workers)|remote ranks?"
+    r"|(?:tasks|ranks|processes|workers|hosts)(?: that)? (?:never|not|have not|did not) "
+    r"(?:arrived?|joined?|responded|registered|reached(?: it)?)): ?\[?(\d[\d, ]*)"
+)
+"""Horovod before 0.19: `tensor [missing ranks: 1, 3]`, a line for each tensor."""
+_HEAD = re.compile(
+    r"(?i)\b(?:missing ranks|stalled ranks|ranks missing|ranks? that (?:did not join|have not joined)):?\s*$"
+)
+_ENTRY = re.compile(r"(?:^|[>\]:] ?)(\d{1,6}): ?\[")
+"""Horovod since 0.19, below a line `Missing ranks:`: `1: [tensor, tensor]`."""
+_TASKS = re.compile(
+    r"(?i)(?:\btimed[ -]out task names|\bstopped sending heartbeats\)"
+    r"|\btasks (?:that )?(?:never|not|have not|did not) (?:yet )?(?:arrived?|joined?|reached(?: it)?)):(.*)"
+)
+_TASK = re.compile(r"/task:(\d{1,6})\b")
+"""JAX and TensorFlow: the tasks of a barrier that did not reach it. A task's number is its process index."""
+_LOST_TASK = re.compile(r"/task:(\d{1,6}) (?:heartbeat timeout|has been set to ERROR)")
+"""The same of a task that the coordination service lost."""
+
+
+SEARCHED = 4096
+"""Characters of a line, as many as agents search (`agent/logs/matching/matcher.py`)."""
+
+
+def absent_ranks(alert: Alert) -> tuple[int, ...]:
+    """The ranks that fields or lines of an alert list as missing, in order; empty: none is listed."""
+    for name in NAMED_RANKS:
+        numbers = _numbers(alert.fields.get(name))
+        if numbers:
+            return numbers
+    found: set[int] = set()
+    for proof in alert.proof:
+        found.update(_in_lines(line[:SEARCHED] for line in proof.lines))
+    return tuple(sorted(found)[:MAX_LISTED])
+
+
+def absent_in(alerts: Iterable[Alert]) -> set[int]:
+    """The ranks that any of these alerts lists as missing."""
+    return {rank for alert in alerts for rank in absent_ranks(alert)}
+
+
+def _in_lines(lines: Iterable[str]) -> set[int]:
+    found: set[int] = set()
+    below_head = below_tasks = False
+    for line in lines:
+        inline, tasks = _INLINE.search(line), _TASKS.search(line)
+        if inline is not None:
+            found.update(_numbers(inline[1]))
+        found.update(map(int, _LOST_TASK.findall(line)))
+        entry = _ENTRY.search(line) if below_head else None
+        if entry is not None:
+            found.add(int(entry[1]))
+        below_head = entry is not None or _HEAD.search(line) is not None
+        named = _TASK.findall(tasks[1] if tasks is not None else line if below_tasks else "")
+        found.update(map(int, named))
+        below_tasks = tasks is not None or (below_tasks and bool(named))
+    return found
+
+
+def _numbers(value: object) -> tuple[int, ...]:
+    if isinstance(value, int):
+        return (value,)
+    if not isinstance(value, str):
+        return ()
+    words = value.replace("[", " ").replace("]", " ").replace(",", " ").split()
+    return tuple(int(word) for word in words if word.isdecimal())

@@ -1,0 +1,194 @@
+"""Lines about a rank or node in another node's log, weighed against what the node itself reports.
+
+How a rank is known does not matter here: prefix, path and process are what the node that sends the line says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from msgspec import structs
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import EXITS, KERNEL_RULES
+from gpuwatch.diagnose.model.rank_index import Whereabouts
+from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.jobs.places import RankPlace
+
+NOTICED_S = 15.0
+"""A process that ended is off its node's list so soon: processes are listed every few seconds."""
+
+
+class Doubt(NamedTuple):
+    """What speaks against a line."""
+
+    text: str
+    """Empty: nothing."""
+    refuted: bool = False
+    """The line leads no incident while anything else does, and never with the name of the other node."""
+
+
+UNDISPUTED = Doubt("")
+
+
+@dataclass(frozen=True)
+class NodeReport:
+    """What a node tells of itself."""
+
+    processes_at: float | None = None
+    """When it listed its processes last: unix seconds on our clock."""
+    read: frozenset[str] = frozenset()
+    """Log files on its own disks that its agent follows; none while the link is lost."""
+    shared: Mapping[str, str] = field(default_factory=dict)
+    """Log files that other nodes see as well -> the identity that they have on all of them."""
+    jobs: frozenset[str | None] = frozenset()
+    """Of its processes, launchers included."""
+
+
+def node_reports(fleet: Fleet, now: float, wall: float) -> dict[str, NodeReport]:
+    """Every node's own report. `now`: the fleet's monotonic clock; `wall`: unix seconds."""
+    return {
+        name: NodeReport(
+            None if node.processes_at is None else wall - (now - node.processes_at),
+            frozenset(
+                f.path
+                for f in node.logs
+                if f.state == "following" and f.identity is None and node.link.phase == "live"
+            ),
+            {file.path: file.identity for file in node.logs if file.identity is not None},
+            frozenset(each.job for each in node.processes if each.rank is not None or each.job is not None),
+        )
+        for name, node in fleet.nodes.items()
+    }
+
+
+def with_contradictions(
+    alerts: Iterable[Alert], where: Whereabouts, reports: Mapping[str, NodeReport]
+) -> list[Alert]:
+    """The alerts, those marked that the node of their rank contradicts or does not confirm."""
+    found = []
+    for alert in alerts:
+        doubt = UNDISPUTED if alert.refuted else contradiction(alert, where, reports)
+        if doubt.text:
+            text = f"{alert.text}; {doubt.text}"
+            found.append(structs.replace(alert, doubt=doubt.text, refuted=doubt.refuted, text=text))
+        else:
+            found.append(alert)
+    return found
+
+
+def changed(alerts: Iterable[Alert], where: Whereabouts, reports: Mapping[str, NodeReport]) -> bool:
+    """Whether a contradiction came up, or fell, since the alerts were marked."""
+    return any(
+        (alert.doubt, alert.refuted) != contradiction(alert, where, reports)
+        for alert in alerts
+        if not alert.code.startswith(KERNEL_RULES)
+    )
+
+
+def contradiction(alert: Alert, where: Whereabouts, reports: Mapping[str, NodeReport]) -> Doubt:
+    """What speaks against a line about another node's rank, or against one about a rank that still runs."""
+    place = None if alert.rank is None else where.of(alert.rank, alert.job)
+    if place is not None and alert.rank_from in ("line", "field", "index") and _lives(alert, place, reports):
+        text = f"rank {alert.rank} still runs on {place.node}, as process {place.pid}"
+        return Doubt(text, refuted=True)
+    senders = {proof.node for proof in alert.proof if proof.node is not None}
+    if not senders or any(proof.kind != "line" for proof in alert.proof):
+        return UNDISPUTED
+    if place is not None and place.node not in senders:
+        return _about_rank(alert, place, senders, where, reports)
+    if any(alert.job in _jobs(sender, where, reports) for sender in senders):
+        return UNDISPUTED
+    if place is None and alert.node is not None and alert.node not in senders:
+        return _about_node(alert, alert.node, senders, where, reports)
+    return _about_listed(alert, senders, where, reports)
+
+
+def _about_rank(
+    alert: Alert,
+    place: RankPlace,
+    senders: set[str],
+    where: Whereabouts,
+    reports: Mapping[str, NodeReport],
+) -> Doubt:
+    """A line about a rank of another node, confirmed by its end there, or as read from its own file."""
+    own = reports.get(place.node, NodeReport())
+    seen = _shared_files(alert, reports)
+    if _ended(alert, place) or seen & {own.shared.get(path) for path in place.logs}:
+        return UNDISPUTED
+    job_mates = any(place.job in _jobs(sender, where, reports) for sender in senders)
+    is_read = any(path in own.read for path in place.logs)
+    log = "its own log there does not have it" if is_read else "nothing there confirms it"
+    refuted = not job_mates or (is_read and alert.code not in EXITS)
+    return Doubt(
+        f"rank {alert.rank} runs on {place.node}, and {log}", refuted and not seen & set(own.shared.values())
+    )
+
+
+def _about_node(
+    alert: Alert, node: str, senders: set[str], where: Whereabouts, reports: Mapping[str, NodeReport]
+) -> Doubt:
+    """A line that names another node, from nodes that run no job together with it.
+
+    Of a job that has ended nothing else is left: a node that runs no job and sees the file is not
+    contradicted, and one that does not see it is named with a doubt.
+    """
+    jobs = _jobs(node, where, reports)
+    if any(jobs & _jobs(sender, where, reports) for sender in senders):
+        return UNDISPUTED
+    if not jobs:
+        own = reports.get(node, NodeReport())
+        is_seen = bool(_shared_files(alert, reports) & set(own.shared.values()))
+        return UNDISPUTED if is_seen else Doubt(f"nothing on {node} confirms it")
+    return Doubt(f"{_named(senders)}, which logged it, runs no job together with {node}", refuted=True)
+
+
+def _about_listed(
+    alert: Alert, senders: set[str], where: Whereabouts, reports: Mapping[str, NodeReport]
+) -> Doubt:
+    """A line that lists ranks of another node, from nodes that run nothing of their job."""
+    places = [where.of(rank, alert.job) for rank in absent_ranks(alert)]
+    listed = [place for place in places if place is not None and place.node not in senders]
+    if any(place.job in _jobs(sender, where, reports) for place in listed for sender in senders):
+        return UNDISPUTED
+    text = f"{_named(senders)}, which logged it, runs nothing of that job"
+    return Doubt(text, refuted=True) if listed else UNDISPUTED
+
+
+def _shared_files(alert: Alert, reports: Mapping[str, NodeReport]) -> set[str]:
+    """Identities of the files that an alert stands in and that several nodes see."""
+    seen = (
+        reports[p.node].shared.get(p.file or "")
+        for p in alert.proof
+        if p.node is not None and p.node in reports
+    )
+    return {identity for identity in seen if identity is not None}
+
+
+def _jobs(node: str, where: Whereabouts, reports: Mapping[str, NodeReport]) -> set[str | None]:
+    """The jobs of a node's ranks, those that ended included, and of its launchers."""
+    return {place.job for place in where.on(node)} | reports.get(node, NodeReport()).jobs
+
+
+def _named(nodes: set[str]) -> str:
+    return min(nodes)
+
+
+def _ended(alert: Alert, place: RankPlace) -> bool:
+    """Whether the rank's own node shows that its process ended since, or was started anew."""
+    if place.until is not None:
+        return alert.first <= place.until + NOTICED_S
+    if place.since is None or place.started is None:
+        return False
+    return place.since <= alert.first < place.started
+
+
+def _lives(alert: Alert, place: RankPlace, reports: Mapping[str, NodeReport]) -> bool:
+    """Whether its node listed the same process long after a line says that it ended."""
+    listed_at = reports.get(place.node, NodeReport()).processes_at
+    if alert.code not in EXITS or place.until is not None or place.started is None or listed_at is None:
+        return False
+    return place.started < alert.first and listed_at > alert.last + NOTICED_S

@@ -1,0 +1,56 @@
+"""Lines of the kernel or the driver that stand in a log which is not the kernel's: anybody can print one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from gpuwatch.fleet.jobs.places import Places
+from gpuwatch.wire import Finding, Severity
+
+
+@dataclass(frozen=True)
+class KernelClaim:
+    """What such a line is worth."""
+
+    doubt: str
+    severity: Severity
+    refuted: bool
+    """The node's own kernel log is read, and has it not."""
+
+
+def kernel_claim(finding: Finding, node: str | None, places: Places, at: float | None) -> KernelClaim | None:
+    """Weigh a kernel line of another log; None in the logs of an ended job that are not the job's own.
+
+    Where the kernel log has the line as well, the two are joined later, and the doubt falls.
+
+    Args:
+        finding: Of a kernel rule, in a file that is not the kernel log.
+        node: The one that it is about; None: unknown.
+        places: They tell whose kernel log is read.
+        at: When the line was written (unix seconds); None: unknown.
+    """
+    if not places.live and finding.file not in places.job_logs:
+        return None
+    name = PurePosixPath(finding.file).name
+    whose = f"rank {finding.rank}'s log" if finding.rank is not None else name
+    if not places.live and not _covered(node, at, places):
+        return KernelClaim(
+            f"printed in {whose}; no kernel log of that time is here", finding.severity, refuted=False
+        )
+    if places.live and node is not None and node not in places.kernel_logs:
+        return KernelClaim(
+            f"printed in {whose}; the kernel log of {node} cannot be read", finding.severity, refuted=False
+        )
+    severity: Severity = "info" if finding.severity == "info" else "warning"
+    log = "no kernel log confirms it" if node is None else f"the kernel log of {node} does not confirm it"
+    return KernelClaim(f"printed in {whose}; {log}", severity, refuted=True)
+
+
+def _covered(node: str | None, at: float | None, places: Places) -> bool:
+    """Whether the kernel log of the node is among the files, and covers that time."""
+    return (
+        node is not None
+        and at is not None
+        and any(whose == node and first <= at <= last for whose, first, last in places.kernel_spans)
+    )

@@ -1,0 +1,86 @@
+"""Whose words a log holds that another node than the reading one may have written."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TypeAlias
+
+from gpuwatch.diagnose.model.rank_index import Whereabouts
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.runs.ranks.owners import hosts_in
+from gpuwatch.wire import KERNEL_LOG, Finding
+
+ReadFile: TypeAlias = tuple[str, str]
+"""The node whose agent reads a file, and the path."""
+FOLDERS = 2
+"""Parts of a path, the file's name included, that may name the node."""
+
+
+class LogWriters:
+    """Knows which files several nodes see or whose lines name other nodes: the reader is not their node."""
+
+    def __init__(self) -> None:
+        self._version = -1
+        self._writers: dict[str, set[str]] = defaultdict(set)
+        """Identity of a shared file -> nodes on which a process wrote it."""
+        self._shared: dict[ReadFile, str | None] = {}
+        """-> the one node that is known to write it."""
+        self._naming: set[ReadFile] = set()
+        self._grown: dict[ReadFile, float] = {}
+
+    def take(self, fleet: Fleet) -> set[ReadFile]:
+        """Look at the files that the nodes list; those of which something else is known now."""
+        if fleet.logs_version == self._version:
+            return set()
+        self._version = fleet.logs_version
+        shared = {
+            (node.name, file.path): (file.identity, bool(file.pids))
+            for node in fleet.nodes.values()
+            for file in node.logs
+            if file.identity is not None
+        }
+        self._grown = {
+            (node.name, file.path): file.grown_at - node.offset_s
+            for node in fleet.nodes.values()
+            for file in node.logs
+            if file.grown_at is not None
+        }
+        for (node, _), (identity, written) in shared.items():
+            if written:
+                self._writers[identity].add(node)
+        known = {file: _only(self._writers.get(identity, set())) for file, (identity, _) in shared.items()}
+        new = {
+            file for file, writer in known.items() if file not in self._shared or self._shared[file] != writer
+        }
+        self._shared.update(known)
+        return new
+
+    def note(self, node: str, finding: Finding, host: str | None, where: Whereabouts) -> bool:
+        """Take the host that a finding's own lines state; True where its file turns out to name others."""
+        file = node, finding.file
+        if host is None or finding.file == KERNEL_LOG or file in self._naming:
+            return False
+        if where.named(host) == node:
+            return False
+        self._naming.add(file)
+        return True
+
+    def written_until(self, node: str, path: str) -> float | None:
+        """When a file was last written (unix seconds on our clock); None: unknown."""
+        return self._grown.get((node, path))
+
+    def is_foreign(self, node: str, path: str) -> bool:
+        """Whether a line of this file that names no host may be another node's than the reader's."""
+        return (node, path) in self._naming or self._shared.get((node, path), node) != node
+
+    def writer(self, node: str, path: str, where: Whereabouts) -> str | None:
+        """The node of such a file: the only one that writes it, else the one that its path names."""
+        known = None if (node, path) in self._naming else self._shared.get((node, path))
+        hosts = (
+            where.named(host) for part in path.split("/")[: -FOLDERS - 1 : -1] for host in hosts_in(part)
+        )
+        return known or next((host for host in hosts if host is not None), None)
+
+
+def _only(nodes: set[str]) -> str | None:
+    return next(iter(nodes)) if len(nodes) == 1 else None

@@ -1,0 +1,144 @@
+"""A rank that stood out for long enough, as an alert: one sentence, and the figures that it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.text import clock
+from gpuwatch.diagnose.straggler.cpu import CpuStraggler
+from gpuwatch.diagnose.straggler.gpu_load import Load, Usual
+from gpuwatch.diagnose.straggler.outliers import Sign, Unlike
+from gpuwatch.diagnose.straggler.slowdown_cause import causes
+from gpuwatch.wire import Severity
+
+CODE = "slower_than_peers"
+"""The same as against the neighbours on one node: this one knows the job, and takes its place."""
+SLOW: tuple[Sign, ...] = ("time", "clock", "busy", "works_alone", "last")
+"""Signs of one that the others wait for, the gravest first."""
+ODD: dict[Sign, tuple[str, str, Severity]] = {
+    "pcie": ("link_below_peers", "Link slower than its peers'", "warning"),
+    "spins": ("spins_alone", "Spins at low power", "info"),
+    "nvlink_rate": ("link_below_peers", "Link slower than its peers'", "warning"),
+    "pcie_rate": ("link_below_peers", "Link slower than its peers'", "warning"),
+}
+"""Sign of one that is odd and slows nobody, as far as it shows -> code, title, severity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A rank that stands out now."""
+
+    job: str
+    rank: int
+    load: Load | None
+    """Of its GPU, where one is known."""
+    usual: Usual | None
+    """The medians over its job and GPU model."""
+    signs: tuple[Unlike, ...]
+    hold_s: float
+    """How long a sign must last."""
+
+    @property
+    def id(self) -> str:
+        """Its place."""
+        if self.load is None:
+            return f"{self.job}:{self.rank}"
+        return f"{self.load.node}:{self.load.info.index}"
+
+    def alert_id(self, sign: Unlike) -> str:
+        """The id of the alert that this sign of it leads."""
+        return f"{kind(sign)[0]}@{self.id}"
+
+    def lead(self, lasted: Sequence[Unlike]) -> Unlike | None:
+        """The gravest of the signs that lasted."""
+        order = (*SLOW, *ODD)
+        return min(lasted, key=lambda each: (order.index(each.sign), -(each.cost or 0.0)), default=None)
+
+
+def kind(sign: Unlike) -> tuple[str, str, Severity]:
+    """Code, title and severity of the alert that a sign leads."""
+    return ODD.get(sign.sign, (CODE, "Straggler", "warning"))
+
+
+def alert_of(suspect: Suspect, lead: Unlike, lasted_s: float, hotter_c: float, wall: float) -> Alert:
+    """The alert of a rank that stood out for so long by its gravest sign, where so much hotter is hot."""
+    code, title, severity = kind(lead)
+    load, why = suspect.load, _why(suspect, lead, hotter_c)
+    rack = None if load is None else load.rack
+    told = [
+        f"one of {_count(lead)} {lead.what} since {clock(wall - lasted_s, wall)}",
+        *why,
+        *([f"rack {rack}"] if rack else []),
+    ]
+    text = ", ".join(told)
+    if lead.cost is not None:
+        text += f": every step waits for it, which costs the job about {100 * lead.cost:.0f} %"
+    elif code == CODE:
+        text += ": every step waits for it"
+    at = wall - (0.0 if load is None else load.age_s)
+    node = None if load is None else load.node
+    return Alert(
+        id=suspect.alert_id(lead),
+        code=code,
+        severity=severity,
+        title=title,
+        text=text,
+        proof=tuple(Proof("value", line, at, node=node) for line in _evidence(suspect, lead)),
+        role="hint",
+        node=node,
+        gpu=None if load is None else load.info.index,
+        rank=suspect.rank,
+        rank_from="process",
+        job=suspect.job,
+        fields={"rack": rack} if rack else {},
+    )
+
+
+def _count(lead: Unlike) -> str:
+    return f"{lead.peers + 1} ranks" if lead.alike == 1 else f"{lead.alike} among {lead.peers + 1} ranks"
+
+
+def _why(suspect: Suspect, lead: Unlike, hotter_c: float) -> list[str]:
+    if suspect.load is None or suspect.usual is None or lead.sign in ODD:
+        return [lead.cause] if lead.cause else []
+    capped = any(each.sign == "clock" for each in suspect.signs)
+    found = list(causes(suspect.load, suspect.usual, hotter_c, capped=capped))
+    return found or [each.cause for each in (lead, *suspect.signs) if each.cause][:1]
+
+
+def _evidence(suspect: Suspect, lead: Unlike) -> Iterator[str]:
+    """The figures that stand out, the lead's first, then those that were equal."""
+    yield lead.evidence
+    yield from (each.evidence for each in suspect.signs if each is not lead)
+    load, usual, told = suspect.load, suspect.usual, {each.sign for each in suspect.signs}
+    if load is None or usual is None:
+        return
+    columns = (
+        ("utilization", " %", "busy" in told, load.busy_pct, usual.busy_pct),
+        ("SM clock", " MHz", "clock" in told, load.clock_mhz, usual.clock_mhz),
+        ("power", " W", bool(told & {"works_alone", "spins"}), load.power_w, usual.power_w),
+        ("temperature", " C", False, load.temperature_c, usual.temperature_c),
+    )
+    for name, unit, said, own, middle in columns:
+        if own is not None and middle is not None and not said:
+            yield f"{name} {own:.0f}{unit}, median of the job {middle:.0f}{unit}"
+
+
+def cpu_alert(job: str, each: CpuStraggler, wall: float) -> Alert:
+    """The alert of a rank that trains on the CPU."""
+    worker = each.worker
+    return Alert(
+        id=f"{CODE}@{job}:{worker.rank}",
+        code=CODE,
+        severity="warning",
+        title="Straggler",
+        text=each.text,
+        proof=(Proof("value", each.text, wall - worker.age_s, node=worker.node),),
+        role="hint",
+        node=worker.node,
+        rank=worker.rank,
+        rank_from="process",
+        job=job,
+    )

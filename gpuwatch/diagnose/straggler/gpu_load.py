@@ -1,0 +1,150 @@
+"""What the GPUs of a job's ranks did lately, as means over the time that a verdict must last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TypeAlias
+
+from gpuwatch.diagnose.health.counter_growth import LANE_GT
+from gpuwatch.diagnose.health.peer_comparison import WORKING_PCT
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.nodes.node import Gpu, Node
+from gpuwatch.wire import GpuFast, GpuInfo, GpuMedium, GpuSlow, Process
+
+Group: TypeAlias = tuple[str, str]
+"""Job and GPU model: only those can be compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One rank's GPU. None is not known."""
+
+    rank: int
+    job: str
+    node: str
+    rack: str | None
+    info: GpuInfo
+    age_s: float
+    fast: GpuFast
+    medium: GpuMedium | None
+    slow: GpuSlow | None
+    busy_pct: float | None = None
+    clock_mhz: float | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+    pcie_bps: float | None = None
+    nvlink_bps: float | None = None
+
+    @property
+    def pcie_rate(self) -> float | None:
+        """Of its link, in GT/s times lanes; an idle GPU narrows its link on purpose, so None for one."""
+        if self.medium is None or self.busy_pct is None or self.busy_pct < WORKING_PCT:
+            return None
+        return LANE_GT.get(self.medium.pcie_gen or 0, 0.0) * (self.medium.pcie_width or 0) or None
+
+    @property
+    def pcie(self) -> str:
+        """`gen 5 x16`."""
+        return "" if self.medium is None else f"gen {self.medium.pcie_gen} x{self.medium.pcie_width}"
+
+    @property
+    def power_limit_w(self) -> float | None:
+        """The enforced one."""
+        return None if self.medium is None else self.medium.power_limit_w
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """The medians of a group."""
+
+    busy_pct: float | None
+    clock_mhz: float | None
+    power_w: float | None
+    temperature_c: float | None
+    power_limit_w: float | None
+    pcie_rate: float | None
+
+    @classmethod
+    def of(cls, group: Sequence[Load]) -> Usual:
+        """Of all ranks of one job and GPU model."""
+        return cls(
+            middle(each.busy_pct for each in group),
+            middle(each.clock_mhz for each in group),
+            middle(each.power_w for each in group),
+            middle(each.temperature_c for each in group),
+            middle(each.power_limit_w for each in group),
+            middle(each.pcie_rate for each in group),
+        )
+
+
+class Loads:
+    """The ranks with a GPU that answers, by job and GPU model, read some nodes at a time."""
+
+    def __init__(self, fleet: Fleet, window_s: float) -> None:
+        """Begin.
+
+        Args:
+            fleet: What is known.
+            window_s: What the means are taken over; one that is mostly unknown there is None.
+        """
+        self._nodes = list(fleet.nodes.values())
+        self._window_s = window_s
+        self._found: dict[Group, dict[str, Load]] = {}
+
+    def read(self, count: int, now: float) -> bool:
+        """So many nodes more; True when all are read. `now` is the fleet's own clock."""
+        part, self._nodes = self._nodes[:count], self._nodes[count:]
+        for node in part:
+            self._read(node, now)
+        return not self._nodes
+
+    @property
+    def groups(self) -> dict[Group, list[Load]]:
+        """What was read."""
+        return {group: list(ranks.values()) for group, ranks in self._found.items()}
+
+    def _read(self, node: Node, now: float) -> None:
+        # a data loader inherits the environment of its rank, and maybe its GPU, and is younger
+        for process in sorted(node.processes, key=lambda each: each.pid):
+            job = process.job
+            if process.rank is None or job is None:
+                continue
+            for hold in process.gpus:
+                gpu = node.gpus.get(hold.uuid)
+                if gpu is None or hold.uuid in self._found.get((job, gpu.info.name), ()):
+                    continue
+                load = _load(process, job, gpu, node, now, self._window_s)
+                if load is not None:
+                    self._found.setdefault((job, gpu.info.name), {})[hold.uuid] = load
+
+
+def _load(process: Process, job: str, gpu: Gpu, node: Node, now: float, window_s: float) -> Load | None:
+    fast, medium, slow = gpu.of_late(node.interval_s, now)
+    if gpu.state != "ok" or fast is None:
+        return None
+    means = gpu.history.means(max(1, int(window_s)), now)
+    return Load(
+        rank=-1 if process.rank is None else process.rank,
+        job=job,
+        node=node.name,
+        rack=node.spec.labels.get("rack"),
+        info=gpu.info,
+        age_s=gpu.age(now) or 0.0,
+        fast=fast,
+        medium=medium,
+        slow=slow,
+        busy_pct=means.get("util"),
+        clock_mhz=means.get("smclk"),
+        power_w=means.get("power"),
+        temperature_c=means.get("temp"),
+        pcie_bps=means.get("pcie"),
+        nvlink_bps=means.get("nvlink"),
+    )
+
+
+def middle(values: Iterable[float | None]) -> float | None:
+    """The median of those that are known; None where none is."""
+    known = [value for value in values if value is not None]
+    return median(known) if known else None

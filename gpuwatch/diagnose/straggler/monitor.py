@@ -1,0 +1,128 @@
+"""The ranks that stand out among those of their job, when that has lasted: which, why, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gpuwatch.diagnose.alerts.persistence import Lasting
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.straggler.alerts import Suspect, alert_of, cpu_alert
+from gpuwatch.diagnose.straggler.compute import idle, power, slow_clocks
+from gpuwatch.diagnose.straggler.cpu import cpu_stragglers, cpu_workers
+from gpuwatch.diagnose.straggler.gpu_load import Group, Load, Loads, Usual
+from gpuwatch.diagnose.straggler.links import narrow_pcie, throughput
+from gpuwatch.diagnose.straggler.outliers import Unlike
+from gpuwatch.diagnose.straggler.own_time import unlike_by_own_times
+from gpuwatch.diagnose.straggler.stepping_jobs import Pace, Stepping, paces
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.hosts.plan import Thresholds
+
+EVERY_S = 5.0
+SKIPPED_S = 2.5 * EVERY_S
+"""Seen again after longer than this, it did not last: it is seen for the first time."""
+NODES_AT_ONCE = 128
+"""So many nodes are read in one call: 25 ms for eight GPUs each, and the screen goes on between two."""
+LONGEST_WINDOW_S = 60.0
+SMEARED = 0.5
+"""A mean stays over its limit after the value is fine again: by so much of the window at most."""
+
+
+class StragglerWatch:
+    """A rank that stands out is told when that lasted, and until it was gone for a while."""
+
+    def __init__(self, thresholds: Thresholds) -> None:
+        self._thresholds = thresholds
+        self._window_s = max(EVERY_S, min(LONGEST_WINDOW_S, thresholds.hold_s))
+        """What must last is a mean over so long: no moment inside of a step is taken for all of it."""
+        self._at = float("-inf")
+        self._lasting = Lasting(thresholds.clear_s, SKIPPED_S)
+        self._stepping = Stepping()
+        self._reading: Loads | None = None
+
+    @property
+    def alerts(self) -> dict[str, Alert]:
+        """By id: those that fire, and those that did."""
+        return self._lasting.alerts
+
+    def go(self, fleet: Fleet, now: float, wall: float) -> bool:
+        """Look, if it is time; True when an alert fired or ended."""
+        if self._reading is None:
+            if now - self._at < EVERY_S:
+                return False
+            self._at, self._reading = now, Loads(fleet, self._window_s)
+        if not self._reading.read(NODES_AT_ONCE, now):
+            return False
+        groups, self._reading = self._reading.groups, None
+        pace = paces(fleet, now)
+        self._stepping.look(pace, now)
+        moved = False
+        for suspect in self._suspects(fleet, groups, pace, now):
+            moved |= self._tell_gpu(suspect, now, wall)
+        for job, ranks in cpu_workers(fleet, pace, now).items():
+            for one in cpu_stragglers(ranks):
+                alert = cpu_alert(job, one, wall)
+                lasted_s = self._lasting.seen(alert.id, now)
+                if lasted_s >= self._hold_s(pace.get(job)) and not self._lasting.firing(alert.id):
+                    self._lasting.tell(alert, now, wall)
+                    moved = True
+        return self._lasting.clear(now, wall) or moved
+
+    def _suspects(
+        self, fleet: Fleet, groups: dict[Group, list[Load]], pace: dict[str, Pace], now: float
+    ) -> Iterator[Suspect]:
+        """Who stands out now, and by which figures."""
+        places = {(job, load.rank): load for (job, _), group in groups.items() for load in group}
+        found: dict[tuple[str, int, str | None], tuple[Load | None, list[Unlike]]] = {}
+
+        def stands_out(job: str, each: Unlike, load: Load | None) -> None:
+            key = job, each.rank, None if load is None else load.info.uuid
+            found.setdefault(key, (load, []))[1].append(each)
+
+        for (job, _), group in groups.items():
+            steps = self._stepping.for_s(job, now) >= self._window_s
+            for each in unlike_peers(group, self._thresholds, steps=steps):
+                stands_out(job, each, each.load)
+        for job, each in unlike_by_own_times(fleet, now, self._thresholds.peer_time_pct):
+            if job in pace:
+                stands_out(job, each, places.get((job, each.rank)))
+        here = {(job, load.info.name) for (job, _, _), (load, _) in found.items() if load is not None}
+        usual = {group: Usual.of(groups[group]) for group in here}
+        for (job, rank, _), (load, signs) in found.items():
+            known = None if load is None else usual[job, load.info.name]
+            hold_s = self._hold_s(pace.get(job)) + SMEARED * self._window_s
+            yield Suspect(job, rank, load, known, tuple(signs), hold_s)
+
+    def _tell_gpu(self, suspect: Suspect, now: float, wall: float) -> bool:
+        """Fire what has lasted of a suspect's figures: one alert by the gravest, the others are evidence."""
+        lasted = {each.sign: self._lasting.seen(f"{suspect.id}/{each.sign}", now) for each in suspect.signs}
+        for each in suspect.signs:
+            if self._lasting.firing(suspect.alert_id(each)):
+                self._lasting.seen(suspect.alert_id(each), now)
+        lead = suspect.lead([each for each in suspect.signs if lasted[each.sign] >= suspect.hold_s])
+        if lead is None or self._lasting.firing(suspect.alert_id(lead)):
+            return False
+        alert = alert_of(suspect, lead, lasted[lead.sign], self._thresholds.peer_temperature_c, wall)
+        self._lasting.seen(alert.id, now)
+        self._lasting.tell(alert, now, wall, lasted[lead.sign])
+        return True
+
+    def _hold_s(self, pace: Pace | None) -> float:
+        """A pause of a log that tells few steps is known as one only when the next is overdue."""
+        return self._thresholds.hold_s if pace is None else max(self._thresholds.hold_s, pace.limit_s)
+
+
+def unlike_peers(group: Sequence[Load], limits: Thresholds, *, steps: bool) -> Iterator[Unlike]:
+    """Who stands out among the ranks of one job and GPU model.
+
+    Args:
+        group: All of them.
+        limits: How far is too far.
+        steps: Whether the job has made steps all the time that the means are of. A rank that saves or
+            evaluates alone works while the others wait, too; without steps only clocks and PCIe rates count.
+    """
+    yield from slow_clocks(group, limits.peer_clock_pct)
+    yield from narrow_pcie(group, limits.peer_link_pct)
+    if steps:
+        yield from idle(group, limits.peer_busy_pct)
+        yield from power(group, limits.peer_power_pct)
+        yield from throughput(group, limits.peer_link_pct)

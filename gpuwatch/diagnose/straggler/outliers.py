@@ -1,0 +1,82 @@
+"""A rank that stands out among its peers by one figure, and what it takes to stand out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal, TypeAlias
+
+from gpuwatch.diagnose.health.peer_comparison import ENOUGH
+from gpuwatch.diagnose.straggler.gpu_load import Load
+
+Sign: TypeAlias = Literal[
+    "time", "clock", "busy", "works_alone", "last", "pcie", "spins", "nvlink_rate", "pcie_rate"
+]
+"""By which figure a rank is unlike its peers. For the first five the others wait; the rest is odd."""
+
+FEW = 0.125
+"""More outliers than this share (or than one, if that is more) have another part in the job; a node of
+eight is one of eight nodes."""
+NEXT = 0.75
+"""The one that is unlike all others is that far from the next one, too: ranks with other work (stages of a
+pipeline) come in several, and lie close together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unlike:
+    """One rank that stands out now."""
+
+    sign: Sign
+    rank: int
+    peers: int
+    """How many it was compared with."""
+    figure: str
+    """What was compared."""
+    own: str
+    """Its own figure, with the unit."""
+    usual: str
+    """The median over its group."""
+    what: str
+    """What it does, after `one of 64 ranks`."""
+    cost: float | None = None
+    """The share of the job's time that it costs; None: the figure does not say."""
+    cause: str = ""
+    """Where the figure itself says why."""
+    load: Load | None = None
+    alike: int = 1
+    """So many stand out in the same way."""
+
+    @property
+    def evidence(self) -> str:
+        """One line with its own figure, the median, and how many peers."""
+        return f"{self.figure} {self.own}, median of its {self.peers} peers {self.usual}"
+
+
+def few(count: int) -> int:
+    """So many outliers of a group are outliers."""
+    return max(1, int(FEW * count))
+
+
+def equally_busy(group: Sequence[Load], least_pct: float, apart_pct: float) -> list[Load]:
+    """Those that are busy for at least `least_pct`, and within `apart_pct` of the median of these.
+
+    Empty when those are too few to be compared.
+    """
+    known = [(each, pct) for each in group if (pct := each.busy_pct) is not None and pct >= least_pct]
+    if len(known) < ENOUGH:
+        return []
+    usual = median(pct for _, pct in known)
+    return [each for each, pct in known if abs(pct - usual) <= apart_pct]
+
+
+def lowest(
+    group: Sequence[Load], read: Callable[[Load], float | None], limit: float
+) -> tuple[Load, float, float] | None:
+    """The one whose value is under `limit` of the median and clearly under the next one's; with both."""
+    known = sorted((value, number) for number, each in enumerate(group) if (value := read(each)) is not None)
+    if len(known) < ENOUGH:
+        return None
+    (own, number), (following, _) = known[:2]
+    usual = median(value for value, _ in known)
+    return (group[number], own, usual) if own < limit * usual and own < NEXT * following else None

@@ -1,0 +1,67 @@
+"""Why a GPU is slower than its peers, as far as its own figures say: heat, power, links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuwatch.diagnose.straggler.gpu_load import Load, Usual
+from gpuwatch.wire import GpuFast
+
+REASONS = {
+    "hw_thermal": "its own thermal protection",
+    "sw_thermal": "heat",
+    "power_brake": "the power brake",
+    "hw_slowdown": "a hardware slowdown",
+    "power_cap": "its power limit",
+}
+"""Clock-event reason -> what slows it down, the gravest first."""
+THERMAL = frozenset(("hw_thermal", "sw_thermal"))
+LEAST_SHARE_PCT = 1.0
+LOWER_LIMIT = 0.95
+"""A power limit under so much of the peers' median is another setting."""
+
+
+def causes(load: Load, usual: Usual, hotter_c: float, *, capped: bool) -> Iterator[str]:
+    """What may slow it, the surest first.
+
+    Args:
+        load: The slow one.
+        usual: What is usual in its group.
+        hotter_c: So much hotter than the median of its peers is hot.
+        capped: Whether its clock is below theirs: a power limit slows it; else that is ordinary under load.
+    """
+    reason, words = throttled(load.fast, capped=capped)
+    usual_c, own_c = usual.temperature_c, load.temperature_c
+    warm = "" if own_c is None or usual_c is None else f"{own_c:.0f} C where its peers have {usual_c:.0f} C"
+    hot = own_c is not None and usual_c is not None and own_c - usual_c >= hotter_c
+    if words:
+        yield words
+    if warm and (hot or reason in THERMAL):
+        yield warm
+    yield from _settings(load, usual)
+
+
+def throttled(fast: GpuFast, *, capped: bool) -> tuple[str, str]:
+    """What holds the clock down, as the GPU says, and in words; both empty when nothing does."""
+    shares = fast.throttle_pct or {}
+    reasons = {name: words for name, words in REASONS.items() if capped or name != "power_cap"}
+    for name, words in reasons.items():
+        if shares.get(name, 0.0) > LEAST_SHARE_PCT:
+            return name, f"held down by {words} {shares[name]:.0f} % of the time"
+    for name, words in reasons.items():
+        if name in (fast.throttle or ()):
+            return name, f"held down by {words}"
+    return "", ""
+
+
+def _settings(load: Load, usual: Usual) -> Iterator[str]:
+    """What was set or broke: its power limit, its PCIe link, its NVLinks."""
+    own_w, usual_w = load.power_limit_w, usual.power_limit_w
+    if own_w is not None and usual_w is not None and own_w < LOWER_LIMIT * usual_w:
+        yield f"its power limit is {own_w:.0f} W, its peers' {usual_w:.0f} W"
+    own_rate, usual_rate = load.pcie_rate, usual.pcie_rate
+    if own_rate is not None and usual_rate is not None and own_rate < usual_rate:
+        yield f"its PCIe link is {load.pcie}, slower than its peers'"
+    active, most = None if load.slow is None else load.slow.nvlink_active, load.info.nvlink_count
+    if active is not None and most and 0 < active < most:
+        yield f"{most - active} of its {most} NVLinks are down"

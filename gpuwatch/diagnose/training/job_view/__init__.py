@@ -1,0 +1,1 @@
+"""A job's training as data: the content of screen 6."""

@@ -1,0 +1,74 @@
+"""How far the ranks of a job lie apart, and which of them stand out."""
+
+from __future__ import annotations
+
+import math
+from itertools import compress
+from operator import attrgetter
+from statistics import median
+
+from gpuwatch.diagnose.training.job_view.facts import COLUMNS, Column, JobFacts, spread, usual_gap
+
+SILENT_S, SILENT_GAPS = 10.0, 5.0
+"""A rank that used to write stands out when its log is older than the median by so much."""
+THROTTLED_PCT = 10.0
+
+
+def compare(made: JobFacts, now: float) -> None:
+    """How far the ranks lie apart, and which of them stand out."""
+    rows = made.rows
+    newest = max([row.told_at for row in rows if row.told_at is not None], default=math.inf)
+    for row in rows:
+        row.told_late = made.late(row.told_at, now)
+    # a GPU's value counts while it is fresh, a told one when it is of about the newest told step
+    fresh = {
+        "gpu": [not row.gpu_late for row in rows],
+        "log": [row.told_at is not None and newest - row.told_at <= made.late_s for row in rows],
+    }
+    stands: dict[int, set[str]] = {}
+    for column in COLUMNS:
+        of_now = compress(enumerate(map(attrgetter(column.name), rows)), fresh[column.source])
+        values = {index: value for index, value in of_now if value is not None}
+        apart = spread(list(values.values()), column.limit)
+        if apart is None:
+            continue
+        made.spreads[column.name] = apart
+        for index, value in values.items() if apart.flagged else ():
+            if _stands_out(value, apart.middle, column):
+                stands.setdefault(index, set()).add(column.name)
+    _flag(made, stands)
+
+
+def _flag(made: JobFacts, stands: dict[int, set[str]]) -> None:
+    """Mark the ranks that stand out, those by their lag, slowdowns and silence, too."""
+    silent = _silent_from(made)
+    every = _told_every(made)
+    for index, row in enumerate(made.rows):
+        if row.lag is not None and row.lag > every:
+            stands.setdefault(index, set()).add("lag")
+        if row.throttle_pct is not None and not row.gpu_late and row.throttle_pct > THROTTLED_PCT:
+            stands.setdefault(index, set()).add("throttle")
+        if silent is not None and row.step is not None and row.wrote_at is not None and row.wrote_at < silent:
+            stands.setdefault(index, set()).add("log")
+    for index, names in stands.items():
+        made.rows[index].flags = frozenset(names)
+
+
+def _stands_out(value: float, middle: float, column: Column) -> bool:
+    limit = (column.limit or 0.0) * middle
+    high, low = value > middle + limit, value < middle - limit
+    return (high and column.bad != "low") or (low and column.bad != "high")
+
+
+def _told_every(made: JobFacts) -> int:
+    """Steps between two told ones: a rank that is so far behind has only not told its newest yet."""
+    steps = [] if made.speaker is None else [step.step for step in made.speaker.steps]
+    return int(usual_gap(steps) or 1)
+
+
+def _silent_from(made: JobFacts) -> float | None:
+    """A log that has not grown since then is silent among others that have; None: too few to tell."""
+    wrote = [row.wrote_at for row in made.rows if row.wrote_at is not None and row.step is not None]
+    if len(wrote) < 3:
+        return None
+    return median(wrote) - max(SILENT_S, SILENT_GAPS * (made.gap_s or 0.0))

@@ -1,0 +1,139 @@
+"""Where the ranks of every job are, and whose words a voice's are; remembered after the ranks have ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.logs.progress import RankProgress
+from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.wire import Process
+
+Job: TypeAlias = "str | None"
+"""Its id, or its rendezvous address; None: whatever names no job."""
+
+MAX_JOBS = 64
+"""Of more, those that ended first are forgotten."""
+
+
+@dataclass(slots=True)
+class Seat:
+    """One rank's process and GPU; a training without ranks has one seat, too."""
+
+    node: str
+    pid: int
+    job: Job
+    rank: int | None
+    local_rank: int | None
+    world: int | None
+    uuid: str | None
+    logs: tuple[str, ...]
+    seen_at: float
+    alive: bool = True
+    inferred: bool = False
+    """Its rank is a guess: see `wire.Process`."""
+
+
+Voice: TypeAlias = tuple[RankProgress, Seat | None]
+"""Who speaks, and where that one sits."""
+
+
+class Seats:
+    """All that are known; `refresh` looks only at nodes that listed their processes anew."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[Job, dict[int | str, Seat]] = {}
+        """Job -> rank (or node and pid of a process without one) -> seat."""
+        self.version = 0
+        """Moves when a seat came, went or changed."""
+        self._listed: dict[str, float | None] = {}
+        self._files: dict[tuple[str, str], Seat | None] = {}
+        """Node and file -> whose it is; None: of several."""
+        self._pids: dict[tuple[str, int], Seat] = {}
+        self._nodes: dict[str, set[Job]] = {}
+
+    def refresh(self, fleet: Fleet) -> bool:
+        """Take in what the nodes listed since; True when anything changed."""
+        moved = [node for node in fleet.nodes.values() if node.processes_at != self._listed.get(node.name)]
+        changed = False
+        for node in moved:
+            self._listed[node.name] = node.processes_at
+            changed |= self._take(node)
+        if changed:
+            self._forget()
+            self._index()
+            self.version += 1
+        return changed
+
+    def _take(self, node: Node) -> bool:
+        alive: set[tuple[Job, int | str]] = set()
+        changed = False
+        # a data loader inherits the environment of its rank, holds no GPU and is younger
+        for process in sorted(node.processes, key=lambda each: (not each.gpus, each.pid)):
+            if process.rank is None and not (process.gpus and process.logs):
+                continue
+            seat = seat_of(process, node)
+            key: int | str = f"{node.name} {process.pid}" if seat.rank is None else seat.rank
+            if (seat.job, key) in alive:
+                continue
+            alive.add((seat.job, key))
+            seats = self.jobs.setdefault(seat.job, {})
+            before = seats.get(key)
+            if before is not None:
+                before.seen_at = seat.seen_at
+            if before != seat:
+                seats[key], changed = seat, True
+        for job, seats in self.jobs.items():
+            for key, seat in seats.items():
+                if seat.alive and seat.node == node.name and (job, key) not in alive:
+                    seat.alive, changed = False, True
+        return changed
+
+    def _forget(self) -> None:
+        ended = [job for job, seats in self.jobs.items() if not any(seat.alive for seat in seats.values())]
+        ended.sort(key=lambda job: max(seat.seen_at for seat in self.jobs[job].values()))
+        for job in ended[: max(0, len(self.jobs) - MAX_JOBS)]:
+            del self.jobs[job]
+
+    def _index(self) -> None:
+        self._files, self._pids, self._nodes = {}, {}, {}
+        for job, seats in self.jobs.items():
+            for seat in seats.values():
+                self._nodes.setdefault(seat.node, set()).add(job)
+                self._pids[seat.node, seat.pid] = seat
+                for file in seat.logs:
+                    self._files[seat.node, file] = None if (seat.node, file) in self._files else seat
+
+    def of(self, voice: RankProgress) -> tuple[Job, Seat | None]:
+        """The job and seat whose words a voice's are, as far as can be told."""
+        seat = None
+        if voice.rank is None:
+            seat = self._pids.get((voice.node, voice.pid)) if voice.pid is not None else None
+            seat = seat or self._files.get((voice.node, voice.file))
+        if seat is not None and voice.job in (None, seat.job):
+            return seat.job, seat
+        job = voice.job
+        if job is None:
+            here = self._nodes.get(voice.node) or self.jobs
+            job = next(iter(here)) if len(here) == 1 else None
+        return job, None if voice.rank is None else self.jobs.get(job, {}).get(voice.rank)
+
+
+def seat_of(process: Process, node: Node) -> Seat:
+    """A process as a seat. One without a rank is a job of its own unless it names one."""
+    job = process.job
+    if job is None and process.rank is None:
+        job = f"{node.name} pid {process.pid}"
+    return Seat(
+        node.name,
+        process.pid,
+        job,
+        process.rank,
+        process.local_rank,
+        process.world_size,
+        process.gpus[0].uuid if process.gpus else None,
+        tuple(process.logs),
+        node.processes_at or 0.0,
+        inferred=process.inferred,
+    )

@@ -1,0 +1,113 @@
+"""The ranks of a job, each with what it tells, what its GPU does, and when its log grew."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from gpuwatch.diagnose.training.job_view.facts import RankRow
+from gpuwatch.diagnose.training.job_view.rank_placement import Seat, Voice
+from gpuwatch.diagnose.training.throughput import step_s
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.logs.progress import RankProgress
+from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.fleet.nodes.readings import slowdown_pct
+
+ROUNDED = 20
+"""Times between told steps that a rank's own is a mean of: stamps of whole seconds round each."""
+
+
+def rank_rows(
+    fleet: Fleet, seats: Iterable[Seat], voices: Sequence[Voice], now: float, wall: float
+) -> list[RankRow]:
+    """All ranks of a job that have a process or a voice, in their order.
+
+    Args:
+        fleet: What is known.
+        seats: Of the job.
+        voices: Of the job, one a rank.
+        now: Our monotonic clock.
+        wall: The unix time of the same moment.
+    """
+    rows: dict[int, RankRow] = {}
+    written: dict[str, dict[int | str, float]] = {}
+    own: list[RankRow] = []
+    for seat in seats:
+        row = RankRow(seat.rank, seat.node, alive=seat.alive, ended=not seat.alive, inferred=seat.inferred)
+        own.append(row)
+        rows[id(seat)] = row
+        node = fleet.nodes.get(seat.node)
+        if node is not None:
+            if node.name not in written:
+                written[node.name] = _written(node, now, wall)
+            _place(row, seat, node, written[node.name], now)
+    for voice, known in voices:
+        told = rows.get(id(known)) if known is not None else None
+        if told is None:
+            told = RankRow(voice.rank, voice.node)
+            own.append(told)
+        _hear(told, voice)
+    _lags(own)
+    return sorted(own, key=lambda row: (row.rank is None, row.rank or 0, row.node))
+
+
+def _written(node: Node, now: float, wall: float) -> dict[int | str, float]:
+    """When (monotonic) a file last grew, by its path and by the processes that write it."""
+    found: dict[int | str, float] = {}
+    for file in node.logs:
+        silent_s = node.silent_s(file, wall)
+        if silent_s is None or file.source == "kernel":
+            continue
+        at = now - silent_s
+        found[file.path] = at
+        for pid in file.pids:
+            found[pid] = max(at, found.get(pid, -math.inf))
+    return found
+
+
+def _place(row: RankRow, seat: Seat, node: Node, written: dict[int | str, float], now: float) -> None:
+    """What is known of a rank from outside: its GPU, and when its log grew."""
+    row.file = seat.logs[0] if seat.logs else None
+    grown = [written[key] for key in (seat.pid, *seat.logs) if key in written]
+    row.wrote_at = max(grown, default=None)
+    gpu = node.gpus.get(seat.uuid) if seat.uuid is not None else None
+    if gpu is None:
+        return
+    row.gpu, row.uuid = gpu.info.index, gpu.info.uuid
+    fast, row.gpu_at, row.gpu_state = gpu.fast, gpu.fast_at, gpu.state
+    row.gpu_late = gpu.state != "ok" or gpu.of_late(node.interval_s, now).fast is None
+    if fast is None:
+        return
+    row.memory_bytes, row.memory_total_bytes = fast.memory_used_bytes, fast.memory_total_bytes
+    row.clock_mhz, row.power_w, row.temperature_c = fast.sm_clock_mhz, fast.power_w, fast.temperature_c
+    row.busy_pct, row.throttle_pct = fast.utilization_pct, slowdown_pct(fast)
+
+
+def _hear(row: RankRow, voice: RankProgress) -> None:
+    """What a rank tells of itself."""
+    row.voice, row.file = voice, voice.file
+    if math.isfinite(voice.heard_at):
+        row.wrote_at = max(voice.heard_at, row.wrote_at or -math.inf)
+    step = voice.values.get("step")
+    if step is not None:
+        row.step, row.told_at = int(step.value), step.at
+    tokens = voice.values.get("tokens_per_s")
+    row.tokens_per_s = None if tokens is None else tokens.value
+    row.step_s = voice.value("step_time_s")
+    if row.step_s is None and (lately := voice.step_times(ROUNDED)):
+        row.step_s = step_s(lately)
+
+
+def _lags(rows: Sequence[RankRow]) -> None:
+    """Steps behind the furthest; where steps begin anew with each epoch, only within the furthest's epoch."""
+    told = [
+        (row, row.step, (row.voice.value("epoch") or 0.0) // 1.0 if row.voice.per_epoch else 0.0)
+        for row in rows
+        if row.voice is not None and row.step is not None
+    ]
+    if not told:
+        return
+    newest = max([epoch for _, _, epoch in told])
+    furthest = max([step for _, step, epoch in told if epoch == newest])
+    for row, step, epoch in told:
+        row.lag = furthest - step if epoch == newest else None

@@ -1,0 +1,157 @@
+"""Signs that last become alerts, one of a kind and job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from math import isfinite
+from statistics import median
+
+from gpuwatch.diagnose.alerts.persistence import Lasting
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.training.first_nan import first_nans
+from gpuwatch.diagnose.training.numerics import numerics
+from gpuwatch.diagnose.training.symptom import Sign
+from gpuwatch.diagnose.training.throughput import PAUSE, RECENT, pace
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.logs.progress import RankProgress
+from gpuwatch.hosts.plan import Thresholds
+
+EVERY_S = 2.0
+STEPPED_S = 600.0
+"""A run that has not stepped for so long has ended, or hangs: its numbers say nothing about now."""
+TITLES = {
+    "num.nan_loss": "Loss is NaN or Inf",
+    "num.grad_nan": "Gradient is NaN or Inf",
+    "num.loss_spike": "Loss spike",
+    "num.loss_rising": "Loss rises",
+    "num.grad_explodes": "Gradient norm explodes",
+    "num.grad_vanishes": "Gradient norm vanishes",
+    "num.scale_min": "Loss scale at its floor",
+    "num.plateau": "Loss stands still",
+    "num.steps_skipped": "Many steps are skipped",
+    "train.slow": "Training is slow",
+    "train.restarted": "Steps went back",
+    "train.low_utilisation": "GPUs are little used",
+    "train.communication_bound": "Training waits for communication",
+    "train.data_bound": "Training waits for data",
+}
+
+
+ENDS_RUNS = frozenset(("num.nan_loss", "num.scale_min"))
+"""As the packs have it: after these a run learns nothing any more."""
+
+
+class TrainingWatch:
+    """Looks at the voice of every job that stepped lately."""
+
+    def __init__(self, thresholds: Thresholds) -> None:
+        self._at = float("-inf")
+        self._slow_step_s = thresholds.slow_step_s
+        self._lasting = Lasting(thresholds.clear_s)
+
+    @property
+    def alerts(self) -> dict[str, Alert]:
+        """By id: those that fire, and those that did."""
+        return self._lasting.alerts
+
+    def go(self, fleet: Fleet, now: float, wall: float) -> bool:
+        """Look, if it is time; True when an alert fired or ended."""
+        if now - self._at < EVERY_S:
+            return False
+        self._at = now
+        moved = False
+        for job, voice in speakers(fleet, now).items():
+            for sign in (*numerics(voice), *pace(voice, busy(fleet, job), self._slow_step_s)):
+                alert = _alert(job, voice, sign, now, wall, of_one=False)  # it only speaks for the job
+                moved |= self._see(alert, sign, voice, now, wall)
+        for job, nan in first_nans(lately(fleet, now)).items():
+            alert = _alert(job, nan.voice, nan.sign, now, wall, of_one=nan.alone)
+            lasted_s = now - nan.at if isfinite(nan.at) else None
+            moved |= self._see(alert, nan.sign, nan.voice, now, wall, lasted_s)
+        return self._lasting.clear(now, wall) or moved
+
+    def _see(
+        self,
+        alert: Alert,
+        sign: Sign,
+        voice: RankProgress,
+        now: float,
+        wall: float,
+        lasted_s: float | None = None,
+    ) -> bool:
+        since = now - self._lasting.seen(alert.id, now)
+        before = self._lasting.firing(alert.id)
+        if (sign.hold_s and stepping_s(voice, since) < sign.hold_s) or (
+            before is not None and not _better(sign, before)
+        ):
+            return False
+        self._lasting.tell(alert, now, wall, lasted_s)
+        return True
+
+
+def _alert(
+    job: str | None, voice: RankProgress, sign: Sign, now: float, wall: float, *, of_one: bool
+) -> Alert:
+    at = wall - (now - (voice.stepped_at or now))
+    proof = Proof("line", sign.text, at, node=voice.node, file=voice.file, offset=voice.offset)
+    return Alert(
+        id=f"{sign.code}@{job or voice.node}",
+        code=sign.code,
+        severity=sign.severity,
+        title=TITLES[sign.code],
+        text=sign.text,
+        proof=(proof,),
+        role="root" if sign.code in ENDS_RUNS else "hint",
+        node=voice.node if of_one or job is None else None,
+        rank=voice.rank if of_one else None,
+        job=job,
+        fields={} if sign.step is None else {"step": sign.step},
+    )
+
+
+def _better(sign: Sign, before: Alert) -> bool:
+    """Whether it knows of an earlier step, or of more ranks: another node's log may be read more slowly."""
+    known = before.fields.get("step")
+    if sign.step is None or not isinstance(known, int):
+        return False
+    return sign.step < known or (sign.step == known and sign.text != before.text)
+
+
+def stepping_s(voice: RankProgress, since: float) -> float:
+    """For how long it has stepped: a pause confirms nothing of what was told before it."""
+    gaps = [(later - sooner, sooner) for sooner, later in pairwise(step.at for step in voice.steps)]
+    pause = PAUSE * median(gap for gap, _ in gaps[-RECENT:]) if gaps else 0.0
+    return sum(min(gap, pause) for gap, sooner in gaps if sooner >= since)
+
+
+def speakers(fleet: Fleet, now: float) -> dict[str | None, RankProgress]:
+    """The voice that speaks for each job: who stepped last."""
+    found: dict[str | None, RankProgress] = {}
+    for voice in lately(fleet, now):
+        known = found.get(voice.job)
+        if known is None or (known.stepped_at or 0.0) < (voice.stepped_at or 0.0):
+            found[voice.job] = voice
+    return found
+
+
+def lately(fleet: Fleet, now: float) -> list[RankProgress]:
+    """The voices of runs that go on."""
+    voices = fleet.progress.voices.values()
+    return [each for each in voices if each.stepped_at is not None and now - each.stepped_at <= STEPPED_S]
+
+
+def busy(fleet: Fleet, job: str | None) -> Sequence[float]:
+    """Utilisation of the GPUs that the job's ranks hold."""
+    return list(_busy(fleet, job))
+
+
+def _busy(fleet: Fleet, job: str | None) -> Iterator[float]:
+    for node in fleet.nodes.values():
+        for process in node.processes:
+            if process.rank is None or job not in (None, process.job):
+                continue
+            for hold in process.gpus:
+                gpu = node.gpus.get(hold.uuid)
+                if gpu is not None and gpu.fast is not None and gpu.fast.utilization_pct is not None:
+                    yield gpu.fast.utilization_pct

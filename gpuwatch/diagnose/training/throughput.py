@@ -1,0 +1,145 @@
+"""How fast a run goes against its own past, and what it waits for. Pure functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from statistics import fmean, median
+
+from gpuwatch.diagnose.training.symptom import Sign
+from gpuwatch.fleet.logs.progress import RankProgress, Step
+
+RECENT, PAST = 20, 200
+LEAST_PAST = 40
+LEAST_TIMINGS = 3
+SLOWER = 1.10
+"""A step time that is 10 % longer and stays so (the change that FALCON tells, arXiv 2410.12588)."""
+COLLAPSED = 2.0
+"""A step that takes so many times the usual one, to the end of a run."""
+LASTS_S = 60.0
+PAUSE = 2.0
+"""A step of more than so many medians holds a pause: an evaluation, a checkpoint."""
+LOW_UTILISATION_PCT = 50.0
+SHARE = 0.30
+"""Of the step spent in communication or in loading data: over it that is what the run waits for."""
+COMMUNICATION = ("allreduce", "all_reduce", "all-reduce", "reduce_scatter", "all_gather", "comm", "sync")
+LOADING = ("data", "batch", "loader", "dataloader", "batch-generator")
+NOT_LOADING = ("parallel", "train_batch", "train-batch", "batch_time", "batch-time", "batch_cost", "setup")
+"""A whole step, what ranks exchange, and what is done once: named by the same words."""
+
+
+def pace(voice: RankProgress, busy_pct: Sequence[float], slow_step_s: float = 0.0) -> Iterator[Sign]:
+    """What a run's speed says.
+
+    Args:
+        voice: Of the rank that speaks for the job.
+        busy_pct: Utilisation of the job's GPUs now.
+        slow_step_s: A step that takes longer is slow whatever was usual; 0: no such limit.
+    """
+    yield from list(slower(voice.step_times(RECENT + PAST))) or over_limit(voice, slow_step_s)
+    yield from waits(voice)
+    if busy_pct and median(busy_pct) < LOW_UTILISATION_PCT:
+        text = f"half of the job's {len(busy_pct)} GPUs are under {median(busy_pct):.0f} % utilization"
+        yield Sign("train.low_utilisation", "info", text, 300.0)
+
+
+def slower(times: Sequence[float]) -> Iterator[Sign]:
+    """The last steps take at least 10 % longer than those before."""
+    past = times[:-RECENT]
+    if len(past) < LEAST_PAST:
+        return
+    usual, now = step_s(past), step_s(times[-RECENT:])
+    if usual > 0 and now >= SLOWER * usual:
+        text = f"a step takes {now:.3g} s where {usual:.3g} s were usual (+{100 * (now / usual - 1):.0f} %)"
+        yield Sign("train.slow", "warning", text, LASTS_S)
+
+
+def over_limit(voice: RankProgress, slow_step_s: float) -> Iterator[Sign]:
+    """A run that was slow from its start has no faster past: only a limit tells."""
+    times = voice.step_times(RECENT)
+    if slow_step_s and len(times) >= LEAST_TIMINGS and (now := step_s(times)) > slow_step_s:
+        text = f"a step takes {now:.3g} s, over the limit of {slow_step_s:g} s (slow_step_s)"
+        yield Sign("train.slow", "warning", text, LASTS_S)
+
+
+def collapsed(steps: Sequence[Step]) -> Iterator[Sign]:
+    """Of a run that has ended: from some step on each took at least twice the time that was usual before."""
+    times = [(step.step, step.took_s) for step in steps if step.took_s and math.isfinite(step.took_s)]
+    for step, now, usual in _fallen(times):
+        text = f"a step takes {now:.3g} s where {usual:.3g} s were usual (x{now / usual:.1f})"
+        yield Sign("train.slow", "warning", text, LASTS_S, step=step)
+
+
+def collapsed_rate(steps: Sequence[Step]) -> Iterator[Sign]:
+    """The same of a run that logs no times, by its tokens or samples per second."""
+    for unit in ("tokens", "samples"):
+        rates = [(step.step, getattr(step, f"{unit}_per_s")) for step in steps]
+        found = _fallen([(step, 1.0 / rate) for step, rate in rates if rate and math.isfinite(rate)])
+        for step, now, usual in found:
+            text = f"{1 / now:,.0f} {unit}/s where {1 / usual:,.0f} were usual (x{usual / now:.2f})"
+            yield Sign("train.slow", "warning", text, LASTS_S, step=step)
+            return
+
+
+def _fallen(known: Sequence[tuple[int, float]]) -> Iterator[tuple[int, float, float]]:
+    """The step from which on all times are at least twice the usual, with the times since and before."""
+    count = len(known) // RECENT
+    levels = [median(took for _, took in known[n * RECENT : (n + 1) * RECENT]) for n in range(count)]
+    for at in range(LEAST_PAST // RECENT, count - 1):
+        usual = median(levels[:at])
+        if min(levels[at:]) >= COLLAPSED * usual:
+            yield known[at * RECENT][0], median(levels[at:]), usual
+            return
+
+
+def went_back(steps: Sequence[Step]) -> Iterator[Sign]:
+    """Steps that came again, and went on: the job was started from a checkpoint or from its beginning."""
+    backs = [
+        (before.step, after.step)
+        for at, (before, after) in enumerate(pairwise(steps), 1)
+        if after.step < before.step and at >= RECENT and at + RECENT <= len(steps)
+    ]
+    if backs:
+        times = "once" if len(backs) == 1 else f"{len(backs)} times"
+        text = f"after step {backs[-1][0]:,} came step {backs[-1][1]:,} again: restarted {times}"
+        yield Sign("train.restarted", "warning", text)
+
+
+def step_s(times: Sequence[float]) -> float:
+    """Seconds a step without pauses, of at least one time.
+
+    A mean: a log that tells whole seconds makes 1.4 s now 1, now 2, and a median leaps between them.
+    """
+    pause = PAUSE * median(times)
+    return fmean(took for took in times if took <= pause)
+
+
+def waits(voice: RankProgress) -> Iterator[Sign]:
+    """The share of the step that told timers spend in communication or in loading data.
+
+    Medians of the last told ones: one hiccup of the loader, told before a pause, is not what a run waits for.
+    """
+    whole_s = step_s(voice.step_times(RECENT) or [voice.value("step_time_s") or 0.0])
+    if not whole_s:
+        return
+    told = {name: [value.value for value in values] for name, values in voice.timings.items()}
+    phases = {name: median(seconds) for name, seconds in told.items() if len(seconds) >= LEAST_TIMINGS}
+    for code, words, what in (
+        ("train.communication_bound", COMMUNICATION, "communication"),
+        ("train.data_bound", LOADING, "loading data"),
+    ):
+        share = share_of(phases, words) / whole_s
+        if SHARE < share <= 1.0:
+            text = f"{100 * share:.0f} % of a step is {what}"
+            yield Sign(code, "warning", text, LASTS_S)
+
+
+def share_of(phases: Mapping[str, float], words: Sequence[str]) -> float:
+    """Seconds of the longest timer whose name holds one of the words: timers of a kind lie in each other."""
+    named = ((name.lower(), seconds) for name, seconds in phases.items())
+    not_meant = NOT_LOADING if words is LOADING else ()
+    return max(
+        (s for name, s in named if any(w in name for w in words) and not any(w in name for w in not_meant)),
+        default=0.0,
+    )

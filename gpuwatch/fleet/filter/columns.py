@@ -1,0 +1,220 @@
+"""What a filter can ask about a node and its GPU, by name: numbers with units, and words."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gpuwatch.fleet.nodes import quantities
+from gpuwatch.fleet.nodes.metrics import METRICS, NODE_METRICS, Metric, NodeMetric
+from gpuwatch.fleet.nodes.node import Gpu, Node
+from gpuwatch.fleet.nodes.quantities import Quantity
+from gpuwatch.wire import Process
+
+Numbers: TypeAlias = "tuple[float, ...] | None"
+Words: TypeAlias = "tuple[str, ...] | None"
+"""All values of a column (a GPU has several processes); None: unknown, () known to have none."""
+
+REASONS = (
+    "idle", "app_clocks", "power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "power_brake",
+    "display",
+)  # fmt: skip
+LABEL = "label."
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """A column that is compared as a number."""
+
+    quantity: Quantity
+    read: Callable[[Node, Gpu | None, float], Numbers]
+
+
+@dataclass(frozen=True)
+class WordColumn:
+    """A column that is compared as text. `known`: the only values it can have, where that is so."""
+
+    read: Callable[[Node, Gpu | None, float], Words]
+    known: tuple[str, ...] = ()
+
+
+Column: TypeAlias = NumberColumn | WordColumn
+
+
+def find(name: str) -> Column | None:
+    """The column of a name as typed, None when there is none."""
+    lowered = name.lower()
+    if lowered.startswith(LABEL):
+        key = name[len(LABEL) :]
+        return WordColumn(lambda node, _gpu, _now: _one(node.spec.labels.get(key)))
+    return COLUMNS.get(ALIASES.get(lowered, lowered))
+
+
+def suggestion(name: str, among: Iterable[str]) -> str:
+    """`, did you mean ...?` when something similar exists."""
+    close = difflib.get_close_matches(name.lower(), list(among), n=1, cutoff=0.5)
+    return f", did you mean {close[0]!r}?" if close else ""
+
+
+# --------------------------------------------------------------------------- numbers
+
+_NUMBER = re.compile(r"([+-]?(?:\d{1,18}(?:\.(\d{0,9}))?|\.(\d{1,9})))\s*([a-zA-Z%°/]*)", re.ASCII)
+_DURATIONS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+_PREFIXES = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
+
+
+def number(text: str, quantity: Quantity) -> tuple[float, float] | None:
+    """A typed number in the column's unit and half of its last typed digit, None when it is not one.
+
+    `70G` is 70 GiB of memory or 70 GB/s of a rate; `1.5GHz`, `500ms`, `2m` (minutes), `95%` are understood.
+    """
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        return None
+    factor = _factor(match[4], quantity)
+    if factor is None:
+        return None
+    decimals = len(match[2] or match[3] or "")
+    return float(match[1]) * factor, 0.5 * 10.0**-decimals * factor
+
+
+def _factor(suffix: str, quantity: Quantity) -> float | None:
+    if quantity is quantities.SECONDS:
+        return _DURATIONS.get(suffix.lower())
+    if quantity.unit in ("%", "C"):
+        return 1.0 if suffix.upper().removeprefix("°") in ("", quantity.unit) else None
+    lowered, unit = suffix.lower(), quantity.unit.lower()
+    if quantity is quantities.MEGAHERTZ:
+        return {"": 1.0, "mhz": 1.0, "m": 1.0, "khz": 1e-3, "ghz": 1e3, "g": 1e3}.get(lowered)
+    for ending in (unit, unit.removesuffix("/s"), "ib"):
+        if ending and lowered.endswith(ending):
+            lowered = lowered.removesuffix(ending)
+            break
+    power = _PREFIXES.get(lowered.removesuffix("i"))
+    return None if power is None else float(quantity.kilo) ** power
+
+
+# --------------------------------------------------------------------------- reading
+
+
+def _one(value: str | None) -> Words:
+    return None if value is None else (value,)
+
+
+def _gpu_number(metric: Metric) -> NumberColumn:
+    def read(_node: Node, gpu: Gpu | None, now: float) -> Numbers:
+        if gpu is None or (gpu.state == "lost" and metric.name != "age"):
+            return None
+        value = metric.read(gpu, now)
+        return None if value is None else (value,)
+
+    return NumberColumn(metric.quantity, read)
+
+
+def _node_number(metric: NodeMetric) -> NumberColumn:
+    def read(node: Node, _gpu: Gpu | None, now: float) -> Numbers:
+        value = metric.read(node, now)
+        return None if value is None else (value,)
+
+    return NumberColumn(metric.quantity, read)
+
+
+def _processes(node: Node, gpu: Gpu | None) -> list[Process] | None:
+    """The processes on a GPU, or of the whole node where no GPU is asked about; None: not known."""
+    if node.processes_at is None:
+        return None
+    if gpu is None:
+        return node.processes
+    uuid = gpu.info.uuid
+    return [process for process in node.processes if any(hold.uuid == uuid for hold in process.gpus)]
+
+
+def _process_number(read_one: Callable[[Process], float | None]) -> NumberColumn:
+    def read(node: Node, gpu: Gpu | None, _now: float) -> Numbers:
+        processes = _processes(node, gpu)
+        if processes is None:
+            return None
+        return tuple(value for process in processes if (value := read_one(process)) is not None)
+
+    return NumberColumn(quantities.COUNT, read)
+
+
+def _process_words(read_one: Callable[[Process], str | None]) -> WordColumn:
+    def read(node: Node, gpu: Gpu | None, _now: float) -> Words:
+        processes = _processes(node, gpu)
+        if processes is None:
+            return None
+        return tuple(value for process in processes if (value := read_one(process)) is not None)
+
+    return WordColumn(read)
+
+
+def _of_gpu(read_one: Callable[[Gpu], str | None]) -> WordColumn:
+    return WordColumn(lambda _node, gpu, _now: None if gpu is None else _one(read_one(gpu)))
+
+
+def _of_node(read_one: Callable[[Node], str | None]) -> WordColumn:
+    return WordColumn(lambda node, _gpu, _now: _one(read_one(node)))
+
+
+def _names(node: Node, _gpu: Gpu | None, _now: float) -> Words:
+    own = node.hello.host if node.hello else None
+    return (node.name,) if own is None or own == node.name else (node.name, own)
+
+
+def _state(node: Node, gpu: Gpu | None, now: float) -> Words:
+    """The node's trouble comes first: of a stale node nothing is known to be ok."""
+    node_state = node.state(now)
+    if node_state != "live" or gpu is None:
+        return (node_state,)
+    return ("ok", "live") if gpu.state == "ok" else (gpu.state,)
+
+
+def _reasons(_node: Node, gpu: Gpu | None, _now: float) -> Words:
+    if gpu is None or gpu.state == "lost" or gpu.fast is None or gpu.fast.throttle is None:
+        return None
+    return tuple(gpu.fast.throttle)
+
+
+def _index(_node: Node, gpu: Gpu | None, _now: float) -> Numbers:
+    return None if gpu is None else (float(gpu.info.index),)
+
+
+COLUMNS: dict[str, Column] = {
+    **{name: _gpu_number(metric) for name, metric in METRICS.items()},
+    **{name: _node_number(metric) for name, metric in NODE_METRICS.items()},
+    "node": WordColumn(_names),
+    "gpu": NumberColumn(quantities.COUNT, _index),
+    "name": _of_gpu(lambda gpu: gpu.info.name),
+    "uuid": _of_gpu(lambda gpu: gpu.info.uuid),
+    "bus": _of_gpu(lambda gpu: gpu.info.bus_id),
+    "driver": _of_node(lambda node: node.hello.driver if node.hello else None),
+    "state": WordColumn(_state, ("ok", "live", "unanswered", "stuck", "lost", "stale", "connecting")),
+    "reason": WordColumn(_reasons, REASONS),
+    "recovery": _of_gpu(lambda gpu: None if gpu.slow is None else gpu.slow.recovery_action),
+    "user": _process_words(lambda process: process.user),
+    "job": _process_words(lambda process: process.job),
+    "command": _process_words(lambda process: process.command or process.name),
+    "container": _process_words(lambda process: process.container),
+    "rank": _process_number(lambda process: process.rank),
+    "pid": _process_number(lambda process: process.pid),
+}
+"""Every column by name; `label.KEY` comes on top."""
+
+ALIASES = {
+    "host": "node",
+    "hostname": "node",
+    "power%": "powerpct",
+    "mem%": "mem",
+    "memory": "mem",
+    "utilization": "util",
+    "temperature": "temp",
+    "model": "name",
+    "index": "gpu",
+    "cmd": "command",
+    "clock": "smclk",
+    "reasons": "reason",
+}

@@ -1,0 +1,134 @@
+"""Which job a log file is of: by who writes it, else by what else stands in its folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
+from typing import TypeVar
+
+from msgspec import structs
+
+from gpuwatch.fleet.jobs.ended_files import ended_job_names
+from gpuwatch.fleet.jobs.same_path import SamePath
+from gpuwatch.wire import LogFile
+
+KEPT_FILES = 50_000
+_OF_ONE_RANK = re.compile(r"attempt_\d+|(?:.*[^a-z])?(?:rank|task)[-_.=]?\d+", re.IGNORECASE)
+
+
+class JobFiles:
+    """Remembers who wrote a file: when a rank has ended, its file is most interesting."""
+
+    def __init__(self) -> None:
+        self._writers: dict[tuple[str, str], str | None] = {}
+        """Node and path -> the job whose ranks write or wrote it; None: those of several."""
+        self._shared: dict[str, str | None] = {}
+        """The same by the identity that a file of a shared file system has on every node."""
+        self._listed: dict[str, dict[str, str]] = {}
+        """Node -> path -> job, of the last list."""
+        self.same_path = SamePath()
+
+    def of(self, node: str, path: str) -> str | None:
+        """The job of a file, as far as that is clear."""
+        if (node, path) in self._writers:
+            return self._writers[node, path]
+        return self._listed.get(node, {}).get(path)
+
+    def write(self, node: str, written: Mapping[str, AbstractSet[str]]) -> None:
+        """Path -> the jobs whose processes write it now."""
+        for path, jobs in written.items():
+            _keep(self._writers, (node, path), next(iter(jobs)) if len(jobs) == 1 else None)
+
+    def take(
+        self,
+        node: str,
+        files: Sequence[LogFile],
+        owners: Mapping[int, AbstractSet[str]],
+        silent_here: AbstractSet[str],
+        silent: AbstractSet[str],
+    ) -> list[LogFile]:
+        """The files of a node with their jobs.
+
+        Args:
+            node: Whose.
+            files: As its agent lists them.
+            owners: The jobs of each rank there, and of what started it, by pid.
+            silent_here: Jobs on the node of which no file is known at all.
+            silent: All such jobs.
+        """
+        ended = ended_job_names([file for file in files if (node, file.path) not in self._writers], home)
+        ended = self.same_path.names(node, files, ended)
+        found = dict(ended)
+        unclear = []
+        for file in files:
+            if file.path in found:
+                continue
+            known, job = self._by_writer(node, file, owners)
+            if job is not None:
+                found[file.path] = job
+            elif not known and file.source != "kernel":
+                unclear.append(file)
+        living = {path: job for path, job in found.items() if path not in ended}
+        told = set(living.values())
+        homes = {(home(path), job) for path, job in living.items()}
+        for file in unclear:
+            near = _near(home(file.path), homes)
+            # a job that is not known to write anything may be the one that writes this
+            others = silent_here if file.identity is None else silent
+            if len(near) == 1 and not others - told:
+                found[file.path] = next(iter(near))
+        self._listed[node] = found
+        return [
+            file if file.job == found.get(file.path) else structs.replace(file, job=found.get(file.path))
+            for file in files
+        ]
+
+    def _by_writer(
+        self, node: str, file: LogFile, owners: Mapping[int, AbstractSet[str]]
+    ) -> tuple[bool, str | None]:
+        """Whether anything tells who writes or wrote it, and the job if that is only one."""
+        jobs = {job for pid in file.pids for job in owners.get(pid, ())}
+        if jobs:
+            job = next(iter(jobs)) if len(jobs) == 1 else None
+            _keep(self._writers, (node, file.path), job)
+            if file.identity is not None:
+                _keep(self._shared, file.identity, job)
+            return True, job
+        before = self._writers.get((node, file.path))
+        if file.job is not None and not (before or "").startswith(f"{file.job}@"):
+            return True, file.job
+        if (node, file.path) in self._writers:
+            return True, before
+        known = file.identity is not None and file.identity in self._shared
+        return known, self._shared[file.identity] if known and file.identity is not None else None
+
+
+Kept = TypeVar("Kept")
+
+
+def _keep(where: dict[Kept, str | None], key: Kept, job: str | None) -> None:
+    where[key] = job
+    if len(where) > KEPT_FILES:
+        del where[next(iter(where))]
+
+
+def _near(folder: str, homes: Iterable[tuple[str, str]]) -> set[str]:
+    """The jobs that write into a folder or below it."""
+    return {job for place, job in homes if place == folder or place.startswith(f"{folder}/")}
+
+
+@lru_cache(4096)
+def home(path: str) -> str:
+    """The folder of a job's logs: that of a file without the folders that are one rank's or attempt's.
+
+    `/runs/a/attempt_0/3/stderr.log` (torchrun) and `/runs/a/rank_3/out.log` both give `/runs/a`.
+    """
+    folders = path.split("/")[:-1]
+    while folders and (
+        _OF_ONE_RANK.fullmatch(folders[-1])
+        or (folders[-1].isdigit() and len(folders) > 1 and folders[-2].startswith("attempt_"))
+    ):
+        folders.pop()
+    return "/".join(folders)

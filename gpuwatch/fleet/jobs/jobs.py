@@ -1,0 +1,254 @@
+"""Which job a process, a log file and a line are of: the one rule, for everything that asks.
+
+A job is known by the first of these that there is: the id that its processes carry (Slurm's, the launcher's
+run id, PMIx's namespace); its rendezvous, MASTER_ADDR:PORT; else by its world size, `unnamed-8`. A rendezvous
+on the loopback is that of one node, with its port (`n1:29500`) or without (`unnamed-8@n1`). No job has a
+rank twice: where two living processes claim one rank, they are of two jobs, told apart by their rendezvous,
+by what started them, and by the folders that they write to. What is not clear is of no job.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from gpuwatch.fleet.jobs.job_files import JobFiles, home
+from gpuwatch.wire import LogFile, Process
+
+UNNAMED = "unnamed"
+EACH = "each"
+KEPT_LAUNCHERS = 1024
+_RESTARTS = "TORCHELASTIC_RESTART_COUNT"
+_LOOPBACK = ("localhost", "127.", "[::1]", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A rank that runs, and everything that tells its job from others."""
+
+    host: str
+    pid: int
+    rank: int
+    base: str
+    """The first name that it has, which another job may have as well."""
+    master: str | None
+    launcher: int
+    """What started it; 0 where that is not known."""
+    folder: str
+    start: float
+    logs: tuple[str, ...]
+
+    @property
+    def tree(self) -> str:
+        """What it was started by, among all nodes."""
+        return f"{self.host}:{self.launcher}"
+
+
+class Jobs:
+    """Names every job of a fleet; what one is called to be told from another, it is called to its end."""
+
+    def __init__(self) -> None:
+        self._members: dict[str, list[Member]] = {}
+        self._seats: dict[tuple[str, int], dict[tuple[str, int], Member]] = {}
+        """(base, rank) -> who claims it, by host and pid."""
+        self._nodes: dict[str, Counter[str]] = {}
+        """Base -> nodes, with how many of its ranks are there."""
+        self._alive: Counter[str] = Counter()
+        """Name -> on how many nodes it has ranks."""
+        self._writing: Counter[str] = Counter()
+        """Name -> on how many nodes its ranks write files."""
+        self._here: dict[str, tuple[set[str], set[str]]] = {}
+        """Node -> names, and which of them write files there."""
+        self._first: OrderedDict[str, str] = OrderedDict()
+        """The launcher of a job that may be restarted -> its first rendezvous."""
+        self._moved: OrderedDict[str, str] = OrderedDict()
+        """A rendezvous that was opened anew under another port -> the first one."""
+        self._by_master: dict[str, str | None] = {}
+        """Base of several rendezvous -> the one that has its name."""
+        self._apart: dict[str, set[str]] = {}
+        """Base -> trees that are jobs of their own, or EACH."""
+        self._by_folder: dict[str, set[str]] = {}
+        """Base -> trees that are several jobs, each with a folder of its own."""
+        self._doubts: dict[str, set[tuple[str, int]]] = {}
+        """Host -> seats that were claimed elsewhere since it was heard last: who had them may have ended."""
+        self._files = JobFiles()
+
+    def take(self, node: str, host: str, told: Iterable[Process]) -> tuple[bool, set[str]]:
+        """Take in the processes that a node lists now.
+
+        Returns:
+            Whether its ranks changed, and the nodes on which jobs got other names by that.
+        """
+        found = [_member(self, process, host) for process in told if process.rank is not None]
+        before = self._members.get(node, [])
+        doubted = self._doubts.pop(host, set())
+        if found == before and not doubted:
+            return False, set()
+        for member in before:
+            self._remove(node, member)
+        self._members[node] = found
+        renamed: set[str] = set()
+        for member in found:
+            self._nodes.setdefault(member.base, Counter())[node] += 1
+            seat = self._seats.setdefault((member.base, member.rank), {})
+            others = [each for key, each in seat.items() if key != (member.host, member.pid)]
+            seat[member.host, member.pid] = member
+            sure = (member.base, member.rank) in doubted
+            new = [self._tell_apart(member, each, sure=sure) for each in others]
+            if any(new):
+                renamed.update(self._nodes[member.base])
+        for base in {member.base for member in before} - set(self._nodes):
+            for marks in (self._by_master, self._apart, self._by_folder):
+                marks.pop(base, None)  # nobody is left from whom the next of this name had to be told
+        for each in {node, *renamed}:
+            self._write(each)
+        return True, renamed
+
+    def rivals(self, node: str) -> dict[int, str]:
+        """Ranks of a node that another host claims for the same job, with that host."""
+        return {
+            member.rank: other.host
+            for member in self._members.get(node, ())
+            for other in self._seats[member.base, member.rank].values()
+            if other.host != member.host and self._name(other) == self._name(member)
+        }
+
+    def beside(self, node: str) -> set[str]:
+        """The nodes that have ranks of the jobs of this one."""
+        return {each for member in self._members.get(node, ()) for each in self._nodes[member.base]}
+
+    def named(self, node: str, told: Sequence[Process]) -> list[Process]:
+        """The processes of a node, which `take` has seen, with the names of their jobs."""
+        names = {member.pid: self._name(member) for member in self._members.get(node, ())}
+        found = []
+        for process in told:
+            ranked = process.rank is not None
+            job = names.get(process.pid) if ranked else process.job or _whole(process.master)
+            found.append(process if job == process.job else structs.replace(process, job=job))
+        return found
+
+    def files(self, node: str, files: Sequence[LogFile]) -> list[LogFile]:
+        """The log files that a node lists, with the names of their jobs."""
+        owners: dict[int, set[str]] = {}
+        for member in self._members.get(node, ()):
+            for pid in (member.pid, member.launcher):
+                owners.setdefault(pid, set()).add(self._name(member))
+        silent = self._alive.keys() - self._writing.keys()
+        here = {name for names in owners.values() for name in names}
+        return self._files.take(node, files, owners, here & silent, silent)
+
+    def take_renamed(self) -> set[str]:
+        """The nodes whose ended jobs have other names since this was asked last."""
+        return self._files.same_path.take_renamed()
+
+    def of_line(self, node: str, file: str, told: str | None) -> str | None:
+        """The job of what stands in a file; `told`: as the agent, or we before, had it."""
+        job = self._files.of(node, file)
+        finer = told is not None and job is not None and job.startswith(f"{told}@")
+        return job if told is None or finer else told
+
+    def lasting(self, launcher: str, master: str) -> str:
+        """The first rendezvous of a job: torchrun may open another port for every attempt."""
+        first = self._first.setdefault(launcher, self._moved.get(master, master))
+        if first != master:
+            self._moved[master] = first
+        for kept in (self._first, self._moved):
+            while len(kept) > KEPT_LAUNCHERS:
+                kept.popitem(last=False)
+        return first
+
+    def _name(self, member: Member) -> str:
+        base = member.base
+        first = self._by_master.get(base, member.master)
+        name = base if member.master in (None, first) else f"{base}@{member.master}"
+        apart = self._apart.get(base, ())
+        if EACH in apart or member.tree in apart:
+            name = f"{name}@{member.tree}"
+        by_folder = member.folder and member.tree in self._by_folder.get(base, ())
+        return f"{name}@{member.folder}" if by_folder else name
+
+    def _tell_apart(self, one: Member, other: Member, *, sure: bool) -> bool:
+        """Two claim one rank of one job: find what tells them apart; True when that is new.
+
+        `sure`: the other one was seen on its node after this one was seen on its own.
+        """
+        if self._name(one) != self._name(other):
+            return False
+        base, here = one.base, one.host == other.host
+        unnamed = base.startswith(UNNAMED)
+        two_masters = None not in (one.master, other.master) and one.master != other.master
+        two_trees = one.tree != other.tree
+        older, younger = sorted((one, other), key=lambda each: (each.start, each.pid))
+        if not here and not sure:
+            if two_masters or unnamed:
+                self._doubts.setdefault(other.host, set()).add((base, other.rank))
+        elif two_masters:
+            self._by_master.setdefault(base, older.master)
+        elif two_trees and unnamed:
+            self._apart.setdefault(base, set()).add(EACH)  # which of the other trees belong together?
+        elif two_trees and here and 0 not in (one.launcher, other.launcher):
+            self._apart.setdefault(base, set()).add(younger.tree)
+        elif unnamed and "" != one.folder != other.folder != "":
+            self._by_folder.setdefault(base, set()).add(one.tree)
+        return self._name(one) != self._name(other)
+
+    def _remove(self, node: str, member: Member) -> None:
+        key = (member.base, member.rank)
+        seat = self._seats.get(key, {})
+        seat.pop((member.host, member.pid), None)
+        if not seat:
+            self._seats.pop(key, None)
+        here = self._nodes[member.base]
+        here[node] -= 1
+        if not here[node]:
+            del here[node]
+        if not here:
+            del self._nodes[member.base]
+
+    def _write(self, node: str) -> None:
+        """Note the names of a node's jobs, and whose the files are that they write."""
+        names: set[str] = set()
+        written: dict[str, set[str]] = {}
+        for member in self._members[node]:
+            name = self._name(member)
+            names.add(name)
+            for path in member.logs:
+                written.setdefault(path, set()).add(name)
+        before, self._here[node] = self._here.get(node), (names, set().union(*written.values()))
+        for count, which in ((self._alive, 0), (self._writing, 1)):
+            count.update(self._here[node][which])
+            for name in () if before is None else before[which]:
+                count[name] -= 1
+                if not count[name]:
+                    del count[name]
+        self._files.write(node, written)
+
+
+def _member(jobs: Jobs, process: Process, host: str) -> Member:
+    launcher = process.launcher or 0
+    master = _whole(process.master)
+    alone = (process.master or "").startswith(_LOOPBACK)
+    if master is not None and alone:
+        master = f"{host}:{master.rpartition(':')[2]}"
+    if master is not None and _RESTARTS in process.variables:
+        master = jobs.lasting(f"{host}:{launcher or process.pid}", master)
+    size = "" if process.world_size is None else f"-{process.world_size}"
+    return Member(
+        host,
+        process.pid,
+        process.rank if process.rank is not None else -1,
+        process.job or master or f"{UNNAMED}{size}{f'@{host}' if alone else ''}",
+        master,
+        launcher,
+        home(process.logs[0]) if process.logs else "",
+        process.start or 0.0,
+        tuple(process.logs),
+    )
+
+
+def _whole(master: str | None) -> str | None:
+    """An address without a port is that of a node, not of a job."""
+    return master if master is not None and master.rpartition(":")[2].isdigit() else None

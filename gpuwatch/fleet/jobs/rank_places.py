@@ -1,0 +1,196 @@
+"""Where every rank of a live fleet runs, from its processes, GPUs and addresses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+from gpuwatch.fleet.jobs.ended_files import is_ended
+from gpuwatch.fleet.jobs.places import Places, RankPlace, Reach
+from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.wire import LogFile, Process
+
+Loose: TypeAlias = dict[tuple[str, str], Reach]
+Ranks: TypeAlias = dict[tuple[str | None, int], RankPlace]
+"""By job and rank."""
+KEPT_ENDED = 2_048
+"""Of one node, the ranks that ended last: jobs on CPUs come and go without an end."""
+
+
+def places_of(nodes: Collection[Node], before: Places | None = None, wall: float | None = None) -> Places:
+    """All that the nodes tell now, and what `before` knew of ranks that have ended meanwhile.
+
+    A rank that two nodes claim has two places: `Whereabouts` then names neither.
+    A rank that is gone keeps its place until another job's rank is seen on its GPU. `wall`: unix seconds now.
+    """
+    earlier = () if before is None else before.ranks
+    known = {(place.job, place.rank): place for place in reversed(earlier)}
+    ranks, rivals = _claims(nodes, known)
+    addresses = _addresses(nodes, ranks)
+    gpus = {
+        (node.name, name): gpu.info.index
+        for node in nodes
+        for gpu in node.gpus.values()
+        for name in (gpu.info.uuid, gpu.info.bus_id)
+        if name is not None
+    }
+    if before is not None:
+        _keep_ended(ranks, known, wall)
+        addresses, gpus = {**before.addresses, **addresses}, {**before.gpus, **gpus}
+    return Places(
+        (*ranks.values(), *rivals),
+        addresses,
+        gpus,
+        _loose(nodes, ranks.values(), None if before is None else before.loose),
+        live=True,
+        kernel_logs=frozenset(
+            node.name for node in nodes if node.hello is not None and node.hello.kernel_log
+        ),
+    )
+
+
+def _claims(nodes: Collection[Node], known: Ranks) -> tuple[Ranks, list[RankPlace]]:
+    """Every rank's place by the first node that lists it, and the places that other nodes claim for it."""
+    ranks: Ranks = {}
+    rivals: list[RankPlace] = []
+    for node in nodes:
+        for process in node.processes:
+            place = _place(process, node)
+            if place is None:
+                continue
+            earlier = known.get((place.job, place.rank))
+            since = place.since if earlier is None else earlier.since
+            first = ranks.setdefault((place.job, place.rank), replace(place, since=since))
+            if first.node != place.node:
+                rivals.append(place)
+    for node in nodes:
+        for file in node.logs:
+            for ended in _ended_places(file, node):
+                ranks.setdefault((ended.job, ended.rank), ended)
+    return ranks, rivals
+
+
+def _keep_ended(ranks: Ranks, known: Ranks, wall: float | None) -> None:
+    """Add the ranks that are gone, unless another job's rank is on their GPU."""
+    taken = {(place.node, place.gpu) for place in ranks.values() if place.gpu is not None}
+    jobs = {place.job for place in ranks.values()}
+    gone = [
+        (key, place if place.until is not None else replace(place, until=wall))
+        for key, place in known.items()
+        if key not in ranks and (place.job in jobs or (place.node, place.gpu) not in taken)
+    ]
+    kept: Counter[str] = Counter()
+    for key, place in sorted(gone, key=lambda each: -(each[1].until or 0.0)):
+        kept[place.node] += 1
+        if kept[place.node] <= KEPT_ENDED:
+            ranks[key] = place
+
+
+def _loose(
+    nodes: Collection[Node],
+    ranks: Collection[RankPlace],
+    before: Mapping[tuple[str, str], Reach] | None = None,
+) -> Loose:
+    """Whose a file of no known job may be: nobody's where all ranks are known to write other files."""
+    found: Loose = {}
+    silent = {place.node for place in ranks if not place.logs}
+    ranked = {place.node for place in ranks}
+    for node in nodes:
+        for file in node.logs:
+            if file.job is None and file.source != "kernel":
+                reach: Reach = "node" if file.identity is None else "fleet"
+                here = {node.name} if reach == "node" else ranked
+                elsewhere = bool(ranked & here) and not silent & here
+                found[node.name, file.path] = "nobody" if elsewhere else reach
+        for process in node.processes:
+            if process.rank is None and process.job is None:
+                found.update(((node.name, path), "nobody") for path in process.logs)
+    # what wrote a file may have ended: that it was no rank stays true
+    for key, reach in (before or {}).items():
+        if reach == "nobody" and key in found:
+            found[key] = reach
+    return found
+
+
+def _place(process: Process, node: Node) -> RankPlace | None:
+    if process.rank is None:
+        return None
+    uuid = process.gpus[0].uuid if process.gpus else None
+    gpu = node.gpus.get(uuid) if uuid is not None else None
+    info = None if gpu is None else gpu.info
+    started = None if process.start is None else process.start - node.offset_s
+    return RankPlace(
+        rank=process.rank,
+        node=node.name,
+        job=process.job,
+        gpu=None if info is None else info.index,
+        gpu_uuid=uuid,
+        bus_id=None if info is None else info.bus_id,
+        pid=process.pid,
+        inner_pid=process.inner_pid,
+        local_rank=process.local_rank,
+        world_size=process.world_size,
+        logs=tuple(process.logs),
+        since=started,
+        started=started,
+        inferred=process.inferred,
+        how=f"{process.rank_source or 'environment'} of pid {process.pid}",
+    )
+
+
+def _ended_places(file: LogFile, node: Node) -> Iterable[RankPlace]:
+    """The ranks whose logs were found after the end of their job."""
+    if is_ended(file) and len(file.ranks) == 1:
+        until = None if file.last_at is None else file.last_at - node.offset_s
+        how = f"path of {file.path}"
+        yield RankPlace(file.ranks[0], node.name, file.job, logs=(file.path,), until=until, how=how)
+
+
+def _addresses(nodes: Collection[Node], ranks: Ranks) -> dict[str, str]:
+    """The names and addresses that nodes go by: those of the plan first, then those that agents report."""
+    addresses: dict[str, str] = {}
+    for node in nodes:
+        _name(addresses, node, node.name, node.spec.address)
+    for node in nodes:
+        _name(addresses, node, node.own_host)
+    for name, owned in _owners(nodes).items():
+        for address in owned:
+            addresses.setdefault(address, name)
+    _masters(ranks, nodes, addresses)
+    return addresses
+
+
+def _name(addresses: dict[str, str], node: Node, *names: str | None) -> None:
+    """Note names of a node, with and without domain; one that another node has stays that node's."""
+    for name in names:
+        if name:
+            addresses.setdefault(name, node.name)
+            if not name.replace(".", "").isdigit():
+                addresses.setdefault(name.partition(".")[0], node.name)
+
+
+def _owners(nodes: Collection[Node]) -> dict[str, list[str]]:
+    """The IP addresses of each node that no other one has: a bridge may be the same on all of them."""
+    seen: dict[str, set[str]] = {}
+    for node in nodes:
+        for address in [] if node.hello is None else node.hello.addresses:
+            seen.setdefault(address, set()).add(node.name)
+    owners: dict[str, list[str]] = {}
+    for address, names in seen.items():
+        if len(names) == 1:
+            owners.setdefault(min(names), []).append(address)
+    return owners
+
+
+def _masters(ranks: Ranks, nodes: Collection[Node], addresses: dict[str, str]) -> None:
+    """The rendezvous address of a job is that of the node where its rank 0 runs."""
+    for node in nodes:
+        for process in node.processes:
+            if process.master is None:
+                continue
+            zero = ranks.get((process.job, 0))
+            host = process.master.rpartition(":")[0].strip("[]") or process.master
+            if zero is not None and host not in ("localhost", "127.0.0.1", "::1"):
+                addresses.setdefault(host, zero.node)

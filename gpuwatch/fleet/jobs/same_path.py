@@ -1,0 +1,56 @@
+"""Ended jobs whose logs have one path on several nodes: of one job, or of strangers on private disks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from gpuwatch.fleet.jobs.ended_files import has_own_id
+from gpuwatch.wire import LogFile
+
+
+class SamePath:
+    """Tells jobs apart that have one name: `srv/run@n3`, `srv/run@n22`; a name once told apart stays so."""
+
+    def __init__(self) -> None:
+        self._ranks: dict[str, dict[str, frozenset[int]]] = defaultdict(dict)
+        """Name -> node with files of its own disk -> the ranks in them."""
+        self._apart: set[str] = set()
+        self._renamed: set[str] = set()
+
+    def names(self, node: str, files: Iterable[LogFile], names: Mapping[str, str]) -> dict[str, str]:
+        """Path -> job of the ended files of a node, finer than `names` where that is needed.
+
+        Nothing is told apart before the files have been searched, which tells their ranks.
+        """
+        members: dict[str, list[LogFile]] = defaultdict(list)
+        for file in files:
+            if file.path in names and not has_own_id(file.path):
+                members[names[file.path]].append(file)
+        for name, own in members.items():
+            if all(_is_private(file) for file in own):
+                self._ranks[name][node] = frozenset(rank for file in own for rank in file.ranks)
+            else:
+                self._ranks[name].pop(node, None)
+            if name not in self._apart and not _may_be_one(self._ranks[name].values()):
+                self._apart.add(name)
+                self._renamed.update(self._ranks[name])
+        private = {name for name in self._apart & members.keys() if node in self._ranks[name]}
+        return {path: f"{name}@{node}" if name in private else name for path, name in names.items()}
+
+    def take_renamed(self) -> set[str]:
+        """The nodes whose jobs have other names since this was asked last."""
+        renamed, self._renamed = self._renamed, set()
+        return renamed
+
+
+def _is_private(file: LogFile) -> bool:
+    """Whether its fingerprint is known, and no other node's file has it."""
+    return file.identity is None and file.fingerprint is not None and file.searched_to is not None
+
+
+def _may_be_one(nodes: Iterable[frozenset[int]]) -> bool:
+    """Whether the nodes' ranks fit together: every job has its rank 0, and no rank twice."""
+    each = list(nodes)
+    ranks = [rank for own in each for rank in own]
+    return len(each) < 2 or (all(each) and sorted(ranks) == list(range(len(ranks))))

@@ -1,0 +1,1 @@
+"""Log files, streams, progress and checkpoints as the nodes report them."""

@@ -1,0 +1,50 @@
+"""Of which ranks no log is followed: what the silence of logs is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.wire import LogFile
+
+
+@dataclass(frozen=True)
+class Unlogged:
+    """Ranks of one job whose output is in no file that is followed."""
+
+    job: str | None
+    ranks: tuple[int, ...]
+    nodes: tuple[str, ...]
+
+
+def unlogged(nodes: Iterable[Node]) -> list[Unlogged]:
+    """Job by job, of nodes whose processes and log files are known.
+
+    A rank is covered by a file that it writes, that names it, or that is of its job without naming any rank;
+    what launchers write covers only ranks whose output goes into a pipe.
+    """
+    nodes = [node for node in nodes if node.link.phase == "live" and node.logs_complete and node.processes_at]
+    own = {(file.job, rank) for node in nodes for file in filter(_is_log, node.logs) for rank in file.ranks}
+    unnamed = [file for node in nodes for file in node.logs if _is_log(file) and not file.ranks]
+    shared = {(file.job, bool(file.pids)) for file in unnamed}
+    """Job, and whether launchers write it: no rank does."""
+    missing: dict[str | None, list[tuple[int, str]]] = {}
+    for node in nodes:
+        read = {file.path for file in node.logs if _is_log(file)}
+        for process in node.processes:
+            rank, job = process.rank, process.job
+            if rank is None or not {(job, rank), (None, rank)}.isdisjoint(own):
+                continue
+            through = {(job, False), (None, False), *([(job, True)] if process.piped else [])}
+            if read.isdisjoint(process.logs) and through.isdisjoint(shared):
+                missing.setdefault(job, []).append((rank, node.name))
+    return [
+        Unlogged(job, tuple(sorted({rank for rank, _ in found})), tuple(dict.fromkeys(n for _, n in found)))
+        for job, found in missing.items()
+    ]
+
+
+def _is_log(file: LogFile) -> bool:
+    """One that may not be read is told as such."""
+    return file.source != "kernel"

@@ -1,0 +1,152 @@
+"""What a GPU and a host did: 15 minutes second by second, then 24 hours in 2-minute means and maxima.
+
+Bounded memory: a GPU's history takes 16,200 bytes of rings, and 42,120 from its second minute on (345 MB for
+8,192 GPUs). `bytes_per_gpu()` says it; a test measures it.
+"""
+
+from __future__ import annotations
+
+from math import isnan, nan
+from typing import TYPE_CHECKING
+
+from gpuwatch.fleet.nodes.readings import (
+    host_memory_pct,
+    memory_pct,
+    network_bps,
+    nvlink_bps,
+    pcie_bps,
+    slowdown_pct,
+)
+from gpuwatch.wire import GpuFast, HostSample
+
+if TYPE_CHECKING:
+    from gpuwatch.fleet.nodes.rings import How, Rings, Series
+
+RATE_SCALE = 1e8
+"""Rates are kept in 100 MB/s, so that NVLink's terabytes a second fit into float16."""
+GPU_SERIES = ("util", "mem", "power", "temp", "smclk", "tensor", "throttle", "pcie", "nvlink")
+HOST_SERIES = ("cpu", "memory", "rx", "tx")
+_RATES = frozenset(("pcie", "nvlink", "rx", "tx"))
+
+
+def bytes_per_gpu() -> int:
+    """Bytes of rings that one GPU's history takes when it is full."""
+    from gpuwatch.fleet.nodes.rings import BUCKETS, FINE_S  # noqa: PLC0415  as in _new_rings
+
+    return 2 * len(GPU_SERIES) * (FINE_S + 2 * BUCKETS)
+
+
+def _new_rings(columns: int) -> Rings:
+    """Empty rings. They need numpy, whose 40 to 80 ms of import no first paint should wait for."""
+    from gpuwatch.fleet.nodes.rings import Rings  # noqa: PLC0415  that is why
+
+    return Rings(columns)
+
+
+class GpuHistory:
+    """The series of one GPU, by the names in `GPU_SERIES`."""
+
+    __slots__ = ("_rings",)
+
+    def __init__(self) -> None:
+        self._rings: Rings | None = None
+        """Made with the first sample."""
+
+    def add(self, at: float, sample: GpuFast, interval_s: float = 1.0) -> None:
+        """Take the values of one tick; `at` is our monotonic clock.
+
+        A sample speaks for the time since the one before it, up to 1.5 intervals; a longer one is a gap.
+        """
+        if self._rings is None:
+            self._rings = _new_rings(len(GPU_SERIES))
+        pcie, nvlink = pcie_bps(sample), nvlink_bps(sample)
+        self._rings.add(
+            at,
+            interval_s,
+            (
+                _known(sample.utilization_pct),
+                _known(memory_pct(sample)),
+                _known(sample.power_w),
+                _known(sample.temperature_c),
+                _known(sample.sm_clock_mhz),
+                _known(sample.tensor_activity_pct),
+                _known(slowdown_pct(sample)),
+                nan if pcie is None else pcie / RATE_SCALE,
+                nan if nvlink is None else nvlink / RATE_SCALE,
+            ),
+        )
+
+    def series(
+        self, name: str, seconds: float, points: int, now: float | None = None, how: How = "mean"
+    ) -> Series:
+        """The last `seconds` of a series in `points` values, oldest first, in the units of the metric.
+
+        NaN where nothing is known. The last value ends at `now` (default: the newest sample). Ranges over 15
+        minutes come from 2-minute buckets.
+
+        Raises:
+            ValueError: no such series.
+        """
+        return _series(self._rings, GPU_SERIES, name, (seconds, points, now, how))
+
+    def means(self, seconds: int, now: float) -> dict[str, float]:
+        """The mean of every series over the last `seconds`; one that is mostly unknown there is left out."""
+        if self._rings is None:
+            return {}
+        found = dict(zip(GPU_SERIES, self._rings.means(seconds, now), strict=True))
+        return {
+            name: value * RATE_SCALE if name in _RATES else value
+            for name, value in found.items()
+            if not isnan(value)
+        }
+
+    def nbytes(self) -> int:
+        """Bytes of rings held now."""
+        return 0 if self._rings is None else self._rings.nbytes()
+
+
+class HostHistory:
+    """The series of one host, by the names in `HOST_SERIES`."""
+
+    __slots__ = ("_rings",)
+
+    def __init__(self) -> None:
+        self._rings: Rings | None = None
+
+    def add(self, at: float, sample: HostSample, interval_s: float = 1.0) -> None:
+        """Take the values of one tick; `at` is our monotonic clock."""
+        if self._rings is None:
+            self._rings = _new_rings(len(HOST_SERIES))
+        rx, tx = network_bps(sample, "rx_bps"), network_bps(sample, "tx_bps")
+        row = (
+            _known(sample.cpu_pct),
+            _known(host_memory_pct(sample)),
+            nan if rx is None else rx / RATE_SCALE,
+            nan if tx is None else tx / RATE_SCALE,
+        )
+        self._rings.add(at, interval_s, row)
+
+    def series(
+        self, name: str, seconds: float, points: int, now: float | None = None, how: How = "mean"
+    ) -> Series:
+        """As `GpuHistory.series`."""
+        return _series(self._rings, HOST_SERIES, name, (seconds, points, now, how))
+
+    def nbytes(self) -> int:
+        """Bytes of rings held now."""
+        return 0 if self._rings is None else self._rings.nbytes()
+
+
+def _known(value: float | None) -> float:
+    return nan if value is None else value
+
+
+def _series(
+    rings: Rings | None, names: tuple[str, ...], name: str, window: tuple[float, int, float | None, How]
+) -> Series:
+    if name not in names:
+        raise ValueError(f"no series {name!r}; there are {', '.join(names)}")
+    values = (rings or _new_rings(len(names))).series(names.index(name), *window)
+    if name in _RATES:
+        values *= RATE_SCALE
+    return values

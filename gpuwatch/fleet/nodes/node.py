@@ -1,0 +1,205 @@
+"""What is known about one node and its GPUs. Plain facts with their ages; no judgement here."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeAlias
+
+from gpuwatch.fleet.nodes.history import GpuHistory, HostHistory
+from gpuwatch.hosts.plan import NodeSpec
+from gpuwatch.link.stream.inbox import ClockReading, LinkStatus
+from gpuwatch.wire import (
+    AgentCost,
+    Event,
+    GpuFast,
+    GpuInfo,
+    GpuMedium,
+    GpuSlow,
+    GpuState,
+    Hello,
+    HostSample,
+    LogFile,
+    Notice,
+    Process,
+    SharedFolder,
+)
+
+NodeState: TypeAlias = Literal["connecting", "live", "stale", "lost"]
+
+STALE_TICKS = 3.0
+"""A node whose newest frame is older than this many ticks is stale (DESIGN: shown within 3 ticks)."""
+MEDIUM_FRESH_S, SLOW_FRESH_S = 15.0, 90.0
+"""Three rounds of the 5 s and of the 30 s tier."""
+KEPT_EVENTS = 200
+STARTING = "nvml_starting"
+"""The notice of a driver that has not answered yet: how many GPUs it lists is not known."""
+
+
+class Tiers(NamedTuple):
+    """What a GPU has told of late; None: nothing, or too long ago to say anything about now."""
+
+    fast: GpuFast | None = None
+    medium: GpuMedium | None = None
+    slow: GpuSlow | None = None
+
+
+@dataclass
+class Gpu:
+    """One GPU, keyed by UUID. Every tier keeps the moment (our monotonic clock) when it was read."""
+
+    info: GpuInfo
+    node: str
+    state: GpuState = "ok"
+    reason: str | None = None
+    stuck_in: str | None = None
+    stuck_at: float | None = None
+    """When the call that has not come back was entered."""
+    fast: GpuFast | None = None
+    fast_at: float | None = None
+    medium: GpuMedium | None = None
+    medium_at: float | None = None
+    slow: GpuSlow | None = None
+    slow_at: float | None = None
+    missing: dict[str, str] = field(default_factory=dict)
+    history: GpuHistory = field(default_factory=GpuHistory)
+    version: int = 0
+
+    @property
+    def answers(self) -> bool:
+        """Whether the driver has told its values at least once, and does not call it lost."""
+        return self.state != "lost" and self.fast_at is not None
+
+    def age(self, now: float) -> float | None:
+        """Seconds since the fast values were read; None: never."""
+        return None if self.fast_at is None else max(0.0, now - self.fast_at)
+
+    def of_late(self, interval_s: float, now: float) -> Tiers:
+        """The tiers that are at most three of their rounds old, or three ticks of `interval_s` if longer."""
+        ticks = STALE_TICKS * interval_s
+
+        def fresh(at: float | None, limit: float) -> bool:
+            return at is not None and now - at <= max(limit, ticks)
+
+        return Tiers(
+            self.fast if fresh(self.fast_at, ticks) else None,
+            self.medium if fresh(self.medium_at, MEDIUM_FRESH_S) else None,
+            self.slow if fresh(self.slow_at, SLOW_FRESH_S) else None,
+        )
+
+    def stuck_s(self, now: float) -> float | None:
+        """Seconds that the stuck call has lasted."""
+        return None if self.stuck_at is None else max(0.0, now - self.stuck_at)
+
+
+@dataclass
+class Node:
+    """One node: its link, its agent's latest words, its GPUs."""
+
+    spec: NodeSpec
+    interval_s: float
+    link: LinkStatus = field(default_factory=lambda: LinkStatus("connecting"))
+    link_at: float | None = None
+    """When the link status last changed."""
+    heard_at: float | None = None
+    """When the last frame came, whatever it was."""
+    hello: Hello | None = None
+    gpus: dict[str, Gpu] = field(default_factory=dict)
+    """By UUID; a GPU that was seen once stays, as lost."""
+    host: HostSample | None = None
+    host_at: float | None = None
+    events_held: int = 0
+    """Xids that its agent knows and has not told yet: they wait for the kernel's line."""
+    disks_at: float | None = None
+    """When `host.disks` was read: less often than the rest of `host`."""
+    host_history: HostHistory = field(default_factory=HostHistory)
+    cost: AgentCost | None = None
+    processes: list[Process] = field(default_factory=list)
+    processes_at: float | None = None
+    processes_partial: str | None = None
+    logs: list[LogFile] = field(default_factory=list)
+    logs_truncated: int = 0
+    """Log files that the agent does not follow because there are too many."""
+    logs_complete: bool = False
+    log_misses: dict[str, str] = field(default_factory=dict)
+    """Option (`--log`) -> why it leads to no file here."""
+    """The agent that speaks now has found every log file that is due."""
+    shared_folders: list[SharedFolder] = field(default_factory=list)
+    """On network file systems, where the logs of ended jobs may be."""
+    search_cut: bool = False
+    """A bound ended its search for ended jobs before it was through."""
+    logs_at: float | None = None
+    logs_listed_at: float = 0.0
+    """When the agent made the newest list of log files (unix seconds of the node's clock)."""
+    events: deque[Event] = field(default_factory=lambda: deque(maxlen=KEPT_EVENTS))
+    clock: ClockReading | None = None
+    refused: int = 0
+    refused_reason: str = ""
+    refused_at: float | None = None
+    """When the newest one was refused."""
+    dropped_at: float | None = None
+    """When the agent last said that it had dropped more frames."""
+    bye: str | None = None
+    version: int = 0
+    own_host: str | None = None
+    """The host name that its agent reports, where no other node has it; None: not known."""
+    taken_host: str | None = None
+    """Another node of the plan, whose name this one's agent reports as its own."""
+    rivals: dict[int, str] = field(default_factory=dict)
+    """Ranks of its processes that another host claims for the same job -> that host."""
+
+    agent_since: float = 0.0
+    """When the link to the agent that speaks now became live (our monotonic clock)."""
+
+    @property
+    def name(self) -> str:
+        """The name on the screen."""
+        return self.spec.name
+
+    def age(self, now: float) -> float | None:
+        """Seconds since anything was heard; None: never."""
+        return None if self.heard_at is None else max(0.0, now - self.heard_at)
+
+    def state(self, now: float) -> NodeState:
+        """Judged from the link and the age of the last frame, never from the link alone."""
+        if self.link.phase == "lost":
+            return "lost"
+        if self.link.phase == "connecting":
+            tried = self.hello is not None or bool(self.link.reason)
+            return "lost" if tried else "connecting"  # lost until it is back, not by turns
+        age = self.age(now)
+        if age is None:
+            return "connecting"
+        return "stale" if age > STALE_TICKS * self.interval_s else "live"
+
+    @property
+    def driver_starting(self) -> Notice | None:
+        """The notice of a driver whose init has not returned; None: it has, or no agent has spoken."""
+        notices = self.hello.notices if self.hello is not None else ()
+        return next((notice for notice in notices if notice.code == STARTING), None)
+
+    def agent_s(self, now: float) -> float:
+        """Seconds since the link to the agent became live."""
+        return max(0.0, now - self.agent_since)
+
+    @property
+    def offset_s(self) -> float:
+        """Its clock minus ours, in seconds; 0 while that is not known."""
+        return 0.0 if self.clock is None else self.clock.offset_s
+
+    def silent_s(self, file: LogFile, wall: float) -> float | None:
+        """Seconds since one of its log files last grew; None: not known. `wall`: unix seconds now."""
+        return None if file.grown_at is None else max(0.0, wall - (file.grown_at - self.offset_s))
+
+    def gpu_list(self) -> list[Gpu]:
+        """GPUs by index (as the agent last numbered them), lost ones in their old place."""
+        return sorted(self.gpus.values(), key=lambda gpu: (gpu.info.index, gpu.info.uuid))
+
+    def gpus_expected(self) -> int:
+        """How many GPUs this node should show: the larger of what the bus, the hosts file and memory say."""
+        on_bus = self.hello.gpus_expected if self.hello and self.hello.gpus_expected else 0
+        return max(on_bus, self.spec.slots or 0, len(self.gpus))
+
+    def gpus_present(self) -> int:
+        """How many GPUs have answered and are not lost (one that answered and is stuck is there)."""
+        return sum(gpu.answers for gpu in self.gpus.values())

@@ -1,0 +1,1 @@
+"""The life of one link: login, start, heartbeat, back-off, redial."""

@@ -1,0 +1,191 @@
+"""A link to an agent: one thread that dials, converses, and dials again."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from gpuwatch.hosts.plan import NodeSpec
+from gpuwatch.link.agent.backoff import Backoff, RetryPace
+from gpuwatch.link.agent.call import Call, CallTiming
+from gpuwatch.link.agent.heartbeat import Heartbeat
+from gpuwatch.link.agent.login_slots import ConnectSlots
+from gpuwatch.link.agent.start_method import Way, agent_way, smi_way
+from gpuwatch.link.agent.thread_pool import Crew
+from gpuwatch.link.start.failure_reasons import Ending
+from gpuwatch.link.start.log_settings import LogWishes
+from gpuwatch.link.stream.carrier import CarrierError, Dialer
+from gpuwatch.link.stream.frame_stream import ItemStream, Started, kept_allowance
+from gpuwatch.link.stream.inbox import Arrival, Content, Inbox, LinkStatus
+from gpuwatch.plain import plain, plain_lines
+from gpuwatch.wire import AnyRequest
+
+NOISE_LINES = 50
+CLOSE_S = 2.0
+
+
+@dataclass(frozen=True)
+class Switchboard:
+    """What all links of a session share."""
+
+    inbox: Inbox
+    interval_s: float = 1.0
+    slots: ConnectSlots = field(default_factory=lambda: ConnectSlots(16))
+    heartbeat: Heartbeat = field(default_factory=Heartbeat)
+    crew: Crew = field(default_factory=lambda: Crew("link crew"))
+    timing: CallTiming = field(default_factory=CallTiming)
+    retry: RetryPace = field(default_factory=RetryPace)
+    logs: LogWishes | None = None
+    """None: the agents read no logs."""
+    modules: Mapping[str, str] | None = None
+    """Shipped instead of the installed agent (tests)."""
+
+    def close(self) -> None:
+        """End the shared threads, after every link was closed."""
+        self.heartbeat.close()
+        self.crew.close(CLOSE_S)
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What became of one attempt."""
+
+    ending: Ending
+    live_s: float = 0.0
+    noise: str = ""
+
+
+class AgentLink:
+    """Implements `link.stream.link.Link` over any dialer."""
+
+    def __init__(self, spec: NodeSpec, dialer: Dialer, board: Switchboard) -> None:
+        self.node = spec.name
+        self._spec = spec
+        self._dialer = dialer
+        self._board = board
+        self._backoff = Backoff(board.retry)
+        self._kept = kept_allowance()
+        self._closing = threading.Event()
+        self._wake = threading.Event()
+        """Ends the wait for the next attempt."""
+        self._lock = threading.Lock()
+        self._call: Call | None = None
+        self._requests = False
+        self._thread = threading.Thread(target=self._run, name=f"link {spec.name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin; returns at once."""
+        self._thread.start()
+
+    def send(self, request: AnyRequest) -> bool:
+        """Hand a request to the agent; False when the link is not live, or has no agent."""
+        call = self._call
+        return call is not None and self._requests and call.send(request)
+
+    def retry(self) -> None:
+        """Dial now if this link waits for its next attempt; no effect otherwise."""
+        self._wake.set()
+
+    def hang_up(self, reason: str) -> None:
+        """End the connection, if there is one, and dial again after the usual wait."""
+        call = self._call
+        if call is not None:
+            call.hang_up(Ending(reason))
+
+    def close(self) -> None:
+        """End the agent and this link's thread; returns within 2 s, even if a dialer does not."""
+        with self._lock:
+            self._closing.set()
+            call = self._call
+        self._wake.set()
+        self._board.slots.wake()
+        if call is not None:
+            call.close()
+        if self._thread.ident is not None:
+            self._thread.join(CLOSE_S)
+
+    def _run(self) -> None:
+        attempt, reason = 0, ""
+        while not self._closing.is_set():
+            attempt += 1
+            self._tell(LinkStatus("connecting", reason=reason, attempt=attempt))
+            outcome = self._attempt(attempt)
+            if outcome.live_s:
+                attempt = 0
+            wait_s = self._backoff.wait_s(final=outcome.ending.final, live_s=outcome.live_s)
+            reason = plain(outcome.ending.reason)
+            retry_at = time.monotonic() + wait_s
+            self._wake.clear()  # what was asked for while we dialled is done
+            self._tell(LinkStatus("lost", reason, retry_at=retry_at, attempt=attempt, noise=outcome.noise))
+            if not self._closing.is_set():  # close sets it first, then wakes us
+                self._wake.wait(wait_s)
+
+    def _attempt(self, attempt: int) -> _Outcome:
+        slot = self._board.slots.take(self._closing.is_set)
+        if slot is None:
+            return _Outcome(Ending("closed"))
+        try:
+            outcome = self._connect(attempt, slot, self._agent())
+            if outcome.ending.no_python and not self._closing.is_set():
+                outcome = self._connect(attempt, slot, smi_way(self._spec.python, self._board.interval_s))
+            return outcome
+        except CarrierError as error:
+            return _Outcome(Ending(str(error), error.final))
+        except (
+            Exception
+        ) as error:  # a thread that dies unseen would leave "connecting" on the screen for ever
+            return _Outcome(Ending(f"an error in gpuwatch, please report it: {error!r}", final=True))
+        finally:
+            self._board.slots.give(slot)
+
+    def _connect(self, attempt: int, slot: object, way: Way) -> _Outcome:
+        carrier = self._dialer(way.command)
+        dialled_at = time.monotonic()
+        stream = way.stream
+
+        def deliver(content: Content | Started) -> None:
+            if isinstance(content, Started):
+                self._board.slots.give(slot)  # the login is over
+                took_s = time.monotonic() - dialled_at
+                login = getattr(carrier, "facts", None)  # of ssh only
+                content = LinkStatus(
+                    "live", attempt=attempt, noise=_noise(stream), start_s=took_s, login=login
+                )
+            self._tell(content)
+
+        timing = self._board.timing
+        if way.ping_every_s is not None:
+            timing = replace(timing, ping_every_s=way.ping_every_s)
+        call = Call(carrier, stream, deliver, self._board.crew, timing)
+        with self._lock:
+            self._call = call
+            self._requests = way.requests
+            if self._closing.is_set():
+                carrier.close()
+        self._board.heartbeat.add(call)
+        try:
+            ending = call.converse(way.first, self._spec.python)
+        finally:
+            self._call = None
+            self._board.heartbeat.discard(call)
+        return _Outcome(ending, call.live_s(), _noise(stream))
+
+    def _agent(self) -> Way:
+        board = self._board
+        settings = {
+            "interval_s": board.interval_s,
+            "ping_deadline_s": board.timing.ping_deadline_s,
+            "host": self.node,
+            **(board.logs.config(self.node) if board.logs is not None else {}),
+        }
+        return agent_way(self._spec.python, settings, board.modules, self._kept)
+
+    def _tell(self, content: Content) -> None:
+        if not self._closing.is_set():
+            self._board.inbox.put(Arrival(self.node, time.monotonic(), content))
+
+
+def _noise(stream: ItemStream) -> str:
+    return "\n".join(plain_lines(stream.noise, NOISE_LINES))

@@ -1,0 +1,174 @@
+"""One call: a connection to one agent, from the loader's first byte to the end of the stream."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gpuwatch.link.agent.thread_pool import Crew
+from gpuwatch.link.start import failure_reasons
+from gpuwatch.link.start.failure_reasons import Ending
+from gpuwatch.link.stream.carrier import Carrier
+from gpuwatch.link.stream.clock import ClockComparison
+from gpuwatch.link.stream.frame_stream import Item, ItemStream, Started
+from gpuwatch.link.stream.inbox import Content
+from gpuwatch.link.stream.limits import StreamError
+from gpuwatch.wire import AnyRequest, Bye, Ping, Reply, encode_request
+
+READ_BYTES = 64 * 1024
+OUTBOX_LIMIT = 64
+PINGS_KEPT = 16
+
+
+@dataclass(frozen=True)
+class CallTiming:
+    """When a call counts as dead. The agent, for its part, leaves after `ping_deadline_s` without a ping."""
+
+    start_s: float = 30.0
+    silence_s: float = 12.0
+    ping_every_s: float = 5.0
+    ping_deadline_s: float = 30.0
+
+
+class Call:
+    """Reads in the thread that calls `converse`. `send` and `watch` never block, whoever calls them."""
+
+    def __init__(
+        self,
+        carrier: Carrier,
+        stream: ItemStream,
+        deliver: Callable[[Content | Started], None],
+        crew: Crew,
+        timing: CallTiming,
+    ) -> None:
+        self._carrier = carrier
+        self._stream = stream
+        self._deliver = deliver
+        self._crew = crew
+        self._timing = timing
+        self._clock = ClockComparison()
+        self._lock = threading.Lock()
+        self._outbox: deque[AnyRequest] = deque()
+        self._sending = False
+        self._mute = False
+        self._verdict: Ending | None = None
+        self._bye: str | None = None
+        self._pings: dict[int, float] = {}
+        self._ping_id = 0
+        self._ping_due = 0.0
+        self._heard_at = time.monotonic()
+        self._started_at: float | None = None
+
+    def converse(self, first: bytes, python: str | None) -> Ending:
+        """Send what the far end reads first and read until the stream ends; says why it did."""
+        # Sent beside the reading: a login shell that prints a lot must not wait for us while we wait for it.
+        self._crew.run(lambda: self._send_first(first))
+        try:
+            while data := self._carrier.recv(READ_BYTES):
+                now = time.monotonic()
+                for item in self._stream.feed(data, now):
+                    self._take(item, now)
+        except StreamError as error:
+            return Ending(str(error))
+        except OSError as error:
+            return self._verdict or Ending(f"the connection broke: {error.strerror or error}")
+        finally:
+            self._mute = True
+            self._carrier.close()
+        if self._verdict is not None:
+            return self._verdict
+        stderr = self._carrier.stderr()
+        if self._stream.started:
+            return failure_reasons.after_start(self._bye, stderr)
+        return failure_reasons.before_start(self._stream.noise, stderr, python)
+
+    def live_s(self) -> float:
+        """Seconds since the agent spoke first; 0 when it did not."""
+        return 0.0 if self._started_at is None else time.monotonic() - self._started_at
+
+    def send(self, request: AnyRequest) -> bool:
+        """Queue a request; False before the agent's start, after the end, or when the outbox is full."""
+        with self._lock:
+            if not self._stream.started or self._mute or len(self._outbox) >= OUTBOX_LIMIT:
+                return False
+            self._outbox.append(request)
+            if self._sending:
+                return True
+            self._sending = True
+        self._crew.run(self._send_all)
+        return True
+
+    def watch(self, now: float, overslept_s: float) -> None:
+        """Ping if it is time; hang up when the far end has been silent for too long.
+
+        Args:
+            now: Monotonic seconds.
+            overslept_s: How much too late we come. If this process was stopped, the silence is our own.
+        """
+        self._heard_at = min(now, self._heard_at + overslept_s)
+        silent_s = now - self._heard_at
+        if self._verdict is not None:
+            return
+        if not self._stream.started:
+            if silent_s > self._timing.start_s:
+                self.hang_up(failure_reasons.not_started_in(self._timing.start_s, self._stream.noise))
+        elif silent_s > self._timing.silence_s:
+            self.hang_up(failure_reasons.silent_for(silent_s))
+        elif now >= self._ping_due:
+            self._ping_due = now + self._timing.ping_every_s
+            self._ping_id -= 1  # below zero: never the number of somebody else's request
+            self.send(Ping(id=self._ping_id))
+
+    def close(self) -> None:
+        """End the call because nobody wants it any more; returns when the carrier is closed."""
+        self._verdict = Ending("closed")
+        self._carrier.close()
+
+    def hang_up(self, verdict: Ending) -> None:
+        """End the connection for this reason; returns at once."""
+        self._verdict = verdict
+        self._crew.run(self._carrier.close)
+
+    def _send_first(self, first: bytes) -> None:
+        with contextlib.suppress(
+            OSError
+        ):  # a shell that refuses has gone already; the reader hears its words
+            self._carrier.send(first)
+
+    def _send_all(self) -> None:
+        while True:
+            with self._lock:
+                if not self._outbox or self._mute:
+                    self._sending = False
+                    return
+                request = self._outbox.popleft()
+                if isinstance(request, Ping) and request.id < 0:
+                    self._pings[request.id] = time.monotonic()
+                    self._pings.pop(request.id + PINGS_KEPT, None)
+            try:
+                self._carrier.send(encode_request(request))
+            except OSError:  # the reader will see the end of the stream, or the silence that follows
+                self._mute = True
+
+    def _take(self, item: Item, now: float) -> None:
+        self._heard_at = now
+        if isinstance(item, Started):
+            self._started_at = now
+        elif isinstance(item, Bye):
+            self._bye = item.reason
+        elif isinstance(item, Reply) and item.id < 0:
+            self._take_pong(item, now)
+            return
+        self._deliver(item)
+
+    def _take_pong(self, reply: Reply, now: float) -> None:
+        with self._lock:
+            sent_at = self._pings.pop(reply.id, None)
+        if sent_at is not None:
+            reading = self._clock.add(now, time.time(), reply.t, now - sent_at)
+            if reading is not None:
+                self._deliver(reading)

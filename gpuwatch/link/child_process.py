@@ -1,0 +1,192 @@
+"""A carrier over a child process of ours: its stdin and stdout are the stream."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+
+from gpuwatch.link.stream.carrier import CarrierError
+
+STDERR_TAIL_BYTES = 8 * 1024
+LEAVE_S = 0.7
+"""How long a child may take to leave by itself after its stdin was closed."""
+KILLED_S = 0.5
+EXITED_S = 1.0
+"""How long a pipe is read after the child exited: what it left behind may hold the pipe open for ever."""
+EXIT_POLL_S = 1.0
+"""How often the child is looked at where the kernel has no pidfd (before Linux 5.3, macOS)."""
+LAST_WORDS_S = 0.2
+"""How long stderr is waited for after the end of stdout."""
+_CHUNK = 64 * 1024
+_READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
+
+
+class ChildCarrier:
+    """Runs an argv in a session of its own: no Ctrl-C and no prompt of it reaches our terminal."""
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        """Start the child.
+
+        Raises:
+            CarrierError: with the reason.
+        """
+        self._wake_read, self._wake_write = _wake_pipe()
+        try:
+            self._child = _spawn(argv)
+        except CarrierError:
+            self._close_wake_pipe()
+            raise
+        pipes = (self._child.stdin, self._child.stdout, self._child.stderr)
+        self._stdin, self._stdout, self._stderr = (pipe.fileno() for pipe in pipes if pipe is not None)
+        self._pidfd = _pidfd(self._child.pid)
+        self._exited_at: float | None = None
+        # Only our end: a child that does not read must not hold a sender after close.
+        os.set_blocking(self._stdin, False)
+        self._tail = bytearray()
+        self._tail_open = True
+        self._closing = False
+        self._reading = threading.Lock()
+        self._writing = threading.Lock()
+        self._ending = threading.Lock()
+
+    def recv(self, limit: int) -> bytes:
+        """Wait for bytes on stdout, draining stderr meanwhile; b"" is the end, or that of the child."""
+        with self._reading:
+            while not self._closing:
+                ready = self._wait_for_output()
+                if self._exited_at is not None and time.monotonic() - self._exited_at > EXITED_S:
+                    self._hear_last_words()
+                    return b""
+                if self._stdout in ready:
+                    data = os.read(self._stdout, limit)
+                    if not data:
+                        self._hear_last_words()
+                    return data
+        return b""
+
+    def send(self, data: bytes) -> None:
+        """Write all of it.
+
+        Raises:
+            OSError: The child has gone, or the carrier was closed.
+        """
+        view = memoryview(data)
+        with self._writing:
+            while view:
+                if self._closing:
+                    raise BrokenPipeError("the carrier was closed")
+                try:
+                    view = view[os.write(self._stdin, view) :]
+                except BlockingIOError:
+                    writable = select.poll()
+                    writable.register(self._stdin, select.POLLOUT)
+                    writable.register(self._wake_read, _READABLE)
+                    writable.poll()
+
+    def stderr(self) -> str:
+        """The last lines of stderr."""
+        return bytes(self._tail).decode("utf-8", "replace")
+
+    def close(self) -> None:
+        """Close stdin, let the child leave, then kill what is left of its group and reap it."""
+        with self._ending:
+            if self._closing:
+                return
+            self._closing = True
+            os.write(self._wake_write, b"x")
+            with self._writing, self._reading:
+                self._close_pipes()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._child.wait(LEAVE_S)
+            # Also after the child itself has left: what it started may still be in the group.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._child.pid, signal.SIGKILL)
+            with contextlib.suppress(
+                subprocess.TimeoutExpired
+            ):  # stuck in the kernel: nothing can end it now
+                self._child.wait(KILLED_S)
+
+    def _wait_for_output(self) -> set[int]:
+        wanted = {self._stdout: _READABLE, self._wake_read: _READABLE}
+        if self._exited_at is not None:
+            return self._wait(wanted, EXITED_S)
+        if self._pidfd is None:
+            ready = self._wait(wanted, EXIT_POLL_S)
+            exited = self._child.poll() is not None
+        else:
+            ready = self._wait({**wanted, self._pidfd: _READABLE})
+            exited = self._pidfd in ready
+        if exited:
+            self._exited_at = time.monotonic()
+        return ready
+
+    def _wait(self, wanted: dict[int, int], timeout_s: float | None = None) -> set[int]:
+        poll = select.poll()
+        for descriptor, events in wanted.items():
+            poll.register(descriptor, events)
+        if self._tail_open:
+            poll.register(self._stderr, _READABLE)
+        ready = {fd for fd, _ in poll.poll(None if timeout_s is None else timeout_s * 1000)}
+        if self._stderr in ready:
+            self._drain_stderr()
+        return ready
+
+    def _drain_stderr(self) -> None:
+        data = os.read(self._stderr, _CHUNK)
+        self._tail_open = bool(data)
+        self._tail += data
+        del self._tail[:-STDERR_TAIL_BYTES]
+
+    def _hear_last_words(self) -> None:
+        while self._tail_open and self._wait({self._wake_read: _READABLE}, LAST_WORDS_S) == {self._stderr}:
+            pass
+
+    def _close_pipes(self) -> None:
+        for pipe in (self._child.stdin, self._child.stdout, self._child.stderr):
+            if pipe is not None:
+                pipe.close()
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+        self._close_wake_pipe()
+
+    def _close_wake_pipe(self) -> None:
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+
+
+def _pidfd(pid: int) -> int | None:
+    """A descriptor that becomes readable when the child exits; None where there is none to be had."""
+    if sys.platform != "linux":
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None
+
+
+def _wake_pipe() -> tuple[int, int]:
+    try:
+        return os.pipe()
+    except OSError as error:
+        raise CarrierError(f"no descriptor is left ({error.strerror}); raise `ulimit -n`") from error
+
+
+def _spawn(argv: Sequence[str]) -> subprocess.Popen[bytes]:
+    pipe = subprocess.PIPE
+    try:
+        return subprocess.Popen(
+            list(argv), stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True
+        )
+    except FileNotFoundError as error:
+        raise CarrierError(
+            f"{argv[0]} was not found here; install it or correct `command:`", final=True
+        ) from error
+    except OSError as error:
+        raise CarrierError(f"{argv[0]} could not be run: {error.strerror or error}") from error

@@ -1,0 +1,78 @@
+"""Reading ssh_config where there is no `ssh` to ask: with paramiko's parser, and only what that reads right.
+
+It ignores Include and takes an unknown Match for a match; a file with either is refused, not guessed at.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import paramiko
+
+from gpuwatch.link.trust.ssh_config import ConfigError, Query
+
+_KNOWN_MATCH = {"host", "originalhost", "user", "localuser", "all", "canonical", "final"}
+_USUAL_IDENTITIES = ("id_rsa", "id_ecdsa", "id_ed25519")
+
+
+def read_plainly(query: Query, config_file: str | None) -> dict[str, list[str]]:
+    """The keywords for a host, in the form of `ssh -G`.
+
+    Raises:
+        ConfigError: a file holds what cannot be read right without OpenSSH.
+    """
+    files = (
+        [Path(config_file)]
+        if config_file is not None
+        else [Path("~/.ssh/config").expanduser(), Path("/etc/ssh/ssh_config")]
+    )
+    config = paramiko.SSHConfig()
+    for file in files:
+        try:
+            text = file.read_text(errors="surrogateescape")
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise ConfigError(f"{file} cannot be read: {error.strerror}") from error
+        _refuse_what_is_misread(file, text)
+        try:
+            config.parse(text.splitlines())
+        except paramiko.ConfigParseError as error:
+            raise ConfigError(f"{file} cannot be read: {error}") from error
+    try:
+        found = config.lookup(query.host)
+    except (paramiko.ConfigParseError, paramiko.CouldNotCanonicalize) as error:
+        raise ConfigError(f"ssh_config cannot be used for {query.host}: {error}") from error
+    values = {key: value if isinstance(value, list) else [value] for key, value in found.items()}
+    home = Path("~/.ssh").expanduser()
+    values.setdefault("identityfile", [f"~/.ssh/{name}" for name in _USUAL_IDENTITIES])
+    values.setdefault("userknownhostsfile", [f"{home}/known_hosts {home}/known_hosts2"])
+    values.setdefault("globalknownhostsfile", ["/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2"])
+    if query.port is not None:
+        values["port"] = [str(query.port)]
+    if query.user is not None:
+        values["user"] = [query.user]
+    return values
+
+
+def _refuse_what_is_misread(file: Path, text: str) -> None:
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.replace("=", " ", 1).replace('"', " ").split()
+        if not words:
+            continue
+        keyword = words[0].lower()
+        if keyword == "include" and any(_included(pattern, file) for pattern in words[1:]):
+            raise ConfigError(
+                f"{file}:{number}: Include needs the ssh program to be read right; install "
+                "openssh-client, or give the hosts file's address, user and identity_file"
+            )
+        if keyword == "match" and not {word.lower() for word in words[1::2]} <= _KNOWN_MATCH:
+            raise ConfigError(
+                f"{file}:{number}: this Match needs the ssh program to be read right; install openssh-client"
+            )
+
+
+def _included(pattern: str, file: Path) -> bool:
+    """Whether an Include names a file that exists; a relative name is looked up beside the config."""
+    path = file.parent / Path(pattern).expanduser()
+    return any(Path(path.anchor).glob(str(path.relative_to(path.anchor))))

@@ -1,0 +1,1 @@
+"""Private keys: files, ssh-agents, and which key is tried where."""

@@ -1,0 +1,47 @@
+"""A person who answers a jump host's questions before the screen starts."""
+
+from __future__ import annotations
+
+from gpuwatch.link.stream.options import Ask
+from gpuwatch.plain import plain
+
+MAX_PROMPTS = 8
+"""Of one question; a password, a code and a choice are three."""
+MAX_CHARACTERS = 500
+"""Of each text; a host that is not trusted yet writes them."""
+
+
+class Person:
+    """Answers keyboard-interactive prompts through `ask`."""
+
+    def __init__(self, where: str, ask: Ask) -> None:
+        self._where = where
+        self._ask = ask
+        self._interrupted: BaseException | None = None
+
+    def respond(self, title: str, instructions: str, prompts: list[tuple[str, bool]]) -> list[str]:
+        """Ask each prompt in turn. Runs in paramiko's thread, so an interruption is kept, not raised here."""
+        heading = " ".join(part for part in (_shown(title), _shown(instructions)) if part)
+        answers = []
+        for prompt, echo in prompts[:MAX_PROMPTS]:
+            question = " ".join(part for part in (f"{self._where}:", heading, _shown(prompt)) if part)
+            answers.append(self._answer(f"{question} ", secret=not echo))
+        return answers + [""] * (len(prompts) - len(answers))
+
+    def raise_if_interrupted(self) -> None:
+        """Raise what ended the questions early (Ctrl-C, end of input)."""
+        if self._interrupted is not None:
+            raise self._interrupted
+
+    def _answer(self, question: str, *, secret: bool) -> str:
+        if self._interrupted is not None:
+            return ""
+        try:
+            return self._ask(question, secret)
+        except BaseException as error:  # raised again in the thread that wants the answers
+            self._interrupted = error
+            return ""
+
+
+def _shown(text: str) -> str:
+    return plain(text[:MAX_CHARACTERS]).strip()

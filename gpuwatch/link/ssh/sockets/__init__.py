@@ -1,0 +1,1 @@
+"""The byte streams under an ssh connection."""

@@ -1,0 +1,132 @@
+"""What starts the agent on a node with nothing written there: the loader line and the bundle.
+
+The loader is the one shell command of a link. The bundle follows on stdin: a decimal length line, that many
+zlib bytes (`node_start.py` and the source texts of the agent and pynvml), and the config as one JSON line.
+The probe's launcher goes the same way with other sources and another entry
+(`probe.conducting.nodes.shipping`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from gpuwatch.link.start.node_start import ITSELF, PACKAGE
+
+AGENT_ENTRY = PACKAGE + ".main"
+NO_PYTHON = "GPUWATCH0 nopython"
+NO_SMI = "GPUWATCH0 nosmi"
+
+OLDEST_PYTHON = (3, 6)
+CANDIDATES = (
+    "python3",
+    *(f"python3.{minor}" for minor in range(13, OLDEST_PYTHON[1] - 1, -1)),
+    "/usr/libexec/platform-python",
+)
+
+# Neither line may hold a quote, a backslash, `!`, `$` or a newline: they stand inside "..." inside '...', and
+# sh, bash, dash, zsh, fish, csh and tcsh must all pass them on unchanged.
+_PROBE = f"import sys,zlib;sys.exit(sys.version_info<({OLDEST_PYTHON[0]},{OLDEST_PYTHON[1]}))"
+_READ_BUNDLE = "import sys,zlib;r=sys.stdin.buffer;n=int(r.readline());exec(zlib.decompress(r.read(n)))"
+
+_START = Path(__file__).with_name("node_start.py")
+_AGENT = Path(__file__).parents[2] / "agent"
+_COMMENT = re.compile(r"(?m)^[ \t]*#[^\n]*$")
+_DOCSTRING = re.compile(r'(?m)^([ \t]*)"""(?:[^"\\]|"(?!""))*"""$')
+_SAFE_PATH = re.compile(r"[\w@%+=:,./~-]+", re.ASCII)
+
+
+def loader_argv(python: str) -> list[str]:
+    """The argv that starts the bundle with a known interpreter, where no shell is needed."""
+    return [python, "-Iu", "-c", _READ_BUNDLE]
+
+
+def loader_command(python: str | None) -> str:
+    """The shell command line that starts the bundle; the same text works in every login shell.
+
+    Args:
+        python: The only interpreter to try; None tries the usual names, newest known last.
+
+    Raises:
+        ValueError: `python` holds a character that a shell could take for its own.
+    """
+    if python is not None and not _SAFE_PATH.fullmatch(python):
+        raise ValueError(
+            f"the interpreter path {python!r} holds characters that a shell may interpret; "
+            "use letters, digits and any of _@%+=:,./~-"
+        )
+    candidates = CANDIDATES if python is None else (python,)
+    # A name that is found may still fail (a pyenv shim without a version, Python 2, a build without zlib):
+    # each is asked before it takes over the process.
+    return (
+        f"exec /bin/sh -c 'for p in {' '.join(candidates)}; do "
+        f'"$p" -ISc "{_PROBE}" </dev/null >/dev/null 2>&1 && exec "$p" -Iu -c "{_READ_BUNDLE}"; '
+        f"done; echo {NO_PYTHON}'"
+    )
+
+
+def bundle(config: Mapping[str, Any], modules: Mapping[str, str] | None = None) -> bytes:
+    """What the loader reads from stdin before requests begin.
+
+    Args:
+        config: What `gpuwatch_agent.main.run` is given: nonce, interval_s, ping_deadline_s, version.
+        modules: Module name -> source text, shipped instead of the agent and pynvml (tests).
+    """
+    return framed(_installed_body() if modules is None else packed(modules, AGENT_ENTRY), config)
+
+
+def framed(body: bytes, config: Mapping[str, Any]) -> bytes:
+    """What stands on stdin: the length of the body, the body, and the config as one line."""
+    return b"%d\n" % len(body) + body + json.dumps(dict(config)).encode() + b"\n"
+
+
+def packed(modules: Mapping[str, str], entry: str) -> bytes:
+    """The body of a bundle: module name -> source text, and the module whose `run` is called."""
+    start = _START.read_text("utf-8")
+    return zlib.compress(f"{start}\n\nstart({ {**modules, ITSELF: start}!a}, {entry!a})\n".encode(), 9)
+
+
+@cache
+def _installed_body() -> bytes:
+    modules = {**sources(_AGENT, PACKAGE), "pynvml": pynvml_source()}
+    return packed({name: without_prose(text) for name, text in modules.items()}, AGENT_ENTRY)
+
+
+def without_prose(source: str) -> str:
+    """A module without docstrings and lines of comment, every statement on its old line.
+
+    A quarter of the bundle is prose, and every connection sends it.
+    """
+    return _DOCSTRING.sub(_emptied, _COMMENT.sub("", source))
+
+
+def _emptied(docstring: re.Match[str]) -> str:
+    return f'{docstring[1]}""' + "\n" * docstring[0].count("\n")
+
+
+def sources(folder: Path, package: str) -> dict[str, str]:
+    """Module name -> source text of all modules below a folder, under the name of a package."""
+    found = {}
+    for file in sorted(folder.rglob("*.py")):
+        inside = file.relative_to(folder).with_suffix("").parts
+        parts = inside[:-1] if inside[-1] == "__init__" else inside
+        found[".".join((package, *parts))] = file.read_text("utf-8")
+    return found
+
+
+def pynvml_source() -> str:
+    """The source text of the installed NVML binding.
+
+    Raises:
+        RuntimeError: it is not installed.
+    """
+    spec = find_spec("pynvml")
+    if spec is None or spec.origin is None:
+        raise RuntimeError("pynvml.py is missing here; reinstall gpuwatch with its dependency nvidia-ml-py")
+    return Path(spec.origin).read_text("utf-8")

@@ -1,0 +1,106 @@
+"""Why a connection ended, as one sentence with the remedy. Pure: text in, text out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gpuwatch.link.start.bundle import NO_PYTHON, NO_SMI, OLDEST_PYTHON
+from gpuwatch.plain import plain_lines
+
+QUOTED_CHARACTERS = 160
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Why a connection is over."""
+
+    reason: str
+    final: bool = False
+    """Trying again cannot help without a person."""
+    no_python: bool = False
+    """The node has /bin/sh and no interpreter for the agent."""
+
+
+def before_start(noise: str, stderr: str, python: str | None, what: str = "agent") -> Ending:
+    """The stream ended before the agent spoke.
+
+    Args:
+        noise: What came on stdout.
+        stderr: The last lines on stderr.
+        python: The interpreter that the hosts file names, if it does.
+        what: What was to be started.
+    """
+    words = plain_lines(noise, 1_000)
+    if NO_PYTHON in words or NO_SMI in words:
+        return _no_python(python, smi=NO_SMI not in words)
+    if _is_traceback(stderr):
+        return Ending(_failed(stderr, what))
+    if words:
+        return Ending(
+            f'instead of starting the {what} the node said "{_quote(words[:2])}"; '
+            "the account must be allowed to run /bin/sh (no nologin, no forced command)"
+        )
+    said = plain_lines(stderr, 2)
+    if said:
+        return Ending(f'the {what} could not be started: "{_quote(said)}"')
+    return Ending(
+        f"the connection was closed before the {what} started, without a word; "
+        "see whether the account may run a command there"
+    )
+
+
+def _no_python(python: str | None, *, smi: bool) -> Ending:
+    oldest = ".".join(map(str, OLDEST_PYTHON))
+    if python is not None:
+        neither = "" if smi else ", and there is no nvidia-smi to fall back on"
+        reason = f"{python} is missing on the node, or older than Python {oldest}{neither}; correct `python:`"
+    else:
+        neither = "" if smi else " and no nvidia-smi"
+        reason = (
+            f"no Python {oldest} or later{neither} was found on the node; "
+            "install python3, or name one with `python:`"
+        )
+    return Ending(reason, final=True, no_python=True)
+
+
+def after_start(bye: str | None, stderr: str, what: str = "agent") -> Ending:
+    """The stream ended while the agent (or `what`) ran; `bye` is its own last word."""
+    if _is_traceback(stderr):
+        return Ending(_failed(stderr, what))
+    if bye is not None:
+        return Ending(f"the {what} left: {bye}")
+    said = plain_lines(stderr, 1)
+    heard = f' ("{_quote(said)}")' if said else ""
+    return Ending(f"the connection was closed from the other side{heard}; the session or the node went down")
+
+
+def not_started_in(seconds: float, noise: str) -> Ending:
+    """The start marker did not come in time."""
+    words = plain_lines(noise, 2)
+    heard = f'it said "{_quote(words)}" and then nothing' if words else "not a word came"
+    return Ending(
+        f"the agent did not start within {seconds:.0f} s: {heard}; "
+        "see whether a login there waits for something or is slow"
+    )
+
+
+def silent_for(seconds: float) -> Ending:
+    """A live link fell silent."""
+    return Ending(f"no word for {seconds:.0f} s, so the link was closed; the node or the way to it hangs")
+
+
+def _is_traceback(stderr: str) -> bool:
+    return "Traceback (most recent call last)" in stderr
+
+
+def _failed(stderr: str, what: str) -> str:
+    error = _quote(plain_lines(stderr, 1))
+    places = re.findall(r'File "([^"]+)", line (\d+)', stderr)
+    place = " at {}:{}".format(*places[-1]) if places else ""
+    return f"the {what} failed{place}: {error}; this is an error in gpuwatch, please report it"
+
+
+def _quote(lines: list[str]) -> str:
+    text = " / ".join(lines)
+    return text if len(text) <= QUOTED_CHARACTERS else text[: QUOTED_CHARACTERS - 3] + "..."

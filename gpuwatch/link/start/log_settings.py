@@ -1,0 +1,61 @@
+"""What the agents are told about logs: where they are, and what to look for in them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import threading
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpuwatch.hosts.plan import Plan
+
+VARIABLE = "GPUWATCH_DISCOVER"
+"""`off` in the environment: the logs of ended jobs are not searched for in this call."""
+
+
+class LogWishes:
+    """The part of an agent's config that is about logs; what is the same for every node is made once.
+
+    It is made in the first link's thread, so that no screen waits for the rule packs to be read.
+    """
+
+    def __init__(self, plan: Plan, earlier: Mapping[str, Sequence[str]] | None = None) -> None:
+        """`earlier`: node -> folders of logs that were followed there in earlier sessions."""
+        self._plan = plan
+        self._earlier = earlier or {}
+        self._lock = threading.Lock()
+        self._config: dict[str, Any] | None = None
+
+    def config(self, node: str) -> dict[str, Any]:
+        """What concerns logs in the config of an agent.
+
+        `logs` and `log_options` (globs), `discover` (whether ended jobs are searched for) and `rules`
+        (base64 of zlib of the compiled rules as JSON).
+
+        Raises:
+            RulesError: a pack cannot be used.
+        """
+        with self._lock:
+            if self._config is None:
+                self._config = {
+                    "logs": self._plan.logs,
+                    "log_options": self._plan.log_options,
+                    "discover": self._plan.discover and os.environ.get(VARIABLE, "on") != "off",
+                    "rules": packed_rules(self._plan.rules),
+                }
+            return {**self._config, "earlier_folders": list(self._earlier.get(node, ()))}
+
+
+def packed_rules(extra: tuple[str, ...]) -> str:
+    """The built-in packs and these as they travel."""
+    from gpuwatch.rules.compiling.keep import compiled_or_kept  # noqa: PLC0415 - only who dials an agent pays for it
+    from gpuwatch.rules.load import load_packs  # noqa: PLC0415
+    from gpuwatch.rules.model.checkpoint_lines import CHECKPOINT_RULES  # noqa: PLC0415
+
+    packs = load_packs([Path(each) for each in extra])
+    text = json.dumps(compiled_or_kept([*packs.all, *CHECKPOINT_RULES]), separators=(",", ":"))
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode("ascii")

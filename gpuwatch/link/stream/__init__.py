@@ -1,0 +1,1 @@
+"""Bytes to frames within bounds: carrier, limits, clock, inbox."""

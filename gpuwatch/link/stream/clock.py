@@ -1,0 +1,45 @@
+"""Comparing a node's clock with ours from pings and their replies."""
+
+from __future__ import annotations
+
+from gpuwatch.link.stream.inbox import ClockReading
+
+WINDOW_S = 60.0
+"""Long enough to find a quiet moment, short enough to follow a drifting clock (100 ppm: 6 ms)."""
+SLEW_S = 0.1
+"""What a clock may be led by in that time; readings further apart are from before and after a jump."""
+
+
+class ClockComparison:
+    """Keeps the comparison with the smallest error of the last minute, as NTP does (RFC 5905)."""
+
+    def __init__(self) -> None:
+        self._readings: list[tuple[float, ClockReading]] = []
+        self._told: ClockReading | None = None
+
+    def add(self, now: float, our_time: float, their_time: float, round_trip_s: float) -> ClockReading | None:
+        """Take one reply in.
+
+        Args:
+            now: Monotonic seconds at which the reply came.
+            our_time: Our unix time at which it came.
+            their_time: The node's unix time when it answered.
+            round_trip_s: From the ping to the reply.
+
+        Returns:
+            The best reading, when it is another one than last time.
+        """
+        error = max(0.0, round_trip_s) / 2
+        newest = ClockReading(offset_s=their_time - (our_time - error), error_s=error)
+        kept = ((at, each) for at, each in self._readings if at >= now - WINDOW_S and _agree(each, newest))
+        self._readings = [*kept, (now, newest)]
+        best = min((reading for _, reading in self._readings), key=lambda reading: reading.error_s)
+        if best == self._told:
+            return None
+        self._told = best
+        return best
+
+
+def _agree(before: ClockReading, newest: ClockReading) -> bool:
+    """Whether both can be of clocks that only went on: an error bounds its reading."""
+    return abs(before.offset_s - newest.offset_s) <= before.error_s + newest.error_s + SLEW_S

@@ -1,0 +1,98 @@
+"""Where links put what arrives: one bounded queue that the session drains at its own pace.
+
+Reader threads only append (0.1-0.2 us); nothing is posted to the screen per frame.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from gpuwatch.wire import AnyFrame, Sample
+
+if TYPE_CHECKING:
+    from gpuwatch.link.stream.login_facts import LoginFacts
+
+Phase: TypeAlias = Literal["connecting", "live", "lost"]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStatus:
+    """How a link does. Staleness is not here: it is judged from the age of the last frame."""
+
+    phase: Phase
+    reason: str = ""
+    """One sentence with the remedy, safe to show."""
+    retry_at: float | None = None
+    """Monotonic time of the next attempt; None: no further attempt is planned."""
+    attempt: int = 0
+    noise: str = ""
+    """What the login shell printed before the agent spoke."""
+    start_s: float | None = None
+    """Seconds from the remote command to the agent's start marker (a slow rc file shows here)."""
+    login: LoginFacts | None = None
+    """How the ssh connection was made, once it was; None for other links."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClockReading:
+    """One comparison of a node's clock with ours, from a ping and its reply."""
+
+    offset_s: float
+    """Node clock minus our clock."""
+    error_s: float
+    """Half of the round trip: the offset is right within this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Bytes that were not a frame; counted and shown, never fatal."""
+
+    reason: str
+    """Of the newest, where there are several."""
+    count: int = 1
+
+
+Content: TypeAlias = AnyFrame | LinkStatus | ClockReading | Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """Something that came from a node, and when (our monotonic clock)."""
+
+    node: str
+    at: float
+    what: Content
+
+
+class Inbox:
+    """A bounded queue. When full the oldest `Sample` goes, never anything else, and the loss is counted."""
+
+    def __init__(self, limit: int = 20_000) -> None:
+        self._queue: deque[Arrival] = deque()
+        self._lock = threading.Lock()
+        self._limit = limit
+        self.dropped = 0
+
+    def put(self, arrival: Arrival) -> None:
+        """Append, from any thread."""
+        with self._lock:
+            self._queue.append(arrival)
+            if len(self._queue) > self._limit:
+                self._drop_one()
+
+    def drain(self) -> list[Arrival]:
+        """Take everything, oldest first."""
+        with self._lock:
+            taken, self._queue = self._queue, deque()
+        return list(taken)
+
+    def _drop_one(self) -> None:
+        self.dropped += 1
+        for index, arrival in enumerate(self._queue):
+            if isinstance(arrival.what, Sample):
+                del self._queue[index]
+                return
+        self._queue.popleft()

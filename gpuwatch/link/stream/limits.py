@@ -1,0 +1,116 @@
+"""What bounds a stream from a node: noise, line length, rates, refusals. The far end is not trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuwatch.link.stream.inbox import Refused
+
+START_MARK = "GPUWATCH1"
+"""Begins the line of an agent that has started; its nonce follows."""
+NOISE_LIMIT_BYTES = 64 * 1024
+
+
+class StreamError(Exception):
+    """The stream cannot go on; the message is a sentence that is safe to show."""
+
+
+class StartFinder:
+    """Looks for the start marker; all before it is the login shell's noise."""
+
+    def __init__(self, nonce: str, mark: str = START_MARK) -> None:
+        self.found = False
+        self._mark = f"\n{mark} {nonce}\n".encode()
+        self._noise = bytearray()
+
+    @property
+    def noise(self) -> str:
+        """What came before the start marker, as it came: clean it before it is shown."""
+        return self._noise.decode("utf-8", "replace")
+
+    def look(self, data: bytes) -> bytes | None:
+        """Take the next bytes; what follows the marker, or None while it has not come.
+
+        Raises:
+            StreamError: endless noise.
+        """
+        searched = max(0, len(self._noise) - len(self._mark))
+        self._noise += data
+        at = self._noise.find(self._mark, searched)
+        if at < 0 or at > NOISE_LIMIT_BYTES:
+            if len(self._noise) > NOISE_LIMIT_BYTES + len(self._mark):
+                del self._noise[NOISE_LIMIT_BYTES:]
+                raise StreamError(
+                    f"more than {NOISE_LIMIT_BYTES // 1024} kB of noise came before the agent started; "
+                    "look at what its rc files print in a shell that is not interactive"
+                )
+            return None
+        rest = bytes(self._noise[at + len(self._mark) :])
+        del self._noise[at:]
+        self.found = True
+        return rest
+
+
+class LineSplitter:
+    """Lines of bounded length out of chunks; an overlong line comes out as None, once."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def split(self, chunk: bytes) -> Iterator[bytes | None]:
+        """The lines that end in this chunk; what is left waits for the next."""
+        *ended, rest = chunk.split(b"\n")
+        for piece in ended:
+            self._keep(piece)
+            yield None if self._size > self._limit else b"".join(self._parts)
+            self._parts, self._size = [], 0
+        self._keep(rest)
+
+    def _keep(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._size > self._limit:
+            self._parts = []
+        elif piece:
+            self._parts.append(piece)
+
+
+class Allowance:
+    """A token bucket."""
+
+    def __init__(self, per_s: float, burst: float) -> None:
+        self._per_s, self._burst = per_s, burst
+        self._left, self._at = burst, 0.0
+
+    def spend(self, amount: float, now: float) -> bool:
+        """Take `amount` out at `now` (monotonic seconds); False when there is too little."""
+        self._left = min(self._burst, self._left + max(0.0, now - self._at) * self._per_s)
+        self._at = now
+        if amount > self._left:
+            return False
+        self._left -= amount
+        return True
+
+
+class Refusals:
+    """Counts refusals, so that a flood of bad lines does not become a flood of arrivals."""
+
+    _EVERY_S = 1.0
+
+    def __init__(self) -> None:
+        self._count, self._reason = 0, ""
+        self._told_at = float("-inf")
+
+    def add(self, reason: str) -> None:
+        """Count one."""
+        self._count += 1
+        self._reason = reason
+
+    def due(self, now: float) -> list[Refused]:
+        """The refusals since the last time, as one, at most once a second."""
+        if not self._count or now - self._told_at < self._EVERY_S:
+            return []
+        told = Refused(self._reason, self._count)
+        self._count, self._told_at = 0, now
+        return [told]

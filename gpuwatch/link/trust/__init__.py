@@ -1,0 +1,1 @@
+"""Host keys, host certificates and ssh_config, without paramiko."""

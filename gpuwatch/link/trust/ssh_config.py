@@ -1,0 +1,238 @@
+"""What ssh_config says about a host. `ssh -G` is asked: only OpenSSH reads Include and Match right."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuwatch.link.stream.carrier import CarrierError
+from gpuwatch.plain import plain
+from gpuwatch.shell_command import command_line
+
+Values = Mapping[str, Sequence[str]]
+"""Keyword in lower case -> its values, one a line of `ssh -G`."""
+
+_DEFAULT_IDENTITIES = frozenset(
+    f"id_{kind}" for kind in ("rsa", "ecdsa", "ecdsa_sk", "ed25519", "ed25519_sk", "xmss", "dsa")
+)
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+_RESOLVE_TIMEOUT_S = 20.0  # a `Match exec` may run anything
+
+
+class ConfigError(CarrierError):
+    """ssh_config cannot be followed; trying again does not help."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, final=True)
+
+
+@dataclass(frozen=True)
+class Query:
+    """What is asked of the resolver, in the words of ssh's command line."""
+
+    host: str
+    port: int | None = None
+    user: str | None = None
+
+    def arguments(self) -> list[str]:
+        """`[-p port] [-l user] host`."""
+        port = ["-p", str(self.port)] if self.port is not None else []
+        user = ["-l", self.user] if self.user is not None else []
+        return [*port, *user, self.host]
+
+
+@dataclass(frozen=True)
+class ResolvedHost:
+    """One host with all that ssh_config says about reaching it; paths are absolute, tokens expanded."""
+
+    query: Query
+    hostname: str
+    port: int
+    user: str
+    identity_files: tuple[Path, ...] = ()
+    default_identities: bool = True
+    """Nobody named the identity files: they are OpenSSH's usual ones, and may not exist."""
+    certificate_files: tuple[Path, ...] = ()
+    identities_only: bool = False
+    agent_socket: str | None = None
+    proxy_jump: str | None = None
+    proxy_command: str | None = None
+    host_key_alias: str | None = None
+    user_known_hosts: tuple[Path, ...] = ()
+    global_known_hosts: tuple[Path, ...] = ()
+    revoked_host_keys: Path | None = None
+    strict_host_key_checking: str = "ask"
+    hash_known_hosts: bool = False
+    host_key_algorithms: tuple[str, ...] = ()
+    """In order of preference; empty: whatever the transport knows."""
+    connect_timeout_s: float | None = None
+    address_family: str = "any"
+    bind_address: str | None = None
+    jump_override: str | None = None
+    """A jump host that the hosts file names; ssh would have to be told."""
+
+    def ssh_command(self, config_file: str | None, *options: str) -> str:
+        """The ssh command line that reaches this host as we do, for a person to type."""
+        config = ["-F", config_file] if config_file is not None else []
+        jump = ["-J", self.jump_override] if self.jump_override is not None else []
+        return command_line(["ssh", *config, *jump, *options, *self.query.arguments()])
+
+    @property
+    def where(self) -> str:
+        """`user@hostname:port`, for sentences."""
+        host = f"[{self.hostname}]" if ":" in self.hostname else self.hostname
+        return f"{self.user}@{host}:{self.port}"
+
+
+def ask_openssh(ssh: str, query: Query, config_file: str | None) -> dict[str, list[str]]:
+    """The keywords of `ssh -G`.
+
+    Raises:
+        ConfigError: with ssh's own complaint.
+    """
+    config = ["-F", config_file] if config_file is not None else []
+    argv = [ssh, "-G", *config, *query.arguments()[:-1], "--", query.host]
+    try:
+        done = subprocess.run(
+            argv, check=False, capture_output=True, stdin=subprocess.DEVNULL, timeout=_RESOLVE_TIMEOUT_S
+        )
+    except subprocess.TimeoutExpired:
+        raise ConfigError(
+            f"`ssh -G {query.host}` took over {_RESOLVE_TIMEOUT_S:.0f} s: a `Match exec` in ssh_config hangs"
+        ) from None
+    if done.returncode != 0:
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
+        raise ConfigError(f"ssh_config cannot be used for {query.host}: {plain(' / '.join(lines[:2]))}")
+    values: dict[str, list[str]] = {}
+    for line in done.stdout.decode(errors="surrogateescape").splitlines():
+        key, _, value = line.partition(" ")
+        values.setdefault(key.lower(), []).append(value)
+    return values
+
+
+def resolve(values: Values, query: Query) -> ResolvedHost:
+    """Turn keywords into a host.
+
+    Raises:
+        ConfigError: for a setting that cannot be followed here and must not be ignored.
+    """
+
+    def one(key: str) -> str | None:
+        value = values.get(key, ("",))[0].strip()
+        return value if value and value.lower() != "none" else None
+
+    hostname = (one("hostname") or query.host).replace("%h", query.host)
+    user, port = one("user") or getpass.getuser(), int(one("port") or 22)
+    alias = one("hostkeyalias")
+    expander = Tokens(query.host, hostname, port, user, alias)
+    if one("proxyusefdpass") == "yes":
+        raise ConfigError(
+            f"ProxyUseFdpass of {query.host} is not supported; use `link: command` with ssh for it"
+        )
+    identities = [value for value in values.get("identityfile", ()) if value.lower() != "none"]
+    revoked = one("revokedhostkeys")
+    timeout = one("connecttimeout")
+    command = one("proxycommand")
+    return ResolvedHost(
+        query=query,
+        hostname=hostname,
+        port=port,
+        user=user,
+        identity_files=tuple(expander.path(value) for value in identities),
+        default_identities=all(_is_default_identity(value) for value in identities),
+        certificate_files=tuple(
+            expander.path(value) for value in values.get("certificatefile", ()) if value.lower() != "none"
+        ),
+        identities_only=one("identitiesonly") == "yes",
+        agent_socket=_agent_socket(values.get("identityagent", ("",))[0].strip(), expander),
+        proxy_jump=one("proxyjump"),
+        proxy_command=expander.expand(command) if command and not one("proxyjump") else None,
+        host_key_alias=alias,
+        user_known_hosts=tuple(expander.path(value) for value in (one("userknownhostsfile") or "").split()),
+        global_known_hosts=tuple(
+            expander.path(value) for value in (one("globalknownhostsfile") or "").split()
+        ),
+        revoked_host_keys=expander.path(revoked) if revoked else None,
+        strict_host_key_checking=one("stricthostkeychecking") or "ask",
+        hash_known_hosts=one("hashknownhosts") == "yes",
+        host_key_algorithms=tuple(filter(None, (one("hostkeyalgorithms") or "").split(","))),
+        connect_timeout_s=float(timeout) if timeout else None,
+        address_family=one("addressfamily") or "any",
+        bind_address=one("bindaddress"),
+    )
+
+
+class Tokens:
+    """The `%` tokens of ssh_config(5) for one host."""
+
+    def __init__(self, given: str, hostname: str, port: int, user: str, alias: str | None) -> None:
+        node = socket.gethostname()
+        self._values = {
+            "%": "%",
+            "h": hostname,
+            "n": given,
+            "p": str(port),
+            "r": user,
+            "k": alias or given,
+            "d": str(Path.home()),
+            "u": getpass.getuser(),
+            "i": str(os.getuid()),
+            "l": node,
+            "L": node.split(".")[0],
+        }
+
+    def expand(self, text: str) -> str:
+        """Replace the tokens.
+
+        Raises:
+            ConfigError: for a token that is not known here.
+        """
+        first, *rest = text.split("%")
+        if not rest:
+            return first
+        out, pieces = first, iter(rest)
+        for piece in pieces:
+            if piece:
+                out += self._value(piece[0], text) + piece[1:]
+            else:  # "%%" leaves an empty piece, and what follows it is literal
+                out += "%" + next(pieces, "")
+        return out
+
+    def path(self, text: str) -> Path:
+        """A path with `~`, tokens and `${VARIABLES}` replaced."""
+        plain = _VARIABLE.sub(lambda match: os.environ.get(match[1], ""), text.strip().strip('"'))
+        return Path(self.expand(plain)).expanduser()
+
+    def _value(self, letter: str, text: str) -> str:
+        if letter not in self._values:
+            raise ConfigError(
+                f"ssh_config has a token %{letter} in {text!r} that is not supported here; "
+                "write the value out, or use `link: command` with ssh for this node"
+            )
+        value = self._values[letter]
+        if letter in "hnrk" and (
+            value.startswith("-") or any(c in "'`\"$\\;&<>|(){}" or c.isspace() for c in value)
+        ):
+            raise ConfigError(f"the host or user name {value!r} holds characters that a shell would act on")
+        return value
+
+
+def _is_default_identity(value: str) -> bool:
+    path = Path(value)
+    return path.name in _DEFAULT_IDENTITIES and path.parent in (Path("~/.ssh"), Path.home() / ".ssh")
+
+
+def _agent_socket(value: str, expander: Tokens) -> str | None:
+    if value.lower() == "none":
+        return None
+    if not value or value == "SSH_AUTH_SOCK":
+        return os.environ.get("SSH_AUTH_SOCK") or None
+    if value.startswith("$"):
+        return os.environ.get(value.strip("${}")) or None
+    return str(expander.path(value))

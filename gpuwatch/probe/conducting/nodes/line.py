@@ -1,0 +1,41 @@
+"""One node as the conductor sees it: orders go there, what is said there comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from gpuwatch.probe.protocol import AnyOrder, AnySaid
+
+
+@dataclass(frozen=True)
+class Lost:
+    """The last word of a line: this node says no more."""
+
+    reason: str
+    """One sentence, safe to show."""
+
+
+Heard: TypeAlias = AnySaid | Lost
+Hear: TypeAlias = Callable[[str, Heard], None]
+"""(node, what was said), from any thread; must not block."""
+
+
+class NodeLine(Protocol):
+    """The way to one node's launcher."""
+
+    node: str
+    labels: Mapping[str, str]
+
+    def open(self, hear: Hear) -> None:
+        """Connect and start the launcher; returns at once. `Lost` is the last word, also after a failure."""
+        ...
+
+    def tell(self, order: AnyOrder) -> bool:
+        """Hand an order over without waiting; False when nobody is there to take it."""
+        ...
+
+    def close(self) -> None:
+        """End the launcher and all that it started, within 2 s. Safe to call twice, from any thread."""
+        ...

@@ -1,0 +1,202 @@
+"""Which address of each node the probe uses: the network that all of them share. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_interface
+from itertools import chain
+from typing import TypeAlias
+
+from gpuwatch.probe.protocol import Ground, GroundNic
+
+Network: TypeAlias = IPv4Network | IPv6Network
+
+LOOPBACK = "lo"
+NAMED = 12
+"""Interfaces that are named where the wanted one is missing; the most common first."""
+INWARD = re.compile(r"docker|br-|veth|cni|virbr|flannel|cali|cilium|lxc|tailscale|podman")
+"""Interfaces that seldom lead to another node; they are taken only where nothing else is common."""
+
+
+class NoNetworkError(Exception):
+    """The nodes have no network in common; the message says what each has and what to do."""
+
+
+@dataclass(frozen=True)
+class NodeAddress:
+    """Where a node listens, and what NCCL and gloo are told."""
+
+    interface: str
+    address: str
+    speed_bps: float | None = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The addresses, and how to say it."""
+
+    of: dict[str, NodeAddress]
+    words: str
+    """`eth0 (10.1.0.0/16)`, `eth0 on 3 nodes, ens5 on 1 (10.1.0.0/16)`."""
+    without: dict[str, str] = field(default_factory=dict)
+    """Nodes that cannot take part -> why."""
+    note: str | None = None
+
+    @property
+    def slowest_bps(self) -> float | None:
+        """The slowest interface's speed, where all are known."""
+        speeds = [each.speed_bps for each in self.of.values()]
+        return None if None in speeds or not speeds else min(speed for speed in speeds if speed)
+
+
+def choose(grounds: Mapping[str, Ground], override: str | None = None) -> Choice:
+    """Choose what was named, else loopback on one machine, else the subnet of all, a name of all, or of most.
+
+    Raises:
+        NoNetworkError: there is none.
+    """
+    if override is not None:
+        return _by_name(grounds, override)
+    if _one_machine(grounds):
+        inward = {node: nic for node, ground in grounds.items() if (nic := _loopback(ground)) is not None}
+        if len(inward) == len(grounds):
+            return Choice(_addresses(inward), _words(inward))
+    usable = {node: _usable(ground) for node, ground in grounds.items()}
+    for inward_too in (False, True):
+        shared = _shared(usable, inward_too=inward_too)
+        if shared and len(shared[1]) == len(grounds):
+            return Choice(_addresses(shared[1]), _words(shared[1], shared[0]))
+    named = _same_name(usable)
+    if named is not None:
+        return Choice(
+            _addresses(named),
+            _words(named) + ", routed",
+            note="the nodes share no subnet: traffic between them is routed; --interface names another one",
+        )
+    shared = _shared(usable, inward_too=False)
+    if shared is None or len(shared[1]) < 2:
+        raise NoNetworkError(
+            f"the nodes share no subnet ({_inventory(usable)}); name the interface with --interface"
+        )
+    network, nics = shared
+    without = {
+        node: f"it has no address in {network}, which the others share; name the interface with --interface"
+        for node in grounds
+        if node not in nics
+    }
+    return Choice(_addresses(nics), _words(nics, network), without)
+
+
+def _by_name(grounds: Mapping[str, Ground], name: str) -> Choice:
+    found: dict[str, GroundNic] = {}
+    without = {}
+    for node, ground in grounds.items():
+        nics = [nic for nic in ground.nics if nic.name == name]
+        if nics:
+            found[node] = min(nics, key=_preference)
+        else:
+            names = ", ".join(dict.fromkeys(nic.name for nic in ground.nics)) or "none with an address"
+            without[node] = f"it has no interface {name} with an address; there are: {names}"
+    if not found:
+        named = Counter(nic for ground in grounds.values() for nic in {nic.name for nic in ground.nics})
+        there = ", ".join(each for each, _ in named.most_common(NAMED)) or "none with an address"
+        raise NoNetworkError(f"no node has an interface {name} with an address; there are: {there}")
+    return Choice(_addresses(found), _words(found), without)
+
+
+def _one_machine(grounds: Mapping[str, Ground]) -> bool:
+    """One node, or several names of one machine: network namespaces and containers have other addresses."""
+    seen = {
+        (ground.host, tuple(sorted((nic.name, nic.address) for nic in ground.nics)))
+        for ground in grounds.values()
+    }
+    return len(seen) == 1
+
+
+def _loopback(ground: Ground) -> GroundNic | None:
+    found = [nic for nic in ground.nics if nic.name == LOOPBACK and nic.up]
+    return min(found, key=_preference, default=None)
+
+
+def _usable(ground: Ground) -> list[GroundNic]:
+    def fits(nic: GroundNic) -> bool:
+        try:
+            address = ip_address(nic.address)
+            ip_interface(f"{nic.address}/{nic.prefix}")
+        except ValueError:
+            return False
+        return nic.up and nic.name != LOOPBACK and not (address.is_loopback or address.is_link_local)
+
+    return [nic for nic in ground.nics if fits(nic)]
+
+
+def _network(nic: GroundNic) -> Network:
+    return ip_interface(f"{nic.address}/{nic.prefix}").network
+
+
+def _preference(nic: GroundNic) -> tuple[bool, float, str]:
+    return ":" in nic.address, -(nic.speed_bps or 0.0), nic.name
+
+
+def _shared(
+    usable: Mapping[str, list[GroundNic]], *, inward_too: bool
+) -> tuple[Network, dict[str, GroundNic]] | None:
+    """The network of the most nodes, then the fastest; a bridge with one address everywhere is none."""
+    by_network: dict[Network, dict[str, GroundNic]] = {}
+    for node, nics in usable.items():
+        for nic in sorted(nics, key=_preference):
+            if inward_too or not INWARD.match(nic.name):
+                by_network.setdefault(_network(nic), {}).setdefault(node, nic)
+    real = {
+        network: nics
+        for network, nics in by_network.items()
+        if len({nic.address for nic in nics.values()}) == len(nics)
+    }
+    if not real:
+        return None
+
+    def rank(network: Network) -> tuple[int, float, int, str]:
+        nics = real[network].values()
+        return len(nics), min(nic.speed_bps or 0.0 for nic in nics), -network.version, str(network)
+
+    best = max(real, key=rank)
+    return best, {node: real[best][node] for node in usable if node in real[best]}
+
+
+def _same_name(usable: Mapping[str, list[GroundNic]]) -> dict[str, GroundNic] | None:
+    """An interface that every node has under one name, with an address of its own: routed networks."""
+    names = [{nic.name for nic in nics if not INWARD.match(nic.name)} for nics in usable.values()]
+    candidates = []
+    for name in sorted(set.intersection(*names)) if names else ():
+        chosen = {
+            node: min((nic for nic in nics if nic.name == name), key=_preference)
+            for node, nics in usable.items()
+        }
+        if len({nic.address for nic in chosen.values()}) == len(chosen):
+            candidates.append(chosen)
+    return max(candidates, key=lambda nics: min(nic.speed_bps or 0.0 for nic in nics.values()), default=None)
+
+
+def _addresses(nics: Mapping[str, GroundNic]) -> dict[str, NodeAddress]:
+    return {node: NodeAddress(nic.name, nic.address, nic.speed_bps) for node, nic in nics.items()}
+
+
+def _words(nics: Mapping[str, GroundNic], network: Network | None = None) -> str:
+    names = Counter(nic.name for nic in nics.values()).most_common()
+    subnet = f" ({network})" if network is not None else ""
+    if len(names) == 1:
+        return names[0][0] + subnet
+    (first, count), *rest = names
+    return f"{first} on {count} nodes, " + ", ".join(f"{name} on {n}" for name, n in rest) + subnet
+
+
+def _inventory(usable: Mapping[str, list[GroundNic]], most: int = 4) -> str:
+    each = [
+        f"{node}: " + (", ".join(f"{nic.name} {nic.address}/{nic.prefix}" for nic in nics[:3]) or "none")
+        for node, nics in usable.items()
+    ]
+    more = [f"and {len(each) - most} more"] if len(each) > most else []
+    return "; ".join(chain(each[:most], more))

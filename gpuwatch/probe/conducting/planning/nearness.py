@@ -1,0 +1,74 @@
+"""Which RDMA port a GPU's traffic takes: the nearest one on the buses, as NCCL chooses. Pure.
+
+NCCL (src/graph/topo.cc, paths.cc) prefers a NIC behind the same PCIe switch (PIX), then behind several
+switches of one root port (PXB), then on the same CPU (PHB), then anywhere (SYS). Where several are equally
+near it spreads over them by rules of its own, and nothing is said here.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from gpuwatch.probe.protocol import Ground, GroundGpu, GroundPort
+
+SOCKETS = "socket"
+"""NCCL_NET of a job that goes over TCP."""
+ONE_SWITCH = 2
+"""Behind one switch, two devices are at most so many steps below what they share: a port of it, a device."""
+Distance: TypeAlias = int
+PIX, PXB, PHB, SYS = range(4)
+
+
+def usable_ports(ground: Ground) -> list[GroundPort]:
+    """The active ports that NCCL may use by its settings; none where it is told to use sockets."""
+    settings = ground.nccl
+    if settings.get("NCCL_IB_DISABLE") not in {None, "0"} or settings.get("NCCL_NET", "").lower() == SOCKETS:
+        return []
+    chosen = settings.get("NCCL_IB_HCA", "")
+    return [port for port in ground.ports if "ACTIVE" in (port.state or "").upper() and _chosen(port, chosen)]
+
+
+def device_of(ground: Ground, gpu: GroundGpu) -> str | None:
+    """The RDMA device that a GPU's traffic takes; None where several may be, or none is there."""
+    ports = usable_ports(ground)
+    if len({port.device for port in ports}) == 1:
+        return ports[0].device
+    # A topology file stands for what a virtual machine does not show on its buses.
+    if "NCCL_TOPO_FILE" in ground.nccl or gpu.pci_path is None or any(p.pci_path is None for p in ports):
+        return None
+    distances = {port: distance(gpu, port) for port in ports}
+    nearest = [port for port in ports if distances[port] == min(distances.values())]
+    fastest = max((port.rate_gbps or 0.0 for port in nearest), default=0.0)
+    devices = {port.device for port in nearest if (port.rate_gbps or 0.0) == fastest}
+    return devices.pop() if len(devices) == 1 else None
+
+
+def distance(gpu: GroundGpu, port: GroundPort) -> Distance:
+    """PIX, PXB, PHB or SYS, by their places under /sys/devices."""
+    here, there = (gpu.pci_path or "").split("/"), (port.pci_path or "").split("/")
+    shared = 0
+    while shared < min(len(here), len(there)) and here[shared] == there[shared]:
+        shared += 1
+    if shared >= 2:  # the root complex and one of its ports
+        below = max(len(here), len(there)) - shared
+        return PIX if below <= ONE_SWITCH else PXB
+    if gpu.numa is not None and port.numa is not None:
+        return PHB if gpu.numa == port.numa else SYS
+    return PHB if shared else SYS
+
+
+def _chosen(port: GroundPort, setting: str) -> bool:
+    """Whether NCCL_IB_HCA takes a port: names are prefixes, `=` wants whole ones, `^` leaves out."""
+    names = setting.lstrip("^=")
+    if not names:
+        return True
+    exact = "=" in setting[: len(setting) - len(names)]
+    found = any(_matches(port, name, exact=exact) for name in names.split(","))
+    return found != setting.startswith("^")
+
+
+def _matches(port: GroundPort, name: str, *, exact: bool) -> bool:
+    device, _, number = name.partition(":")
+    if number and number != str(port.port):
+        return False
+    return port.device == device if exact else port.device.startswith(device)

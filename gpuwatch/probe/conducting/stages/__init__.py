@@ -1,0 +1,1 @@
+"""The stages of a probe, from the preflight to the pairs."""

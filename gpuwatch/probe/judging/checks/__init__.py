@@ -1,0 +1,1 @@
+"""Checks besides the links: alerts, baseline, expected rates, missing ranks."""

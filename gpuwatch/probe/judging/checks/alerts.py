@@ -1,0 +1,144 @@
+"""What to know before any number: the wrong transport, ports that are down or slow, counters that moved."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from statistics import median
+
+from gpuwatch.probe.judging.text.words import digits, listed
+from gpuwatch.probe.protocol import GroundPort
+from gpuwatch.probe.results import CounterChange, Results
+
+TCP = "NET/Socket"
+RETRANSMITS = 100.0
+RETRANSMITS_OF_OTHERS = 10.0
+"""TCP segments that a node sent again: at least so many, and so many times the median of the other nodes.
+Every full queue costs some, so that only a node that stands out is told."""
+FROM = {
+    "nvlink:replay": 1,
+    "nvlink:recovery": 1,
+    "nvlink:crc": 100,
+    "pcie:replays": 8,
+    "nic:rx_errors": 1,
+    "nic:tx_errors": 1,
+    "nic:rx_dropped": 100,
+    "nic:tx_dropped": 100,
+}
+"""Counter -> from how many on it is told. NVLink by DCGM's limits (common/DcgmGPUHardwareLimits.h: one replay
+or recovery, 100 CRC errors), PCIe replays by its strictest limit (DcgmHealthWatch.cpp, x16 gen 3, a minute).
+Interfaces drop a few packets of protocols that nobody listens to."""
+CONGESTION = ("np_cnp_sent", "rp_cnp_handled", "np_ecn_marked_roce_packets")
+"""RoCE's congestion control at work; no error."""
+
+
+@dataclass(frozen=True)
+class Alert:
+    """One sentence about one node."""
+
+    node: str
+    text: str
+
+
+def tcp_instead_of_rdma(results: Results) -> list[str]:
+    """One sentence when ranks talk over TCP on nodes with an active RDMA port."""
+    ranks = set(results.transports.get(TCP, ()))
+    nodes = dict.fromkeys(seat.node for seat in results.seats if seat.rank in ranks)
+    ports = {node: active[0] for node in nodes if (active := _active(node, results))}
+    if not ports:
+        return []
+    port = next(iter(ports.values()))
+    kind = "RoCE" if (port.link_layer or "").lower() == "ethernet" else "IB"
+    rate = f" at {port.rate_gbps:g} Gb/s" if port.rate_gbps else ""
+    where = listed(list(ports))
+    return [f"expected {kind}, got TCP: {port.device} is active{rate}, but NCCL says {TCP} on {where}"]
+
+
+def alerts(results: Results) -> list[Alert]:
+    """Ports that are worse than their likes on other nodes, counters that moved, PCIe under load."""
+    return [*_ports(results), *_counters(results), *_pcie(results)]
+
+
+def _active(node: str, results: Results) -> list[GroundPort]:
+    grounds = (each.ground for each in results.nodes if each.node == node and each.ground is not None)
+    return [port for ground in grounds for port in ground.ports if _is_active(port)]
+
+
+def _is_active(port: GroundPort) -> bool:
+    return (port.state or "").upper() == "ACTIVE"
+
+
+def _ports(results: Results) -> Iterator[Alert]:
+    """A port that is down, or slower, where the same port of most other nodes is not."""
+    alike: defaultdict[tuple[str, int], list[tuple[str, GroundPort]]] = defaultdict(list)
+    for each in results.nodes:
+        for port in each.ground.ports if each.ground else ():
+            alike[port.device, port.port].append((each.node, port))
+    for (device, number), ports in alike.items():
+        up = [port for _, port in ports if _is_active(port)]
+        if len(up) * 2 <= len(ports):
+            continue
+        usual = _usual(port.rate_gbps for port in up)
+        for node, port in ports:
+            name = f"{node} {device} port {number}"
+            if not _is_active(port):
+                yield Alert(
+                    node, f"{name} is {(port.state or 'in an unknown state').lower()}, active elsewhere"
+                )
+            elif port.rate_gbps and usual and port.rate_gbps < usual:
+                yield Alert(node, f"{name} runs at {port.rate_gbps:g} Gb/s, elsewhere at {usual:g} Gb/s")
+
+
+def _counters(results: Results) -> Iterator[Alert]:
+    grown = {(each.node, each.name): each.after - each.before for each in results.counters}
+    gpus, nodes = _gpu_names(results), {seat.node for seat in results.seats}
+    for (node, name), more in grown.items():
+        kind, _, rest = name.partition(":")
+        if name.startswith("=") or more <= 0:
+            continue
+        where, _, what = rest.rpartition(":")
+        if name == "tcp:retransmits":
+            others = [grown.get((each, name), 0.0) for each in nodes if each != node]
+            if others and more >= max(RETRANSMITS, RETRANSMITS_OF_OTHERS * median(others)):
+                usual = f"the other nodes {digits(median(others))} (median)"
+                yield Alert(node, f"{node}: TCP sent {digits(more)} segments again, {usual}")
+        elif kind == "ib" and what not in CONGESTION:
+            yield Alert(node, f"{node} {where}: {what} grew by {digits(more)} during the probe")
+        elif more >= FROM.get(f"{kind}:{what}", float("inf")):
+            place = gpus.get(where, where)
+            yield Alert(node, f"{node} {place}: {kind} {what} grew by {digits(more)} during the probe")
+
+
+def _pcie(results: Results) -> Iterator[Alert]:
+    """A GPU's link under load that is narrower or slower than that of the same model's other GPUs."""
+    models = _gpu_models(results)
+    gauges: defaultdict[tuple[str, str], list[tuple[CounterChange, str]]] = defaultdict(list)
+    for each in results.counters:
+        kind, _, rest = each.name.partition(":")
+        uuid, _, what = rest.rpartition(":")
+        if kind == "=pcie" and uuid in models:
+            gauges[models[uuid], what].append((each, uuid))
+    gpus = _gpu_names(results)
+    for (_, what), found in gauges.items():
+        usual = _usual(each.after for each, _ in found)
+        sign = "x" if what == "width" else "gen "
+        for each, uuid in found:
+            if usual is not None and each.after < usual:
+                numbers = f"{sign}{each.after:.0f} under load, its peers {sign}{usual:.0f}"
+                yield Alert(each.node, f"{each.node} {gpus[uuid]}: PCIe {numbers}")
+
+
+def _usual(values: Iterable[float | None]) -> float | None:
+    """What more than half of them have."""
+    every = list(values)
+    value, count = Counter(every).most_common(1)[0]
+    return value if count * 2 > len(every) else None
+
+
+def _gpu_names(results: Results) -> Mapping[str, str]:
+    return {gpu.uuid: f"GPU {gpu.index}" for each in results.nodes if each.ground for gpu in each.ground.gpus}
+
+
+def _gpu_models(results: Results) -> Mapping[str, str]:
+    return {gpu.uuid: gpu.name or "" for each in results.nodes if each.ground for gpu in each.ground.gpus}

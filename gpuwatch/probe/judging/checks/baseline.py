@@ -1,0 +1,225 @@
+"""What a healthy run reached, kept in a JSON file, and what a later run makes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import get_args
+
+import msgspec
+
+from gpuwatch.probe.judging.links.links import best_tenth, graded
+from gpuwatch.probe.judging.text.words import plural, rate_text, size_text, some
+from gpuwatch.probe.results import LinkClass, Results
+from gpuwatch.whole_file import write_whole
+
+FORMAT = "gpuwatch-probe-baseline"
+VERSION = 1
+REGRESSION = 0.05
+"""SuperBench's rule: a node that varies by more than 5 % from its baseline is defective."""
+
+
+class BaselineError(Exception):
+    """A baseline cannot be read or written: the file, why, and what to do."""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One rate of one kind of job."""
+
+    what: str
+    """A collective, or the class of a link."""
+    bytes: int
+    """Of a collective's buffer; 0 for a class of links."""
+    nodes: int
+    ranks: int
+    backend: str
+    torch: str | None
+    nccl: str | None
+    gb_per_s: float
+    """busbw of a collective; the best tenth of a class."""
+    spread: float
+    """A share of `gb_per_s`: how far this varies by itself."""
+    made: float
+    """Unix seconds."""
+
+    @property
+    def shape(self) -> tuple[str, int, int, int, str]:
+        """What must be equal for a comparison."""
+        return self.what, self.bytes, self.nodes, self.ranks, self.backend
+
+    @property
+    def versions(self) -> tuple[str | None, str | None]:
+        """What should be equal, and is told where it is not."""
+        return self.torch, self.nccl
+
+
+class _File(msgspec.Struct, frozen=True, kw_only=True):
+    format: str
+    version: int
+    entries: list[Entry]
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The entries of one file."""
+
+    path: str
+    entries: tuple[Entry, ...]
+
+    def of(self, entry: Entry) -> Entry | None:
+        """The newest entry of the same shape, of the same torch and NCCL where there is one."""
+        alike = [each for each in self.entries if each.shape == entry.shape]
+        return max(alike, key=lambda each: (each.versions == entry.versions, each.made), default=None)
+
+
+def entries_of(results: Results) -> list[Entry]:
+    """What of a run is worth keeping: the rate of each collective and size, and of each class of links."""
+    found = [
+        _entry(results, each.op, each.bytes, each.busbw_gb_per_s, 2 * (each.cv or 0.0))
+        for each in results.collectives
+        if each.busbw_gb_per_s is not None and each.error is None and each.correct is not False
+    ]
+    classes: dict[LinkClass, list[float]] = {}
+    for link in graded(results):
+        if link.rate is not None:
+            classes.setdefault(link.link, []).append(link.rate)
+    for name, rates in classes.items():
+        best, middle = best_tenth(rates), median(rates)
+        found.append(_entry(results, name, 0, best, (best - middle) / best if best else 0.0))
+    return found
+
+
+def _entry(results: Results, what: str, size: int, gb_per_s: float, spread: float) -> Entry:
+    return Entry(
+        what=what,
+        bytes=size,
+        nodes=len({seat.node for seat in results.seats}),
+        ranks=len(results.seats),
+        backend=results.backend or "unknown",
+        torch=results.torch,
+        nccl=results.nccl,
+        gb_per_s=gb_per_s,
+        spread=spread,
+        made=results.started,
+    )
+
+
+def load(path: str | Path) -> Baseline:
+    """Read a baseline.
+
+    Raises:
+        BaselineError: it is not there, cannot be read, is none, or was written by a newer version.
+    """
+    remedy = "make one with --save-baseline on a healthy cluster"
+    try:
+        kept = msgspec.json.decode(Path(path).read_bytes(), type=_File)
+    except FileNotFoundError:
+        raise BaselineError(f"there is no baseline {path}; {remedy}") from None
+    except OSError as error:
+        raise BaselineError(f"the baseline {path} cannot be read: {error.strerror}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BaselineError(f"{path} is not a baseline of gpuwatch ({error}); {remedy}") from None
+    if kept.format != FORMAT:
+        raise BaselineError(f"{path} is not a baseline of gpuwatch; {remedy}")
+    if kept.version > VERSION:
+        raise BaselineError(
+            f"{path} was written by a newer gpuwatch (version {kept.version}); update this one"
+        )
+    return Baseline(str(path), tuple(kept.entries))
+
+
+def save(path: str | Path, results: Results) -> None:
+    """Write what this run reached; entries of other shapes or versions that the file holds stay in it.
+
+    Raises:
+        BaselineError: the run measured nothing to keep; the file holds something else or cannot be written.
+    """
+    path, fresh = Path(path), entries_of(results)
+    if not fresh:
+        raise BaselineError(f"nothing was measured that {path} could keep; let the probe run to its end")
+    replaced = {(each.shape, each.versions) for each in fresh}
+    old = load(path).entries if path.exists() else ()
+    kept = [each for each in old if (each.shape, each.versions) not in replaced]
+    _write(path, _File(format=FORMAT, version=VERSION, entries=[*kept, *fresh]))
+
+
+def _write(path: Path, content: _File) -> None:
+    """Whole or not at all."""
+    text = msgspec.json.format(msgspec.json.encode(content), indent=2)
+    try:
+        write_whole(path, text + b"\n")
+    except OSError as error:
+        remedy = "name a file in a folder that you may write to"
+        raise BaselineError(f"the baseline {path} cannot be written: {error.strerror}; {remedy}") from None
+
+
+@dataclass(frozen=True)
+class Change:
+    """One rate of this run beside the baseline's."""
+
+    now: Entry
+    before: Entry
+
+    @property
+    def delta(self) -> float:
+        """-0.12: 12 % slower."""
+        return self.now.gb_per_s / self.before.gb_per_s - 1.0 if self.before.gb_per_s else 0.0
+
+    @property
+    def regressed(self) -> bool:
+        """Slower by more than 5 % and by more than either run varies by itself."""
+        return -self.delta > max(REGRESSION, self.now.spread, self.before.spread)
+
+    @property
+    def text(self) -> str:
+        """`all_reduce of 64 MB -12 % (40.1 GB/s, baseline 45.6 GB/s)`."""
+        what = self.now.what.replace("_", " ") + " links"
+        if self.now.bytes:
+            what = f"{self.now.what} of {size_text(self.now.bytes)}"
+        rates = f"{rate_text(self.now.gb_per_s)}, baseline {rate_text(self.before.gb_per_s)}"
+        return f"{what} {self.delta * 100:+.0f} % ({rates})"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A run beside a baseline."""
+
+    changes: tuple[Change, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """Another torch or NCCL, or nothing to compare with."""
+
+    @property
+    def floors(self) -> dict[LinkClass, float]:
+        """Class -> what its links reached in the baseline."""
+        before = {change.now.what: change.before.gb_per_s for change in self.changes}
+        return {each: before[each] for each in get_args(LinkClass) if each in before}
+
+    def regressions(self, *, explained: bool = False) -> list[str]:
+        """What got slower, in words, the worst first; one sentence for all where a culprit explains it."""
+        worse = sorted((change for change in self.changes if change.regressed), key=lambda each: each.delta)
+        if not explained or len(worse) < 2:
+            return [f"slower than the baseline: {change.text}" for change in worse]
+        rates = some(len(worse), len(self.changes), "rate")
+        return [f"slower than the baseline too: {rates}; the worst {worse[0].text}"]
+
+
+def compare(results: Results, baseline: Baseline | None) -> Comparison:
+    """Every rate of this run that the baseline holds too."""
+    fresh = entries_of(results) if baseline is not None else []
+    if baseline is None or not fresh:
+        return Comparison()
+    pairs = ((now, baseline.of(now)) for now in fresh)
+    changes = [Change(now, before) for now, before in pairs if before is not None]
+    if not changes:
+        run = f"{plural(fresh[0].ranks, 'rank')} on {plural(fresh[0].nodes, 'node')} over {fresh[0].backend}"
+        return Comparison(
+            (), (f"the baseline {baseline.path} holds no run of {run}; add one with --save-baseline",)
+        )
+    others = sorted({_versions(each.before) for each in changes if each.before.versions != each.now.versions})
+    remark = f"the baseline was made with {', '.join(others)}, this run with {_versions(fresh[0])}"
+    return Comparison(tuple(changes), (remark,) if others else ())
+
+
+def _versions(entry: Entry) -> str:
+    return f"torch {entry.torch or '?'}" + (f" and NCCL {entry.nccl}" if entry.nccl else "")

@@ -1,0 +1,73 @@
+"""What collectives say: wrong results and failures at once; who is waited for where no link was measured.
+
+Their rates are never judged against a data sheet or a link's: a healthy fabric reaches an eighth of its NICs'
+rate at 16 MB, and inside of one node a collective may exceed the wire (NVLS).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from gpuwatch.probe.judging.links.attribution import label
+from gpuwatch.probe.judging.text.verdict_text import Told
+from gpuwatch.probe.judging.text.words import size_text
+from gpuwatch.probe.results import CollectiveResult, Results
+from gpuwatch.probe.verdict import Culprit
+
+SYMMETRIC = frozenset(("all_reduce", "all_gather", "reduce_scatter", "all_to_all"))
+"""Where all ranks do the same; the root of a broadcast waits least by nature."""
+MOST = 0.75
+ENOUGH = 4
+"""Results that name somebody, before this is more than chance."""
+
+
+def wrong(results: Results) -> list[str]:
+    """Operations whose result was not what their inputs make it."""
+    return [
+        f"{each.op} of {size_text(each.bytes)} gives a {each.error or 'wrong result'}"
+        for each in results.collectives
+        if each.correct is False
+    ]
+
+
+def failed(results: Results) -> list[CollectiveResult]:
+    """Operations that were tried and did not come to an end; what a back end lacks is no failure."""
+    return [each for each in results.collectives if each.error is not None and not _lacking(each.error)]
+
+
+def _lacking(error: str) -> bool:
+    return any(word in error for word in ("not supported", "cannot do", "n/a", "lacks"))
+
+
+def waited_for(collectives: Sequence[CollectiveResult]) -> tuple[int, int, int] | None:
+    """The rank that nearly all symmetric collectives name as waiting least: rank, how often, of how many."""
+    done = [each for each in collectives if each.op in SYMMETRIC and each.p50_s is not None]
+    votes = Counter(each.least_waiting for each in done if each.least_waiting is not None)
+    if not votes:
+        return None
+    rank, count = votes.most_common(1)[0]
+    several_ops = len({each.op for each in done if each.least_waiting == rank}) > 1
+    enough = count >= ENOUGH and count >= MOST * len(done) and several_ops
+    return (rank, count, len(done)) if enough else None
+
+
+def told_waited_for(results: Results) -> Told | None:
+    """The same as a culprit, for a probe that measured no pairs."""
+    found = waited_for(results.collectives)
+    seat = next((seat for seat in results.seats if found is not None and seat.rank == found[0]), None)
+    if found is None or seat is None:
+        return None
+    several = sum(other.node == seat.node for other in results.seats) > 1
+    name = f"{seat.node} {label(seat)}" if several else seat.node
+    text = waiting_text(found, name)
+    culprit = Culprit(
+        "gpu" if seat.gpu is not None and several else "node", name, None, (text,), "is waited for"
+    )
+    return Told(culprit, f"{name} is what the others wait for: {text}")
+
+
+def waiting_text(found: tuple[int, int, int], name: str) -> str:
+    """The vote as evidence."""
+    rank, count, every = found
+    return f"rank {rank} ({name}) waits least in {count} of {every} collectives: the others wait for it"

@@ -1,0 +1,130 @@
+"""What hardware reaches by data sheets and by others' measurements: advice beside a verdict, never a verdict.
+
+Rates are 10^9 bytes per second in one direction, per GPU. Where a number comes from stands beside it, and in
+docs/probe.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median_low
+
+from gpuwatch.probe.judging.links.links import Link
+from gpuwatch.probe.judging.text.words import percent, rate_text
+from gpuwatch.probe.results import LinkClass, Results, Seat
+
+FLOOR = 0.8
+"""Of the data sheet, for pairs with large messages: under it something is worth a look."""
+GBIT = 0.125
+"""10^9 bytes in 10^9 bits."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """One kind of link."""
+
+    name: str
+    spec: float
+    usual: float
+    """What healthy ones are known to reach."""
+    source: str
+    """Where `usual` comes from."""
+
+
+NVLINK: tuple[tuple[str, Expected], ...] = (
+    (r"V100.*SXM", Expected("NVLink 2", 150, 120, "NCCL's model, 6 links of 20.0")),
+    (r"A100.*SXM", Expected("NVLink 3", 300, 235, "ml-engineering, all_reduce; NCCL's model 240")),
+    (r"H100 80GB HBM3|H100.*SXM|H200(?! NVL)", Expected("NVLink 4", 450, 396, "ml-engineering, pair copy")),
+    (r"G?B200|G?B300", Expected("NVLink 5", 900, 682, "ml-engineering, ring; NCCL's model 722")),
+    (r"MI3(00|25)X", Expected("xGMI", 64, 47.7, "ml-engineering, two GPUs")),
+)
+"""Pattern of a GPU's name -> its links to the other GPUs of its node."""
+PCIE: tuple[tuple[str, Expected], ...] = (
+    (r"P100|V100|\bT4\b|RTX 20", Expected("PCIe 3 x16", 16, 12, "NCCL's model; Azure accepts 9")),
+    (r"A100|A10\b|A40\b|RTX 30|\bL40", Expected("PCIe 4 x16", 31, 24, "NCCL's model; Azure accepts 21")),
+    (r"H100|H200", Expected("PCIe 5 x16", 63, 55, "ml-engineering; Azure accepts 48")),
+)
+"""Pattern of a GPU's name -> its way to the host."""
+PORTS: tuple[tuple[float, Expected], ...] = (
+    (100, Expected("EDR InfiniBand", 12.5, 12.0, "NCCL's model")),
+    (200, Expected("HDR InfiniBand", 25, 22.5, "Azure accepts 180 Gb/s")),
+    (400, Expected("NDR InfiniBand", 50, 47.5, "Azure accepts 380 Gb/s on H100, 360 on H200")),
+    (800, Expected("XDR InfiniBand", 100, 96, "NCCL's model; nobody's measurement is known")),
+)
+"""Gb/s of a port -> the link."""
+ETHERNET = "one TCP connection rarely carries more than 30 to 50 Gb/s; advisory"
+
+
+def advice(results: Results, links: Sequence[Link]) -> Iterator[str]:
+    """How what was measured compares with the tables, one sentence a class of links.
+
+    Args:
+        results: Where the hardware is named.
+        links: Every link with its reference.
+    """
+    best: dict[LinkClass, float] = {}
+    for link in links:
+        if link.reference:
+            best[link.link] = max(best.get(link.link, 0.0), link.reference)
+    gloo = results.backend == "gloo"
+    if gloo and best:
+        yield "measured over TCP by the CPUs (gloo): this says nothing about NVLink or RDMA"
+    outside = max((rate for name, rate in best.items() if name != "same_node"), default=None)
+    if outside is not None:
+        yield from _between_nodes(results, outside, gloo=gloo)
+    device = next((seat.device for seat in results.seats), "")
+    inside = matching(NVLINK, device)
+    if inside is not None and "same_node" in best and not gloo:
+        yield _compared("links inside of a node", best["same_node"], inside)
+    copies = [each.h2d_bps for each in results.gpus.values() if each.h2d_bps is not None]
+    pcie = matching(PCIE, device)
+    if pcie is not None and copies:
+        yield _compared("copies from the host", median_low(copies) / 1e9, pcie)
+
+
+def matching(table: Sequence[tuple[str, Expected]], name: str) -> Expected | None:
+    """The first row whose pattern stands in a GPU's name."""
+    return next((row for pattern, row in table if re.search(pattern, name)), None)
+
+
+def _between_nodes(results: Results, rate: float, *, gloo: bool) -> Iterator[str]:
+    port = None if gloo else _port(results)
+    if port is not None:
+        yield _compared("links between nodes", rate, port)
+        return
+    speeds = [speed for seat in results.seats if (speed := _nic_speed(results, seat)) is not None]
+    if gloo and speeds:
+        speed = min(speeds) / 1e9
+        share = f"{rate_text(rate)}, {percent(rate / speed)} of the interface's {speed / GBIT:g} Gb/s"
+        yield f"links between nodes reach {share} ({ETHERNET})"
+
+
+def _compared(what: str, rate: float, row: Expected) -> str:
+    text = f"{what} reach {rate_text(rate)}: {percent(rate / row.spec)} of {row.name}'s {rate_text(row.spec)}"
+    if rate < FLOOR * min(row.usual, row.spec):
+        return f"{text}, little: {rate_text(row.usual)} is usual ({row.source})"
+    return f"{text}; usual is {rate_text(row.usual)} ({row.source})"
+
+
+def _port(results: Results) -> Expected | None:
+    """The slowest active port that a rank uses, or any where that is not known."""
+    nics = {seat.nic for seat in results.seats}
+    ports = [port for each in results.nodes if each.ground for port in each.ground.ports]
+    active = [port for port in ports if (port.state or "").upper() == "ACTIVE" and port.rate_gbps]
+    used = [port for port in active if port.device in nics] or active
+    rate = min((port.rate_gbps or 0.0 for port in used), default=None)
+    known = dict(PORTS)
+    if rate is None:
+        return None
+    if any((port.link_layer or "").lower() == "ethernet" for port in used):
+        return Expected(f"RoCE at {rate:g} Gb/s", rate * GBIT, rate * GBIT * 0.9, "as InfiniBand; advisory")
+    return known.get(rate, Expected(f"a port of {rate:g} Gb/s", rate * GBIT, rate * GBIT * 0.9, "advisory"))
+
+
+def _nic_speed(results: Results, seat: Seat) -> float | None:
+    for each in results.nodes:
+        if each.node == seat.node and each.ground is not None:
+            return next((nic.speed_bps for nic in each.ground.nics if nic.name == seat.nic), None)
+    return None

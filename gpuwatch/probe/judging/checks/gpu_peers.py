@@ -1,0 +1,85 @@
+"""A GPU's own work beside that of the same model's other GPUs: matrix multiplication and copies."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+
+from gpuwatch.probe.judging.links.attribution import label
+from gpuwatch.probe.judging.links.links import BAD, OK, best_tenth
+from gpuwatch.probe.judging.text.verdict_text import Told
+from gpuwatch.probe.judging.text.words import digits, percent
+from gpuwatch.probe.results import Results, Seat
+from gpuwatch.probe.verdict import Culprit, CulpritKind
+
+ENOUGH = 4
+"""A GPU and three peers; fewer have no best tenth worth the name."""
+CHECKS = (
+    ("matmul_flops", "matrix multiplication", 1e12, "TFLOP/s", "its clock, power limit and temperature"),
+    ("copy_bps", "copy in its own memory", 1e9, "GB/s", "its memory clock and ECC errors"),
+    ("h2d_bps", "copy from the host", 1e9, "GB/s", "its PCIe link, NUMA binding and host memory"),
+    ("d2h_bps", "copy to the host", 1e9, "GB/s", "its PCIe link, NUMA binding and host memory"),
+)
+"""Field of `GpuResult`, what it is, unit, and what to look at where it is slow."""
+
+
+@dataclass(frozen=True)
+class Slow:
+    """One check of one GPU that its peers do better."""
+
+    seat: Seat
+    field: str
+    ratio: float
+    text: str
+    look: str
+
+    @property
+    def sentence(self) -> str:
+        """As evidence: `GPU 4: copy from the host at 80 % of its peers' (...)`, with the node."""
+        return f"{self.seat.node} {label(self.seat)}: {self.text}"
+
+
+def slow_checks(results: Results) -> list[Slow]:
+    """Every check under 0.9 of the best tenth of the same model's GPUs."""
+    seats = {seat.rank: seat for seat in results.seats}
+    found = []
+    for field, what, unit, name, look in CHECKS:
+        models: defaultdict[str, list[tuple[Seat, float]]] = defaultdict(list)
+        for rank, each in results.gpus.items():
+            value: float | None = getattr(each, field)
+            if rank in seats and value is not None:
+                models[seats[rank].device].append((seats[rank], value))
+        for values in models.values():
+            best = best_tenth(value for _, value in values)
+            for seat, value in values:
+                if len(values) >= ENOUGH and value < OK * best:
+                    numbers = f"{digits(value / unit)} of {digits(best / unit)} {name}"
+                    text = f"{what} at {percent(value / best)} of its peers' ({numbers})"
+                    found.append(Slow(seat, field, value / best, text, look))
+    return found
+
+
+def told_gpus(slow: list[Slow], results: Results) -> list[Told]:
+    """A culprit for each GPU with a check under 0.7; one for a node whose GPUs are all so."""
+    of_node: defaultdict[str, dict[Seat, list[Slow]]] = defaultdict(dict)
+    for each in slow:
+        if each.ratio < BAD:
+            of_node[each.seat.node].setdefault(each.seat, []).append(each)
+    checked = Counter(seat.node for seat in results.seats if seat.rank in results.gpus)
+    found = []
+    for node, gpus in of_node.items():
+        if len(gpus) == checked[node] > 1:
+            checks = [min(each, key=lambda check: check.ratio) for each in gpus.values()]
+            found.append(_told("node", node, f"{node}: all {len(gpus)} of its GPUs are", checks))
+            continue
+        for seat, checks in gpus.items():
+            name = f"{node} {label(seat)}"
+            found.append(_told("gpu", name, f"{name} is", checks))
+    return found
+
+
+def _told(kind: CulpritKind, name: str, subject: str, checks: list[Slow]) -> Told:
+    worst = min(checks, key=lambda each: each.ratio)
+    evidence = tuple(f"{label(each.seat)}: {each.text}" for each in checks)
+    culprit = Culprit(kind, name, worst.ratio, evidence)
+    return Told(culprit, f"{subject} slow: {worst.text}; {worst.look}")

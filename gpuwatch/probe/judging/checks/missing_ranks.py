@@ -1,0 +1,77 @@
+"""Ranks and nodes that took no part, or not to the end."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from gpuwatch.probe.judging.links.attribution import label
+from gpuwatch.probe.judging.text.verdict_text import Told
+from gpuwatch.probe.judging.text.words import plural
+from gpuwatch.probe.results import Results, Seat
+from gpuwatch.probe.verdict import Culprit, CulpritKind
+
+
+def told_gone(results: Results) -> list[Told]:
+    """Nodes that could not take part, then crashed and absent ranks in the order in which they were found."""
+    problems = [
+        Told(
+            Culprit("node", each.node, None, (each.problem,), state="took no part"),
+            f"{each.node} cannot take part: {each.problem}",
+        )
+        for each in results.nodes
+        if each.problem is not None
+    ]
+    seats = {seat.rank: seat for seat in results.seats}
+    of_node: defaultdict[str, list[Seat]] = defaultdict(list)
+    for seat in results.seats:
+        of_node[seat.node].append(seat)
+    lost: defaultdict[str, list[Seat]] = defaultdict(list)
+    for rank in results.gone:
+        if rank in seats:
+            lost[seats[rank].node].append(seats[rank])
+    already = {each.culprit.name for each in problems}
+    found = [
+        each
+        for node, seats_gone in lost.items()
+        if node not in already
+        for each in _of_node(node, seats_gone, of_node[node], results.gone)
+    ]
+    return [*problems, *found]
+
+
+def _of_node(
+    node: str, lost: Sequence[Seat], every: Sequence[Seat], reasons: Mapping[int, str]
+) -> list[Told]:
+    """One culprit where a whole node went, else one a rank."""
+    if len(lost) == len(every):
+        first = lost[0].rank
+        who = f"rank {first} on {node}" if len(lost) == 1 else f"all {plural(len(lost), 'rank')} of {node}"
+        evidence = tuple(dict.fromkeys(f"rank {seat.rank}: {reasons[seat.rank]}" for seat in lost))
+        sentence = f"{who} {_what(reasons[first])}"
+        if reasons[first].startswith(f"{node} "):
+            sentence = reasons[first]
+        return [Told(Culprit("node", node, None, evidence, _state(reasons[first])), sentence)]
+    found = []
+    for seat in lost:
+        name = f"{node} {label(seat)}"
+        evidence = (f"rank {seat.rank}: {reasons[seat.rank]}",)
+        kind: CulpritKind = "node" if seat.gpu is None else "gpu"
+        culprit = Culprit(kind, name, None, evidence, _state(reasons[seat.rank]))
+        place = node if seat.gpu is None else name
+        found.append(Told(culprit, f"rank {seat.rank} on {place} {_what(reasons[seat.rank])}"))
+    return found
+
+
+def _state(reason: str) -> str:
+    """The reason in two or three words; all of it is evidence."""
+    words = {"died": "died", "did not start": "did not start", "did not join": "did not join"}
+    told = next((said for start, said in words.items() if reason.startswith(start)), None)
+    if told is None:
+        told = "was lost" if " was lost: " in reason else "stopped answering"
+    return told
+
+
+def _what(reason: str) -> str:
+    """`died: killed by SIGKILL` goes on a sentence; the rest is put after a colon."""
+    return reason if reason.startswith(("died", "did not ")) else f"took no further part: {reason}"

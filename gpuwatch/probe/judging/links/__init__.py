@@ -1,0 +1,1 @@
+"""Grades of links, and which part explains the bad ones."""

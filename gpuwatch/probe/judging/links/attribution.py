@@ -1,0 +1,191 @@
+"""Which part explains the bad links: the one with most of them first, then what it leaves unexplained.
+
+A node, a NIC or a direction is to blame when at least three quarters of its links are bad, and at least two
+others say so. What no such part explains lies between its two ends (`pair_faults.py`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+from gpuwatch.probe.judging.links.links import Link
+from gpuwatch.probe.results import Seat
+
+Scope: TypeAlias = Literal["rail", "node", "seat", "nic", "gpu", "groups", "nodes", "ranks"]
+Way: TypeAlias = Literal["both", "out", "in"]
+
+MOST = 0.75
+"""The share of its links that must be bad before a node, NIC or direction is blamed for them."""
+WITNESSES = 2
+"""One bad link to a single neighbour does not say which of the two ends it is."""
+BREADTH: tuple[Scope, ...] = ("rail", "node", "seat", "nic", "gpu")
+"""Broadest first: of parts that explain equally many links the broader one is blamed."""
+
+
+class Part(NamedTuple):
+    """Something that links go through."""
+
+    scope: Scope
+    where: tuple[str, ...]
+    """The rail; node; node and NIC; node and seat; or two groups, nodes or ranks.
+
+    Of a seat `seat` is all its links, `gpu` those inside of its node.
+    """
+    way: Way = "both"
+    """Seen from the node, NIC or GPU; of two ends, `out` is from the first to the second."""
+
+
+@dataclass(frozen=True)
+class Blame:
+    """A part and the links that speak against it."""
+
+    part: Part
+    links: tuple[Link, ...]
+    """Everything that goes through it, bad or not."""
+    bad: tuple[Link, ...]
+
+
+class Peel:
+    """One pass over links: `blamed` in the order found, `left` what no part explains.
+
+    `crowded` are links that are slow only while others talk: of their part's links most were fine alone.
+    """
+
+    def __init__(self, links: Sequence[Link], fails: Callable[[Link], bool]) -> None:
+        self.blamed: list[Blame] = []
+        self.crowded: list[Link] = []
+        self.left: dict[Link, None] = dict.fromkeys(links)
+        self._failing = dict.fromkeys(link for link in links if fails(link))
+        if not self._failing:
+            return
+        self._nics = _nodes_with_nics(links)
+        inside, outside = (
+            {seat for link in part for seat in (link.src.rank, link.dst.rank)} for part in _apart(links)
+        )
+        self._seats = inside & outside
+        self._known: dict[tuple[str, int, Way, bool], tuple[Part, ...]] = {}
+        self._bad = Counter(part for link in self._failing for part in self._parts(link))
+        self._through: defaultdict[Part, list[Link]] = defaultdict(list)
+        for link in links:
+            for part in self._parts(link):
+                if part in self._bad:
+                    self._through[part].append(link)
+        self._all = Counter({part: len(through) for part, through in self._through.items()})
+        for link in links:
+            if not self._counts(link):
+                self._all.subtract(part for part in self._parts(link) if part in self._all)
+        while found := self._best():
+            self._take(found)
+
+    def _counts(self, link: Link) -> bool:
+        """Links that were bad among others and are fine alone speak neither for a part nor against it yet."""
+        return link in self._failing or not link.retested
+
+    def _parts(self, link: Link) -> tuple[Part, ...]:
+        inside = link.link == "same_node"
+        parts = self._of(link.src, "out", inside) + self._of(link.dst, "in", inside)
+        if link.link == "same_rail" and link.src.node in self._nics:
+            return (*parts, Part("rail", (nic(link.src),)))
+        return parts
+
+    def _of(self, seat: Seat, way: Way, inside: bool) -> tuple[Part, ...]:
+        """What a link goes through at one end."""
+        key = (seat.node, seat.rank, way, inside)
+        if key not in self._known:
+            here = (seat.node, label(seat))
+            places: list[tuple[Scope, tuple[str, ...]]] = [
+                ("gpu", here) if inside else ("node", (seat.node,))
+            ]
+            if not inside and seat.node in self._nics:
+                places.append(("nic", (seat.node, nic(seat))))
+            if seat.rank in self._seats:
+                places.append(("seat", here))
+            self._known[key] = tuple(Part(*place, side) for place in places for side in ("both", way))
+        return self._known[key]
+
+    def _best(self) -> list[Part]:
+        """The parts that explain most of what is left; several only where they are equally good."""
+        able = [part for part, bad in self._bad.items() if bad >= WITNESSES and self._qualifies(part)]
+        best = max(map(self._value, able), default=None)
+        return [part for part in able if self._value(part) == best]
+
+    def _value(self, part: Part) -> tuple[int, int, bool]:
+        return self._bad[part], -BREADTH.index(part.scope), part.way == "both"
+
+    def _qualifies(self, part: Part) -> bool:
+        if not self._mostly(part):
+            return False
+        if part.way == "both" and part.scope != "rail":
+            sides = (part._replace(way="out"), part._replace(way="in"))
+            if not all(map(self._mostly, sides)):
+                return False
+        left = [link for link in self._through[part] if link in self.left]
+        if part.scope == "seat" and not all(self._failing.keys() & set(each) for each in _apart(left)):
+            return False
+        return len(_others(part, left)) >= WITNESSES + (part.scope == "rail")
+
+    def _mostly(self, part: Part) -> bool:
+        return self._bad[part] > 0 and self._bad[part] >= MOST * self._all[part]
+
+    def _take(self, found: Iterable[Part]) -> None:
+        gone: dict[Link, None] = {}
+        for part in found:
+            through = self._through[part]
+            bad = [link for link in through if link in self._failing]
+            alone = [link in self._failing for link in through if link.retested]
+            if sum(alone) * 2 < len(alone):
+                self.crowded += [link for link in bad if link in self.left and not link.retested]
+            else:
+                self.blamed.append(Blame(part, tuple(through), tuple(bad)))
+            gone.update((link, None) for link in through if link in self.left)
+        for link in gone:
+            del self.left[link]
+            for part in self._parts(link):
+                if part in self._all:
+                    self._all[part] -= self._counts(link)
+                    self._bad[part] -= link in self._failing
+
+
+def _others(part: Part, links: Iterable[Link]) -> set[str]:
+    """Who says it: the other nodes, inside of a node the other ranks, of a rail all its nodes."""
+    ends = [seat for link in links for seat in (link.src, link.dst)]
+    if part.scope in {"gpu", "seat"}:
+        return {f"{seat.node} {label(seat)}" for seat in ends} - {" ".join(part.where)}
+    nodes = {seat.node for seat in ends}
+    return nodes if part.scope == "rail" else nodes - {part.where[0]}
+
+
+def _apart(links: Sequence[Link]) -> tuple[list[Link], list[Link]]:
+    """Links inside of nodes, and between them."""
+    inside = [link for link in links if link.link == "same_node"]
+    return inside, [link for link in links if link.link != "same_node"]
+
+
+def _nodes_with_nics(links: Iterable[Link]) -> set[str]:
+    """Nodes whose traffic to others takes several NICs; for the rest the node says it all."""
+    nics: defaultdict[str, set[str]] = defaultdict(set)
+    for seat in _outward(links):
+        nics[seat.node].add(nic(seat))
+    return {node for node, names in nics.items() if len(names) > 1}
+
+
+def _outward(links: Iterable[Link]) -> Iterator[Seat]:
+    for link in links:
+        if link.link != "same_node":
+            yield link.src
+            yield link.dst
+
+
+def nic(seat: Seat) -> str:
+    """The NIC that a seat's traffic takes; where it is not known, every GPU is taken to have its own."""
+    if seat.nic is not None:
+        return seat.nic
+    return "" if seat.gpu is None else f"NIC of GPU {seat.gpu}"
+
+
+def label(seat: Seat) -> str:
+    """A seat on its node: `GPU 4`, `rank 12`."""
+    return f"rank {seat.rank}" if seat.gpu is None else f"GPU {seat.gpu}"

@@ -1,0 +1,122 @@
+"""The case that the links make: who explains the bad ones, and what nobody explains."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpuwatch.probe.judging.links.attribution import Blame, Peel
+from gpuwatch.probe.judging.links.links import BAD, NOISY, Link, graded
+from gpuwatch.probe.judging.links.pair_faults import between
+from gpuwatch.probe.results import LinkClass, Results
+
+EVERYONE = 0.9
+"""When more of a class is bad than the best tenth can be good, no single part is to blame."""
+ENOUGH_NODES = 3
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the links of a probe come to."""
+
+    links: tuple[Link, ...]
+    blamed: tuple[Blame, ...]
+    """Who explains the bad and dead links, most of them first."""
+    low: tuple[Blame, ...]
+    """Who explains those between `BAD` and `OK`; nobody's fault yet."""
+    noisy: tuple[Link, ...]
+    """Those that would be bad if they varied less."""
+    crowded: tuple[Link, ...]
+    """Slow only while others talked; the likes of them were fine alone."""
+    inside: tuple[Blame, ...]
+    """Pairs of GPUs of one node that are slow both ways, which its layout may explain."""
+    all_bad: Mapping[LinkClass, tuple[Link, ...]]
+    """Classes of which nearly all links are bad: against a baseline, or nothing comes through at all."""
+    few_fast: Mapping[LinkClass, tuple[Link, ...]]
+    """The few links that are so fast that all others would be bad beside them."""
+
+    @property
+    def by_ends(self) -> dict[tuple[int, int], Link]:
+        """Every link by its source and destination."""
+        return {link.key: link for link in self.links}
+
+
+def make_case(results: Results, floors: Mapping[LinkClass, float] | None = None) -> Case:
+    """Grade the links and peel the bad ones.
+
+    Args:
+        results: What was measured.
+        floors: Class -> 10^9 bytes per second that a baseline had.
+    """
+    links = [link for link in graded(results, floors) if not _of_the_gone(link, results)]
+    all_bad = _all_bad(links)
+    judged = [link for link in links if link.link not in all_bad]
+    peel = Peel(judged, lambda link: link.fails)
+    left = [link for link in peel.left if link.fails]
+    blamed = [*peel.blamed, *between(peel.left, left)]
+    many_nodes = len({link.src.node for link in links if link.link == "same_node"}) >= ENOUGH_NODES
+    inside = [] if many_nodes else [blame for blame in blamed if _maybe_layout(blame)]
+    return Case(
+        links=tuple(links),
+        blamed=tuple(sorted((blame for blame in blamed if blame not in inside), key=_order)),
+        low=tuple(_low(judged)),
+        noisy=tuple(link for link in judged if _doubtful(link)),
+        crowded=tuple(peel.crowded),
+        inside=tuple(inside),
+        all_bad=all_bad,
+        few_fast=_few_fast(links),
+    )
+
+
+def _doubtful(link: Link) -> bool:
+    return link.grade == "noisy" and (link.ratio or 0.0) < BAD and not link.shares_cores
+
+
+def _of_the_gone(link: Link, results: Results) -> bool:
+    """Whether a link failed because one of its ends took no part any more, which is told by itself."""
+    out = {each.node for each in results.nodes if each.problem is not None}
+    ends = (link.src, link.dst)
+    return link.grade == "dead" and any(seat.rank in results.gone or seat.node in out for seat in ends)
+
+
+def _all_bad(links: list[Link]) -> dict[LinkClass, tuple[Link, ...]]:
+    classes: defaultdict[LinkClass, list[Link]] = defaultdict(list)
+    for link in links:
+        classes[link.link].append(link)
+    found = {}
+    for name, each in classes.items():
+        bad = tuple(link for link in each if link.fails)
+        nodes = {seat.node for link in each for seat in (link.src, link.dst)}
+        slow_pair = all(link.grade == "bad" for link in bad)  # a dead pair of two nodes has a name
+        if bad and len(bad) >= EVERYONE * len(each) and (len(nodes) >= ENOUGH_NODES or slow_pair):
+            found[name] = bad
+    return found
+
+
+def _low(links: list[Link]) -> list[Blame]:
+    judged = [link for link in links if not link.fails and not link.shares_cores]
+    peel = Peel(judged, lambda link: link.grade == "low")
+    return [*peel.blamed, *between(peel.left, [link for link in peel.left if link.grade == "low"])]
+
+
+def _maybe_layout(blame: Blame) -> bool:
+    """Two GPUs on different switches or sockets are slow to each other both ways, and nothing is wrong."""
+    return (
+        blame.part.scope == "ranks"
+        and blame.part.way == "both"
+        and all(link.link == "same_node" and link.grade == "bad" for link in blame.bad)
+    )
+
+
+def _few_fast(links: list[Link]) -> dict[LinkClass, tuple[Link, ...]]:
+    classes: defaultdict[LinkClass, list[Link]] = defaultdict(list)
+    for link in links:
+        if link.link != "same_node" and (link.ratio or 0.0) * BAD > 1.0 and (link.spread or 0.0) <= NOISY:
+            classes[link.link].append(link)
+    return {name: tuple(fast) for name, fast in classes.items()}
+
+
+def _order(blame: Blame) -> tuple[int, float, tuple[str, ...]]:
+    ratios = [link.ratio or 0.0 for link in blame.bad]
+    return -len(blame.bad), sum(ratios) / len(ratios), blame.part.where

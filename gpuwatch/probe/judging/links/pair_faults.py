@@ -1,0 +1,99 @@
+"""Bad links that no node, NIC or direction explains: what lies between their two ends."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from itertools import combinations
+
+from gpuwatch.hosts.names import fold
+from gpuwatch.probe.judging.links.attribution import MOST, Blame, Part, label
+from gpuwatch.probe.judging.links.links import Link
+
+
+def between(links: Collection[Link], bad: Sequence[Link]) -> list[Blame]:
+    """One blame for two groups of nodes that are slow to each other, else for each two nodes or ranks.
+
+    Args:
+        links: Everything that is not yet explained.
+        bad: Those of them that fail.
+    """
+    failing = dict.fromkeys(bad)
+    outside = [link for link in links if link.link != "same_node"]
+    grouped = _groups(outside, failing)
+    ends = {_nodes(link) for link in bad if not grouped or link.link == "same_node"}
+    through: defaultdict[frozenset[str], list[Link]] = defaultdict(list)
+    for link in links if ends else ():
+        if _nodes(link) in ends:
+            through[_nodes(link)].append(link)
+    found = grouped
+    for pair, each in through.items():
+        found += _two_nodes(each, failing) if len(pair) == 2 else _two_ranks(each, failing)
+    return found
+
+
+def _groups(outside: Sequence[Link], failing: Collection[Link]) -> list[Blame]:
+    """Nodes fall into groups that are fine inside and bad to each other: what joins them is to blame."""
+    bad_pairs = {_nodes(link) for link in outside if link in failing}
+    if len(bad_pairs) < 2:
+        return []
+    group = {seat.node: {seat.node} for link in outside for seat in (link.src, link.dst)}
+    for pair in {_nodes(link) for link in outside} - bad_pairs:
+        one, other = (group[node] for node in pair)
+        if one is not other:
+            one |= other
+            group.update(dict.fromkeys(other, one))
+    groups = list({id(each): each for each in group.values()}.values())
+    if min(map(len, groups)) < 2 or len(groups) < 2:
+        return []
+    if any(group[one] is group[other] for one, other in bad_pairs):
+        return []  # a bad link inside of a group is a fault of its own
+    found = []
+    for one, other in combinations(groups, 2):
+        across = tuple(link for link in outside if _crosses(link, one, other))
+        bad = tuple(link for link in across if link in failing)
+        if len(bad) < MOST * len(across):
+            return []
+        if bad:
+            found.append(Blame(Part("groups", tuple(sorted((fold(one), fold(other))))), across, bad))
+    return found
+
+
+def _crosses(link: Link, one: Collection[str], other: Collection[str]) -> bool:
+    src, dst = link.src.node, link.dst.node
+    return (src in one and dst in other) or (src in other and dst in one)
+
+
+def _two_nodes(through: Sequence[Link], failing: Collection[Link]) -> Iterator[Blame]:
+    """Both ways between two nodes or one of them; only some of several NICs' links are told one by one."""
+    ways: defaultdict[tuple[str, str], list[Link]] = defaultdict(list)
+    for link in through:
+        ways[link.src.node, link.dst.node].append(link)
+    bad = {way: [link for link in each if link in failing] for way, each in ways.items()}
+    slow = [way for way, each in bad.items() if each]
+    if any(len(bad[way]) < MOST * len(ways[way]) for way in slow):
+        yield from _two_ranks(through, failing)
+    elif len(slow) == 2:
+        part = Part("nodes", tuple(sorted(slow[0])))
+        yield Blame(part, tuple(through), (*bad[slow[0]], *bad[slow[1]]))
+    else:
+        yield Blame(Part("nodes", slow[0], "out"), tuple(ways[slow[0]]), tuple(bad[slow[0]]))
+
+
+def _two_ranks(through: Sequence[Link], failing: Collection[Link]) -> Iterator[Blame]:
+    pairs: defaultdict[frozenset[int], list[Link]] = defaultdict(list)
+    for link in through:
+        pairs[frozenset(link.key)].append(link)
+    for links in pairs.values():
+        bad = tuple(link for link in links if link in failing)
+        if not bad:
+            continue
+        names = tuple(f"{seat.node} {label(seat)}" for seat in (bad[0].src, bad[0].dst))
+        if len(bad) == 2:
+            yield Blame(Part("ranks", tuple(sorted(names))), tuple(links), bad)
+        else:
+            yield Blame(Part("ranks", names, "out"), bad, bad)
+
+
+def _nodes(link: Link) -> frozenset[str]:
+    return frozenset((link.src.node, link.dst.node))

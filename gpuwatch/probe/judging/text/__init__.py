@@ -1,0 +1,1 @@
+"""Verdicts and numbers in words, and the symbols of grades."""

@@ -1,0 +1,142 @@
+"""A blame in words: the culprit's name, the sentence about it and its evidence with numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from statistics import median_low
+
+from gpuwatch.probe.judging.links.attribution import Blame, Part
+from gpuwatch.probe.judging.links.links import Link
+from gpuwatch.probe.judging.text.words import percent, rate_of, some
+from gpuwatch.probe.verdict import Culprit, CulpritKind
+
+TWO_ENDS = frozenset(("groups", "nodes", "ranks"))
+KINDS: dict[str, CulpritKind] = {"node": "node", "seat": "gpu", "nic": "nic", "gpu": "gpu"}
+LOOK_AT = {
+    "rail": "the switch of that rail, not the nodes",
+    "node": "its NIC, cable or PCIe",
+    "nic": "its port, cable or PCIe",
+    "seat": "the GPU, its process or its PCIe",
+    "gpu": "its NVLink or PCIe",
+    "groups": "what joins the two groups: an uplink or the spine",
+    "nodes": "the switch ports or the route between the two",
+    "ranks": "what lies between the two",
+}
+WAYS = {"both": "of", "out": "out of", "in": "into"}
+DEAD = "a firewall, a route or the interface"
+
+
+@dataclass(frozen=True)
+class Told:
+    """A culprit and the sentence that opens the verdict with it."""
+
+    culprit: Culprit
+    sentence: str
+
+
+def told(blame: Blame, links: Mapping[tuple[int, int], Link]) -> Told:
+    """A blame in words.
+
+    Args:
+        blame: A part and its links.
+        links: All links by source and destination, to say how the other way is.
+    """
+    part, ratio = blame.part, ratio_of(blame.bad)
+    kind, name = named(part)
+    back = _other_way(blame, links)
+    evidence = (*numbers(blame), *([back] if back else []), *_retests(blame))
+    subject = f"{kind} {name}" if kind in {"node", "link"} else name
+    if ratio is None:
+        why = _why(blame.bad) or f"; {DEAD}"
+        sentence = f"nothing comes through {subject}: {_count(blame)} failed{why}"
+    else:
+        sentence = f"{subject} is slow: {_reach(blame, ratio, back, len(links))}; {LOOK_AT[part.scope]}"
+    state = "dead" if ratio is None else ""
+    return Told(Culprit(kind, name, ratio, evidence, state), sentence)
+
+
+def _reach(blame: Blame, ratio: float, back: str, every: int) -> str:
+    """What its links reach; of two ranks' two links the other one is the only peer."""
+    if len(blame.bad) == 1 and every == 2:
+        return f"it reaches {percent(ratio)} of the other direction, with nothing else to compare"
+    verb, peers = ("reaches", "its") if len(blame.bad) == 1 else ("reach", "their")
+    return f"{_count(blame)} {verb} {percent(ratio)} of {peers} peers{f', {back}' if back else ''}"
+
+
+def named(part: Part) -> tuple[CulpritKind, str]:
+    """The kind and the name of a part as a `Culprit` has them."""
+    joined = " ".join(part.where)
+    if part.scope in TWO_ENDS:
+        return "link", f" {'->' if part.way == 'out' else '<->'} ".join(part.where)
+    if part.way != "both":
+        return "direction", f"{joined} {'egress' if part.way == 'out' else 'ingress'}"
+    if part.scope == "rail":
+        return "nic", f"rail {joined.removeprefix('NIC ')}"
+    if part.scope in {"seat", "gpu"} and part.where[1].startswith("rank"):
+        return "node", joined  # a CPU rank
+    return KINDS[part.scope], joined
+
+
+def ratio_of(bad: Iterable[Link]) -> float | None:
+    """The median of their ratios; None where at least half of them let nothing through."""
+    every = list(bad)
+    ratios = [link.ratio for link in every if link.ratio is not None]
+    return median_low(ratios) if len(ratios) * 2 > len(every) else None
+
+
+def _count(blame: Blame) -> str:
+    """How many of the part's links are bad: `all 14 of its links`, `6 of 7 links out of h3`, `both ways`."""
+    part, bad, every = blame.part, len(blame.bad), len(blame.links)
+    if part.scope in TWO_ENDS:
+        return {1: "it", 2: "both ways"}.get(every, some(bad, every, "link"))
+    if part.way != "both":
+        return f"{some(bad, every, 'link')} {WAYS[part.way]} {' '.join(part.where)}"
+    return f"all {every} of its links" if bad == every else f"{bad} of its {every} links"
+
+
+def numbers(blame: Blame) -> list[str]:
+    """What of a part's links is slow and what is dead, the more frequent first."""
+    place, every = _through(blame.part), len(blame.links)
+    slow = sorted((link for link in blame.bad if link.ratio is not None), key=lambda link: link.ratio or 0.0)
+    dead = [link for link in blame.bad if link.grade == "dead"]
+    said = []
+    if slow:
+        middle = slow[(len(slow) - 1) // 2]
+        number = rate_of(middle.rate or 0.0, middle.reference or 0.0)
+        peers = "its peers'" if len(slow) == 1 else "their peers'"
+        links = some(len(slow), every, "link")
+        said.append(f"{links} {place} at {percent(middle.ratio or 0.0)} of {peers} ({number})")
+    if dead:
+        said.append(f"nothing came through {some(len(dead), every, 'link')} {place}{_why(dead)}")
+    return said if len(slow) >= len(dead) else said[::-1]
+
+
+def _through(part: Part) -> str:
+    if part.scope in TWO_ENDS:
+        one, other = part.where
+        return f"from {one} to {other}" if part.way == "out" else f"between {one} and {other}"
+    return f"{WAYS[part.way]} {named(part._replace(way='both'))[1]}"
+
+
+def _why(links: Iterable[Link]) -> str:
+    """The commonest error in brackets; empty where none is known."""
+    errors = Counter(link.error for link in links if link.error)
+    return f" ({errors.most_common(1)[0][0]})" if errors else ""
+
+
+def _other_way(blame: Blame, links: Mapping[tuple[int, int], Link]) -> str:
+    """How the same ends do in the other direction, where only one is bad."""
+    if blame.part.way == "both":
+        return ""
+    back = [links.get((link.dst.rank, link.src.rank)) for link in blame.bad]
+    ratios = [link.ratio for link in back if link is not None and link.ratio is not None]
+    return f"the other way {percent(median_low(ratios))}" if ratios else ""
+
+
+def _retests(blame: Blame) -> list[str]:
+    again = sum(link.retested for link in blame.bad)
+    if not again:
+        return []
+    return [f"measured again alone, it stayed so: {some(again, len(blame.bad), 'bad link')}"]

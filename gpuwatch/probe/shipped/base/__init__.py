@@ -1,0 +1,1 @@
+"""The protocol's lines, and the end of everything with its parent."""

@@ -1,0 +1,1 @@
+"""What a node has: interpreters, GPUs, networks, ports, counters."""

@@ -1,0 +1,54 @@
+"""What the ranks' interpreter is started with: the training job's environment where there is one, no traces.
+
+What torch and NCCL are to do is set by the worker itself (`work.rank_environment`).
+"""
+
+import os
+
+SETTINGS = {
+    # nothing is written on a node
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "CUDA_CACHE_DISABLE": "1",
+    "PYTHONUNBUFFERED": "1",
+    "PYTHONIOENCODING": "utf-8:replace",
+}
+REMOVED = ("PYTHONSTARTUP", "PYTHONINSPECT", "NCCL_TOPO_DUMP_FILE", "NCCL_GRAPH_DUMP_FILE")
+"""What writes files, or keeps an interpreter from ending."""
+
+_PLACES = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX")
+_FABRIC = ("NCCL_", "FI_", "UCX_", "SHARP_")
+"""How the job's ranks reach each other: that is what is to be measured."""
+
+
+def of_process(environ, folder):
+    # type: (bytes, str | None) -> dict[str, str]
+    """The part of a training process's environment that its torch and its fabric need.
+
+    `folder` is its working folder, from which relative entries of PYTHONPATH are seen.
+    """
+    found = {}  # type: dict[str, str]
+    for entry in environ.split(b"\0"):
+        name, equals, value = entry.partition(b"=")
+        key = name.decode("utf-8", "surrogateescape")
+        if equals and (key in _PLACES or key.startswith(_FABRIC)):
+            found[key] = value.decode("utf-8", "surrogateescape")
+    if "PYTHONPATH" in found:
+        entries = [entry for entry in found["PYTHONPATH"].split(os.pathsep) if entry]
+        found["PYTHONPATH"] = os.pathsep.join(os.path.join(folder or "/", entry) for entry in entries)
+    return found
+
+
+def like_process(found):
+    # type: (dict[str, str]) -> dict[str, str]
+    """Our own environment with that of a training process in its place (`of_process`)."""
+    replaced = _PLACES[1:]
+    own = {
+        key: value for key, value in os.environ.items() if key not in replaced and not key.startswith(_FABRIC)
+    }
+    return dict(own, **found)
+
+
+def without_traces(environ):
+    # type: (dict[str, str]) -> dict[str, str]
+    """The same without what a rank of ours must not inherit, and with our settings."""
+    return dict({key: value for key, value in environ.items() if key not in REMOVED}, **SETTINGS)

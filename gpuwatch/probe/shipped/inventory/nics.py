@@ -1,0 +1,94 @@
+"""The interfaces of this node with their addresses, as the kernel's rtnetlink tells them (rtnetlink(7))."""
+
+import os
+import socket
+import struct
+
+from gpuwatch.agent.base.procfs import read_int, read_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Iterator  # noqa: F401 - used in type comments
+
+MAX_NICS = 256
+_HEADER = struct.Struct("=IHHII")
+_ADDRESS = struct.Struct("=BBBBI")
+_ATTRIBUTE = struct.Struct("=HH")
+_GETADDR, _NEWADDR, _DONE, _ERROR = 22, 20, 3, 2
+_REQUEST_DUMP = 0x1 | 0x300
+_IFA_ADDRESS, _IFA_LOCAL = 1, 2
+_SCOPE_LINK = 253
+_LOOPBACK = [{"name": "lo", "address": "127.0.0.1", "prefix": 8}]  # type: list[dict[str, Any]]
+
+
+def read(sys="/sys"):
+    # type: (str) -> list[dict[str, Any]]
+    """One dict an address with the keys of `protocol.GroundNic`, loopback too, link-local IPv6 not.
+
+    Where the kernel has no rtnetlink (macOS), loopback alone.
+    """
+    try:
+        found = list(_addresses())
+    except (OSError, AttributeError):
+        return list(_LOOPBACK)
+    return [dict(one, **_state(sys, one["name"])) for one in found[:MAX_NICS]]
+
+
+def _state(sys, name):
+    # type: (str, str) -> dict[str, Any]
+    folder = os.path.join(sys, "class/net", name)
+    state = read_text(os.path.join(folder, "operstate"), 64)
+    facts = {"up": state in ("up", "unknown", None)}  # type: dict[str, Any]
+    megabits = read_int(os.path.join(folder, "speed"))
+    if megabits is not None and megabits > 0:
+        facts["speed_bps"] = megabits * 1e6 / 8
+    return facts
+
+
+def _addresses():
+    # type: () -> Iterator[dict[str, Any]]
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as kernel:
+        kernel.settimeout(2.0)
+        body = _ADDRESS.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
+        kernel.send(_HEADER.pack(_HEADER.size + len(body), _GETADDR, _REQUEST_DUMP, 1, 0) + body)
+        while True:
+            data = kernel.recv(1 << 18)
+            for kind, payload in _messages(data):
+                if kind in (_DONE, _ERROR):
+                    return
+                told = _address(payload) if kind == _NEWADDR else None
+                if told is not None:
+                    yield told
+
+
+def _messages(data):
+    # type: (bytes) -> Iterator[tuple[int, bytes]]
+    while len(data) >= _HEADER.size:
+        length, kind = _HEADER.unpack_from(data)[:2]
+        if length < _HEADER.size:
+            return
+        yield kind, data[_HEADER.size : length]
+        data = data[(length + 3) & ~3 :]
+
+
+def _address(payload):
+    # type: (bytes) -> dict[str, Any] | None
+    family, prefix, _, scope, index = _ADDRESS.unpack_from(payload)
+    if family not in (socket.AF_INET, socket.AF_INET6):
+        return None
+    if family == socket.AF_INET6 and scope == _SCOPE_LINK:
+        return None
+    attributes = {}  # type: dict[int, bytes]
+    rest = payload[_ADDRESS.size :]
+    while len(rest) >= _ATTRIBUTE.size:
+        length, kind = _ATTRIBUTE.unpack_from(rest)
+        if length < _ATTRIBUTE.size:
+            break
+        attributes[kind] = rest[_ATTRIBUTE.size : length]
+        rest = rest[(length + 3) & ~3 :]
+    raw = attributes.get(_IFA_LOCAL) or attributes.get(_IFA_ADDRESS)
+    try:
+        name = socket.if_indextoname(index)
+        return {"name": name, "address": socket.inet_ntop(family, raw or b""), "prefix": prefix}
+    except (OSError, ValueError):
+        return None  # it has gone meanwhile

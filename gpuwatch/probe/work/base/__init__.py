@@ -1,0 +1,1 @@
+"""Orders, texts, deadlines, torch's types and the store of the ranks."""

@@ -1,0 +1,78 @@
+"""What the worker is told, as `protocol` writes it: the same fields and defaults, read without msgspec."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any, Dict, List, Optional, Tuple, Type, TypeVar
+
+Raw = Dict[str, Any]
+"""A JSON object."""
+Order = TypeVar("Order")
+
+
+@dataclass(frozen=True)
+class Seat:
+    """`protocol.RankSeat`."""
+
+    rank: int
+    local: int
+    gpu: Optional[str] = None
+    gpu_index: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Prepare:
+    """`protocol.Prepare`."""
+
+    backend: str
+    world_size: int
+    store_address: str
+    store_port: int
+    seats: List[Raw] = field(default_factory=list)
+    store_here: bool = False
+    iface: Optional[str] = None
+    timeout_s: float = 30.0
+    join_s: float = 30.0
+    pairs_only: bool = False
+    secret: str = ""
+
+    def places(self) -> List[Seat]:
+        """The ranks of this node."""
+        return [read(Seat, raw) for raw in self.seats]
+
+
+@dataclass(frozen=True)
+class Step:
+    """`protocol.Step`."""
+
+    id: int
+    what: str
+    collective: Optional[str] = None
+    pairs: List[Tuple[int, int]] = field(default_factory=list)
+    ranks: List[int] = field(default_factory=list)
+    bytes: int = 0
+    warmup: int = 1
+    iterations: int = 5
+    check: bool = False
+    timeout_s: float = 30.0
+
+
+def read(kind: Type[Order], raw: Raw) -> Order:
+    """One order from its JSON object; keys of a later cockpit are left out.
+
+    Raises:
+        TypeError: a field without a default is missing.
+    """
+    known = [each.name for each in fields(kind)]  # type: ignore[arg-type]
+    return kind(**{name: raw[name] for name in known if name in raw})
+
+
+def part_of(rank: int, raw: Raw) -> Optional[Raw]:
+    """What of an order one rank has to do, or None: of pairs only its own, so that a line stays short."""
+    if raw.get("do") != "step":
+        return raw
+    if raw.get("what") in ("bandwidth", "latency"):
+        own = [pair for pair in raw.get("pairs", []) if rank in pair]
+        return dict(raw, pairs=own[:1]) if own else None
+    ranks = raw.get("ranks")
+    return None if ranks and rank not in ranks else raw

@@ -1,0 +1,1 @@
+"""The measurements of a rank: collectives, pairs, GPUs, clocks."""

@@ -1,0 +1,1 @@
+"""`gpuwatch dmon`: a line a GPU and tick."""

@@ -1,0 +1,1 @@
+"""Stacks, flight recorders and their verdicts as text."""

@@ -1,0 +1,134 @@
+"""Flight-recorder dumps judged: in words, and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TextIO
+
+from gpuwatch import __version__
+from gpuwatch.diagnose.hang.flight_recorder.groups import Crew, Problem
+from gpuwatch.diagnose.hang.flight_recorder.verdict import FlightVerdict
+from gpuwatch.diagnose.model.text import plural, ranks_text
+from gpuwatch.plain import plain
+from gpuwatch.report.hang.source_verdict import testimony_facts, testimony_lines
+from gpuwatch.report.once.json_output import Facts
+from gpuwatch.report.output.console import console_on, show
+from gpuwatch.report.output.line import Line
+from gpuwatch.runs.flight.dumps import Dump
+from gpuwatch.runs.flight.files import Dumps
+
+SHOWN = 8
+"""Dumps and folders that are left out, told one by one."""
+
+
+def print_flight(read: Dumps, verdict: FlightVerdict, out: TextIO) -> None:
+    """Write the report; colours follow the terminal."""
+    with console_on(out) as console:
+        for line in flight_lines(read, verdict):
+            show(console, line)
+
+
+def flight_lines(read: Dumps, verdict: FlightVerdict) -> Iterator[Line]:
+    """The sentence, what it rests on, and what was read."""
+    yield from testimony_lines(verdict.testimony)
+    yield Line("")
+    for each in read.skipped:
+        if each.unreadable:
+            yield Line(plain(f"{each.name}: {each.why}"), "warning")
+    if read.twice:
+        yield Line(f"several dumps of {ranks_text(read.twice)}: only the newest of each is used", "warning")
+    for words in read.apart[:SHOWN]:
+        yield Line(words, "warning")
+    if len(read.apart) > SHOWN:
+        yield Line(f"{len(read.apart) - SHOWN} more skipped for the same reasons", "warning")
+    yield Line(summary(read, verdict))
+
+
+def summary(read: Dumps, verdict: FlightVerdict) -> str:
+    """`64 dumps (ranks 0-63, nccl) of 3 groups; 2 files could not be read`."""
+    backends = sorted({dump.backend for dump in read.dumps})
+    whose = f" ({ranks_text(dump.rank for dump in read.dumps)}, {', '.join(backends)})" if read.dumps else ""
+    parts = [f"{plural(len(read.dumps), 'dump')}{whose} of {plural(len(verdict.crews), 'group')}"]
+    unreadable = sum(each.unreadable for each in read.skipped)
+    if unreadable:
+        parts.append(f"{plural(unreadable, 'file')} not readable")
+    return "; ".join(parts)
+
+
+def flight_json(read: Dumps, verdict: FlightVerdict) -> str:
+    """The report as JSON text."""
+    return json.dumps(flight_facts(read, verdict), indent=2, ensure_ascii=False)
+
+
+def flight_facts(read: Dumps, verdict: FlightVerdict) -> Facts:
+    """The report as plain data; `docs/json.md` tells every key."""
+    return {
+        "gpuwatch": __version__,
+        **testimony_facts(verdict.testimony),
+        "problems": [problem_facts(each) for each in verdict.problems],
+        "groups": [crew_facts(each) for each in verdict.crews],
+        "dumps": [dump_facts(each) for each in read.dumps],
+        "twice": sorted(read.twice),
+        "apart": read.apart,
+        "skipped": [
+            {"name": each.name, "why": plain(each.why), "unreadable": each.unreadable}
+            for each in read.skipped
+        ],
+    }
+
+
+def problem_facts(problem: Problem) -> Facts:
+    """One group that does not get on."""
+    return {
+        "kind": problem.kind,
+        "group": problem.group.name,
+        "seq": problem.seq or None,
+        "op": problem.op.name,
+        "frame": problem.op.frame,
+        "culprits": list(problem.culprits),
+        "waiting": sorted(problem.waiting),
+        "since": problem.since_s,
+        "share": round(problem.share, 4),
+        "odd": [
+            {
+                "rank": rank,
+                "op": op.name,
+                "seq": op.seq,
+                "state": op.state,
+                "inputs": [list(size) for size in op.inputs],
+                "outputs": [list(size) for size in op.outputs],
+                "dtypes": sorted({*op.dtypes[0], *op.dtypes[1]}),
+                "frame": op.frame,
+            }
+            for rank, op in sorted(problem.odd.items())
+        ],
+    }
+
+
+def crew_facts(crew: Crew) -> Facts:
+    """A process group."""
+    lasts = [lane.last for lane in crew.lanes.values()]
+    return {
+        "name": crew.name,
+        "desc": crew.desc,
+        "ranks": list(crew.members),
+        "ranks_known": crew.known,
+        "absent": list(crew.absent),
+        "last": {"lowest": min(lasts, default=None), "highest": max(lasts, default=None)},
+    }
+
+
+def dump_facts(dump: Dump) -> Facts:
+    """One file."""
+    newest = dump.newest
+    return {
+        "rank": dump.rank,
+        "file": dump.file,
+        "version": dump.version,
+        "backend": dump.backend,
+        "entries": dump.count,
+        "last_op": newest.name if newest is not None else None,
+        "last_seq": newest.seq if newest is not None else None,
+        "last_frame": newest.frame if newest is not None else None,
+    }

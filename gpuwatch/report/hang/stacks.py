@@ -1,0 +1,256 @@
+"""Whom everyone waits for, in words and as JSON: the sentence, the ranks by place, NCCL's word."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TextIO
+
+from gpuwatch import __version__
+from gpuwatch.diagnose.hang.combined_verdict import Hearing
+from gpuwatch.diagnose.hang.flight_recorder.job_dumps import (
+    NO_PIPES,
+    FlightHeard,
+    JobDumps,
+    dumps_text,
+    reasons_text,
+)
+from gpuwatch.diagnose.hang.ras.model import Bucket, Communicator, Peer
+from gpuwatch.diagnose.hang.stacks.compare import JobStacks, RankStack, Spot
+from gpuwatch.diagnose.model.source_verdict import Testimony
+from gpuwatch.diagnose.model.text import NO_RANK_SEEN, plural, ranges, ranks_text
+from gpuwatch.plain import plain
+from gpuwatch.report.hang.process_stacks import SeenProcess, process_facts, process_lines
+from gpuwatch.report.hang.source_verdict import testimony_facts, testimony_lines
+from gpuwatch.report.incidents.text import INDENT, steps
+from gpuwatch.report.once.json_output import Facts
+from gpuwatch.report.output.console import console_on, show
+from gpuwatch.report.output.line import Line
+from gpuwatch.report.output.renamed_keys import with_new_names
+
+
+def print_stacks(
+    heard: Hearing, unasked: Mapping[str, str], out: TextIO, seen: Sequence[SeenProcess] = ()
+) -> None:
+    """Write the report; colours follow the terminal."""
+    with console_on(out) as console:
+        for line in stacks_lines(heard, unasked, seen):
+            show(console, line)
+
+
+def stacks_lines(
+    heard: Hearing, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()
+) -> Iterator[Line]:
+    """The sentence, then every job's ranks by place, the fewest first."""
+    if heard.verdict is None:
+        yield Line(NO_RANK_SEEN, "plain" if seen else "warning")
+    else:
+        yield from testimony_lines(heard.verdict)
+        yield from command_lines(heard)
+    for job in heard.jobs:
+        yield Line("")
+        yield from job_lines(job, alone=len(heard.jobs) == 1)
+    if heard.dumps is not None:
+        yield Line("")
+        yield from dumps_lines(heard.dumps)
+    if seen:
+        yield Line("")
+        yield from process_lines(seen)
+    for node, why in unasked.items():
+        yield Line(plain(f"{node}: {why}"), "warning")
+    if heard.ras_trouble and not heard.ras:
+        node, why = next(iter(heard.ras_trouble.items()))
+        yield Line(plain(f"no answer from NCCL RAS ({node}: {why})"))
+
+
+def command_lines(heard: Hearing) -> list[Line]:
+    """What to do, as commands to copy."""
+    return steps("what to do", [f"{what}: {command}" for what, command in heard.do])
+
+
+def dumps_lines(dumps: FlightHeard) -> Iterator[Line]:
+    """What was read of each job's flight recorders, and of which ranks nothing."""
+    now = time.time()
+    for job in dumps.jobs:
+        named = f"job {job.job}: " if job.job else ""
+        yield Line(plain(f"{named}{dumps_text(job, now)}"))
+        for line in reasons_text(job.without):
+            yield Line(plain(f"{INDENT}{line}"), "warning")
+    if dumps.places and not any(job.read for job in dumps.jobs):
+        places = ", ".join(f"{place}N" for place in dumps.places)
+        yield Line(plain(f"{INDENT}no dumps found; expected at {places} (N: rank)"))
+    if dumps.may_write:
+        yield Line(f"{INDENT}{ranks_text(dumps.may_write)} can write dumps now (--trigger-dumps)")
+    else:
+        yield Line(f"{INDENT}{NO_PIPES}")
+
+
+def job_lines(job: JobStacks, *, alone: bool) -> Iterator[Line]:
+    """One job; beside others also what its own ranks come to: the first sentence is of one job."""
+    count = sum(len(spot.ranks) for spot in job.spots)
+    named = f"job {job.job}: " if job.job else ""
+    yield Line(plain(f"{named}{plural(count, 'rank')} in {plural(len(job.spots), 'distinct stack')}"))
+    if not alone:
+        yield Line(plain(f"{INDENT}{job.testimony.sentence}"), "critical" if job.testimony.wrong else "ok")
+    for spot in job.spots:
+        yield Line(plain(f"{INDENT}{len(spot.ranks):4}  {_ranks(spot.ranks)}  {spot.what}"))
+        for frame in spot.frames:
+            yield Line(plain(f"{INDENT}          {frame}"), "old")
+    reasons = {rank.stack.why for spot in job.spots for rank in spot.ranks if rank.stack is not None}
+    for why in sorted(reason for reason in reasons if reason):
+        yield Line(plain(f"{INDENT}without Python stacks: {why}"))
+    unseen: dict[str, list[RankStack]] = {}
+    for each in job.unseen:
+        unseen.setdefault(each.missing or "no answer", []).append(each)
+    for why, ranks in unseen.items():
+        yield Line(plain(f"{INDENT}{_ranks(ranks)}: {why}"), "warning")
+
+
+def _ranks(ranks: Sequence[RankStack]) -> str:
+    if len(ranks) == 1:
+        gpu = f" GPU {ranks[0].gpu}" if ranks[0].gpu is not None else ""
+        return f"rank {ranks[0].rank} ({ranks[0].node}{gpu}, pid {ranks[0].pid})"
+    return f"ranks {ranges(each.rank for each in ranks)}"
+
+
+# --------------------------------------------------------------------------- JSON
+
+
+def stacks_json(heard: Hearing, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()) -> str:
+    """The report as JSON text."""
+    return json.dumps(stacks_facts(heard, unasked, seen), indent=2, ensure_ascii=False)
+
+
+def stacks_facts(heard: Hearing, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()) -> Facts:
+    """The report as plain data; `docs/json.md` tells every key."""
+    nothing = Testimony("stacks", wrong=False, sentence=NO_RANK_SEEN)
+    return with_new_names(
+        {
+            "gpuwatch": __version__,
+            **testimony_facts(heard.verdict or nothing),
+            "do": [{"what": plain(what), "command": plain(command)} for what, command in heard.do],
+            "jobs": [job_facts(each) for each in heard.jobs],
+            "processes": [process_facts(each) for each in seen],
+            "dumps": None if heard.dumps is None else dumps_facts(heard.dumps),
+            "ras": None if heard.ras_said is None else ras_facts(heard),
+            "ras_trouble": {node: plain(why) for node, why in heard.ras_trouble.items()},
+            "unasked": {node: plain(why) for node, why in unasked.items()},
+        }
+    )
+
+
+def dumps_facts(dumps: FlightHeard) -> Facts:
+    """The flight recorders of all jobs."""
+    return {
+        "may_write": list(dumps.may_write),
+        "places": [plain(place) for place in dumps.places],
+        "jobs": [job_dumps_facts(job) for job in dumps.jobs],
+    }
+
+
+def job_dumps_facts(job: JobDumps) -> Facts:
+    """Those of one job."""
+    nothing = Testimony("flight", wrong=False, sentence="no dump was read")
+    return {
+        "job": job.job,
+        **testimony_facts(job.testimony or nothing),
+        "ranks": job.ranks,
+        "asked": job.asked,
+        "read": [
+            {
+                "rank": each.rank,
+                "node": each.node,
+                "path": plain(each.path),
+                "size_bytes": each.size_bytes,
+                "written_at": each.written_at,
+            }
+            for each in job.read
+        ],
+        "without": {str(rank): plain(why) for rank, why in job.without.items()},
+    }
+
+
+def job_facts(job: JobStacks) -> Facts:
+    """One job."""
+    return {
+        "job": job.job,
+        **testimony_facts(job.testimony),
+        "by": job.by,
+        "absent": list(job.absent),
+        "places": [spot_facts(spot) for spot in job.spots],
+        "unseen": [
+            {"rank": each.rank, "node": each.node, "pid": each.pid, "why": each.missing}
+            for each in job.unseen
+        ],
+    }
+
+
+def spot_facts(spot: Spot) -> Facts:
+    """One place."""
+    return {
+        "what": spot.what,
+        "waits": spot.waits,
+        "frames": list(spot.frames),
+        "ranks": [rank_facts(each) for each in spot.ranks],
+    }
+
+
+def rank_facts(each: RankStack) -> Facts:
+    """One rank's process."""
+    stack = each.stack
+    thread = stack.threads[0] if stack is not None and stack.threads else None
+    return {
+        "rank": each.rank,
+        "node": each.node,
+        "gpu": each.gpu,
+        "pid": each.pid,
+        "state": thread.state if thread is not None else None,
+        "wchan": thread.wchan if thread is not None else None,
+        "syscall": thread.syscall if thread is not None else None,
+        "cpu_pct": stack.cpu_pct if stack is not None else None,
+        "threads": sorted({each.name for each in stack.threads}) if stack is not None else [],
+        "without_python": stack.why if stack is not None else None,
+    }
+
+
+def ras_facts(heard: Hearing) -> Facts:
+    """What NCCL told."""
+    assert heard.ras_said is not None  # noqa: S101 - asked for by the caller
+    return {
+        **testimony_facts(heard.ras_said),
+        "answers": [
+            {
+                "node": ras.node,
+                "address": ras.address,
+                "nccl": ras.version,
+                "timeouts": ras.timeouts,
+                "communicators": [communicator_facts(each) for each in ras.communicators],
+            }
+            for ras in heard.ras
+        ],
+    }
+
+
+def communicator_facts(each: Communicator) -> Facts:
+    """One communicator."""
+    return {
+        "hash": each.hash,
+        "size": each.size,
+        "silent": [peer_facts(peer) for peer in each.silent],
+        "dead": [peer_facts(peer) for peer in each.dead],
+        "left": [peer_facts(peer) for peer in each.left],
+        "failed": [{**peer_facts(peer), "error": words} for peer, words in each.failed],
+        "ending": [{**peer_facts(peer), "state": words} for peer, words in each.ending],
+        "launched": {name: [bucket_facts(b) for b in buckets] for name, buckets in each.launched.items()},
+    }
+
+
+def peer_facts(peer: Peer) -> Facts:
+    """One rank of a communicator."""
+    return {"rank": peer.rank, "host": peer.host, "pid": peer.pid, "gpu": peer.gpu}
+
+
+def bucket_facts(bucket: Bucket) -> Facts:
+    """Ranks with equal counts."""
+    return {"count": bucket.count, "size": bucket.size, "ranks": [peer.rank for peer in bucket.peers]}

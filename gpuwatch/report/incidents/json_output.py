@@ -1,0 +1,199 @@
+"""An incident as plain data: the JSON of `scan` and of `once`, and what the text report is drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.incident import Heard, Incident, Moment
+from gpuwatch.diagnose.model.last_activity import Activity
+from gpuwatch.plain import plain
+from gpuwatch.report.output.checkpoints import checkpoint_facts
+from gpuwatch.report.output.renamed_keys import with_new_names
+from gpuwatch.wire import TimeBound
+
+Facts: TypeAlias = dict[str, Any]
+
+MOST_EVIDENCE = 40
+"""Of one incident, the cause's first: the others are in the timeline, with counts."""
+
+
+def incident_facts(incident: Incident) -> Facts:
+    """Every key is always there; unknown is None. `docs/json.md` tells them."""
+    cause = incident.cause
+    return with_new_names(
+        {
+            "sentence": plain(incident.sentence),
+            "class": incident.code,
+            "severity": incident.severity,
+            "rank": incident.rank,
+            "node": named(incident.node),
+            "gpu": incident.gpu,
+            "job": named(incident.job),
+            "first_seen": None if undated_incident(incident) else incident.first or None,
+            "first_seen_exact": cause is not None and cause.timed,
+            "first_seen_bound": first_seen_bound(incident),
+            "not_before": None if cause is None or cause.timed else cause.not_before,
+            "last_seen": None if all(map(undated, incident.alerts)) else incident.last or None,
+            "confidence": incident.confidence,
+            "because": plain(incident.because),
+            "closed": incident.closed,
+            "settle": [plain(step) for step in incident.settle],
+            "followers": incident.followers,
+            "silent": list(incident.silent),
+            "last_activity": None
+            if incident.last_activity is None
+            else activity_facts(incident.last_activity),
+            "checkpoint": checkpoint_facts(incident.checkpoint),
+            "evidence": [proof_facts(alert, proof) for alert, proof in evidence(incident)],
+            "timeline": [moment_facts(moment) for moment in incident.timeline],
+            "explain": plain(incident.explain),
+            "do": [plain(step) for step in incident.do],
+            "heard": None if incident.heard is None else heard_facts(incident.heard),
+        }
+    )
+
+
+def undated(alert: Alert) -> bool:
+    """Whether no line near it carries a time."""
+    return not alert.timed and alert.bound == "undated"
+
+
+def undated_incident(incident: Incident) -> bool:
+    """Whether no line bounds the beginning of an incident."""
+    cause = incident.cause
+    return all(map(undated, incident.alerts)) if cause is None else undated(cause)
+
+
+def first_seen_bound(incident: Incident) -> TimeBound | None:
+    """What bounds the beginning; None: a line carries its time, or several lines give it together."""
+    if undated_incident(incident):
+        return "undated"
+    cause = incident.cause
+    return None if cause is None or cause.timed else cause.bound
+
+
+def activity_facts(activity: Activity) -> Facts:
+    """What the rank that was waited for logged last."""
+    return {"rank": activity.rank, "file": named(activity.file), "line": plain(activity.line)}
+
+
+def heard_facts(heard: Heard) -> Facts:
+    """Whom the ranks wait for, as they said when they were asked."""
+    return with_new_names(
+        {
+            "at": heard.at,
+            "wrong": heard.wrong,
+            "sentence": plain(heard.sentence),
+            "culprits": list(heard.culprits),
+            "confidence": heard.confidence if heard.wrong else None,
+            "evidence": [plain(each) for each in heard.evidence],
+            "settle": [plain(each) for each in heard.settle],
+            "do": [{"what": plain(what), "command": plain(command)} for what, command in heard.do],
+        }
+    )
+
+
+def evidence(incident: Incident) -> list[tuple[Alert, Proof]]:
+    """All that the cause rests on, what its rank said besides, then one proof of each other kind.
+
+    `MOST_EVIDENCE` at most, and no line twice.
+    """
+    cause = incident.cause
+    chosen: list[tuple[Alert, Proof]] = []
+    kinds: set[str] = set()
+    others = [alert for alert in incident.alerts if cause is None or alert.id != cause.id]
+    if cause is not None:
+        chosen += [(cause, proof) for proof in cause.proof]
+        others.sort(key=lambda alert: cause.rank is None or alert.rank != cause.rank)
+    for alert in others:
+        if alert.code not in kinds:
+            kinds.add(alert.code)
+            chosen += [(alert, proof) for proof in alert.proof[:1]]
+    once: dict[object, tuple[Alert, Proof]] = {}
+    for alert, proof in chosen:
+        once.setdefault(_line(proof), (alert, proof))
+    return list(once.values())[:MOST_EVIDENCE]
+
+
+def _line(proof: Proof) -> object:
+    """Equal for two proofs that are the same line or words."""
+    if proof.offset is None:
+        return proof.kind, proof.node, proof.text
+    return proof.node, proof.file, proof.offset
+
+
+def proof_facts(alert: Alert, proof: Proof) -> Facts:
+    """One piece of evidence, whose it is, and where to find it."""
+    return {
+        "kind": proof.kind,
+        "class": alert.code,
+        "role": alert.role,
+        "text": plain(proof.text),
+        "at": proof.at,
+        "timed": proof.timed,
+        "rank": alert.rank,
+        "node": named(proof.node),
+        "gpu": alert.gpu,
+        "file": named(proof.file),
+        "offset": proof.offset,
+        "line": None,
+        "lines": [plain(line) for line in proof.lines],
+        "key": proof.key,
+        "fields": {plain(name): as_plain(value) for name, value in alert.fields.items()},
+    }
+
+
+def moment_facts(moment: Moment) -> Facts:
+    """One line of the timeline."""
+    return {
+        "at": moment.at or None,
+        "until": moment.until or None,
+        "what": plain(moment.what),
+        "class": moment.code,
+        "role": moment.role,
+        "node": named(moment.node),
+        "ranks": list(moment.ranks),
+        "count": moment.count,
+    }
+
+
+def alert_facts(alert: Alert) -> Facts:
+    """An alert that belongs to no incident."""
+    proof = alert.proof[0] if alert.proof else None
+    return {
+        "class": alert.code,
+        "severity": alert.severity,
+        "role": alert.role,
+        "title": plain(alert.title),
+        "text": plain(alert.text),
+        "rank": alert.rank,
+        "node": named(alert.node),
+        "gpu": alert.gpu,
+        "first_seen": None if undated(alert) else alert.first or None,
+        "last_seen": None if undated(alert) else alert.last or None,
+        "timed": alert.timed,
+        "doubt": plain(alert.doubt) or None,
+        "recovered": alert.recovered,
+        "recovered_at": alert.recovered_at,
+        "recovered_step": alert.recovered_step,
+        "count": alert.count,
+        "evidence": [] if proof is None else [proof_facts(alert, proof)],
+    }
+
+
+def outside(alerts: Iterable[Alert], incidents: Iterable[Incident]) -> list[Alert]:
+    """The alerts that belong to no incident."""
+    inside = {alert.id for incident in incidents for alert in incident.alerts}
+    return [alert for alert in alerts if alert.id not in inside]
+
+
+def named(text: str | None) -> str | None:
+    """A name made harmless; None and nothing are unknown."""
+    return plain(text) if text else None
+
+
+def as_plain(value: str | float) -> str | float:
+    """A field's value made harmless."""
+    return plain(value) if isinstance(value, str) else value

@@ -1,0 +1,197 @@
+"""An incident in words, as `scan` and `once` print it: the sentence first, then what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import TypeAlias
+
+from ClusterShell.RangeSet import RangeSet
+
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
+from gpuwatch.diagnose.model.incident import Heard, Incident, Moment
+from gpuwatch.plain import plain
+from gpuwatch.report.incidents.json_output import evidence, undated_incident
+from gpuwatch.report.output.line import Line, names
+
+Place: TypeAlias = Callable[[Proof], str]
+
+INDENT = "   "
+LABEL = 12
+SHOWN_EVIDENCE = 6
+SHOWN_BLOCK = 6
+"""Lines of a block around its key line; the file has the rest."""
+SHOWN_MOMENTS = 14
+SHOWN_OUTSIDE = 12
+
+
+def incident_lines(incident: Incident, place: Place) -> list[Line]:
+    """All but the sentence. `place` says where a proof stands: `file:line`, `node file +offset`."""
+    lines = [
+        Line(f"{incident.number:<{len(INDENT)}}{incident.code}", incident.severity),
+        fact("first seen", first_seen(incident)),
+    ]
+    because = f": {incident.because}" if incident.because else ""
+    lines.append(fact("confidence", f"{incident.confidence}{because}"))
+    lines.append(fact("followers", followers(incident)))
+    if incident.checkpoint is not None:
+        lines.append(fact("checkpoint", incident.checkpoint.text))
+    silent = [rank for rank in incident.silent if rank != incident.rank]
+    if silent:
+        lines.append(fact("silent", f"{ranks_text(silent)}: no output while the others reported"))
+    if incident.explain:
+        lines.append(fact("why", incident.explain))
+    lines += timeline_lines(incident.timeline)
+    lines += evidence_lines(evidence(incident), place)
+    if incident.heard is not None:
+        lines += heard_lines(incident.heard)
+    lines += steps("what to do", incident.do)
+    lines += steps("to confirm", incident.settle)
+    return lines
+
+
+def heard_lines(heard: Heard) -> list[Line]:
+    """Whom the ranks wait for, and what to do about it."""
+    sure = f" ({heard.confidence} confidence)" if heard.wrong else ""
+    lines = [heading(plain(f"hang analysis at {clock(heard.at)}: {heard.sentence}{sure}"))]
+    lines += [Line(f"{INDENT}  {plain(each)}") for each in heard.evidence]
+    return lines + steps("commands", [f"{what}: {command}" for what, command in heard.do])
+
+
+def fact(label: str, text: str) -> Line:
+    """`   confidence  high: ...`."""
+    return Line(f"{INDENT}{label:{LABEL}}{plain(text)}", hang=len(INDENT) + LABEL)
+
+
+def heading(text: str) -> Line:
+    """Over a list."""
+    return Line(f"{INDENT}{text}")
+
+
+def first_seen(incident: Incident) -> str:
+    """The moment with date and zone; that it is only a bound is said."""
+    cause = incident.cause
+    if not incident.first or undated_incident(incident):
+        return "undated: no timestamp near this line"
+    if cause is None or cause.timed:
+        return moment(incident.first)
+    if cause.bound == "after" and cause.not_before is not None:
+        return f"at or after {moment(cause.not_before)}: the line has no timestamp"
+    return f"before {moment(incident.first)}: the line has no timestamp"
+
+
+def moment(at: float) -> str:
+    """`2026-03-11 09:13:32 UTC`."""
+    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+def followers(incident: Incident) -> str:
+    """How many only follow."""
+    if not incident.followers:
+        return "none"
+    ranks = sorted({alert.rank for alert in incident.alerts if alert.rank is not None} - {incident.rank})
+    named = f" ({ranks_text(ranks)})" if len(ranks) == incident.followers else ""
+    return f"{incident.followers}{named}"
+
+
+def ranks_text(ranks: Sequence[int]) -> str:
+    """`rank 3`, `ranks 0-2,4-7`."""
+    word = "rank" if len(ranks) == 1 else "ranks"
+    return f"{word} {RangeSet.fromlist([str(rank) for rank in ranks])}"
+
+
+def timeline_lines(moments: Sequence[Moment]) -> list[Line]:
+    """One line for equal things that happened together; of a long story the beginning and the end."""
+    if not moments:
+        return []
+    shown = [moment_text(moment) for moment in moments]
+    if len(shown) > SHOWN_MOMENTS:
+        left_out = len(shown) - SHOWN_MOMENTS
+        shown = [*shown[: SHOWN_MOMENTS - 3], f"... {left_out} more", *shown[-3:]]
+    return [heading("timeline"), *(Line(f"{INDENT}  {text}") for text in shown)]
+
+
+def moment_text(moment: Moment) -> str:
+    """`12:03:11  root   gpu-003 rank 17  Xid 79: fell off the bus`."""
+    who = [moment.node] if moment.node else []
+    who += [ranks_text(moment.ranks)] if moment.ranks else []
+    count = f"  ({moment.count} times)" if moment.count > max(1, len(moment.ranks)) else ""
+    return plain(f"{clock(moment.at)}  {moment.role:5}  {' '.join(who)}  {moment.what}{count}")
+
+
+def clock(at: float | None) -> str:
+    """`12:03:11`, and dashes for a time that is not known."""
+    return datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S") if at else "--:--:--"
+
+
+def evidence_lines(proofs: Sequence[tuple[Alert, Proof]], place: Place) -> list[Line]:
+    """Where each proof stands, and its lines with the key line marked."""
+    if not proofs:
+        return []
+    lines = [heading("evidence")]
+    for alert, proof in proofs[:SHOWN_EVIDENCE]:
+        lines.append(Line(f"{INDENT}  {plain(place(proof))}  {alert.code}"))
+        lines += [Line(f"{INDENT}  {mark} {plain(text)}", look) for mark, text, look in block(proof)]
+    more = len(proofs) - SHOWN_EVIDENCE
+    return [*lines, heading(f"  and {more} more (--json has them)")] if more > 0 else lines
+
+
+def block(proof: Proof) -> Iterable[tuple[str, str, str]]:
+    """The lines around the key line: mark, text, style."""
+    if not proof.lines:
+        return [(">", proof.text, "plain")]
+    first = max(0, min(proof.key - 1, len(proof.lines) - SHOWN_BLOCK))
+    return [
+        (">" if number == proof.key else "|", text, "plain" if number == proof.key else "old")
+        for number, text in enumerate(proof.lines)
+        if first <= number < first + SHOWN_BLOCK
+    ]
+
+
+def steps(title: str, what: Sequence[str]) -> list[Line]:
+    """A numbered list."""
+    if not what:
+        return []
+    hang = len(INDENT) + 5
+    return [
+        heading(title),
+        *(Line(f"{INDENT}  {n}. {plain(step)}", hang=hang) for n, step in enumerate(what, 1)),
+    ]
+
+
+def outside_lines(alerts: Sequence[Alert], place: Place) -> list[Line]:
+    """Alerts that belong to no incident: one line a kind."""
+    kinds: dict[str, list[Alert]] = {}
+    for alert in alerts:
+        kinds.setdefault(alert.code, []).append(alert)
+    order = ("critical", "error", "warning", "info")
+    sorted_kinds = sorted(kinds.values(), key=lambda kind: order.index(kind[0].severity))
+    lines = [kind_line(kind, place) for kind in sorted_kinds[:SHOWN_OUTSIDE]]
+    more = len(sorted_kinds) - SHOWN_OUTSIDE
+    return [*lines, Line(f"and {more} more kinds (--json has them)")] if more > 0 else lines
+
+
+def went_on(alert: Alert) -> str:
+    """How the rank, file or job of a recovered alert went on."""
+    if alert.recovered_at is not None:
+        return f"went on at {clock(alert.recovered_at)}"
+    return "the job finished" if alert.recovered_step is None else f"went on at step {alert.recovered_step}"
+
+
+def kind_line(alerts: Sequence[Alert], place: Place) -> Line:
+    """`warning   rdma.device_unavailable  NET/IB device cannot be opened  12 times on gpu-001  file:4711`."""
+    first = alerts[0]
+    count = sum(alert.count for alert in alerts)
+    nodes = sorted({alert.node for alert in alerts if alert.node})
+    ranks = sorted({alert.rank for alert in alerts if alert.rank is not None})
+    times = f"  {count} times" if count > 1 else ""
+    where = f" on {names(nodes)}" if nodes else ""
+    whose = f", {ranks_text(ranks)}" if ranks else ""
+    at = f"  {place(first.proof[0])}" if first.proof else ""
+    after = f"  {went_on(first)}" if all(alert.recovered for alert in alerts) else ""
+    words = f": {first.text}" if first.code == UNEXPLAINED and first.text else ""
+    return Line(
+        plain(f"{first.severity:8}  {first.code}  {first.title}{words}{times}{where}{whose}{after}{at}"),
+        first.severity,
+    )

@@ -1,0 +1,83 @@
+"""What stands now beside the conditions: incidents, alerts of logs and events, logs not yet read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpuwatch.diagnose.alert_book import AlertBook
+from gpuwatch.diagnose.alerts.hysteresis import key
+from gpuwatch.diagnose.ended_jobs.jobs import EndedJob
+from gpuwatch.diagnose.hang.silent_jobs import SilentJob, silent_jobs
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.condition import ORDER
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.report.incidents.json_output import outside
+from gpuwatch.report.once.health import Finding
+from gpuwatch.report.once.pending import unsearched
+from gpuwatch.wire import LogFile
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Incidents that are not over, and alerts that fire and belong to none of them."""
+
+    incidents: tuple[Incident, ...] = ()
+    """In the order of their first cause."""
+    alerts: tuple[Alert, ...] = ()
+    """Of lines and events, the gravest first; what values say is among the conditions."""
+    unread: tuple[tuple[Node, LogFile], ...] = ()
+    """Files of which their agents have not said that they are searched."""
+    silent: tuple[SilentJob, ...] = ()
+    """Jobs that may hang: a report does not look for long enough to tell."""
+    checkpoints: Mapping[str | None, Checkpoint] = field(default_factory=dict)
+    """Job -> its last checkpoint."""
+    ended: tuple[EndedJob, ...] = ()
+    """Jobs that ended before we connected, the last one first."""
+    of_ended: tuple[Incident, ...] = ()
+    """The incidents of these, also those that are over because a job was started since."""
+
+    def says(self, finding: Finding) -> bool:
+        """Whether an incident or alert here tells of this condition already."""
+        told = [*self.alerts, *(alert for incident in self.incidents for alert in incident.alerts)]
+        condition, node = finding.condition, finding.node.name
+        if condition.code == "xid":
+            return any(
+                alert.kernel
+                and (alert.node, alert.gpu) == (node, condition.gpu)
+                and condition.text.startswith(f"Xid {alert.fields.get('xid')}:")
+                for alert in told
+            )
+        if condition.code == "rank_missing":
+            return any(
+                alert.node == node and condition.text.startswith(f"rank {alert.rank} of ") for alert in told
+            )
+        name = key(node, condition)
+        return any(name == alert.id or name in alert.parts for alert in told)
+
+
+def standing(book: AlertBook, fleet: Fleet, wall: float) -> Standing:
+    """What the book holds at this moment (`wall`: unix seconds)."""
+    kept = [each for each in book.incidents if not each.over and wall - each.last <= book.lasts_s(each.job)]
+    loose = [
+        alert
+        for alert in outside(book.alerts.values(), book.incidents)
+        if alert.state == "firing"
+        and not alert.silenced
+        and not alert.acknowledged
+        and alert.proof[0].kind != "value"
+        and alert.severity != "info"
+        and wall - alert.last <= book.lasts_s(alert.job)
+    ]
+    return Standing(
+        tuple(sorted(kept, key=lambda incident: (incident.first, incident.number))),
+        tuple(sorted(loose, key=lambda alert: (ORDER.index(alert.severity), alert.first))),
+        tuple((node, file) for node in fleet.nodes.values() for file in unsearched(node)),
+        tuple(silent_jobs(fleet.nodes.values(), wall)),
+        book.checkpoints,
+        book.ended_jobs,
+        tuple(each for each in book.incidents if each.job in {job.name for job in book.ended_jobs}),
+    )

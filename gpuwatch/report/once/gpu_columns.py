@@ -1,0 +1,108 @@
+"""The columns of `once`'s table of GPUs, and the words in their cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gpuwatch.fleet.nodes.metrics import METRICS, power_limit_w
+from gpuwatch.fleet.nodes.node import Gpu, Node
+from gpuwatch.fleet.nodes.quantities import UNKNOWN, scaled_text, seconds_text
+from gpuwatch.report.once.json_output import processes_on
+from gpuwatch.wire import Process
+
+OLD_TICKS = 1.5
+"""A value older than this many ticks has missed one: its age is written beside it."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the GPU table. A narrow terminal loses those with the highest `rank` first."""
+
+    title: str
+    text: Callable[[Gpu, Node, float], str]
+    rank: int
+    right: bool = True
+
+
+def gpu_style(gpu: Gpu, node: Node, now: float) -> str:
+    """How grave the row is at first sight."""
+    if gpu.state != "ok":
+        return "critical"
+    return "old" if is_old(gpu, node, now) else "plain"
+
+
+def is_old(gpu: Gpu, node: Node, now: float) -> bool:
+    """The newest values have missed a tick, or nothing follows them."""
+    age = gpu.age(now)
+    return age is not None and (age > OLD_TICKS * node.interval_s or node.state(now) != "live")
+
+
+def state_text(gpu: Gpu, node: Node, now: float) -> str:
+    """`ok`, `12s old`, `stuck 5s`, `lost`; what was read before keeps its age."""
+    age = gpu.age(now)
+    aged = f"{seconds_text(age)} old" if age is not None and is_old(gpu, node, now) else ""
+    if gpu.state == "stuck":
+        stuck = gpu.stuck_s(now)
+        return "stuck" if stuck is None else f"stuck {seconds_text(stuck)}"
+    if gpu.state == "lost":
+        return f"lost, {aged}" if aged else "lost"
+    if gpu.state == "unanswered":
+        return "no answer yet"
+    return aged or ("ok" if age is not None else UNKNOWN)
+
+
+def memory_text(gpu: Gpu, _node: Node, now: float) -> str:
+    """`71.2G/80.0G`, and `unified` behind it where these are the host's."""
+    used = METRICS["memused"].format(METRICS["memused"].read(gpu, now)).strip()
+    live = None if gpu.fast is None else gpu.fast.memory_total_bytes
+    total = live or gpu.info.memory_total_bytes
+    shared = " unified" if gpu.info.unified_memory else ""
+    return f"{used}/{UNKNOWN if total is None else scaled_text(total, 1024)}{shared}"
+
+
+def power_text(gpu: Gpu, _node: Node, now: float) -> str:
+    """`640/700W`."""
+    power, limit = METRICS["power"].read(gpu, now), power_limit_w(gpu)
+    return f"{UNKNOWN if power is None else f'{power:.0f}'}/{UNKNOWN if limit is None else f'{limit:.0f}'}W"
+
+
+def holders_text(gpu: Gpu, node: Node, _now: float) -> str:
+    """Why a GPU is not ok, else who uses it."""
+    if gpu.state in ("stuck", "unanswered"):
+        return f"in {gpu.stuck_in}" if gpu.stuck_in else gpu.reason or ""
+    if gpu.state == "lost":
+        return gpu.reason or ""
+    return "; ".join(process_text(process, gpu) for process in processes_on(node, gpu))
+
+
+def process_text(process: Process, gpu: Gpu | None = None) -> str:
+    """`rank 3 alice 4242 python 71.2G`."""
+    rank = "" if process.rank is None else f"rank {'~' * process.inferred}{process.rank} "
+    text = f"{rank}{process.user or UNKNOWN} {process.pid} {process.name}"
+    if gpu is None:
+        return text
+    held = next((hold.memory_bytes for hold in process.gpus if hold.uuid == gpu.info.uuid), None)
+    return text if held is None else f"{text} {scaled_text(held, 1024)}"
+
+
+def metric_text(name: str) -> Callable[[Gpu, Node, float], str]:
+    """A column that shows a metric as the screens do."""
+    metric = METRICS[name]
+    return lambda gpu, _node, now: metric.format(metric.read(gpu, now)).strip()
+
+
+COLUMNS = (
+    Column("gpu", lambda gpu, _node, _now: str(gpu.info.index), 0),
+    Column("name", lambda gpu, _node, _now: gpu.info.name or UNKNOWN, 5, right=False),
+    Column("util", metric_text("util"), 0),
+    Column("memory", memory_text, 0),
+    Column("temp", metric_text("temp"), 1),
+    Column("power", power_text, 1),
+    Column("SM MHz", metric_text("smclk"), 4),
+    Column("tensor", metric_text("tensor"), 3),
+    Column("throttled", metric_text("throttle"), 2),
+    Column("state", state_text, 0, right=False),
+    Column("processes", holders_text, 0, right=False),
+)
+"""The last one takes the width that is left and is cut there."""

@@ -1,0 +1,83 @@
+"""Whether the fleet is healthy, and everything that says otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpuwatch.agent.logs.files.finder import NOTHING
+from gpuwatch.diagnose.attempts.missing import MissingRank, missing_ranks
+from gpuwatch.diagnose.attempts.vanished import how_ended
+from gpuwatch.diagnose.health.conditions import gpu_conditions, node_conditions
+from gpuwatch.diagnose.model.condition import ORDER, Condition, Evidence
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.diagnose.model.text import job_text
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.nodes.node import Gpu, Node
+from gpuwatch.report.once.pending import pending
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A condition and where it holds."""
+
+    node: Node
+    gpu: Gpu | None
+    condition: Condition
+
+    @property
+    def place(self) -> str:
+        """`node` or `node GPU 3`."""
+        return self.node.name if self.gpu is None else f"{self.node.name} GPU {self.gpu.info.index}"
+
+
+def findings(fleet: Fleet, now: float) -> list[Finding]:
+    """Every condition that holds now, the gravest first, then in the order of the plan."""
+    thresholds = fleet.plan.thresholds
+    found: list[Finding] = []
+    for node in fleet.nodes.values():
+        found += [Finding(node, None, condition) for condition in unanswered(node, now)]
+        found += [Finding(node, None, condition) for condition in node_conditions(node, thresholds, now)]
+        for gpu in node.gpu_list():
+            found += [
+                Finding(node, gpu, condition) for condition in gpu_conditions(gpu, node, thresholds, now)
+            ]
+    found += [Finding(each.node, None, _missing(each)) for each in missing_ranks(fleet, now)]
+    return sorted(found, key=lambda finding: ORDER.index(finding.condition.severity))
+
+
+def _missing(one: MissingRank) -> Condition:
+    ended = "" if one.last_line is None else f", its log ended with: {one.last_line}"
+    how = how_ended(one.node, one.job, one.rank)
+    text = f"rank {one.rank} of {one.world_size} is not there: {how}{ended}"
+    return Condition(
+        "rank_missing", "error", f"{text} ({job_text(one.job)})", Evidence("its siblings are running")
+    )
+
+
+def unanswered(node: Node, now: float) -> list[Condition]:
+    """A screen lets a node connect in peace; a report that is due has to say that it does not know."""
+    if node.state(now) != "connecting":
+        return []
+    since = None if node.link_at is None else round(max(0.0, now - node.link_at), 1)
+    evidence = Evidence("connecting for", since, " s") if since is not None else Evidence("not tried yet")
+    return [Condition("node_unanswered", "warning", "no answer yet", evidence)]
+
+
+def without_log(fleet: Fleet) -> dict[str, str]:
+    """Each `--log` that led to no file on any node, and why: the most telling reason of a node."""
+    nodes = [node for node in fleet.nodes.values() if node.logs_complete]
+    found = {}
+    for option in fleet.plan.log_options:
+        reasons = [node.log_misses[option] for node in nodes if option in node.log_misses]
+        if len(reasons) == len(nodes):
+            found[option] = max(reasons, key=lambda why: why != NOTHING, default="no node has searched")
+    return found
+
+
+def healthy(fleet: Fleet, found: list[Finding], now: float, incidents: Sequence[Incident] = ()) -> bool:
+    """Everything that is due has answered, no incident stands, and nothing worse than a remark was found."""
+    if incidents or pending(fleet.nodes.values(), now) or without_log(fleet):
+        return False
+    all_heard = all(node.state(now) == "live" for node in fleet.nodes.values())
+    return all_heard and all(finding.condition.severity == "info" for finding in found)

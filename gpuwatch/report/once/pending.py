@@ -1,0 +1,141 @@
+"""What has not answered when a report is due: neither healthy nor unhealthy, not known yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from gpuwatch.diagnose.model.text import job_text, ranks_text
+from gpuwatch.fleet.logs.log_coverage import unlogged
+from gpuwatch.fleet.nodes.missing_text import no_answer
+from gpuwatch.fleet.nodes.node import Gpu, Node
+from gpuwatch.hosts.names import fold
+from gpuwatch.wire import NO_PYTHON, LogFile
+
+Part: TypeAlias = Literal[
+    "node",
+    "driver",
+    "gpu",
+    "host",
+    "processes",
+    "kernel_log",
+    "log_reader",
+    "log",
+    "unreadable_log",
+    "rank_log",
+]
+BEHIND_BYTES = 1 << 20
+"""A file that grows is read in pieces: so much may be unread at any moment."""
+GROWS_S = 3.0
+"""A file that has grown so lately may have a line that is not finished, which waits to be searched."""
+
+
+@dataclass(frozen=True)
+class Pending:
+    """One part of a node that a report is due of, and that has told nothing."""
+
+    node: str
+    part: Part
+    text: str
+    gpu: Gpu | None = None
+    file: LogFile | None = None
+    waited_s: float | None = None
+    """Seconds that it has been waited for."""
+
+    @property
+    def may_answer(self) -> bool:
+        """Whether waiting may help."""
+        return self.part not in ("unreadable_log", "rank_log")
+
+    @property
+    def place(self) -> str:
+        """`node` or `node GPU 3`."""
+        return self.node if self.gpu is None else f"{self.node} GPU {self.gpu.info.index}"
+
+
+def pending(nodes: Iterable[Node], now: float) -> list[Pending]:
+    """Everything that is due and not known yet, node by node."""
+    nodes = list(nodes)
+    found = [each for node in nodes for each in pending_of(node, now)]
+    return found + list(_without_log([node for node in nodes if node.state(now) == "live"]))
+
+
+def _without_log(nodes: Iterable[Node]) -> Iterator[Pending]:
+    """Ranks whose output nobody reads: a terminal, /dev/null, a file that is not followed."""
+    for each in unlogged(nodes):
+        text = f"no log followed for {ranks_text(each.ranks)} ({job_text(each.job)})"
+        yield Pending(fold(each.nodes), "rank_log", text)
+
+
+def pending_of(node: Node, now: float) -> Iterator[Pending]:
+    """What one node has not told. Of a lost or stale node nothing is waited for: that is a finding."""
+    if node.state(now) == "connecting":
+        waited = None if node.link_at is None else max(0.0, now - node.link_at)
+        yield Pending(node.name, "node", "no answer yet", waited_s=waited)
+    elif node.state(now) == "live" and node.hello is None:
+        yield Pending(node.name, "node", "no answer from the agent yet")
+    elif node.state(now) == "live":
+        yield from _driver(node, now)
+        if node.host_at is None:
+            yield Pending(node.name, "host", "no host sample yet")
+        if tells_processes(node):
+            yield from _agent(node)
+
+
+def _driver(node: Node, now: float) -> Iterator[Pending]:
+    if notice := node.driver_starting:
+        yield Pending(node.name, "driver", notice.text, waited_s=node.agent_s(now))
+    for gpu in node.gpu_list():
+        if waited_for(gpu) and gpu.state != "stuck":  # stuck is a finding, with the same weight
+            yield Pending(node.name, "gpu", no_answer(gpu, now), gpu, waited_s=gpu.stuck_s(now))
+
+
+def _agent(node: Node) -> Iterator[Pending]:
+    """What an agent tells besides GPUs and host; where its log reader cannot run, a notice says so."""
+    notices = {notice.code for notice in node.hello.notices} if node.hello else set()
+    if node.processes_at is None:
+        yield Pending(node.name, "processes", "no process list yet")
+    if node.hello is None or (node.hello.kernel_log is None and "kernel_log_unreadable" not in notices):
+        yield Pending(node.name, "kernel_log", "kernel log not read yet")
+    if "log_reader_failed" in notices:
+        return
+    if not node.logs_complete:
+        yield Pending(node.name, "log_reader", "log files not found yet")
+    for file in unsearched(node):
+        yield Pending(node.name, "log", "not searched yet", file=file)
+    for file in unreadable(node):
+        yield Pending(node.name, "unreadable_log", f"not read: {file.reason or 'unreadable'}", file=file)
+
+
+def unsearched(node: Node) -> list[LogFile]:
+    """The files that are followed and of which the agent has not said that they are searched to their end."""
+    return [
+        file
+        for file in node.logs
+        if file.state == "following"
+        and (
+            file.backlog_pct is not None
+            or file.searched_to is None
+            or (file.size or 0) - file.searched_to > (BEHIND_BYTES if _grows(node, file) else 0)
+        )
+    ]
+
+
+def _grows(node: Node, file: LogFile) -> bool:
+    return file.grown_at is not None and node.logs_listed_at - file.grown_at < GROWS_S
+
+
+def unreadable(node: Node) -> list[LogFile]:
+    """The logs of jobs that the agent may not read; a kernel log that it may not read is a notice."""
+    return [file for file in node.logs if file.state == "unreadable" and file.source != "kernel"]
+
+
+def tells_processes(node: Node) -> bool:
+    """Whether an agent is there: nvidia-smi alone (the node has no Python) tells of no processes."""
+    return node.hello is not None and node.hello.python != NO_PYTHON
+
+
+def waited_for(gpu: Gpu) -> bool:
+    """Whether a GPU has told no values yet and still may: stuck at start is what a cold driver looks like."""
+    return gpu.fast_at is None and gpu.state != "lost"

@@ -1,0 +1,32 @@
+"""What is waited for, said on a terminal while a first report is on its way."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.report.once.first_report import Progress
+from gpuwatch.report.output.line import names
+
+
+@contextlib.contextmanager
+def waiting_line() -> Iterator[Progress]:
+    """One line on stderr that follows the wait and is gone after it."""
+    with Console(stderr=True).status("connecting") as status:
+
+        def tell(nodes: Sequence[Node], left_s: float) -> None:
+            waited_for = names([node.name for node in nodes])
+            status.update(Text(f"waiting for {waited_for}, at most {left_s:.0f} s"))
+
+        yield tell
+
+
+@contextlib.contextmanager
+def words_line() -> Iterator[Callable[[str], None]]:
+    """The same for words that the caller has."""
+    with Console(stderr=True).status("connecting") as status:
+        yield lambda words: status.update(Text(words))

@@ -1,0 +1,356 @@
+"""What `once` says in words: rows of strings from the fleet and a clock. Printing is in `tables.py`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from gpuwatch import __version__
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.condition import ORDER
+from gpuwatch.diagnose.model.text import place, plural, ranges
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.nodes.metrics import NODE_METRICS
+from gpuwatch.fleet.nodes.missing_text import without_gpus
+from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.fleet.nodes.quantities import seconds_text
+from gpuwatch.hosts.names import fold
+from gpuwatch.plain import plain
+from gpuwatch.report.once.active import Standing
+from gpuwatch.report.once.ended_jobs import ended_sentence
+from gpuwatch.report.once.gpu_columns import COLUMNS, OLD_TICKS, gpu_style, process_text
+from gpuwatch.report.once.health import Finding, healthy, without_log
+from gpuwatch.report.once.json_output import node_error
+from gpuwatch.report.once.pending import pending, unreadable
+from gpuwatch.report.once.unseen import busy_unseen
+from gpuwatch.report.output.line import Line, names
+from gpuwatch.wire import Notice, Severity
+
+NAMED_ALERTS = 12
+"""Kinds of alerts that are written out."""
+NAMED_REMARKS = 4
+"""Remarks of one kind that are written out."""
+
+
+@dataclass(frozen=True)
+class NodeBlock:
+    """One node: its line, its GPUs as rows of cells, and what is to be said about it."""
+
+    heading: Line
+    rows: list[tuple[list[str], str]]
+    """Cells in the order of `COLUMNS`, and the style of the row."""
+    notes: list[Line]
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that is printed, in order."""
+
+    title: Line
+    incidents: list[Line]
+    """One sentence each."""
+    nodes: list[NodeBlock]
+    notices: list[Line]
+    findings: list[Line]
+    verdict: Line
+
+
+def report(
+    fleet: Fleet, found: list[Finding], now: float, time: float, stands: Standing | None = None
+) -> Report:
+    """`now` is our monotonic clock, `time` the same moment in unix seconds."""
+    stands = stands or Standing()
+    left = [
+        finding
+        for finding in found
+        if not stands.says(finding) and finding.condition.code != "gpu_unanswered"  # it is pending
+    ]
+    return Report(
+        title=title(fleet, time),
+        incidents=incident_sentences(stands),
+        nodes=[node_block(node, now) for node in fleet.nodes.values()],
+        notices=[
+            *notice_lines(fleet),
+            *unreadable_lines(fleet),
+            *pending_lines(fleet, now),
+            *unread_lines(stands),
+            *silent_lines(stands),
+            *ended_lines(fleet, stands, time),
+        ],
+        findings=[*alert_lines(stands.alerts), *finding_lines(left)],
+        verdict=verdict(fleet, found, now, stands),
+    )
+
+
+def title(fleet: Fleet, time: float) -> Line:
+    """What this is, of when, and that a simulation is one."""
+    moment = datetime.fromtimestamp(time).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+    demo = any(node.spec.link == "demo" for node in fleet.nodes.values())
+    mark = "DEMO, a simulated cluster  " if demo else ""
+    return Line(
+        f"{mark}{moment}  {fleet.plan.source}  gpuwatch {__version__}", "warning" if demo else "plain"
+    )
+
+
+# --------------------------------------------------------------------------- a node
+
+
+def node_block(node: Node, now: float) -> NodeBlock:
+    """One node as lines and rows."""
+    return NodeBlock(
+        heading=node_line(node, now),
+        rows=[
+            ([column.text(gpu, node, now) for column in COLUMNS], gpu_style(gpu, node, now))
+            for gpu in node.gpu_list()
+        ],
+        notes=node_notes(node),
+    )
+
+
+def node_line(node: Node, now: float) -> Line:
+    """`gpu-001  live  8/8 GPUs  driver 570.86  CPU 34%  load 12.1  memory 45%`, or why there is nothing."""
+    state = node.state(now)
+    parts = [node.name, state]
+    age = node.age(now)
+    if state != "live" and age is not None:
+        parts.append(f"last sample {seconds_text(age)} ago")
+    error = node_error(node, now)
+    if error:
+        parts.append(error)
+    if node.link.retry_at is not None and state == "lost":
+        parts.append(f"next attempt in {seconds_text(max(0.0, node.link.retry_at - now))}")
+    if node.hello is not None:
+        parts.append(gpu_count(node))
+        parts += host_parts(node, now)
+    style = {"live": "ok", "stale": "warning", "lost": "critical", "connecting": "info"}[state]
+    return Line("  ".join(parts), style)
+
+
+def gpu_count(node: Node) -> str:
+    """`8 GPUs`, `7 of 8 GPUs`, `no GPU`, `GPUs not known yet`."""
+    present, expected = node.gpus_present(), node.gpus_expected()
+    if expected == 0 or (node.driver_starting and not node.gpus):
+        return without_gpus(node)
+    if present != expected:
+        return f"{present} of {expected} GPUs"
+    return f"{present} GPU{'s' if present > 1 else ''}"
+
+
+def host_parts(node: Node, now: float) -> list[str]:
+    """The host's own figures, with their age when it has missed a tick."""
+    parts = [] if node.hello is None or not node.hello.driver else [f"driver {node.hello.driver}"]
+    for name, label in (("cpu", "CPU"), ("load", "load"), ("hostmem", "memory")):
+        metric = NODE_METRICS[name]
+        parts.append(f"{label} {metric.format(metric.read(node, now)).strip()}")
+    age = None if node.host_at is None else now - node.host_at
+    if age is not None and age > OLD_TICKS * node.interval_s:
+        parts.append(f"({seconds_text(age)} old)")
+    return parts
+
+
+def node_notes(node: Node) -> list[Line]:
+    """Processes that carry a rank but hold no GPU."""
+    without = [process for process in node.processes if not process.gpus]
+    if not without:
+        return []
+    return [Line(f"without a GPU: {'; '.join(process_text(process) for process in without)}")]
+
+
+def notice_lines(fleet: Fleet) -> list[Line]:
+    """What the agents remark on their nodes, each sentence once. Graver notices are among the findings."""
+    holds: dict[Notice, list[str]] = {}
+    for node in fleet.nodes.values():
+        for notice in node.hello.notices if node.hello is not None else ():
+            if notice.severity == "info":
+                holds.setdefault(notice, []).append(node.name)
+    return [labelled("info", f"{fold(nodes)}: {notice_text(notice)}") for notice, nodes in holds.items()]
+
+
+def notice_text(notice: Notice) -> str:
+    """The sentence and its remedy."""
+    if not notice.remedy:
+        return notice.text
+    return f"{notice.text.rstrip('.')}. {notice.remedy[0].upper()}{notice.remedy[1:]}"
+
+
+def whereabouts(alerts: Sequence[Alert]) -> str:
+    """`ranks 0-3 (gpu-[001-002])` where several ranks say the same, else each place."""
+    ranks = {alert.rank for alert in alerts if alert.rank is not None}
+    nodes = {alert.node for alert in alerts if alert.node is not None}
+    if len(ranks) > 1 and all(alert.rank is not None for alert in alerts):
+        return f"ranks {ranges(ranks)}" + (f" ({fold(nodes)})" if nodes else "")
+    if len(nodes) > 1 and all(alert.node and alert.gpu is None and alert.rank is None for alert in alerts):
+        return fold(nodes)
+    return names(list(dict.fromkeys(place(each.rank, each.node, each.gpu) or "the job" for each in alerts)))
+
+
+# --------------------------------------------------------------------------- the end
+
+
+def finding_lines(found: list[Finding]) -> list[Line]:
+    """All that is grave, and of remarks the first few of a kind: a busy cluster has hundreds."""
+    lines: list[Line] = []
+    remarks: Counter[str] = Counter()
+    for finding in found:
+        condition = finding.condition
+        if condition.severity == "info":
+            remarks[condition.code] += 1
+            if remarks[condition.code] > NAMED_REMARKS:
+                continue
+        lines.append(
+            labelled(condition.severity, f"{finding.place}: {condition.text} ({condition.evidence})")
+        )
+    more = {code: count - NAMED_REMARKS for code, count in remarks.items() if count > NAMED_REMARKS}
+    return lines + [
+        labelled("info", f"and {count} more of {code} (--json has all)") for code, count in more.items()
+    ]
+
+
+def incident_sentences(stands: Standing) -> list[Line]:
+    """What failed first, one line for each incident; `--json` has what they rest on."""
+    lines = []
+    for each in stands.incidents:
+        lines.append(labelled(each.severity, plain(f"incident: {each.sentence}")))
+        if each.checkpoint is not None:
+            lines.append(Line(plain(f"{'':8}  {each.checkpoint.text}"), "plain"))
+    return lines
+
+
+def alert_lines(alerts: Sequence[Alert]) -> list[Line]:
+    """What lines and events say that belongs to no incident, equal things of several places together."""
+    kinds: dict[tuple[Severity, str], list[Alert]] = {}
+    for alert in alerts:
+        kinds.setdefault((alert.severity, alert.text), []).append(alert)
+    lines = []
+    for (severity, text), same in list(kinds.items())[:NAMED_ALERTS]:
+        count = sum(alert.count for alert in same)
+        times = f" ({count} times)" if count > len(same) else ""
+        lines.append(labelled(severity, plain(f"{whereabouts(same)}: {text}{times}")))
+    more = len(kinds) - NAMED_ALERTS
+    if more > 0:
+        lines.append(labelled("info", f"and {more} more kinds of alerts (--json has all)"))
+    return lines
+
+
+def told_kinds(alerts: Sequence[Alert]) -> str:
+    """`2 warnings`: the kinds of what lines and events say, by severity."""
+    kinds = {(alert.severity, alert.text) for alert in alerts}
+    counts = Counter(severity for severity, _ in kinds)
+    return ", ".join(plural(counts[each], each) for each in ORDER if counts[each])
+
+
+def unreadable_lines(fleet: Fleet) -> list[Line]:
+    """Log files that may not be read, and that `--log` led to none: silence of those is no good news."""
+    reasons: dict[str, list[tuple[str, str]]] = {}
+    for node in fleet.nodes.values():
+        for file in unreadable(node):
+            reasons.setdefault(file.reason or "unreadable", []).append((node.name, file.path))
+    lines = []
+    for reason, places in reasons.items():
+        nodes = fold({name for name, _ in places})
+        files = names(sorted({path for _, path in places}))
+        lines.append(Line(plain(f"{'unknown':8}  {nodes}: {files} not read: {reason}"), "warning"))
+    return lines + [
+        labelled("warning", plain(f"no log file at {option} (--log): {why}"))
+        for option, why in without_log(fleet).items()
+    ]
+
+
+def pending_lines(fleet: Fleet, now: float) -> list[Line]:
+    """What is not known yet, equal things of several places together; nodes are among the findings."""
+    places: dict[str, list[str]] = {}
+    for each in pending(fleet.nodes.values(), now):
+        if each.part not in ("node", "log", "unreadable_log"):
+            waited = (
+                f" ({each.waited_s:.0f} s)" if each.part == "driver" and each.waited_s is not None else ""
+            )
+            places.setdefault(each.text + waited, []).append(each.place)
+    return [
+        Line(plain(f"{'unknown':8}  {names(where)}: {text}"), "warning") for text, where in places.items()
+    ]
+
+
+def unread_lines(stands: Standing) -> list[Line]:
+    """The logs that were not searched to their ends: what they tell is missing here."""
+    by_node: dict[str, list[str]] = {}
+    for node, file in stands.unread:
+        by_node.setdefault(node.name, []).append(file.path)
+    return [
+        Line(
+            plain(f"{'unknown':8}  {name}: not searched yet: {names(paths)}; wait longer (--wait)"), "warning"
+        )
+        for name, paths in by_node.items()
+    ]
+
+
+def silent_lines(stands: Standing) -> list[Line]:
+    """Jobs that may hang."""
+    return [
+        labelled("warning", plain(f"{job.text}; run gpuwatch stacks to find the rank that they wait for"))
+        for job in stands.silent
+    ]
+
+
+def ended_lines(fleet: Fleet, stands: Standing, time: float) -> list[Line]:
+    """Jobs that ended before we connected; that none runs is said first."""
+    cut = [node.name for node in fleet.nodes.values() if node.search_cut]
+    bounds = f"{fold(cut)}: search for ended jobs incomplete (too many files)"
+    lines = [labelled("info", bounds)] if cut else []
+    text = ended_sentence(stands.ended, stands.of_ended, time)
+    if text is None:
+        return lines
+    bad = {incident.job for incident in stands.incidents} & {job.name for job in stands.ended}
+    said = text if job_runs(fleet) else f"No running job. {text}"
+    return [labelled("warning" if bad else "info", said), *lines]
+
+
+def labelled(severity: Severity, text: str) -> Line:
+    """The severity as a word in front, so that it never is a colour alone."""
+    return Line(f"{severity:8}  {text}", severity)
+
+
+def job_runs(fleet: Fleet) -> bool:
+    """Whether a rank, or a process on a GPU, is known."""
+    nodes = fleet.nodes.values()
+    return any(process.rank is not None or process.gpus for node in nodes for process in node.processes)
+
+
+def nothing_runs(fleet: Fleet) -> list[str]:
+    """`no running job`, `no log is followed`: what an all-clear is not about."""
+    nodes, jobs = fleet.nodes.values(), job_runs(fleet)
+    logs = any(file.source != "kernel" for node in nodes for file in node.logs)
+    no_job = "the processes that use the GPUs are not visible" if busy_unseen(fleet) else "no running job"
+    return [no_job] * (not jobs) + ["no log followed"] * (not logs)
+
+
+def verdict(fleet: Fleet, found: list[Finding], now: float, stands: Standing) -> Line:
+    """One sentence: how many nodes and GPUs, and whether they are well."""
+    nodes, gpus = len(fleet.nodes), len(fleet.gpus())
+    answering = sum(node.gpus_present() for node in fleet.nodes.values())
+    of_all = f"{answering} of " * (answering != gpus)
+    counted = f"{of_all}{gpus} GPU{'s' * (gpus != 1)}"
+    unknown = [node.name for node in fleet.nodes.values() if node.driver_starting and not node.gpus]
+    if unknown:
+        counted = f"{counted} and those of {fold(unknown)} not known yet" if gpus else "GPUs not known yet"
+    what = f"{nodes} node{'s' * (nodes != 1)}, {counted}"
+    if healthy(fleet, found, now, stands.incidents):
+        silent = [f"{plural(len(stands.silent), 'silent job')}"] if stands.silent else []
+        told = ", ".join([*filter(None, [told_kinds(stands.alerts)]), *silent])
+        idle = "; ".join(nothing_runs(fleet))
+        end = (f"; {idle}" if idle else "") + (f", but see above: {told}" if told else "")
+        unseen = busy_unseen(fleet)
+        seen = f"healthy, except that the jobs on {fold(unseen)} are not visible" if unseen else "all healthy"
+        return Line(f"{what}: {seen}{end}", "warning" if unseen else "ok")
+    counts = [
+        f"{count} {severity}"
+        for severity in ("critical", "error", "warning")
+        if (count := sum(finding.condition.severity == severity for finding in found))
+    ]
+    stand = len(stands.incidents)
+    counts = [f"{stand} incident{'s' * (stand != 1)}"] * bool(stand) + counts
+    if waiting := len([each for each in pending(fleet.nodes.values(), now) if each.part != "node"]):
+        counts.append(f"{waiting} not known yet")
+    counts += ["--log matches no log file"] * bool(without_log(fleet))
+    return Line(f"{what}: {', '.join(counts) or 'not all nodes answered'}", "critical")

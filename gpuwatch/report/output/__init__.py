@@ -1,0 +1,1 @@
+"""What all reports use: console, lines, masks, checkpoints."""

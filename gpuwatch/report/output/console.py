@@ -1,0 +1,57 @@
+"""How lines of words come onto a terminal or into a pipe."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import textwrap
+from collections.abc import Iterator
+from typing import TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from gpuwatch.report.output.line import Line
+
+STYLES = {
+    "ok": "#66b2ff",
+    "info": "default",
+    "plain": "default",
+    "old": "#8a8a8a",
+    "warning": "#fff699",
+    "error": "#ff2a00",
+    "critical": "bold #ff2a00",
+}
+"""Colour-blind safe; a severity is always written out as a word too."""
+PIPE_WIDTH = 10_000
+"""Wide enough that nothing is cut or wrapped where no terminal sets a width."""
+
+
+@contextlib.contextmanager
+def console_on(out: TextIO) -> Iterator[Console]:
+    """A console that fits its terminal; in a pipe it is plain, never wraps and pads no line."""
+    if out.isatty():
+        yield Console(file=out, highlight=False)
+        return
+    buffer = io.StringIO()
+    yield Console(file=buffer, highlight=False, width=PIPE_WIDTH, color_system=None)
+    out.write("".join(f"{line.rstrip()}\n" for line in buffer.getvalue().splitlines()))
+
+
+def show(console: Console, line: Line, indent: int = 0) -> None:
+    """One line of words; remote text is never read as markup."""
+    for row in rows(line, console.width - indent):
+        console.print(Text(" " * indent + row, style=STYLES[line.style]))
+
+
+def rows(line: Line, width: int) -> list[str]:
+    """The line as a terminal of so many columns shows it: broken between words, the rest indented."""
+    if not line.hang or len(line.text) <= width or line.hang * 2 > width:
+        return [line.text]
+    return textwrap.wrap(
+        line.text,
+        width,
+        subsequent_indent=" " * line.hang,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )

@@ -1,0 +1,62 @@
+"""The checklist as text and as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TextIO
+
+import msgspec
+from rich.table import Table
+from rich.text import Text
+
+from gpuwatch.diagnose.preflight.check import Check, Status
+from gpuwatch.hosts.names import fold
+from gpuwatch.plain import plain
+from gpuwatch.report.output.console import console_on
+
+STYLES: dict[Status, str] = {"PASS": "#66b2ff", "WARN": "#fff699", "FAIL": "bold #ff2a00", "SKIP": "#8a8a8a"}
+
+SUMMED: tuple[Status, ...] = ("FAIL", "WARN", "PASS", "SKIP")
+"""In the order of the last line."""
+
+
+def to_json(checks: Sequence[Check]) -> str:
+    """`checks[]` and the counts by status; docs/json.md tells every key."""
+    counts = Counter(check.status for check in checks)
+    summary = {status: counts[status] for status in STYLES}
+    return msgspec.json.encode({"checks": [asdict(check) for check in checks], "counts": summary}).decode()
+
+
+def print_checklist(checks: Sequence[Check], out: TextIO) -> None:
+    """A line a check; nodes and remedy under those that are not well."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), expand=False)
+    for _ in range(3):
+        table.add_column(overflow="fold")
+    for check in checks:
+        table.add_row(
+            Text(check.status, style=STYLES[check.status]),
+            Text(check.id),
+            Text(plain(check.detail), style="dim" if check.status == "SKIP" else ""),
+        )
+        if check.status in ("WARN", "FAIL"):
+            where = f"on {fold(check.nodes)}" if check.nodes else ""
+            for word in (where, check.remedy and f"-> {check.remedy}"):
+                if word:
+                    table.add_row("", "", Text(plain(word), style="dim"))
+    with console_on(out) as console:
+        console.print(table)
+        console.print(Text(summary(checks)))
+
+
+def summary(checks: Sequence[Check]) -> str:
+    """How many of each, the gravest first, and which: `39 checks: 1 FAIL (env.equal), 37 PASS, 1 SKIP`."""
+    ids = {status: [check.id for check in checks if check.status == status] for status in SUMMED}
+    told = [
+        f"{len(ids[status])} {status}"
+        + (f" ({', '.join(ids[status])})" if status in ("FAIL", "WARN") else "")
+        for status in SUMMED
+        if ids[status]
+    ]
+    return f"{len(checks)} checks: {', '.join(told)}"

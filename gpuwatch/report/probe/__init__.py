@@ -1,0 +1,1 @@
+"""The results of a probe as text, tables, matrix, JSON and CSV."""

@@ -1,0 +1,93 @@
+"""A probe as plain data: the JSON of `gpuwatch probe --json`. `docs/json.md` documents every key.
+
+Unknown is None. GB/s is 10^9 bytes per second everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+from gpuwatch import __version__
+from gpuwatch.plain import plain
+from gpuwatch.probe.protocol import Ground
+from gpuwatch.probe.results import GpuResult, NodeGround, Results
+from gpuwatch.report.once.json_output import Facts, as_data, values_of
+from gpuwatch.report.probe.format import backend_text, gb_per_s
+
+
+def probe_facts(results: Results, source: str, *, demo: bool = False) -> Facts:
+    """Everything about one probe, as far as it came."""
+    estimate, verdict = results.estimate, results.verdict
+    facts = {
+        "source": source,
+        **({"demo": True} if demo else {}),
+        "phase": results.phase,
+        "reason": results.reason or None,
+        "backend": results.backend or (estimate.backend if estimate else None),
+        "backend_note": backend_text(results) or None,
+        "world_size": len(results.seats) or (estimate.ranks if estimate else None),
+        "torch": results.torch,
+        "nccl": results.nccl,
+        "asked": asdict(results.wish),
+        "estimate": None if estimate is None else asdict(estimate),
+        "nodes": [node_facts(node) for node in results.nodes],
+        "busy": as_data(results.busy),
+        "seats": [asdict(seat) for seat in results.seats],
+        "unreachable": [asdict(each) for each in results.unreachable],
+        "transports": {plain(name): ranks for name, ranks in results.transports.items()},
+        "collectives": [vars(each) for each in results.collectives],
+        "pairs": [vars(each) for each in results.pairs.values()],
+        "gpus": [gpu_facts(each) for each in results.gpus.values()],
+        "counters": [asdict(each) for each in results.counters],
+        "notes": results.notes,
+        "verdict": None if verdict is None else asdict(verdict),
+    }
+    ended = results.ended
+    head = {
+        "gpuwatch": __version__,
+        "time": round(results.started, 3),
+        "seconds": None if ended is None else round(ended - results.started, 3),
+    }
+    return {**head, **clean(facts)}
+
+
+def node_facts(node: NodeGround) -> Facts:
+    """What the preflight found on one node; every key is there also where nothing answered."""
+    ground = node.ground
+    return {
+        "name": node.node,
+        "hostname": None if ground is None else ground.host,
+        "problem": node.problem,
+        **values_of(Ground, ground, without=frozenset({"host", "pid"})),
+    }
+
+
+def gpu_facts(result: GpuResult) -> Facts:
+    """What one GPU does by itself."""
+    return {
+        "rank": result.rank,
+        "matmul_tflop_per_s": None if result.matmul_flops is None else result.matmul_flops / 1e12,
+        "copy_gb_per_s": gb_per_s(result.copy_bps),
+        "h2d_gb_per_s": gb_per_s(result.h2d_bps),
+        "d2h_gb_per_s": gb_per_s(result.d2h_bps),
+    }
+
+
+def clean(value: Any) -> Any:  # noqa: ANN401  a value of JSON
+    """Strings made harmless, numbers with the digits that mean something, whatever they stand in."""
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, float):
+        return digits(value)
+    if isinstance(value, (list, tuple)):
+        return [clean(each) for each in value]
+    if isinstance(value, dict):
+        return {name: clean(each) for name, each in value.items()}
+    return value
+
+
+def digits(value: float) -> float | None:
+    """Six significant digits, of microseconds and terabytes alike; None for what is no number."""
+    return float(f"{value:.6g}") if math.isfinite(value) else None

@@ -1,0 +1,185 @@
+"""What the preflight of a probe found on the nodes, who is busy there, and what is going to happen."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from gpuwatch.fleet.nodes.quantities import scaled_text
+from gpuwatch.hosts.names import fold
+from gpuwatch.plain import plain
+from gpuwatch.probe.protocol import Ground, GroundNic, GroundPort
+from gpuwatch.probe.results import Estimate, NodeGround, Results
+from gpuwatch.report.output.line import Line
+from gpuwatch.report.probe.format import backend_text, counted, listed
+
+LABEL = 8
+BITS = 8
+INSTALL = (
+    "pip install 'gpuwatch-cluster[probe]' on the nodes, "
+    "or name an interpreter that has torch with `python:` in the hosts file"
+)
+SHOWN_USERS = 8
+
+Row = tuple[str, str, str]
+"""Label, text and style."""
+
+
+def ground_lines(results: Results) -> list[Line]:
+    """Each node; nodes that are alike are told once."""
+    groups: dict[tuple[Row, ...], list[NodeGround]] = defaultdict(list)
+    for node in results.nodes:
+        groups[tuple(node_rows(node, alone=False))].append(node)
+    lines: list[Line] = []
+    for alike, nodes in groups.items():
+        rows = list(node_rows(nodes[0], alone=True)) if len(nodes) == 1 else list(alike)
+        lines.append(Line(fold(node.node for node in nodes)))
+        lines += [Line(f"  {label:{LABEL}}{plain(text)}", style) for label, text, style in rows]
+    return lines + busy_lines(results)
+
+
+def node_rows(node: NodeGround, *, alone: bool) -> Iterator[Row]:
+    """What one node has. Not `alone`: without what differs between nodes of one kind (pids, addresses)."""
+    ground = node.ground
+    if ground is not None:
+        yield python_row(ground, alone=alone)
+        if ground.python is None and not node.problem:
+            yield from (("tried", tried, "plain") for tried in ground.tried)
+        yield "GPUs", gpus_text(ground), "plain"
+        nics = nics_text(ground.nics, alone=alone)
+        if nics:
+            yield "NICs", nics, "plain"
+        yield from rdma_rows(ground.ports)
+        for note in ground.notes:
+            yield "note", note, "plain"
+    if node.problem:
+        yield "problem", node.problem, "critical"
+
+
+def python_row(ground: Ground, *, alone: bool) -> Row:
+    """The interpreter, why this one, and its torch."""
+    if ground.python is None:
+        return "python", "none with torch", "critical"
+    because = ground.python_from or ""
+    if not alone:
+        because = re.sub(r"\bprocess \d+", "a process", because)
+    torch = f"torch {ground.torch}" if ground.torch else "torch of unknown version"
+    why = f", from {because}" if because else ""
+    return "python", f"{ground.python}{why}, {torch}", "plain"
+
+
+def gpus_text(ground: Ground) -> str:
+    """`8 x NVIDIA H100 80GB HBM3`; `none; 96 CPUs`."""
+    if not ground.gpus:
+        return f"none; {counted(ground.cpus, 'CPU')}" if ground.cpus else "none"
+    models = Counter(gpu.name or "unknown" for gpu in ground.gpus)
+    return ", ".join(f"{count} x {name}" for name, count in models.items())
+
+
+def nics_text(nics: Sequence[GroundNic], *, alone: bool) -> str:
+    """`eth0 25 Gb/s 10.0.0.5/24 fd00::5/64, ib0 10.1.0.5/16`: an interface once, with all its addresses."""
+    interfaces: dict[str, list[GroundNic]] = defaultdict(list)
+    for nic in nics:
+        if nic.name != "lo":
+            interfaces[nic.name].append(nic)
+    texts = []
+    for name, found in interfaces.items():
+        first = found[0]
+        parts = [name]
+        parts += [f"{first.speed_bps * BITS / 1e9:g} Gb/s"] if first.speed_bps else []
+        parts += [f"{nic.address}/{nic.prefix}" for nic in found if alone]
+        parts += [] if first.up else ["down"]
+        texts.append(" ".join(parts))
+    return ", ".join(texts)
+
+
+def rdma_rows(ports: Sequence[GroundPort]) -> Iterator[Row]:
+    """`8 x InfiniBand 400 Gb/s ACTIVE (mlx5_[0-7])`: a line for each kind and state."""
+    kinds: dict[tuple[str, float | None, str], list[str]] = defaultdict(list)
+    for port in ports:
+        name = port.device if port.port == 1 else f"{port.device}/{port.port}"
+        kinds[port.link_layer or "RDMA", port.rate_gbps, port.state or "state unknown"].append(name)
+    for (layer, rate, state), names in kinds.items():
+        speed = f" {rate:g} Gb/s" if rate else ""
+        style = "plain" if "ACTIVE" in state.upper() else "warning"
+        yield "RDMA", f"{len(names)} x {layer}{speed} {state} ({fold(names)})", style
+
+
+def busy_lines(results: Results) -> list[Line]:
+    """The processes that hold GPUs, node by node."""
+    lines: list[Line] = []
+    for node, users in results.busy.items():
+        shown = [
+            f"{user.pid} {user.name or '?'}"
+            + (f" of {user.user}" if user.user else "")
+            + (f" {scaled_text(user.memory_bytes, 1024)}B" if user.memory_bytes is not None else "")
+            for user in users
+        ]
+        lines.append(Line(plain(f"{node} is busy: {listed(shown, SHOWN_USERS)}"), "warning"))
+    return lines
+
+
+def torch_is_missing(results: Results) -> bool:
+    """Whether every node that answered lacks an interpreter with torch."""
+    grounds = [node.ground for node in results.nodes if node.ground is not None]
+    return bool(grounds) and all(None in (ground.python, ground.torch) for ground in grounds)
+
+
+def refused_lines(results: Results) -> list[Line]:
+    """Why nothing is measured, with what to do."""
+    lines = [Line(plain(f"nothing was measured: {results.reason or 'it was refused'}"), "critical")]
+    if torch_is_missing(results):
+        lines.append(Line(f"No node has a Python with torch: {INSTALL}."))
+    return lines
+
+
+def plan_lines(results: Results) -> list[Line]:
+    """What is going to happen, said before it does."""
+    estimate = results.estimate
+    if estimate is None:
+        return []
+    wish = results.wish
+    parts = (
+        [f"{counted(len(wish.collectives) * len(wish.sizes), 'collective measurement')}"]
+        if wish.collectives
+        else []
+    )
+    if estimate.pairs:
+        how = " (quick: finds slow nodes, not single links)" if wish.pairs == "quick" else ""
+        parts.append(f"{counted(estimate.pairs, 'pair')} in {counted(estimate.rounds, 'round')}{how}")
+    if wish.gpu_checks and estimate.backend == "nccl":
+        parts.append("checks of every GPU")
+    return [
+        Line(f"plan: {backend_text(results)}", "warning" if estimate.backend == "gloo" else "plain"),
+        Line(plain(f"      {where_text(estimate)}")),
+        Line(f"      {', '.join(parts) or 'nothing to measure'}"),
+        Line(f"      about {estimate.seconds:.0f} s, {wish.budget_s:.0f} s at most{traffic_text(estimate)}"),
+    ]
+
+
+def where_text(estimate: Estimate) -> str:
+    """`32 ranks on 4 nodes over ib0 (10.1.0.0/16)`."""
+    over = f" over {estimate.interface}" if estimate.interface else ""
+    return f"{counted(estimate.ranks, 'rank')} on {counted(estimate.nodes, 'node')}{over}"
+
+
+def traffic_text(estimate: Estimate) -> str:
+    """`; 12 GB between the nodes`."""
+    if not estimate.traffic_bytes:
+        return ""
+    return f"; {scaled_text(estimate.traffic_bytes, 1000)}B between the nodes"
+
+
+def question(results: Results) -> str:
+    """What a person is asked before anything is measured."""
+    estimate = results.estimate
+    if estimate is None:
+        return "Run it?"
+    return f"Run it on {counted(estimate.nodes, 'node')} for about {estimate.seconds:.0f} s?"
+
+
+def unreachable_lines(results: Results) -> Iterable[Line]:
+    """Nodes that cannot connect to each other, one line for each."""
+    for each in results.unreachable:
+        yield Line(plain(f"{each.src} cannot connect to {each.dst}: {each.error}"), "critical")

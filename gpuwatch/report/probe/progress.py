@@ -1,0 +1,84 @@
+"""How far a probe is, on a terminal: the phase, what has been measured, and the time that is left."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from gpuwatch.plain import plain
+from gpuwatch.probe.results import Phase, Results
+from gpuwatch.report.probe.format import counted, rank_name, seats_by_rank
+
+Tell: TypeAlias = Callable[[Results], None]
+"""Told the results after every change."""
+
+WORDS: dict[Phase, str] = {
+    "connecting": "connecting",
+    "asking": "ready",
+    "reaching": "reachability",
+    "starting": "starting ranks",
+    "collectives": "collectives",
+    "pairs": "pairs",
+    "retesting": "retests",
+    "gpus": "GPU checks",
+}
+LONGEST = max(map(len, WORDS.values()))
+BAR = 12
+SHOWN_PAIRS = 2
+ROOMY = 120
+"""From this width on it also says which pairs are being measured."""
+
+
+@contextlib.contextmanager
+def progress_bars() -> Iterator[Tell]:
+    """Bars on stderr that are gone afterwards; drawn by the caller's calls alone, without a thread."""
+    columns = (
+        TextColumn("{task.elapsed:3.0f}s"),
+        TextColumn("{task.description}"),
+        BarColumn(BAR),
+        TextColumn("{task.fields[told]}", markup=False),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, auto_refresh=False) as bars:
+        task = bars.add_task("connecting", total=None, told="")
+
+        def tell(results: Results) -> None:
+            total = results.all_steps or None
+            bars.update(
+                task,
+                description=f"{WORDS.get(results.phase, results.phase):{LONGEST}}",
+                total=total,
+                completed=min(results.done_steps, results.all_steps),
+                told=told(results, pairs=console.width >= ROOMY),
+                refresh=True,
+            )
+
+        yield tell
+
+
+def told(results: Results, *, pairs: bool = True) -> str:
+    """`12/86 steps, 14 rows, 23 links, 31 s left; gpu-003 GPU 4 -> gpu-007 GPU 4`."""
+    parts: list[str] = []
+    if results.phase == "connecting" and results.nodes:
+        answered = sum(node.ground is not None or node.problem is not None for node in results.nodes)
+        parts.append(f"{answered} of {counted(len(results.nodes), 'node')} answered")
+    if results.all_steps:
+        parts.append(f"{results.done_steps}/{results.all_steps} steps")
+    if results.collectives:
+        parts.append(counted(len(results.collectives), "row"))
+    if results.pairs:
+        parts.append(counted(len(results.pairs), "link"))
+    if results.left_s is not None:
+        parts.append(f"{results.left_s:.0f} s left")
+    text = ", ".join(parts)
+    testing = results.testing
+    if testing and pairs:
+        seats = seats_by_rank(results)
+        named = [f"{rank_name(src, seats)} -> {rank_name(dst, seats)}" for src, dst in testing[:SHOWN_PAIRS]]
+        more = f" and {len(testing) - SHOWN_PAIRS} more" if len(testing) > SHOWN_PAIRS else ""
+        text += f"; {', '.join(named)}{more}"
+    return plain(text)

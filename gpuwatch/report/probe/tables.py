@@ -1,0 +1,215 @@
+"""The tables of a probe as lines of text: collectives, what each GPU does by itself, counters that moved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Generic, TypeVar
+
+from rich.cells import cell_len
+
+from gpuwatch.fleet.nodes.quantities import UNKNOWN, scaled_text
+from gpuwatch.plain import plain
+from gpuwatch.probe.results import CollectiveResult, CounterChange, GpuResult, Results
+from gpuwatch.report.output.line import Line
+from gpuwatch.report.probe.format import (
+    counted,
+    gb_per_s,
+    percent_text,
+    rank_name,
+    rate_text,
+    seats_by_rank,
+    size_text,
+    time_text,
+)
+
+T = TypeVar("T")
+
+GAP = 2
+MOST_GPUS = 32
+"""More GPUs than this are told by their median and the slowest of them."""
+SHOWN_SLOW = 8
+SHOWN_COUNTERS = 24
+
+
+@dataclass(frozen=True)
+class Column(Generic[T]):
+    """One column. A narrow output loses those with the highest `rank` first."""
+
+    title: str
+    text: Callable[[T], str]
+    rank: int = 0
+    right: bool = True
+
+
+def table_lines(
+    columns: Sequence[Column[T]], rows: Sequence[T], width: int | None, style: Callable[[T], str]
+) -> list[Line]:
+    """Aligned columns under their titles, as many as fit in `width` cells."""
+    if not rows:
+        return []
+    cells = [[plain(column.text(row)) for column in columns] for row in rows]
+    widths = [
+        max(cell_len(text) for text in (column.title, *(row[n] for row in cells)))
+        for n, column in enumerate(columns)
+    ]
+    kept = list(range(len(columns)))
+    while width is not None and sum(widths[n] + GAP for n in kept) - GAP > width:
+        least = max(kept, key=lambda n: columns[n].rank)
+        if columns[least].rank == 0:
+            break
+        kept.remove(least)
+
+    def joined(texts: Sequence[str]) -> str:
+        return (" " * GAP).join(padded(texts[n], widths[n], right=columns[n].right) for n in kept).rstrip()
+
+    titles = Line(joined([column.title for column in columns]), "old")
+    return [titles, *(Line(joined(texts), style(row)) for texts, row in zip(cells, rows, strict=True))]
+
+
+def padded(text: str, width: int, *, right: bool) -> str:
+    """The text in `width` cells."""
+    blanks = " " * (width - cell_len(text))
+    return blanks + text if right else text + blanks
+
+
+# --------------------------------------------------------------------------- collectives
+
+
+def check_text(row: CollectiveResult) -> str:
+    """Whether the result was what the inputs make it."""
+    if row.error:
+        return "FAILED"
+    return {True: "ok", False: "WRONG", None: UNKNOWN}[row.correct]
+
+
+COLLECTIVE_COLUMNS: tuple[Column[CollectiveResult], ...] = (
+    Column("collective", lambda row: row.op, right=False),
+    Column("size", lambda row: size_text(row.bytes)),
+    Column("p50", lambda row: time_text(row.p50_s)),
+    Column("min", lambda row: time_text(row.min_s), 3),
+    Column("p99", lambda row: time_text(row.p99_s), 1),
+    Column("cv", lambda row: percent_text(row.cv), 2),
+    Column("algbw", lambda row: rate_text(row.algbw_gb_per_s)),
+    Column("busbw", lambda row: rate_text(row.busbw_gb_per_s)),
+    Column("NIC", lambda row: rate_text(row.nic_gb_per_s)),
+    Column("check", check_text, right=False),
+)
+
+
+def collective_lines(results: Results, width: int | None) -> list[Line]:
+    """The table, then what is to be said about single rows."""
+    rows = results.collectives
+    if not rows:
+        return []
+    lines = table_lines(COLLECTIVE_COLUMNS, rows, width, collective_style)
+    lines.append(
+        Line("rates in GB/s (10^9 B/s) as nccl-tests counts; NIC: what one rank's NIC carried", "old")
+    )
+    return lines + collective_remarks(results)
+
+
+def collective_style(row: CollectiveResult) -> str:
+    """Wrong results and failures stand out."""
+    return "critical" if row.error or row.correct is False else "plain"
+
+
+def collective_remarks(results: Results) -> list[Line]:
+    """Errors, and who was waited for."""
+    seats = seats_by_rank(results)
+    lines: list[Line] = []
+    for row in results.collectives:
+        what = f"{row.op} {size_text(row.bytes)}"
+        if row.error:
+            lines.append(Line(plain(f"{what}: {row.error}"), "critical"))
+        elif row.correct is False:
+            lines.append(Line(f"{what}: wrong result: data were corrupted in transit", "critical"))
+        if row.least_waiting is not None:
+            who = rank_name(row.least_waiting, seats)
+            lines.append(Line(plain(f"{what}: {who} waited least; the others waited for it"), "warning"))
+    return lines
+
+
+# --------------------------------------------------------------------------- GPUs
+
+
+def gpu_lines(results: Results, width: int | None) -> list[Line]:
+    """Every GPU by itself; of many only the slowest beside the median."""
+    rows = [results.gpus[rank] for rank in sorted(results.gpus)]
+    if not rows:
+        return []
+    seats = seats_by_rank(results)
+    middle = middle_of(rows)
+    columns: tuple[Column[GpuResult], ...] = (
+        Column("GPU", lambda row: rank_name(row.rank, seats), right=False),
+        Column("matmul TFLOP/s", lambda row: _tera(row.matmul_flops)),
+        Column("copy GB/s", lambda row: rate_text(gb_per_s(row.copy_bps))),
+        Column("H2D GB/s", lambda row: rate_text(gb_per_s(row.h2d_bps))),
+        Column("D2H GB/s", lambda row: rate_text(gb_per_s(row.d2h_bps))),
+        Column("to median", lambda row: percent_text(worst_ratio(row, middle)), 1),
+    )
+    folded = len(rows) > MOST_GPUS
+    shown = sorted(rows, key=lambda row: _or_one(worst_ratio(row, middle)))[:SHOWN_SLOW] if folded else rows
+    lines = table_lines(columns, shown, width, lambda _row: "plain")
+    if folded:
+        text = (
+            f"the slowest {len(shown)} of {len(rows)} GPUs; median: {_tera(middle.matmul_flops)} TFLOP/s, "
+            f"copy {rate_text(gb_per_s(middle.copy_bps))}, H2D {rate_text(gb_per_s(middle.h2d_bps))}, "
+            f"D2H {rate_text(gb_per_s(middle.d2h_bps))} GB/s"
+        )
+        lines.append(Line(text, "old"))
+    return lines
+
+
+def _tera(flops: float | None) -> str:
+    return rate_text(None if flops is None else flops / 1e12)
+
+
+def _or_one(ratio: float | None) -> float:
+    return 1.0 if ratio is None else ratio
+
+
+def values_of(row: GpuResult) -> tuple[float | None, ...]:
+    """What was measured of one GPU."""
+    return row.matmul_flops, row.copy_bps, row.h2d_bps, row.d2h_bps
+
+
+def middle_of(rows: Sequence[GpuResult]) -> GpuResult:
+    """The median of every value, each over the GPUs that have it."""
+    known = [
+        [value for value in values if value is not None] for values in zip(*map(values_of, rows), strict=True)
+    ]
+    matmul, copy, h2d, d2h = (median(values) if values else None for values in known)
+    return GpuResult(-1, matmul, copy, h2d, d2h)
+
+
+def worst_ratio(row: GpuResult, middle: GpuResult) -> float | None:
+    """The smallest of its values as a share of the median."""
+    pairs = zip(values_of(row), values_of(middle), strict=True)
+    return min((own / usual for own, usual in pairs if own is not None and usual), default=None)
+
+
+# --------------------------------------------------------------------------- counters and transports
+
+
+def counter_lines(results: Results) -> list[Line]:
+    """Counters that moved while the probe ran, and gauges as they were under load."""
+    lines = [Line(plain(f"{each.node}: {change_text(each)}")) for each in results.counters[:SHOWN_COUNTERS]]
+    more = len(results.counters) - SHOWN_COUNTERS
+    return [*lines, Line(f"and {more} more (--json has them)")] if more > 0 else lines
+
+
+def change_text(change: CounterChange) -> str:
+    """`ib:mlx5_0/1:symbol_error +12`, `pcie:GPU-1:gen 1 before, 4 under load`."""
+    if change.name.startswith("="):
+        return f"{change.name[1:]} {change.before:g} before, {change.after:g} under load"
+    return f"{change.name} +{scaled_text(change.after - change.before, 1000)}"
+
+
+def transport_lines(results: Results) -> list[Line]:
+    """`NET/IB: 32 ranks`."""
+    return [
+        Line(plain(f"{name}: {counted(len(ranks), 'rank')}"))
+        for name, ranks in sorted(results.transports.items())
+    ]

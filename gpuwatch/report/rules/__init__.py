@@ -1,0 +1,1 @@
+"""`gpuwatch rules`: packs and scores."""

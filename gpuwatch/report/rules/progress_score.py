@@ -1,0 +1,58 @@
+"""How well dialects do on labelled progress lines, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import IO, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gpuwatch.plain import plain
+from gpuwatch.rules.scoring.score_progress import FIELDS, FieldScore, Labelled, ProgressScore, same
+
+
+def print_fields(score: ProgressScore, file: IO[str]) -> None:
+    """A line per dialect and the totals."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("dialect", no_wrap=True)
+    for heading in ("lines", "expected", "given", "right"):
+        table.add_column(heading, justify="right")
+    for name, each in sorted(score.dialects.items()):
+        style = "" if each.right == each.expected == each.given else "yellow" if each.right else "red"
+        cells = (each.lines, each.expected, each.given, each.right)
+        table.add_row(Text(plain(name), style), *(str(cell) for cell in cells))
+    _print(file, table)
+    total = score.total
+    _print(file, Text(f"field recall     {_of(total.recall, total, total.expected)}"))
+    _print(file, Text(f"field precision  {_of(total.precision, total, total.given)}"))
+
+
+def print_wrong(score: ProgressScore, file: IO[str]) -> None:
+    """Every line with a field missed, wrong or made up."""
+    for line, given in score.failures:
+        _print(file, Text(f"{plain(line.id)}: {plain(line.dialect)}; {', '.join(_faults(line, given))}"))
+        _print(file, Text(f"    {plain(line.line[:300])}", "dim"))
+
+
+def _faults(line: Labelled, given: dict[str, Any]) -> Iterator[str]:
+    for name in FIELDS:
+        expected = line.expect.get(name)
+        if name in line.ignore and name not in line.absent:
+            continue
+        if name not in given and expected is not None:
+            yield f"MISSED {name} {expected}"
+        elif name in given and expected is None:
+            yield f"MADE UP {name} {given[name]}"
+        elif name in given and expected is not None and not same(name, given[name], expected):
+            yield f"WRONG {name} {given[name]}, not {expected}"
+
+
+def _of(share: float | None, total: FieldScore, whole: int) -> str:
+    value = "-" if share is None else f"{share:.3f}"
+    return f"{value}  ({total.right} of {whole})"
+
+
+def _print(file: IO[str], what: Text | Table) -> None:
+    Console(file=file, soft_wrap=True, highlight=False, markup=False, emoji=False).print(what)

@@ -1,0 +1,153 @@
+"""Rules and the score of packs as text and JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import IO, Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gpuwatch.diagnose.model.text import plural
+from gpuwatch.plain import plain
+from gpuwatch.rules.model.dialect import Dialect
+from gpuwatch.rules.model.rule import Rule
+from gpuwatch.rules.scoring.score import ALARMING, BENIGN, Judged, Score
+
+STYLES = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "dim"}
+
+
+def rules_json(rules: Sequence[Rule | Dialect]) -> str:
+    """A JSON array of the rules with their packs' keys."""
+    return json.dumps(msgspec.to_builtins(rules), indent=2, ensure_ascii=False)
+
+
+def print_rules(rules: Sequence[Rule | Dialect], file: IO[str]) -> None:
+    """A table, a rule a line."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("severity", "role", "id", "title"):
+        table.add_column(heading, overflow="fold", no_wrap=heading != "title")
+    for rule in rules:
+        if isinstance(rule, Dialect):
+            table.add_row(Text("-", "dim"), rule.kind, rule.id, Text(rule.title))
+            continue
+        table.add_row(Text(rule.severity, STYLES[rule.severity]), rule.role, rule.id, Text(rule.title))
+    _print(file, table)
+    _print(file, Text(f"{plural(len(rules), 'rule')}", "dim"))
+
+
+def print_rule(rule: Rule | Dialect, pack: str, file: IO[str]) -> None:
+    """Everything about one rule."""
+    if isinstance(rule, Dialect):
+        _print_dialect(rule, pack, file)
+        return
+    parts: list[Text] = [
+        Text.assemble((rule.id, "bold"), "  ", (rule.severity, STYLES[rule.severity]), f"  {rule.role}"),
+        Text(rule.title, "bold"),
+        Text(),
+        Text(rule.explain.strip()),
+        Text(),
+        *(Text(f"{number}. {step.strip()}") for number, step in enumerate(rule.do, 1)),
+        Text(),
+    ]
+    for heading, texts in (
+        ("match", rule.match),
+        ("unless", rule.unless),
+        ("after", (f"{rule.after.match}  (at most {rule.after.lines} lines above)",) if rule.after else ()),
+        ("until", (rule.until,) if rule.until else ()),
+        ("raised", (rule.raised,) if rule.raised else ()),
+        ("flood", (f"{rule.flood.count} in {rule.flood.seconds:g} s",) if rule.flood else ()),
+        ("recovery", (rule.recovery.match,) if rule.recovery else ()),
+        ("links", rule.links),
+        ("example", rule.examples[:2]),
+        ("pack", (pack,)),
+    ):
+        parts.extend(_under(heading, texts))
+    for part in parts:
+        _print(file, part)
+
+
+def _print_dialect(dialect: Dialect, pack: str, file: IO[str]) -> None:
+    words = "\n".join(f"{word} -> {quantity}" for word, quantity in dialect.words.items())
+    parts = [Text.assemble((dialect.id, "bold"), f"  {dialect.kind}"), Text(dialect.title, "bold"), Text()]
+    for heading, texts in (
+        ("match", dialect.match),
+        ("unless", dialect.unless),
+        ("words", (words,) if words else ()),
+        ("like", (dialect.like,) if dialect.like != dialect.id else ()),
+        ("example", [example.line for example in dialect.examples[:2]]),
+        ("pack", (pack,)),
+    ):
+        parts.extend(_under(heading, texts))
+    for part in parts:
+        _print(file, part)
+
+
+def _under(heading: str, texts: Iterable[str]) -> Iterator[Text]:
+    return (Text.assemble((f"{heading:<9}", "dim"), plain_block(text)) for text in texts)
+
+
+def plain_block(text: str) -> str:
+    """Lines below each other, each harmless, set in under the heading."""
+    return "\n         ".join(plain(line) for line in text.rstrip().split("\n"))
+
+
+def print_score(score: Score, file: IO[str]) -> None:
+    """A line per class and the totals."""
+    facts = score.facts()
+    table = Table(box=None, pad_edge=False)
+    table.add_column("class", no_wrap=True)
+    for heading in ("excerpts", "detected", "right class"):
+        table.add_column(heading, justify="right")
+    for name, each in facts["classes"].items():
+        style = "" if each["class_correct"] == each["positives"] else "yellow" if each["detected"] else "red"
+        table.add_row(
+            Text(plain(name), style),
+            str(each["positives"]),
+            str(each["detected"]),
+            str(each["class_correct"]),
+        )
+    _print(file, table)
+    for line in (
+        f"recall           {_of(facts, 'recall', 'detected', 'positives')}",
+        f"class accuracy   {_of(facts, 'class_accuracy', 'class_correct', 'positives')}",
+        f"false alarms     {_of(facts, 'false_alarm_rate', 'false_alarms', 'negatives')}",
+    ):
+        _print(file, Text(line))
+
+
+def print_failures(score: Score, file: IO[str]) -> None:
+    """Every excerpt that was missed or given another class, and every false alarm, with what was found."""
+    for judged in score.judged:
+        if judged.excerpt.label == BENIGN:
+            alarms = [f for f in judged.findings if f["severity"] in ALARMING]
+            if alarms:
+                _failure("FALSE ALARM", judged, alarms, file)
+        elif not judged.class_correct:
+            _failure("OTHER CLASS" if judged.detected else "MISSED", judged, judged.findings, file)
+
+
+def _failure(what: str, judged: Judged, findings: Iterable[dict[str, Any]], file: IO[str]) -> None:
+    excerpt = judged.excerpt
+    found = ", ".join(f"{f['rule']} ({f['severity']})" for f in findings) or "nothing"
+    _print(
+        file,
+        Text(
+            f"{what} {plain(excerpt.id)}: {plain(excerpt.label)} ({plain(excerpt.severity)}); found {found}"
+        ),
+    )
+    for index, line in enumerate(excerpt.lines):
+        mark = ">" if index == excerpt.key_line else " "
+        _print(file, Text(f"  {mark} {plain(line[:300])}", "dim"))
+
+
+def _of(facts: dict[str, Any], share: str, part: str, whole: str) -> str:
+    value = "-" if facts[share] is None else f"{facts[share]:.3f}"
+    return f"{value}  ({facts[part]} of {facts[whole]})"
+
+
+def _print(file: IO[str], what: Text | Table) -> None:
+    Console(file=file, soft_wrap=True, highlight=False, markup=False, emoji=False).print(what)

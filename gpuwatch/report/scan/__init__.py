@@ -1,0 +1,1 @@
+"""`gpuwatch scan`: the report of an ended job."""

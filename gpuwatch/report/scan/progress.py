@@ -1,0 +1,34 @@
+"""How far a scan is: bytes, files and the time that is left, on a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from gpuwatch.runs.scan.scan import Watch
+
+
+@contextlib.contextmanager
+def progress_bar(total: int, files: int, stopping: Callable[[], bool]) -> Iterator[Watch]:
+    """A bar on stderr that is gone afterwards.
+
+    No thread draws it: worker processes are forked while it stands.
+    """
+    columns = (
+        TextColumn("scanning"),
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TextColumn("{task.fields[done]} of {task.fields[files]} files"),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, auto_refresh=False) as bar:
+        task = bar.add_task("scanning", total=total or None, done=0, files=files)
+
+        def tell(size: int, done: int) -> None:
+            bar.update(task, completed=min(size, total), done=done, refresh=True)
+
+        yield Watch(tell, stopping)

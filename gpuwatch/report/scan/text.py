@@ -1,0 +1,97 @@
+"""A scan in words: what each incident rests on, then what belongs to none; the sentences stand last."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TextIO
+
+from gpuwatch.fleet.nodes.quantities import scaled_text
+from gpuwatch.plain import plain
+from gpuwatch.report.incidents.brief_text import brief_lines, sentence_line
+from gpuwatch.report.incidents.text import incident_lines, outside_lines
+from gpuwatch.report.output.console import console_on, show
+from gpuwatch.report.output.line import Line
+from gpuwatch.report.scan.report import ScanReport
+from gpuwatch.runs.files.files import Skipped
+from gpuwatch.runs.scan.scan import Scan
+
+EMPTY = Line("")
+NOTHING = dict.fromkeys(("finished", "running", "unknown"), "nothing found") | {"stopped": "no line says why"}
+
+
+def print_scan(report: ScanReport, out: TextIO, *, verbose: bool) -> None:
+    """Write the report; colours follow the terminal, NO_COLOR and TERM."""
+    with console_on(out) as console:
+        for line in scan_lines(report, verbose=verbose):
+            show(console, line)
+
+
+def scan_lines(report: ScanReport, *, verbose: bool) -> Iterator[Line]:
+    """Everything in order; `verbose`: with the whole evidence and the timeline of each incident."""
+    details = incident_lines if verbose else brief_lines
+    for incident in report.incidents:
+        yield from details(incident, report.place)
+        yield EMPTY
+    if report.outside:
+        title = "other findings, not in an incident:" if report.incidents else "no incident; other findings:"
+        yield Line(title)
+        yield from outside_lines(report.outside, report.place)
+        yield EMPTY
+    yield from trouble_lines(report.scan)
+    yield from (sentence_line(incident) for incident in report.incidents)
+    yield verdict(report, verbose=verbose)
+
+
+def trouble_lines(scan: Scan) -> Iterator[Line]:
+    """What was not read, or not wholly, and why."""
+    for file in scan.files:
+        if file.trouble is not None:
+            yield Line(f"{file.name}: {file.trouble}", "warning")
+    for skipped in scan.skipped:
+        if skipped.unreadable:
+            yield Line(f"{skipped.name}: {skipped.why}", "warning")
+    for rule, why in scan.suspended.items():
+        yield Line(plain(f"rule {rule} suspended: {why}"), "warning")
+
+
+def verdict(report: ScanReport, *, verbose: bool) -> Line:
+    """`2 incidents in 66 files (512MB, 3.1 s); 64 ranks on 8 nodes; 12 skipped (9 data, 3 picture)`."""
+    scan = report.scan
+    count = len(report.incidents)
+    what = f"{count} incident{'s' * (count != 1)}" if report.reported else NOTHING[report.end.state]
+    files = len(scan.files)
+    size = scaled_text(scan.bytes, 1024)
+    unsaid = report.end.state == "unknown" and (report.end.step is None or report.incidents)
+    state = "" if unsaid else f"{report.end.text}; "
+    if report.jobs:
+        state = "".join(f"{plain(each.name)}: {each.end.text}; " for each in report.jobs)
+    parts = [f"{state}{what} in {files} file{'s' * (files != 1)} ({size}B, {report.seconds:.1f} s)"]
+    ranks, nodes = len(scan.places.ranks), known_nodes(scan)
+    if ranks or nodes:
+        parts.append(f"{ranks} rank{'s' * (ranks != 1)} on {nodes or 'unknown'} node{'s' * (nodes != 1)}")
+    if count := report.unexplained:
+        parts.append(f"{count} error line{'s' * (count != 1)} not matched by any rule")
+    if unreadable := sum(each.unreadable for each in scan.skipped):
+        parts.append(f"{unreadable} not readable")
+    skipped = [each for each in scan.skipped if not each.unreadable]
+    if skipped:
+        parts.append(skipped_text(skipped))
+    if report.incidents and not verbose:
+        parts.append("-v shows the evidence")
+    style = "critical" if report.incidents else "warning" if report.found or report.unexplained else "ok"
+    return Line("; ".join(parts), style)
+
+
+def skipped_text(skipped: Sequence[Skipped]) -> str:
+    """`12 skipped (9 data, 3 picture)`."""
+    kinds = Counter(each.why for each in skipped)
+    return (
+        f"{kinds.total()} skipped ({', '.join(f'{number} {kind}' for kind, number in kinds.most_common(4))})"
+    )
+
+
+def known_nodes(scan: Scan) -> int:
+    """How many nodes the logs name."""
+    nodes = {place.node for place in scan.places.ranks if place.node}
+    return len(nodes | {file.node for file in scan.files if file.node})

@@ -1,0 +1,109 @@
+"""Rules as they travel to a node: plain data, with the literals that the agent's prefilter needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from gpuwatch.agent.logs.progress.key_values import canonical
+from gpuwatch.rules.compiling.check import treats_digits_alike
+from gpuwatch.rules.compiling.literals import Literal, declared, literals_of
+from gpuwatch.rules.model.dialect import Dialect
+from gpuwatch.rules.model.rule import Rule
+
+GLOG_FILES = (".py:", ".cc:", ".cpp:", ".cu:", ".go:")
+"""Stand in the head of glog's records: `E0302 10:00:00.123456 4242 loop.cc:12] `."""
+GLOG_LETTERS = "EFC"
+
+
+def compiled(rules: Iterable[Rule | Dialect]) -> list[dict[str, Any]]:
+    """One dict a rule, as `gpuwatch.agent.logs.matching.ruleset.RuleSet` takes them."""
+    return [_plain_dialect(rule) if isinstance(rule, Dialect) else _plain(rule) for rule in rules]
+
+
+def literals_for(rule: Rule | Dialect) -> tuple[Literal, ...]:
+    """For each pattern the ones derived from it, or those that the rule states where they tell more.
+
+    Empty where a pattern has neither.
+    """
+    fold = any("(?i" in pattern for pattern in rule.match)
+    stated = tuple(declared(text, fold) for text in rule.literals)
+    found: dict[Literal, None] = {}
+    for pattern in rule.match:
+        best = max((literals_of(pattern), stated), key=_tells)
+        if not best:
+            return ()
+        found.update(dict.fromkeys(best))
+    return tuple(found)
+
+
+def _led(literal: Literal, rule: Rule) -> list[dict[str, Any]]:
+    """A literal with the word that leads to it; a source file's ending counts behind a level letter only."""
+    if rule.fallback and literal.text in GLOG_FILES:
+        return [{"text": literal.text, "lead": letter, "whole": True} for letter in GLOG_LETTERS]
+    return [literal.plain()]
+
+
+def _tells(literals: tuple[Literal, ...]) -> float:
+    return min((each.weight for each in literals), default=-1.0)
+
+
+def _plain(rule: Rule) -> dict[str, Any]:
+    plain: dict[str, Any] = {
+        "id": rule.id,
+        "severity": rule.severity,
+        "role": rule.role,
+        "match": list(rule.match),
+        "literals": [plain for each in literals_for(rule) for plain in _led(each, rule)],
+    }
+    if all(treats_digits_alike(pattern) for pattern in rule.match):
+        plain["steady"] = True
+    plain.update({name: list(getattr(rule, name)) for name in ("unless", "programs") if getattr(rule, name)})
+    for name in ("exact", "fallback", "newest"):
+        if getattr(rule, name):
+            plain[name] = True
+    if rule.after:
+        plain["after"] = {"match": rule.after.match, "lines": rule.after.lines}
+    if rule.above:
+        plain["above"] = {"match": rule.above.match, "lines": rule.above.lines}
+    if rule.block:
+        plain["block"] = rule.block
+    if rule.until:
+        plain["until"] = rule.until
+    if rule.raised:
+        plain["raised"] = rule.raised
+    if rule.flood:
+        plain["flood"] = {"count": rule.flood.count, "seconds": rule.flood.seconds}
+    if rule.recovery:
+        plain["recovery"] = {
+            "match": rule.recovery.match,
+            "same": list(rule.recovery.same),
+            "literals": [each.plain() for each in literals_of(rule.recovery.match)],
+        }
+    if rule.severity_by:
+        plain["severity_by"] = rule.severity_by
+    return plain
+
+
+def _plain_dialect(dialect: Dialect) -> dict[str, Any]:
+    plain: dict[str, Any] = {
+        "id": dialect.id,
+        "kind": dialect.kind,
+        "match": list(dialect.match),
+        "literals": [each.plain() for each in literals_for(dialect)],
+    }
+    if all(treats_digits_alike(pattern) for pattern in (*dialect.match, *dialect.unless)):
+        plain["steady"] = True
+    if dialect.words:
+        plain["words"] = {canonical(word): quantity for word, quantity in dialect.words.items()}
+    if dialect.like != dialect.id:
+        plain["like"] = dialect.like
+    for name in ("unless", "needs"):
+        if getattr(dialect, name):
+            plain[name] = list(getattr(dialect, name))
+    if dialect.least > 1:
+        plain["least"] = dialect.least
+    for name in ("plain", "phases", "per_epoch", "fallback"):
+        if getattr(dialect, name):
+            plain[name] = getattr(dialect, name)
+    return plain

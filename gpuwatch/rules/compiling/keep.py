@@ -1,0 +1,72 @@
+"""Compiled rules kept in the cache folder: finding the literals of all patterns takes half a second."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gpuwatch.rules.model.dialect import Dialect
+from gpuwatch.rules.model.rule import Rule
+from gpuwatch.whole_file import read_own, write_whole
+
+MOST_BYTES = 64 << 20
+KEPT = 4
+"""Files that stay: the packs of this version with and without one's own, and those of the version before."""
+_CODE = ("check.py", "compile.py", "literals.py", "../model/dialect.py")
+
+
+def compiled_or_kept(rules: Sequence[Rule | Dialect]) -> list[dict[str, Any]]:
+    """As `compile.compiled`, from the cache folder where the same was made before.
+
+    The file's name is a digest of the rules and of the code that compiles them, so it can never be stale; its
+    first line is one of what stands below it. A folder that cannot be written, a file that others may write
+    or one whose content is not what was kept only costs the time.
+    """
+    folder = cache_folder()
+    name = _digest(rules)
+    file = folder / f"rules-{name}.json"
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        digest, _, data = read_own(file, MOST_BYTES, follow=False).partition(b"\n")
+        if digest == _seal(name, data):
+            return msgspec.json.decode(data, type=list[dict[str, Any]])
+    from gpuwatch.rules.compiling.compile import compiled  # noqa: PLC0415 - not needed where the file is there
+
+    made = compiled(rules)
+    with contextlib.suppress(OSError):
+        data = msgspec.json.encode(made)
+        _write(folder, file, _seal(name, data) + b"\n" + data)
+    return made
+
+
+def cache_folder() -> Path:
+    """`$XDG_CACHE_HOME/gpuwatch`."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base.startswith("/") else Path("~/.cache").expanduser()) / "gpuwatch"
+
+
+def _digest(rules: Sequence[Rule | Dialect]) -> str:
+    said = hashlib.sha256(sys.version.encode())
+    for name in _CODE:
+        said.update((Path(__file__).parent / name).read_bytes())
+    said.update(msgspec.json.encode(rules))
+    return said.hexdigest()[:32]
+
+
+def _seal(name: str, data: bytes) -> bytes:
+    """A digest of rules as they were compiled, for the rules of this name."""
+    return hashlib.sha256(name.encode() + b"\n" + data).hexdigest().encode()
+
+
+def _write(folder: Path, file: Path, data: bytes) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_whole(file, data)
+    files = sorted(folder.glob("rules-*.json"), key=lambda each: each.stat().st_mtime)
+    for old in files[:-KEPT]:
+        old.unlink(missing_ok=True)

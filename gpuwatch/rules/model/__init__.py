@@ -1,0 +1,1 @@
+"""The types of a rule, a dialect and their errors."""

@@ -1,0 +1,70 @@
+"""Ends a scan that does not come to an end by itself, and says for which rule it was searching then."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TypeVar
+
+from gpuwatch.agent.logs.matching.ruleset import RuleSet
+from gpuwatch.agent.logs.scanning.scanner import Scanner
+
+T = TypeVar("T")
+EXCERPT_S = 2.0
+"""Of CPU time for a few lines; they take milliseconds."""
+ENDLESS = "did not come to an end on a line of {}"
+
+
+class EndlessError(Exception):
+    """It took more CPU time than it may; `rule` is the id of the rule that was searched for, else empty."""
+
+    def __init__(self, rule: str) -> None:
+        super().__init__(f"no end in searching for {rule}" if rule else "no end in scanning")
+        self.rule = rule
+
+
+class TimeLimit:
+    """Bounds the CPU time of what is done with one set of rules; without effect outside of a main thread."""
+
+    def __init__(self, ruleset: RuleSet) -> None:
+        self._rule = ""
+        ruleset.entered, ruleset.left = self._enter, self._leave
+
+    @contextmanager
+    def of(self, seconds: float) -> Iterator[None]:
+        """Raise `EndlessError` when what is inside takes more CPU time; a search of `re` minds signals."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        self._rule = ""
+        before = signal.signal(signal.SIGPROF, self._ended)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0.0)
+            signal.signal(signal.SIGPROF, before)
+
+    def _ended(self, _number: int, _frame: FrameType | None) -> None:
+        raise EndlessError(self._rule)
+
+    def _enter(self, rule: str) -> None:
+        self._rule = rule
+
+    def _leave(self) -> None:
+        self._rule = ""
+
+
+def scanned(
+    ruleset: RuleSet, file: str, new: Callable[[], Scanner], scan: Callable[[Scanner], T], tries: int = 20
+) -> T | None:
+    """What a scan of a few lines gives, without the rules that it hangs on; None where it hangs besides."""
+    try:
+        with TimeLimit(ruleset).of(EXCERPT_S):
+            return scan(new())
+    except EndlessError as error:
+        ruleset.suspend(error.rule or "(none)", ENDLESS.format(file), file)
+        return scanned(ruleset, file, new, scan, tries - 1) if error.rule and tries else None

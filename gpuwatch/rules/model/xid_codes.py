@@ -1,0 +1,40 @@
+"""The Xid rules completed from the table of codes: their patterns, and the severities that differ by code."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from gpuwatch.agent.kernel.xid import CATALOGUE, UNKNOWN
+from gpuwatch.rules.model.rule import Rule
+from gpuwatch.wire import Severity
+
+PLACEHOLDER = "XID_LINE"
+"""Stands in a pattern of `xid.yaml` for an Xid line with a code of the rule's own class."""
+_HEAD = r"(?:\bXid \((?:PCI:)?(?P<bus_id>[^)\s]{0,40})[^)]{0,30}\)|NVRM: Xid|XidCriticalError: Xid)[:=] ?"
+_TAIL = r"\b(?:, pid='?(?P<pid>\d+))?(?:, name=(?P<process>[^,<]{1,64}))?"
+
+
+def with_codes(rule: Rule) -> Rule:
+    """The rule with its codes and their severities filled in; a rule without the placeholder is unchanged."""
+    if not any(PLACEHOLDER in pattern for pattern in rule.match):
+        return rule
+    own = _HEAD + _code_pattern(rule.id) + _TAIL
+    severities: dict[str, Severity] = {
+        str(code): severity  # type: ignore[misc]  # the table is plain data for Python 3.6
+        for code, (name, severity, _, _) in sorted(CATALOGUE.items())
+        if name == rule.id and severity != rule.severity
+    }
+    by_field = {**rule.severity_by, **({"xid": severities} if severities else {})}
+    match = tuple(pattern.replace(PLACEHOLDER, own) for pattern in rule.match)
+    return structs.replace(rule, match=match, severity_by=by_field)
+
+
+def _code_pattern(name: str) -> str:
+    """The codes of a class; of `gpu.xid.unknown` every code that no other class has."""
+    if name != UNKNOWN[0]:
+        return f"(?P<xid>{_either(name)})"
+    return rf"(?! |(?:{_either(*{entry[0] for entry in CATALOGUE.values()} - {name})})\b)(?P<xid>\d{{1,6}})"
+
+
+def _either(*names: str) -> str:
+    return "|".join(str(code) for code in sorted(CATALOGUE) if CATALOGUE[code][0] in names)

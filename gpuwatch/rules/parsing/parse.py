@@ -1,0 +1,144 @@
+"""Rule packs of users: every mistake told with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+from typing import Any
+
+from gpuwatch.hosts.document import compose
+from gpuwatch.hosts.errors import HostsError, Place, Problems, escaped
+from gpuwatch.hosts.structures import Entry
+from gpuwatch.rules.compiling.compile import literals_for
+from gpuwatch.rules.model.dialect import COMMON, Dialect
+from gpuwatch.rules.model.errors import NO_WORD, RulesError
+from gpuwatch.rules.model.rule import Context, Flood, Recovery, Rule
+from gpuwatch.rules.parsing.parse_dialect import dialect_of
+from gpuwatch.rules.parsing.shapes import PACK, PackProblems
+
+MAX_BYTES = 4 << 20
+
+
+def parse_pack(
+    text: str, source: str, known: AbstractSet[str] = frozenset({COMMON})
+) -> list[tuple[Rule | Dialect, Place]]:
+    """The rules of a pack's text, each with its place; `known` are ids of other packs.
+
+    Raises:
+        RulesError: with every problem, in the order of the text.
+    """
+    problems = PackProblems(source)
+    root = compose(text, problems)
+    if root is None and not len(problems):
+        problems.add(Place(1, 1), "the file is empty; a pack is a list of rules")
+    read = PACK.read(root, problems) if root is not None else None
+    entries: list[Entry] = read.values.get("rules", []) if isinstance(read, Entry) else read or []
+    known = known | {entry.values.get("id", "") for entry in entries}
+    found = [(rule, entry.place) for entry in entries if (rule := _any(entry, known, problems)) is not None]
+    try:
+        problems.raise_any()
+    except HostsError as error:
+        raise RulesError(error.problems) from None
+    return found
+
+
+def read_packs(
+    files: Sequence[Path], known: AbstractSet[str] = frozenset({COMMON})
+) -> tuple[dict[str, Rule | Dialect], dict[str, str]]:
+    """Rules by their ids, and the file that each is from; `known` are the ids of other packs.
+
+    Raises:
+        RulesError: with every problem of every pack.
+    """
+    by_id: dict[str, Rule | Dialect] = {}
+    places: dict[str, str] = {}
+    packs: dict[str, str] = {}
+    wrong: list[str] = []
+    for file in files:
+        try:
+            for rule, at in parse_pack(_text(file), str(file), known | by_id.keys()):
+                if rule.id in by_id:
+                    wrong.append(
+                        f"{escaped(str(file))}:{at.line}:{at.column}: rule {rule.id}: given twice, "
+                        f"first in {places[rule.id]}"
+                    )
+                    continue
+                by_id[rule.id] = rule
+                places[rule.id] = f"{escaped(file.name)}:{at.line}"
+                packs[rule.id] = str(file)
+        except RulesError as error:
+            wrong.extend(error.problems)
+    if wrong:
+        raise RulesError(wrong)
+    return by_id, packs
+
+
+def _text(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise RulesError([f"{escaped(str(file))}: larger than {MAX_BYTES >> 20} MiB, which no pack is"])
+        return data.decode("utf-8-sig")
+    except OSError as error:
+        raise RulesError([f"{escaped(str(file))}: {error.strerror}"]) from None
+    except UnicodeDecodeError:
+        raise RulesError([f"{escaped(str(file))}: not UTF-8 text"]) from None
+
+
+def _any(entry: Entry, known: AbstractSet[str], problems: Problems) -> Rule | Dialect | None:
+    return dialect_of(entry, known, problems) if "kind" in entry.places else _rule(entry, problems)
+
+
+def _rule(entry: Entry, problems: Problems) -> Rule | None:
+    values = dict(entry.values)
+    if any(name not in values for name in ("id", "severity", "title", "match", "explain", "do", "examples")):
+        return None
+    rule = Rule(
+        id=values["id"],
+        severity=values["severity"],
+        title=values["title"],
+        match=tuple(values["match"]),
+        explain=values["explain"].strip(),
+        do=tuple(values["do"]),
+        examples=tuple(values["examples"]),
+        role=values.get("role", "root"),
+        literals=tuple(values.get("literals", ())),
+        unless=tuple(values.get("unless", ())),
+        exact=values.get("exact") == "true",
+        fallback=values.get("fallback") == "true",
+        after=_part(Context, values.get("after")),
+        above=_part(Context, values.get("above")),
+        block=values.get("block", 0),
+        until=values.get("until"),
+        raised=values.get("raised"),
+        flood=_part(Flood, values.get("flood")),
+        recovery=_part(Recovery, values.get("recovery")),
+        programs=tuple(name.lower() for name in values.get("programs", ())),
+        severity_by=values.get("severity_by", {}),
+        links=tuple(values.get("links", ())),
+        negatives=tuple(values.get("not", ())),
+    )
+    for at, text in _mistakes(rule, entry):
+        problems.add(at, f"rule {rule.id}: {text}")
+    return rule
+
+
+def _part(kind: type[Any], entry: Entry | None) -> Any:  # noqa: ANN401 - one of the small structs
+    if entry is None:
+        return None
+    values = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in entry.values.items()
+    }
+    try:
+        return kind(**values)
+    except TypeError:  # a key is missing, which has been noted
+        return None
+
+
+def _mistakes(rule: Rule, entry: Entry) -> Iterator[tuple[Place, str]]:
+    if len(rule.do) > 3:
+        yield entry.places["do"], f"{len(rule.do)} things to do; name the first three"
+    if not literals_for(rule):
+        yield entry.places["match"], NO_WORD

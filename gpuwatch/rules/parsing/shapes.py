@@ -1,0 +1,240 @@
+"""What may stand in a rule pack, key by key: the table that the loader reads with."""
+
+from __future__ import annotations
+
+import yaml
+
+from gpuwatch.agent.logs.progress.quantities import NOTHING, QUANTITIES
+from gpuwatch.hosts.document import place
+from gpuwatch.hosts.errors import Place, Problems, escaped
+from gpuwatch.hosts.shapes import Choice, Number, Schema, Shape, Text, Whole, described, quoted, scalar
+from gpuwatch.hosts.structures import Entry, Key, ListOf, MapOf, OneOf, Record
+from gpuwatch.rules.compiling.ambiguity import check_pattern
+from gpuwatch.rules.compiling.check import PatternError
+
+MAX_PATTERN = 2000
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+
+
+class Pattern(Shape):
+    """A regular expression; what is wrong with it is told with the column inside it."""
+
+    what = "a regular expression"
+
+    def read(self, node: yaml.Node, problems: Problems) -> str | None:
+        """The pattern."""
+        text = scalar(node)
+        if text is None or not text or len(text) > MAX_PATTERN:
+            self.refuse(node, problems)
+            return None
+        try:
+            check_pattern(text)
+        except PatternError as error:
+            at = place(node)
+            one_line = node.start_mark.line == node.end_mark.line
+            if error.position is not None and one_line:
+                at = at.right(quoted(node) + error.position)
+            where = "" if error.position is None else f" at character {error.position + 1} of the pattern"
+            problems.refuse(at, f"is refused: {error}{where}")
+            return None
+        return text
+
+    def schema(self) -> Schema:
+        """A string."""
+        return {"type": "string", "format": "regex", "maxLength": MAX_PATTERN}
+
+
+class PackProblems(Problems):
+    """Problems of a pack; each names the rule that it is in."""
+
+    rule: str | None = None
+
+    def add(self, place: Place, text: str) -> None:
+        """Note a problem."""
+        super().add(place, text if self.rule is None else f"rule {escaped(self.rule)}: {text}")
+
+
+class RuleRecord(Record):
+    """A mapping of a rule's keys; while it is read, problems carry its id."""
+
+    def read(self, node: yaml.Node, problems: Problems) -> Entry | None:
+        """The entry with every value that could be read."""
+        if not isinstance(problems, PackProblems) or not isinstance(node, yaml.MappingNode):
+            return super().read(node, problems)
+        problems.rule = _said(node, "id") or "without an id"
+        entry = super().read(node, problems)
+        problems.rule = None
+        return entry
+
+
+class RuleOrDialect(Shape):
+    """A rule, or with `kind: progress` a dialect of progress lines."""
+
+    what = "a rule"
+
+    def read(self, node: yaml.Node, problems: Problems) -> Entry | None:
+        """The entry of the one that it is."""
+        is_rule = not isinstance(node, yaml.MappingNode) or _said(node, "kind") is None
+        return (RULE if is_rule else DIALECT).read(node, problems)
+
+    def schema(self) -> Schema:
+        """Either."""
+        return {"anyOf": [RULE.schema(), DIALECT.schema()]}
+
+
+def _said(node: yaml.MappingNode, name: str) -> str | None:
+    """The value of a key, as text."""
+    return next((scalar(value) for key, value in node.value if scalar(key) == name), None)
+
+
+class Passage(Text):
+    """Text that may have several lines."""
+
+    def refuse(self, node: yaml.Node, problems: Problems) -> None:
+        """Say what is wrong with it; `key: value` without quotes is a mapping to YAML."""
+        hint = "; text with ': ' in it needs quotes" if isinstance(node, yaml.MappingNode) else ""
+        problems.refuse(place(node), f"must be {self.what}, not {described(node)}{hint}")
+
+    def fits(self, text: str) -> bool:
+        """Whether a text is taken."""
+        return len(text.strip()) > 0 and len(text) <= self.limit
+
+
+_SEVERITY = Choice(("info", "warning", "error", "critical"))
+_PATTERN = Pattern()
+_PATTERNS = ListOf(_PATTERN, "a regular expression or a list of them", or_single=True)
+_PASSAGES = ListOf(
+    Passage("lines of a log", limit=20_000), "lines of a log or a list of such", or_single=True
+)
+_SENTENCES = ListOf(Passage("a sentence", limit=2000), "a sentence or a list of them", or_single=True)
+_ID = Text("family.name in small letters", r"[a-z0-9_]+(\.[a-z0-9_]+)+", 80)
+_LITERALS = ListOf(Text("a word"), "a word or a list of words", or_single=True)
+
+
+def _context(name: str) -> Record:
+    return Record(
+        name,
+        (Key("match", _PATTERN, "What.", required=True), Key("lines", Whole(1, 200), "How far up.")),
+    )
+
+
+_YES = Choice(("true", "false"))
+RULE = RuleRecord(
+    "a rule",
+    (
+        Key(
+            "id",
+            _ID,
+            "Its name.",
+            required=True,
+        ),
+        Key("severity", _SEVERITY, "How grave it is.", required=True),
+        Key("title", Text("a few words", limit=120), "What happened, as a headline says it.", required=True),
+        Key("match", _PATTERNS, "Any of them, searched anywhere in a line.", required=True),
+        Key("explain", Passage("a few sentences", limit=4000), "What it means.", required=True),
+        Key("do", _SENTENCES, "What to do first, the best first.", required=True),
+        Key("examples", _PASSAGES, "Lines that must give this rule.", required=True),
+        Key("role", Choice(("root", "first", "echo", "hint")), "Cause or consequence."),
+        Key("literals", _LITERALS, "For the prefilter."),
+        Key("unless", _PATTERNS, "Not where one of these is in the line."),
+        Key(
+            "programs",
+            ListOf(Text("a program", limit=60), "a list of programs", or_single=True),
+            "Whose lines it is about, where a system log names the program.",
+        ),
+        Key("exact", _YES, "Counts at any level of the line, and inside advice."),
+        Key("fallback", _YES, "Only error lines that no other rule explains."),
+        Key("raised", _PATTERN, "Searched in the line that ends a traceback, where no other rule knows it."),
+        Key("after", _context("after"), "Only where this stands above."),
+        Key("above", _context("above"), "Its named groups add fields where it stands above; it need not."),
+        Key("block", Whole(0, 200), "Lines below that belong to it."),
+        Key("until", _PATTERN, "The block ends with this line."),
+        Key(
+            "flood",
+            Record(
+                "flood",
+                (
+                    Key("count", Whole(2, 100_000), "How many.", required=True),
+                    Key("seconds", Number(1, 86_400, "seconds"), "In what time.", required=True),
+                ),
+            ),
+            "Nothing is told before so many came.",
+        ),
+        Key(
+            "recovery",
+            Record(
+                "recovery",
+                (
+                    Key("match", _PATTERN, "What ends it.", required=True),
+                    Key(
+                        "same",
+                        ListOf(Text("a field", _NAME), "a list of fields", or_single=True),
+                        "Equal in both.",
+                    ),
+                ),
+            ),
+            "A line that ends it.",
+        ),
+        Key(
+            "severity_by",
+            MapOf(
+                "a mapping of fields",
+                Text("a field", _NAME),
+                MapOf("a mapping of values", Text("a value", limit=100), _SEVERITY),
+            ),
+            "Field, value, severity.",
+        ),
+        Key(
+            "links",
+            ListOf(Text("a link", r"https?://\S+", 500), "a link or a list of links", or_single=True),
+            "Where to read on.",
+        ),
+        Key("not", _PASSAGES, "Lines that must not give this rule."),
+    ),
+)
+_VALUE = Text("a number, nan or inf", r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|nan|-?inf", 40)
+_QUANTITY = Choice((*QUANTITIES, NOTHING))
+_FIELD = Choice(tuple(dict.fromkeys(field for field, _, _ in QUANTITIES.values())))
+_WORD = Text("a word of a line", limit=80)
+DIALECT = RuleRecord(
+    "a dialect",
+    (
+        Key("kind", Choice(("progress",)), "What it is.", required=True),
+        Key("id", _ID, "Its name.", required=True),
+        Key("title", Text("a few words", limit=120), "Whose lines these are.", required=True),
+        Key("match", _PATTERNS, "What tells its lines; named groups are quantities.", required=True),
+        Key(
+            "examples",
+            ListOf(
+                Record(
+                    "an example",
+                    (
+                        Key("line", Passage("a line of a log", limit=20_000), "The line.", required=True),
+                        Key("gives", MapOf("a mapping of fields", Text("a field", _NAME), _VALUE), "Fields."),
+                        Key("phases_s", MapOf("a mapping of timers", _WORD, _VALUE), "Timers."),
+                    ),
+                ),
+                "a list of examples, each with the keys line and gives",
+            ),
+            "Lines, and every field that they must give.",
+            required=True,
+        ),
+        Key("literals", _LITERALS, "For the prefilter."),
+        Key("unless", _PATTERNS, "Not where one of these is in the line."),
+        Key("words", MapOf("a mapping of words", _WORD, _QUANTITY), "Word of the line, quantity."),
+        Key("like", _ID, "The dialect whose words hold too."),
+        Key("plain", _YES, "Only the named groups are read."),
+        Key("needs", ListOf(_FIELD, "a field or a list of fields", or_single=True), "Nothing without these."),
+        Key("least", Whole(1, 10), "Fewer fields tell nothing."),
+        Key("phases", Choice(("ms", "s")), "Every word is a timer, in this unit."),
+        Key("per_epoch", _YES, "Steps begin anew with every epoch."),
+        Key("fallback", _YES, "Asked only where no other dialect fits."),
+        Key("not", _PASSAGES, "Lines that must give nothing."),
+    ),
+)
+_RULES = ListOf(RuleOrDialect(), "a list of rules")
+PACK = OneOf(
+    "a list of rules, or a mapping with the key rules",
+    many=_RULES,
+    mapping=Record("a pack", (Key("rules", _RULES, "The rules.", required=True),)),
+)

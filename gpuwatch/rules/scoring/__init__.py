@@ -1,0 +1,1 @@
+"""`gpuwatch rules test`: how well packs do on labelled excerpts."""

@@ -1,0 +1,160 @@
+"""How well packs do on labelled excerpts: detected, of the right class, false alarms."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpuwatch.agent.logs.matching.ruleset import RuleSet
+from gpuwatch.agent.logs.scanning.scanner import Scanner
+from gpuwatch.rules.model.time_limit import scanned
+
+BENIGN = "benign"
+ALARMING = frozenset({"warning", "error", "critical"})
+ARRIVED = 1_750_000_000.0
+"""When the lines of an excerpt arrive; only lines without a time of their own are told so."""
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """Some lines of a log, labelled by a person."""
+
+    id: str
+    label: str
+    """The class, or `BENIGN`."""
+    severity: str
+    lines: tuple[str, ...]
+    key_line: int | None = None
+    rank: int | None = None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the rules made of one excerpt."""
+
+    excerpt: Excerpt
+    findings: tuple[dict[str, Any], ...]
+    detected: bool
+    class_correct: bool
+
+
+@dataclass
+class ClassScore:
+    """Of one class."""
+
+    positives: int = 0
+    detected: int = 0
+    class_correct: int = 0
+
+
+@dataclass
+class Score:
+    """Of all excerpts."""
+
+    positives: int = 0
+    negatives: int = 0
+    detected: int = 0
+    class_correct: int = 0
+    false_alarms: int = 0
+    classes: dict[str, ClassScore] = field(default_factory=dict)
+    judged: list[Judged] = field(default_factory=list)
+
+    def facts(self) -> dict[str, Any]:
+        """As JSON tells it."""
+        return {
+            "positives": self.positives,
+            "negatives": self.negatives,
+            "detected": self.detected,
+            "class_correct": self.class_correct,
+            "false_alarms": self.false_alarms,
+            "recall": _share(self.detected, self.positives),
+            "class_accuracy": _share(self.class_correct, self.positives),
+            "false_alarm_rate": _share(self.false_alarms, self.negatives),
+            "classes": {
+                name: {
+                    "positives": each.positives,
+                    "detected": each.detected,
+                    "class_correct": each.class_correct,
+                    "recall": _share(each.detected, each.positives),
+                    "class_accuracy": _share(each.class_correct, each.positives),
+                }
+                for name, each in sorted(self.classes.items())
+            },
+        }
+
+
+def read_excerpts(file: Path) -> list[Excerpt]:
+    """The excerpts of a file with one JSON object a line.
+
+    Raises:
+        ValueError: a line that is no excerpt, with its number.
+        OSError: the file cannot be read.
+    """
+    found = []
+    for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            lines = tuple(str(each) for each in row["lines"])
+            found.append(
+                Excerpt(
+                    str(row.get("id", number)), str(row["class"]), str(row.get("severity", "error")), lines,
+                    row.get("key_line"), row.get("rank"),
+                )
+            )  # fmt: skip
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(
+                f"{file}:{number}: no labelled excerpt ({type(error).__name__}: {error}); "
+                "a line is a JSON object with at least 'class' and 'lines'"
+            ) from None
+    return found
+
+
+def scan_excerpt(ruleset: RuleSet, lines: Sequence[str]) -> list[dict[str, Any]]:
+    """What an agent finds in a file with these lines and nothing else."""
+    data = "\n".join(lines).encode("utf-8", "replace") + b"\n"
+
+    def new() -> Scanner:
+        return Scanner(ruleset, "excerpt.log", itertools.count(1).__next__)
+
+    def scan(scanner: Scanner) -> list[dict[str, Any]]:
+        newest = {finding["id"]: finding for finding in [*scanner.feed(data, 0, ARRIVED), *scanner.end()]}
+        return list(newest.values())
+
+    return scanned(ruleset, "excerpt.log", new, scan) or []
+
+
+def score(ruleset: RuleSet, excerpts: Iterable[Excerpt]) -> Score:
+    """Judge every excerpt.
+
+    One is detected if a finding of severity warning or higher lies in it (any finding where it is labelled
+    info), and class-correct if one of those is of its class. A benign one with a finding of severity
+    warning or higher is a false alarm.
+    """
+    total = Score()
+    for excerpt in excerpts:
+        findings = scan_excerpt(ruleset, excerpt.lines)
+        counted = [f for f in findings if f["severity"] in ALARMING or excerpt.severity == "info"]
+        if excerpt.label == BENIGN:
+            counted = [f for f in findings if f["severity"] in ALARMING]
+            total.negatives += 1
+            total.false_alarms += bool(counted)
+        correct = any(f["rule"] == excerpt.label for f in counted)
+        total.judged.append(Judged(excerpt, tuple(findings), bool(counted), correct))
+        if excerpt.label == BENIGN:
+            continue
+        mine = total.classes.setdefault(excerpt.label, ClassScore())
+        for each in (total, mine):
+            each.positives += 1
+            each.detected += bool(counted)
+            each.class_correct += correct
+    return total
+
+
+def _share(part: int, whole: int) -> float | None:
+    return round(part / whole, 4) if whole else None

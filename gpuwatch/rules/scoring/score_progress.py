@@ -1,0 +1,183 @@
+"""How well dialects do on labelled progress lines: which fields they find, and which they make up."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpuwatch.agent.logs.matching.ruleset import RuleSet
+from gpuwatch.agent.logs.progress.quantities import QUANTITIES
+from gpuwatch.agent.logs.scanning.scanner import Scanner
+from gpuwatch.rules.model.time_limit import scanned
+from gpuwatch.rules.scoring.score import ARRIVED
+
+FIELDS = tuple(dict.fromkeys(name for name, _, _ in QUANTITIES.values()))
+EXACT = frozenset({"step", "total_steps", "skipped", "rank"})
+"""Counted, not measured."""
+TOLERANCE = 1e-3
+"""Relative, of measured numbers: labels and lines round differently."""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A line of a log, and what a person reads in it."""
+
+    id: str
+    dialect: str
+    line: str
+    expect: Mapping[str, float | str]
+    ignore: frozenset[str] = frozenset()
+    """Fields that cannot be decided from the line alone."""
+    absent: frozenset[str] = frozenset()
+    """Fields that must not be given, though the line seems to."""
+
+
+@dataclass
+class FieldScore:
+    """Fields of some lines."""
+
+    lines: int = 0
+    expected: int = 0
+    given: int = 0
+    right: int = 0
+
+    @property
+    def recall(self) -> float | None:
+        """The share of the expected fields that were given with the right number."""
+        return self.right / self.expected if self.expected else None
+
+    @property
+    def precision(self) -> float | None:
+        """The share of the given fields that were expected, with this number."""
+        return self.right / self.given if self.given else None
+
+    def facts(self) -> dict[str, Any]:
+        """As JSON tells it."""
+        return {
+            "lines": self.lines,
+            "expected": self.expected,
+            "given": self.given,
+            "right": self.right,
+            "field_recall": _rounded(self.recall),
+            "field_precision": _rounded(self.precision),
+        }
+
+
+@dataclass
+class ProgressScore:
+    """Of all lines, and of each dialect."""
+
+    total: FieldScore = field(default_factory=FieldScore)
+    dialects: dict[str, FieldScore] = field(default_factory=dict)
+    failures: list[tuple[Labelled, dict[str, Any]]] = field(default_factory=list)
+    """Lines with a field missed, wrong or made up, and what was read."""
+
+    def facts(self) -> dict[str, Any]:
+        """As JSON tells it."""
+        dialects = {name: each.facts() for name, each in sorted(self.dialects.items())}
+        return {**self.total.facts(), "dialects": dialects}
+
+
+def is_progress(file: Path) -> bool:
+    """Whether the first line of a file is a labelled progress line (it has the key `expect`).
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with file.open(encoding="utf-8", errors="replace") as opened:
+        first = next((line for line in opened if line.strip()), "")
+    try:
+        row = json.loads(first)
+    except ValueError:
+        return False
+    return isinstance(row, dict) and "expect" in row and "line" in row
+
+
+def read_labelled(file: Path) -> Iterator[Labelled]:
+    """The lines of a file with one JSON object a line.
+
+    Raises:
+        ValueError: a line that is no labelled line, with its number.
+        OSError: the file cannot be read.
+    """
+    for number, text in enumerate(file.read_text("utf-8").splitlines(), 1):
+        if not text.strip():
+            continue
+        try:
+            row = json.loads(text)
+            yield Labelled(
+                str(row.get("id", number)),
+                str(row.get("dialect", "unnamed")),
+                str(row["line"]),
+                dict(row["expect"] or {}),
+                frozenset(row.get("ignore") or ()),
+                frozenset(row.get("absent") or ()),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(
+                f"{file}:{number}: no labelled progress line ({type(error).__name__}: {error}); "
+                "a line is a JSON object with 'line' and 'expect'"
+            ) from None
+
+
+def read_line(ruleset: RuleSet, line: str) -> dict[str, Any]:
+    """The fields that an agent reads in a file with this line alone; `phases_s` where there are timers.
+
+    Of two voices the one that comes first on the line counts.
+    """
+
+    def new() -> Scanner:
+        return Scanner(ruleset, "excerpt.log", itertools.count(1).__next__)
+
+    def scan(scanner: Scanner) -> list[dict[str, Any]]:
+        scanner.feed(line.encode("utf-8", "replace") + b"\n", 0, ARRIVED)
+        scanner.end()
+        return scanner.progress()
+
+    found: dict[str, Any] = {}
+    offset = -1
+    for frame in scanned(ruleset, "excerpt.log", new, scan) or []:
+        told = {**frame["fields"], **{name: frame[name] for name in ("rank", "phases_s") if name in frame}}
+        found = {**told, **found} if frame["offset"] == offset else {**found, **told}
+        offset = frame["offset"]
+    return found
+
+
+def score_progress(ruleset: RuleSet, lines: Iterable[Labelled]) -> ProgressScore:
+    """Judge every line: each field of `expect` counts once, and so does each one that was given."""
+    score = ProgressScore()
+    for line in lines:
+        given = read_line(ruleset, line.line)
+        counted = {
+            name for name in FIELDS if name in given and (name not in line.ignore or name in line.absent)
+        }
+        expected = {name for name in line.expect if name not in line.ignore}
+        right = {name for name in counted & expected if same(name, given[name], line.expect[name])}
+        for each in (score.total, score.dialects.setdefault(line.dialect, FieldScore())):
+            each.lines += 1
+            each.expected += len(expected)
+            each.given += len(counted)
+            each.right += len(right)
+        if right != expected or right != counted:
+            score.failures.append((line, given))
+    return score
+
+
+def same(name: str, given: object, expected: object) -> bool:
+    """Whether two values of a field are the same number."""
+    try:
+        one, other = float(str(given)), float(str(expected))
+    except ValueError:
+        return given == expected
+    if math.isnan(one) or math.isnan(other):
+        return math.isnan(one) and math.isnan(other)
+    return one == other if name in EXACT else math.isclose(one, other, rel_tol=TOLERANCE)
+
+
+def _rounded(share: float | None) -> float | None:
+    return None if share is None else round(share, 4)

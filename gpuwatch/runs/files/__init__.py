@@ -1,0 +1,1 @@
+"""Log files on disk: which, packed how, and lines around a place."""

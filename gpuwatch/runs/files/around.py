@@ -1,0 +1,78 @@
+"""The lines above and below a place of a log file, and the last ones of the file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from gpuwatch.agent.logs.lines.splitter import shown
+from gpuwatch.runs.files.opening import open_file
+from gpuwatch.runs.files.packing import Contents
+
+ABOVE_BYTES, BELOW_BYTES, LAST_BYTES = 16 << 10, 64 << 10, 4 << 10
+"""Read above the place, below it, and at the end of the file."""
+LINE_CHARS = 400
+_ENDS = re.compile(rb"[\r\n]+")
+
+
+class Around(NamedTuple):
+    """The lines around an error in its file."""
+
+    above: Sequence[str]
+    below: Sequence[str]
+    """The first ones below its last occurrence."""
+    last: Sequence[str]
+    """The last ones of the file that stand below it; equal to the end of `below` in a short file."""
+    below_bytes: int = 0
+    """From the error to the end of the file."""
+
+
+def around(path: Path, packing: str | None, first: int, last: int) -> Around | None:
+    """The lines around a block. None: the file cannot be read.
+
+    Args:
+        path: The log.
+        packing: How it is packed; None: plain.
+        first: Where the block begins (bytes, unpacked).
+        last: Where its last line begins.
+    """
+    try:
+        data = _plain(path, first, last) if packing is None else _unpacked(path, packing, first, last)
+    except OSError:
+        return None
+    above, below, tail, size = data
+    lines = _lines(below)[1:]
+    ends = _lines(tail)[1:] if size - last > BELOW_BYTES else lines
+    return Around(_lines(above), lines, ends, max(0, size - last))
+
+
+def _plain(path: Path, first: int, last: int) -> tuple[bytes, bytes, bytes, int]:
+    with open_file(path) as file:
+        size = file.seek(0, 2)
+        start = max(0, first - ABOVE_BYTES)
+        file.seek(start)
+        above = file.read(first - start)
+        file.seek(last)
+        below = file.read(BELOW_BYTES)
+        end = max(last, size - LAST_BYTES)
+        file.seek(end)
+        return above, below, file.read(LAST_BYTES), size
+
+
+def _unpacked(path: Path, packing: str, first: int, last: int) -> tuple[bytes, bytes, bytes, int]:
+    above, below, tail, at = b"", b"", b"", 0
+    for piece in Contents(path, packing).pieces():
+        end = at + len(piece)
+        above = (above + piece[: max(0, first - at)])[-ABOVE_BYTES:] if at < first else above
+        if end > last:
+            own = piece[max(0, last - at) :]
+            below += own[: BELOW_BYTES - len(below)]
+            tail = (tail + own)[-LAST_BYTES:]
+        at = end
+    return above, below, tail, at
+
+
+def _lines(data: bytes) -> list[str]:
+    return [shown(line)[:LINE_CHARS] for line in _ENDS.split(data) if line.strip()]

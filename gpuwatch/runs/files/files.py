@@ -1,0 +1,277 @@
+"""Which files under the given paths are logs; what is left out, and why."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from gpuwatch.agent.logs.lines.splitter import shown
+from gpuwatch.agent.logs.lines.timestamps import time_of
+from gpuwatch.plain import plain
+from gpuwatch.runs.files.opening import open_file
+from gpuwatch.runs.files.packing import READ_BYTES, Contents, packing_of
+from gpuwatch.runs.tools.sections import BEGIN_BYTES, begins_with_tool_output
+
+KINDS: dict[str, str] = {
+    "picture": "png jpg jpeg gif bmp svg webp pdf mp4 wav mp3",
+    "checkpoint or weights": "pt pth bin safetensors ckpt onnx gguf distcp h5 hdf5 pkl pickle joblib",
+    "data": "npy npz parquet arrow tfrecord mdb lmdb db sqlite idx csv tsv wandb tok",
+    "trace or profile": "nsys-rep qdrep prof cpuprofile pprof",
+    "archive": "zip tar tgz tbz2 whl jar 7z",
+    "program": "so o a pyc pyd exe dll cubin ptx fatbin",
+    "source or settings": "py pyi ipynb c cc cpp cu cuh h hpp js ts css html md rst yaml yml toml ini cfg "
+    "lock sh sbatch slurm proto",
+}
+"""Kind -> name endings of files in a folder that are no logs; one named itself is read all the same."""
+PASTED_INTO = {"data", "source or settings"}
+"""Kinds of files that people save a tool's output as."""
+ENDINGS = {f".{ending}": kind for kind, endings in KINDS.items() for ending in endings.split()}
+PACKED_ENDINGS = (".gz", ".zst", ".xz", ".bz2", ".lz4", ".lzma", ".z")
+"""Also of packings that are not read."""
+LOG_SUFFIXES = (".log", ".out", ".err")
+"""A file of this name that is no text is one that could not be read; others are told as skipped."""
+JSON_BEGINS = (b"{", b"[", b'"')
+JSON_LOGS = {"error.json"}
+"""What torchrun leaves of an exception; other .json files are settings and traces."""
+RECORDS = re.compile(
+    rb'\s{0,8}\{[^\n]{0,8000}"(?:MESSAGE|message|msg|log|textPayload|body|event)"\s?:[^\n]{0,8000}\}\s{0,4}\n\s{0,8}\{'
+)
+"""How a log of one JSON object a line begins, whatever its name."""
+RECORD_BYTES = 16_384
+TENSORBOARD = re.compile(r"events\.out\.tfevents\.")
+SKIPPED_FOLDERS = {".git", "__pycache__", ".venv", "node_modules", ".cache"}
+
+SAMPLE_BYTES = 32_768
+MOST_CONTROL = 0.05
+"""Share of control characters over which bytes are no text: random ones have a tenth, logs under 2 %."""
+YEAR = re.compile(
+    rb"20\d\d[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d[^\s\]]{0,16}"
+    rb"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} 20\d\d\]"
+)
+LOOK_TIMES = 20
+DAY_S = 86_400.0
+CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b\x07") | {127})
+
+
+@dataclass(frozen=True, slots=True)
+class LogPath:
+    """A file that is to be read."""
+
+    path: Path
+    name: str
+    """As it was given: the argument and the way from there, made harmless, unlike that of any other file."""
+    inner: str
+    """The part of the name that speaks for the file: what lies above the folder that was named does not."""
+    size: int
+    """Of the file itself, bytes."""
+    mtime: float
+    """Unix seconds: nothing in the file is younger."""
+    packing: str | None = None
+    """gzip, zstd, xz, bzip2, utf-16; None: plain."""
+    dated: float | None = None
+    """The last time with a year that was seen in its beginning or end."""
+    until: float = 0.0
+    """Nothing in it is more than a day younger, as far as the lines of all files tell; the year of times
+    that have none follows from it. `mtime` where no line says otherwise: a copy's is that of copying."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file that is not read."""
+
+    name: str
+    why: str
+    unreadable: bool = False
+    """It might have been a log: the person has to know."""
+
+
+@dataclass
+class Gathered:
+    """What was found, in the order of the arguments, folders sorted."""
+
+    files: list[LogPath] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+    """Of the files: two paths may differ only in characters that are not shown."""
+
+
+def gather(paths: Sequence[Path]) -> Gathered:
+    """Walk the paths. Symlinks are followed, each file and folder is taken once, and loops end."""
+    gathered = Gathered()
+    links: list[tuple[Path, Path]] = []
+    seen: set[tuple[int, int]] = set()
+    for path, root in walked(paths, gathered.skipped, seen):
+        if root is not None and path.is_symlink():
+            links.append((path, root))  # a name of its own says more than a link to it: those come last
+        else:
+            take(path, root, gathered, seen)
+    for path, root in links:
+        take(path, root, gathered, seen)
+    job = max((log.dated for log in gathered.files if log.dated is not None), default=None)
+    gathered.files = [replace(log, until=until(log, job)) for log in gathered.files]
+    return gathered
+
+
+def until(log: LogPath, job: float | None) -> float:
+    """What bounds the times in a file from above, within a day (unix seconds)."""
+    last = job if log.dated is None else log.dated
+    return log.mtime if last is None or log.mtime <= last + DAY_S else last
+
+
+def walked(
+    paths: Sequence[Path], skipped: list[Skipped], seen: set[tuple[int, int]]
+) -> Iterator[tuple[Path, Path | None]]:
+    """Every file under the paths, with the folder that was named; None: the file was named itself."""
+    folders: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            folders.append(path)
+        else:
+            yield path, None
+            continue
+        while folders:
+            folder = folders.pop()
+            try:
+                known = folder.stat()
+                entries = sorted(folder.iterdir(), key=natural)
+            except OSError as error:
+                skipped.append(Skipped(plain(str(folder)), reason(error), unreadable=True))
+                continue
+            if (known.st_dev, known.st_ino) in seen:
+                continue
+            seen.add((known.st_dev, known.st_ino))
+            inner = {entry for entry in entries if entry.is_dir()}
+            folders += [
+                each for each in reversed(entries) if each in inner and each.name not in SKIPPED_FOLDERS
+            ]
+            yield from ((entry, path) for entry in entries if entry not in inner)
+
+
+def natural(path: Path) -> list[tuple[int, str]]:
+    """Sorts rank_2 before rank_10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", path.name)]
+
+
+def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int, int]]) -> None:
+    """Look at one file and put it where it belongs; one that was seen under another name is left out."""
+    name, given = plain(str(path)), root is None
+    kind = None if given else kind_of_name(path.name)
+    if kind is not None and not may_be_log(path, kind):
+        gathered.skipped.append(Skipped(name, kind))
+        return
+    try:
+        status = path.stat()
+        if (status.st_dev, status.st_ino) in seen:
+            return
+        seen.add((status.st_dev, status.st_ino))
+        if not stat.S_ISREG(status.st_mode):
+            gathered.skipped.append(Skipped(name, "not a regular file", unreadable=given))
+            return
+        packing, sample = looked_into(path, status.st_size)
+    except OSError as error:
+        dangling = path.is_symlink() and isinstance(error, FileNotFoundError) and not given
+        why = "a symlink to nothing" if dangling else reason(error)
+        gathered.skipped.append(Skipped(name, why, unreadable=not dangling))
+        return
+    if not is_text(sample):
+        log = given or unpacked_name(path.name).endswith(LOG_SUFFIXES)
+        gathered.skipped.append(Skipped(name, "binary", unreadable=log))
+        return
+    dated = last_year_time(sample, status.st_mtime)
+    inner = inner_name(path, root)
+    if name in gathered.names:
+        name = f"{name} ({len(gathered.files)})"
+    gathered.names.add(name)
+    gathered.files.append(LogPath(path, name, inner, status.st_size, status.st_mtime, packing, dated))
+
+
+def inner_name(path: Path, root: Path | None) -> str:
+    """The way from the named folder; of a file that was named itself, its name and the folder it is in."""
+    if root is not None:
+        return str(path.relative_to(root))
+    return str(path) if not path.is_absolute() else "/".join(path.parts[-2:])
+
+
+def unpacked_name(name: str) -> str:
+    """The name in lower case without the endings of packers."""
+    name = name.lower()
+    for ending in PACKED_ENDINGS:
+        name = name.removesuffix(ending)
+    return name
+
+
+def kind_of_name(name: str) -> str | None:
+    """Why a file of this name is no log; None: it may be one."""
+    plain = unpacked_name(name)
+    if TENSORBOARD.match(plain):
+        return "data"
+    if plain.endswith(".json") and plain not in JSON_LOGS:
+        return "trace or profile" if "trace" in plain else "source or settings"
+    return ENDINGS.get(os.path.splitext(plain)[1])  # noqa: PTH122  a Path of a name alone says no more
+
+
+def may_be_log(path: Path, kind: str) -> bool:
+    """Whether a file is a log in spite of its name, by how it begins.
+
+    PBS, LSF and many scripts call a job's output `task2.o`; what `journalctl -o json` and structured loggers
+    write is saved as `.json`; a tool's output is pasted into notes.
+    """
+    try:
+        with open_file(path) as file:
+            head = file.read(max(BEGIN_BYTES, RECORD_BYTES))
+    except OSError:
+        return False
+    if path.name.lower().endswith((".o", ".e")):
+        return b"\0" not in head and is_text(head)
+    if path.name.lower().endswith(".json") and is_text(head) and not head.lstrip().startswith(JSON_BEGINS):
+        return True
+    records = RECORDS.match(head) is not None
+    return kind in PASTED_INTO and (records or begins_with_tool_output(head[:BEGIN_BYTES]))
+
+
+def last_year_time(sample: bytes, mtime: float) -> float | None:
+    """The last time with a year in these bytes that is not after the file's own."""
+    for line in reversed(YEAR.findall(sample)[-LOOK_TIMES:]):
+        at = time_of(shown(line), mtime)
+        if at is not None and at <= mtime + DAY_S:
+            return at
+    return None
+
+
+def looked_into(path: Path, size: int) -> tuple[str | None, bytes]:
+    """How the file is packed, and what it begins and (where that can be had at once) ends with.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with open_file(path) as file:
+        head = file.read(SAMPLE_BYTES)
+        packing = packing_of(head)
+        if packing is None:
+            if size > 2 * SAMPLE_BYTES:
+                file.seek(size - SAMPLE_BYTES)
+                head += file.read(SAMPLE_BYTES)
+            return None, head
+    first = b""
+    if packing is not None:
+        contents = Contents(path, packing)
+        first = next(contents.pieces(), b"")[: min(SAMPLE_BYTES, READ_BYTES)]
+    return packing, first
+
+
+def is_text(sample: bytes) -> bool:
+    """Whether bytes look like a log; NUL bytes do not count: a log truncated in place has them."""
+    sample = sample.replace(b"\0", b"")
+    if not sample:
+        return True
+    control = len(sample) - len(sample.translate(None, CONTROL))
+    return control <= MOST_CONTROL * len(sample)
+
+
+def reason(error: OSError) -> str:
+    """The system's words for what went wrong."""
+    return (error.strerror or str(error)).lower()

@@ -1,0 +1,182 @@
+"""Log files as streams of bytes, whatever they are packed in: plain, gzip, zstd, xz, bzip2, UTF-16."""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import zstandard
+
+from gpuwatch.runs.files.opening import open_file
+from gpuwatch.runs.files.utf16 import as_utf8, encoding_of
+
+UTF_16 = "utf-16"
+READ_BYTES = 1 << 20
+PACKED_BYTES = 2048
+"""Fed to zstd's decoder at once: it may expand 32,000 times, then gives 64 MB at most."""
+PIECE_BYTES = 1 << 20
+"""Taken from the other decoders at once: bzip2 expands 4 kB to gigabytes."""
+LEAST_UNPACKED = 128 << 20
+MAX_EXPANSION = 1000
+"""A file may unpack to `LEAST_UNPACKED` bytes, which are read within seconds, or to this many times its size;
+logs reach about 300."""
+
+MAGIC: tuple[tuple[re.Pattern[bytes], str], ...] = (
+    (re.compile(rb"\x1f\x8b"), "gzip"),
+    (re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"), "zstd"),
+    (re.compile(rb"\xfd7zXZ\x00"), "xz"),
+    (re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), "bzip2"),
+)
+"""What a file begins with says how it is packed; names lie (`dmesg.gz` that a copy has unpacked).
+What pzstd writes begins with a skippable frame."""
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """What the decoders of all four have in common."""
+
+    inner: Any
+    """A decoder of zlib, zstandard, lzma or bz2."""
+    drain: Callable[[Any, bytes], Iterator[bytes]]
+
+    @property
+    def eof(self) -> bool:
+        """One archive member is complete."""
+        return bool(self.inner.eof)
+
+    @property
+    def unused_data(self) -> bytes:
+        """What came after it."""
+        return bytes(self.inner.unused_data)
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        """Take some in and yield all that is ready, in bounded pieces."""
+        return self.drain(self.inner, data)
+
+
+def _returning(decoder: Any, data: bytes) -> Iterator[bytes]:  # noqa: ANN401 - zlib's has no public type
+    """Zlib returns what it has not taken in."""
+    while True:
+        piece = decoder.decompress(data, PIECE_BYTES)
+        yield piece
+        data = decoder.unconsumed_tail
+        if decoder.eof or (not data and len(piece) < PIECE_BYTES):
+            return
+
+
+def _unbounded(decoder: Any, data: bytes) -> Iterator[bytes]:  # noqa: ANN401 - zstandard's neither
+    """Zstd takes no bound; little is fed to it."""
+    yield decoder.decompress(data)
+
+
+def _buffering(decoder: Any, data: bytes) -> Iterator[bytes]:  # noqa: ANN401 - of lzma or bz2
+    """Xz and bzip2 keep what they were given until it is asked for."""
+    yield decoder.decompress(data, PIECE_BYTES)
+    while not decoder.eof and not decoder.needs_input:
+        yield decoder.decompress(b"", PIECE_BYTES)
+
+
+DECODERS: dict[str, Callable[[], Decoder]] = {
+    "gzip": lambda: Decoder(zlib.decompressobj(wbits=31), _returning),
+    "zstd": lambda: Decoder(zstandard.ZstdDecompressor().decompressobj(), _unbounded),
+    "xz": lambda: Decoder(lzma.LZMADecompressor(), _buffering),
+    "bzip2": lambda: Decoder(bz2.BZ2Decompressor(), _buffering),
+}
+BROKEN = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, EOFError, ValueError)
+
+
+def packing_of(head: bytes) -> str | None:
+    """`gzip`, `zstd`, `xz`, `bzip2`, `utf-16`, or None for a plain file, by its first bytes.
+
+    Zero bytes before a packed member do not count: a preallocated file has them.
+    """
+    if encoding_of(head) is not None:
+        return UTF_16
+    begin = head.lstrip(b"\0")
+    return next((name for magic, name in MAGIC if magic.match(begin)), None)
+
+
+@dataclass
+class Contents:
+    """The bytes of a log file in order. `damage` says, at the end, what could not be unpacked."""
+
+    path: Path
+    packing: str | None
+    damage: str | None = None
+    read: int = field(default=0, init=False)
+    """Bytes of the file itself so far: what a progress bar counts."""
+
+    def pieces(self) -> Iterator[bytes]:
+        """Unpacked bytes, a megabyte or so at a time.
+
+        Raises:
+            OSError: a plain file cannot be read further.
+        """
+        with open_file(self.path) as file:
+            if self.packing is None:
+                yield from self._raw(file, READ_BYTES)
+            elif self.packing == UTF_16:
+                yield from as_utf8(self._raw(file, READ_BYTES))
+            else:
+                most = max(LEAST_UNPACKED, MAX_EXPANSION * self.path.stat().st_size)
+                unpacked = self._bounded(self._unpacked(file, DECODERS[self.packing]), most)
+                yield from as_utf8(gathered(unpacked))
+
+    def _raw(self, file: BinaryIO, size: int) -> Iterator[bytes]:
+        while data := file.read(size):
+            self.read += len(data)
+            yield data
+
+    def _bounded(self, pieces: Iterator[bytes], most: int) -> Iterator[bytes]:
+        left = most
+        for piece in pieces:
+            yield piece[:left]
+            left -= len(piece)
+            if left < 0:
+                self.damage = f"unpacks to more than {most >> 20} MB; the rest is not read"
+                return
+
+    def _unpacked(self, file: BinaryIO, new: Callable[[], Decoder]) -> Iterator[bytes]:
+        """All members of the file; zero bytes before, between and behind them are padding."""
+        decoder: Decoder | None = None
+        members = 0
+        for block in self._raw(file, READ_BYTES):
+            for start in range(0, len(block), PACKED_BYTES):
+                data = block[start : start + PACKED_BYTES]
+                while data:
+                    if decoder is None:
+                        data = data.lstrip(b"\0")
+                        if not data:
+                            break
+                        decoder, members = new(), members + 1
+                    try:
+                        yield from decoder.pieces(data)
+                    except BROKEN as error:
+                        behind = f" behind {members - 1} complete" if members > 1 else ""
+                        self.damage = f"damaged {self.packing} data{behind}: {error}"
+                        return
+                    if not decoder.eof:
+                        break
+                    data, decoder = decoder.unused_data, None
+        if decoder is not None:
+            self.damage = f"the {self.packing} data ends in the middle"
+
+
+def gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces of a megabyte at least, the last one excepted."""
+    held: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        held.append(piece)
+        size += len(piece)
+        if size >= READ_BYTES:
+            yield b"".join(held)
+            held, size = [], 0
+    if held:
+        yield b"".join(held)

@@ -1,0 +1,49 @@
+"""Lines from the beginning and the end of each log, where its banners and its last words stand."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from gpuwatch.runs.files.files import LogPath
+from gpuwatch.runs.files.opening import open_file
+from gpuwatch.runs.files.packing import DECODERS, Contents
+
+MOST_LINES = 40_000
+"""Of all files together: about a second's work."""
+FIRST_LINES = 400
+LAST_LINES = 200
+LEAST_LINES = 20
+SAMPLE_BYTES = 1 << 16
+"""Read at each end of a file."""
+
+
+def sampled(logs: Sequence[LogPath]) -> Iterator[tuple[str, list[bytes]]]:
+    """Give the name and the sample lines of each file; one that cannot be read has none."""
+    share = max(LEAST_LINES, MOST_LINES // max(1, len(logs)))
+    for log in logs:
+        lines: list[bytes] = []
+        with contextlib.suppress(OSError):  # the scan itself has said why
+            lines = sample(log, min(FIRST_LINES, share), min(LAST_LINES, share))
+        yield log.name, lines
+
+
+def sample(log: LogPath, first: int, last: int) -> list[bytes]:
+    """Take so many lines from both ends; of a packed file from its beginning.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    if log.packing is not None:
+        if log.packing not in DECODERS:
+            return []
+        head = next(Contents(log.path, log.packing).pieces(), b"")
+        return head[:SAMPLE_BYTES].splitlines()[:first]
+    with open_file(log.path) as file:
+        head = file.read(SAMPLE_BYTES)
+        lines = head.splitlines()
+        if log.size <= SAMPLE_BYTES:
+            return lines if len(lines) <= first + last else lines[:first] + lines[-last:]
+        file.seek(max(SAMPLE_BYTES, log.size - SAMPLE_BYTES))
+        tail = file.read(SAMPLE_BYTES).splitlines()
+    return lines[:-1][:first] + tail[1:][-last:]

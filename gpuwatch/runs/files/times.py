@@ -1,0 +1,105 @@
+"""When lines were written that carry no time of their own, in files that nobody watched growing.
+
+Such a line is no older than the last time above it, and no younger than the next one below it, than the
+file's own stamp and than the last line of the whole job. Where a file was copied its stamp is the copy's.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpuwatch.agent.logs.lines.splitter import shown
+from gpuwatch.agent.logs.lines.timestamps import time_of
+from gpuwatch.wire import TimeBound
+
+LOOK_LINES = 400
+COPIED_S = 60.0
+"""A file that was changed so long after the job's last line was copied, or somebody else wrote to it."""
+TALKATIVE_S = 3600.0
+"""A line is dated by the line above it when the job went on for no longer than this: failures are mostly
+printed right after a line, and the other ranks then wait for 30 minutes at most, by default."""
+
+_ENDS = re.compile(rb"[\r\n]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Of the nearest lines that carry a time (unix seconds)."""
+
+    above: float | None = None
+    below: float | None = None
+
+
+class TimesAround:
+    """The nearest times around several lines of one stretch of a file; each line of it is read once."""
+
+    def __init__(self, data: bytes, mtime: float) -> None:
+        self._data = data
+        self._mtime = mtime
+        self._starts = [0, *(end.end() for end in _ENDS.finditer(data))]
+        self._known: dict[int, float | None] = {}
+
+    def of(self, at: int) -> Times:
+        """Look in both directions from the line that begins or goes on at byte `at`."""
+        line = bisect_right(self._starts, at) - 1
+        begun = self._data[self._starts[line] : at]
+        above = time_of(shown(begun), self._mtime) if begun else None
+        if above is None:
+            above = self._first(range(line - 1, max(-1, line - 1 - LOOK_LINES), -1))
+        return Times(above, self._first(range(line + 1, min(len(self._starts), line + 1 + LOOK_LINES))))
+
+    def _first(self, lines: range) -> float | None:
+        return next((at for line in lines if (at := self._time(line)) is not None), None)
+
+    def _time(self, line: int) -> float | None:
+        if line not in self._known:
+            end = self._starts[line + 1] if line + 1 < len(self._starts) else len(self._data)
+            self._known[line] = time_of(shown(self._data[self._starts[line] : end]), self._mtime)
+        return self._known[line]
+
+
+def stretches(offsets: Sequence[int], around: int, most: int) -> Iterator[list[int]]:
+    """Ascending offsets in lists whose stretches of the file, `around` bytes on both sides, are apart.
+
+    None spans more than `most` bytes, or it has one offset.
+    """
+    together: list[int] = []
+    for offset in offsets:
+        if together and (offset - together[-1] > 2 * around or offset - together[0] > most):
+            yield together
+            together = []
+        together.append(offset)
+    if together:
+        yield together
+
+
+def likely_time(times: Times, mtime: float, job_end: float | None) -> float:
+    """When a line without time was written, as near as can be told (unix seconds)."""
+    if times.below is not None:
+        return times.below
+    if job_end is None or mtime <= job_end + COPIED_S:
+        return mtime
+    if times.above is not None and job_end - times.above <= TALKATIVE_S:
+        return times.above
+    return job_end
+
+
+def needs_time(row: Mapping[str, Any], arrived: float) -> bool:
+    """Whether neither a finding's line nor one soon below it carries a time."""
+    return not row["timed"] and ("bound" in row or row["at"] == arrived)
+
+
+def bound_of(times: Times, job_end: float | None) -> TimeBound:
+    """What bounds the time of a line that carries none.
+
+    `job_end`: the last time that a line of the job carries; what file systems say is no bound.
+    """
+    if times.below is not None:
+        return "before"
+    if times.above is not None:
+        return "after"
+    return "undated" if job_end is None else "before"

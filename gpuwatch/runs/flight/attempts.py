@@ -1,0 +1,87 @@
+"""Which dumps belong together: a folder keeps those of earlier attempts and of other jobs, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gpuwatch.plain import plain
+from gpuwatch.runs.flight.dumps import Dump
+
+MANY = 3
+"""A single dump that somebody copied, or that another job left, does not outweigh so many."""
+GAP_S = 120.0
+"""More than clocks of one cluster differ, less than a restart after a timeout takes."""
+
+
+def of_the_youngest_job(found: Sequence[tuple[str, Dump]]) -> tuple[list[Dump], list[str]]:
+    """The dumps of the series that can be one job's, and words about those that are left out.
+
+    Nodes may have series of their own. Two that hold the same rank are of two jobs or attempts: the one with
+    the younger dumps counts, unless that is a single dump beside `MANY` of the other.
+
+    Args:
+        found: Series (`gpuwatch.runs.flight.files.series_of`) and dump, the youngest last.
+    """
+    every: dict[str, list[Dump]] = {}
+    for series, dump in reversed(found):
+        every.setdefault(series, []).append(dump)
+    kept: list[Dump] = []
+    words = []
+    ranks: dict[int, str] = {}
+    many = max(map(len, every.values()), default=0) >= MANY
+    for series, dumps in sorted(every.items(), key=lambda each: many and len(each[1]) == 1):
+        twice = next((ranks[dump.rank] for dump in dumps if dump.rank in ranks), None)
+        if twice is None:
+            kept += dumps
+            ranks |= {dump.rank: series for dump in dumps}
+        else:
+            why = "has more dumps" if many and len(dumps) == 1 else "is younger"
+            words.append(f"{plain(series)}*: another job's or attempt's, left out: {plain(twice)}* {why}")
+    return kept, words
+
+
+def of_the_last_attempt(dumps: Sequence[Dump]) -> tuple[list[Dump], list[str]]:
+    """The dumps of the attempt that began last, and words about those that are left out.
+
+    A single dump beside `MANY` older ones is itself left out. A dump is an earlier attempt's where its rank
+    was beyond a collective that another rank came to only minutes after the dump's last entry: nobody gets
+    past a collective alone.
+    """
+    begun = {id(dump): _began_s(dump) for dump in dumps if not dump.wrapped}
+    last = max(
+        (dump for dump in dumps if begun.get(id(dump)) is not None),
+        key=lambda dump: begun[id(dump)] or 0.0,
+        default=None,
+    )
+    if last is None:
+        return list(dumps), []
+    before_s = (begun[id(last)] or 0.0) - GAP_S
+    kept: list[Dump] = []
+    earlier: list[Dump] = []
+    for dump in dumps:
+        (earlier if _ended_s(dump) < before_s and _went_past(dump, last) else kept).append(dump)
+    if len(kept) == 1 and len(earlier) >= MANY:
+        return earlier, [f"{kept[0].file}: left out, another attempt's: it began after the end of the others"]
+    return kept, [
+        f"{dump.file}: left out, an earlier attempt's: the others began after its end" for dump in earlier
+    ]
+
+
+def _began_s(dump: Dump) -> float | None:
+    return min(_times(dump), default=None)
+
+
+def _ended_s(dump: Dump) -> float:
+    return max(_times(dump), default=float("inf"))
+
+
+def _times(dump: Dump) -> Iterable[float]:
+    return (op.created_s for lane in dump.lanes.values() for op in lane.collectives.values() if op.created_s)
+
+
+def _went_past(dump: Dump, last: Dump) -> bool:
+    for group, lane in dump.lanes.items():
+        other = last.lanes.get(group)
+        if other is not None and other.collectives and lane.last > min(other.collectives):
+            return True
+    return False

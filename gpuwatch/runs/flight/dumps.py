@@ -1,0 +1,358 @@
+"""What one rank's flight recorder held: the collectives it joined, in order, with sizes, states and frames.
+
+The format is that of torch's FlightRecorder (2.0 to 2.10 of its own numbering, torch 2.2 to 2.15), of any
+backend: nccl, ncclx, nccl2, rccl, xccl, gloo. A field that a version does not write is None here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+
+from gpuwatch.plain import plain
+from gpuwatch.runs.flight.pickle_reader import NoDumpError, RefusedError, plain_data
+
+State: TypeAlias = Literal["scheduled", "started", "completed"]
+
+ROOT_OR_SHARES = frozenset(
+    (
+        "gather",
+        "scatter",
+        "all_to_all",
+        "all_to_all_single",
+        "all_to_all_v_single",
+        "all_gather_v",
+        "reduce_scatter_v",
+        "barrier",
+        "all_reduce_barrier",
+        "split",
+    )
+)
+"""Names of collectives in which the members' sizes may differ, or say nothing."""
+MAX_ENTRIES = 1_000_000
+MAX_RANKS = 1 << 20
+MAX_NAME = 120
+LONGEST_RANK = 7
+"""Digits."""
+MAX_DIGITS = 20
+_NUMBER = re.compile(r"-?\d+")
+NOT_THE_USERS = ("/site-packages/", "/dist-packages/", "/torch/", "/lib/python3", "<frozen", "<string>")
+"""Parts of the paths of frames that belong to torch, its launchers and Python itself."""
+DEFAULT_GROUP = "default_pg"
+"""What torch calls the group of all ranks, besides its number."""
+COALESCED = "coalesced"
+
+
+Signature: TypeAlias = tuple[str, int | None, int | None, tuple[str, ...]]
+"""What all members of a group must agree on: name, elements in, elements out, types; None: may differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One entry: a collective or one half of a send."""
+
+    group: str
+    seq: int
+    """The group's own count of collectives, from 1; p2p entries carry that of the collective before."""
+    p2p_seq: int
+    name: str
+    """all_reduce, send 0->1, coalesced: without the backend."""
+    inputs: tuple[tuple[int, ...], ...]
+    outputs: tuple[tuple[int, ...], ...]
+    dtypes: tuple[tuple[str, ...], tuple[str, ...]]
+    """Of the inputs, of the outputs."""
+    state: State
+    retired: bool
+    created_s: float | None
+    """Unix seconds on the node's clock: when the rank came to it."""
+    timeout_s: float | None
+    p2p: bool
+    pg_id: int | None
+    frame: str | None
+    """`train_step (train.py:42)`: the innermost frame of the user's code."""
+    signature: Signature
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A process group, as a rank knows it."""
+
+    name: str
+    desc: str
+    ranks: tuple[int, ...]
+    """Global ranks in the group's own order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """What one rank did in one group."""
+
+    collectives: Mapping[int, Op]
+    """By `Op.seq`; the parts of a coalesced one are one."""
+    last: int
+    """The last collective that it joined; 0: none."""
+    open: int | None
+    """The first one that has not completed there; None: all have, or the backend tells no states."""
+    tells_states: bool
+    """Gloo leaves every entry `scheduled`, also those that are long done."""
+    p2p: tuple[Op, ...]
+    """Sends and receives that have not completed, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """One rank's dump."""
+
+    rank: int
+    file: str
+    version: str
+    backend: str
+    lanes: Mapping[str, Lane]
+    """By the group's name."""
+    groups: Mapping[str, Group]
+    enqueued: Mapping[int, int]
+    """Group number (`Op.pg_id`) -> the last collective that was enqueued."""
+    wrapped: bool
+    """Entries are missing in front: overwritten, or left out because they had completed."""
+    count: int
+    """Entries in it."""
+    newest: Op | None
+    """What the rank came to last."""
+    world: tuple[int, ...]
+    """All ranks of the job, where a backend without groups in its dump says them all the same (gloo)."""
+
+
+_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
+"""What torch counts fits into 63 bits; Python's integers may be of any length, and cost as much to print."""
+_Size: TypeAlias = Annotated[tuple[_Count, ...], msgspec.Meta(max_length=64)]
+"""As many dimensions as a tensor of torch can have."""
+
+
+class _Frame(msgspec.Struct):
+    name: str = "?"
+    filename: str = "?"
+    line: _Count = 0
+
+
+class _Entry(msgspec.Struct):
+    profiling_name: str
+    record_id: _Count = 0
+    pg_id: _Count | None = None
+    process_group: tuple[str, str] | str | None = None
+    collective_seq_id: _Count | None = None
+    seq_id: _Count | None = None
+    """Before 2.2 of the format."""
+    p2p_seq_id: _Count = 0
+    is_p2p: bool | None = None
+    input_sizes: list[_Size] = []
+    output_sizes: list[_Size] = []
+    input_dtypes: list[str] | str = []
+    output_dtypes: list[str] | str = []
+    state: str = "scheduled"
+    retired: bool = False
+    time_created_ns: _Count | None = None
+    timeout_ms: float | None = None
+    frames: list[_Frame] = []
+
+
+class _File(msgspec.Struct):
+    version: str = "?"
+    pg_config: dict[str, dict[str, Any]] = {}
+    pg_status: dict[str, dict[str, Any]] = {}
+    entries: list[_Entry] = []
+
+
+def read_dump(data: bytes, rank: int, file: str) -> Dump:
+    """One dump from the bytes of its file.
+
+    Raises:
+        NoDumpError: the bytes are no dump; the message says why.
+    """
+    held = plain_data(data)
+    if not isinstance(held, dict) or not ("entries" in held or "pg_config" in held):
+        raise NoDumpError("holds no flight recorder's dump")
+    try:
+        found = msgspec.convert(held, _File, strict=False)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise RefusedError(f"not a flight recorder's dump: {plain(str(error))[:160]}") from error
+    if len(found.entries) > MAX_ENTRIES:
+        raise RefusedError(f"{len(found.entries)} entries, more than the {MAX_ENTRIES} that are read")
+    words: dict[str, str] = {}
+    ops = tuple(_op(entry, words) for entry in found.entries)
+    backends = [entry.profiling_name.partition(":")[0] for entry in found.entries[-1:]]
+    groups = _groups(found.pg_config)
+    nameless = groups.pop("", None)
+    return Dump(
+        rank=rank,
+        file=file,
+        version=_name(found.version),
+        backend=_name(backends[0]) if backends else "unknown",
+        lanes=lanes(ops),
+        groups=groups,
+        enqueued=_enqueued(found.pg_status),
+        wrapped=bool(found.entries) and min(entry.record_id for entry in found.entries) > 0,
+        count=len(ops),
+        newest=max(ops, key=lambda op: op.created_s or 0.0, default=None),
+        world=nameless.ranks if nameless is not None else (),
+    )
+
+
+def lanes(ops: Iterable[Op]) -> dict[str, Lane]:
+    """The entries of one rank, group by group."""
+    by_group: dict[str, list[Op]] = {}
+    for op in ops:
+        by_group.setdefault(op.group, []).append(op)
+    return {group: _lane(own) for group, own in by_group.items()}
+
+
+def _lane(ops: list[Op]) -> Lane:
+    collectives: dict[int, Op] = {}
+    batches = {op.p2p_seq: op.state for op in ops if op.p2p and op.name == COALESCED}
+    p2p = []
+    for op in ops:
+        if not op.p2p:
+            before = collectives.get(op.seq)
+            collectives[op.seq] = op if before is None else _merged(before, op)
+        elif op.name != COALESCED and batches.get(op.p2p_seq, op.state) != "completed":
+            # the halves of a batch carry no state of their own
+            p2p.append(replace(op, state=batches.get(op.p2p_seq, op.state)))
+    tells = any(op.state != "scheduled" for op in ops)
+    unfinished = (seq for seq, op in collectives.items() if op.state != "completed")
+    return Lane(
+        collectives=collectives,
+        last=max(collectives, default=0),
+        open=min(unfinished, default=None) if tells else None,
+        tells_states=tells,
+        p2p=tuple(p2p),
+    )
+
+
+def _merged(first: Op, other: Op) -> Op:
+    """The parts of a coalesced collective: together they end when the entry `coalesced` does."""
+    whole, part = (other, first) if other.name == COALESCED else (first, other)
+    name = part.name if whole.name == COALESCED else whole.name
+    inputs, outputs = first.inputs + other.inputs, first.outputs + other.outputs
+    types = part.signature[3] or whole.signature[3]
+    return replace(
+        whole,
+        name=name,
+        inputs=inputs,
+        outputs=outputs,
+        dtypes=part.dtypes,
+        frame=part.frame or whole.frame,
+        signature=signature(name, inputs, outputs, types),
+    )
+
+
+def signature(
+    name: str, inputs: Iterable[Iterable[int]], outputs: Iterable[Iterable[int]], types: tuple[str, ...]
+) -> Signature:
+    """By what an entry is compared with those of the other ranks.
+
+    Elements, not shapes: NCCL and gloo count elements. Where ranks may rightly differ (the root of a gather,
+    the shares of an all_to_all or of an all_gather of a list) that side is left out.
+    """
+    if name in ROOT_OR_SHARES:
+        return name, None, None, ()
+    ins = None if name == "all_gather" else elements(inputs)
+    outs = None if name == "reduce_scatter" else elements(outputs)
+    return name, ins, outs, types
+
+
+def elements(sizes: Iterable[Iterable[int]]) -> int:
+    """How many numbers tensors of these sizes hold together."""
+    return sum(math.prod(size) for size in sizes)
+
+
+def _op(entry: _Entry, words: dict[str, str]) -> Op:
+    name = entry.profiling_name.partition(":")[2] or entry.profiling_name
+    group = entry.process_group
+    named = group[0] if isinstance(group, tuple) else group or str(entry.pg_id or 0)
+    seq = entry.collective_seq_id if entry.collective_seq_id is not None else entry.seq_id or 0
+    p2p = entry.is_p2p if entry.is_p2p is not None else name.startswith(("send ", "recv "))
+    state: State = "scheduled"
+    if entry.state in ("started", "completed"):
+        state = "completed" if entry.state == "completed" else "started"
+    inputs, outputs = tuple(entry.input_sizes), tuple(entry.output_sizes)
+    dtypes = _dtypes(entry.input_dtypes, words), _dtypes(entry.output_dtypes, words)
+    return Op(
+        group=_known(words, named),
+        seq=seq,
+        p2p_seq=entry.p2p_seq_id,
+        name=_known(words, name),
+        inputs=inputs,
+        outputs=outputs,
+        dtypes=dtypes,
+        state=state,
+        retired=entry.retired,
+        created_s=entry.time_created_ns / 1e9 if entry.time_created_ns else None,
+        timeout_s=entry.timeout_ms / 1000 if entry.timeout_ms and entry.timeout_ms > 0 else None,
+        p2p=p2p,
+        pg_id=entry.pg_id,
+        frame=_users(entry.frames, words),
+        signature=signature(name, inputs, outputs, tuple(sorted({*dtypes[0], *dtypes[1]}))),
+    )
+
+
+def _users(frames: list[_Frame], words: dict[str, str]) -> str | None:
+    """The innermost frame of the user's own code; of torch's where there is no other."""
+    if not frames:
+        return None
+    own = (frame for frame in frames if not any(part in frame.filename for part in NOT_THE_USERS))
+    frame = next(own, frames[0])
+    return _known(words, f"{frame.name} ({frame.filename.rpartition('/')[2]}:{frame.line})")
+
+
+def _dtypes(named: list[str] | str, words: dict[str, str]) -> tuple[str, ...]:
+    return tuple(_known(words, each) for each in ([named] if isinstance(named, str) else named))
+
+
+def _known(words: dict[str, str], text: str) -> str:
+    """The same string object for the same words, made harmless once: a dump repeats few of them."""
+    known = words.get(text)
+    if known is None:
+        known = words[text] = _name(text)
+    return known
+
+
+def _name(text: str) -> str:
+    return plain(text)[:MAX_NAME]
+
+
+def _groups(config: Mapping[str, Mapping[str, Any]]) -> dict[str, Group]:
+    groups = {}
+    for key, facts in config.items():
+        groups[_name(key)] = Group(_name(key), _name(_text(facts.get("desc"))), _members(facts.get("ranks")))
+    return groups
+
+
+def _members(held: object) -> tuple[int, ...]:
+    """The ranks of `[0, 1]`; a number that no rank can have is none of them."""
+    numbers = (found.group() for found in _NUMBER.finditer(_text(held)))
+    ranks = (int(each) for each in numbers if len(each) <= LONGEST_RANK)
+    return tuple(itertools.islice((rank for rank in ranks if 0 <= rank < MAX_RANKS), MAX_RANKS))
+
+
+def _enqueued(status: Mapping[str, Mapping[str, Any]]) -> dict[int, int]:
+    found = {}
+    for key, facts in status.items():
+        last = _text(facts.get("last_enqueued_collective"))
+        if key.isdecimal() and last.isdecimal() and len(key) < MAX_DIGITS and len(last) < MAX_DIGITS:
+            found[int(key)] = int(last)
+    return found
+
+
+def _text(held: object) -> str:
+    """A string, a number or a list of numbers as text; empty for anything deeper, which may have no end."""
+    if isinstance(held, str):
+        return held
+    numbers = held if isinstance(held, list) else [held]
+    if all(isinstance(each, int) and abs(each) < 1 << 63 for each in numbers):
+        return ", ".join(map(str, numbers))
+    return ""

@@ -1,0 +1,193 @@
+"""The dumps under the given paths: which file is which rank's, and what could not be read and why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpuwatch.plain import plain
+from gpuwatch.runs.files.files import Skipped, reason, walked
+from gpuwatch.runs.files.opening import open_file
+from gpuwatch.runs.files.packing import Contents, packing_of
+from gpuwatch.runs.files.utf16 import HEAD_BYTES
+from gpuwatch.runs.flight.attempts import of_the_last_attempt, of_the_youngest_job
+from gpuwatch.runs.flight.dumps import Dump, read_dump
+from gpuwatch.runs.flight.pickle_reader import MAX_BYTES, NoDumpError, RefusedError
+from gpuwatch.runs.scan.scan import usable_cores
+from gpuwatch.runs.scan.workers import Dial, Workers, limit_memory
+
+MAX_FILES = 20_000
+ALONE = 8
+"""So few files are read in this process."""
+FILE_CPU_S = 15
+"""CPU time for one file; the largest dump that is read takes about 5 s."""
+LEAST_MEMORY = 256 << 20
+MEMORY_PER_BYTE = 24
+"""Address space for the objects of one dump per byte of its file; a real dump needs about 12."""
+ENDINGS = re.compile(r"(\.(json|pickle|pkl|pt|bin|trace|txt|gz|zst|xz|bz2))+$", re.IGNORECASE)
+NO_DUMP_NAMES = (".log", ".py", ".yaml", ".yml", ".out", ".err", ".md", ".sh", ".pipe")
+MAX_RANK = 1 << 22
+
+
+@dataclass(frozen=True)
+class _Task:
+    path: str
+    name: str
+    rank: int
+    mtime: float
+    inner: bool
+    """It lay in a folder that was named: it need not be a dump."""
+
+
+class Closed(str):
+    """Why a file was not read though it may hold a dump: that says nothing of its rank."""
+
+    __slots__ = ()
+
+
+@dataclass
+class Dumps:
+    """What was found, the dumps by rank."""
+
+    dumps: list[Dump] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    """Files that are no dump; `unreadable` where one was expected."""
+    twice: dict[int, int] = field(default_factory=dict)
+    """Ranks with several dumps, of which the youngest counts, and how many they have."""
+    apart: list[str] = field(default_factory=list)
+    """What is said of dumps that are another job's or an earlier attempt's, and left out."""
+    closed: set[int] = field(default_factory=set)
+    """Ranks whose dumps may be there, but could not be read. A dump that ends in the middle is none of these:
+    its rank was ended while it wrote."""
+
+
+def gather_dumps(
+    paths: Sequence[Path],
+    tell: Callable[[int], None] = lambda _bytes: None,
+    file_cpu_s: int = FILE_CPU_S,
+) -> Dumps:
+    """Read every dump under the paths, over all cores where there are many.
+
+    Args:
+        paths: Files and folders.
+        tell: Called with the bytes read so far.
+        file_cpu_s: A file that needs more CPU time than this is given up; the others are kept.
+    """
+    found = Dumps()
+    tasks = []
+    for path, root in walked(paths, found.skipped, set()):
+        if root is not None and path.name.endswith(NO_DUMP_NAMES):
+            continue
+        task = _task(path, root, found)
+        if task is not None:
+            tasks.append(task)
+    if len(tasks) > MAX_FILES:
+        found.skipped.append(Skipped(f"{len(tasks) - MAX_FILES} files", "too many at once", unreadable=True))
+        tasks = tasks[:MAX_FILES]
+    read = [(task, result) for task, result in _results(tasks, tell, file_cpu_s)]
+    read.sort(key=lambda each: (each[0].mtime, each[0].rank, each[0].name))
+    by_rank: dict[tuple[str, int], Dump] = {}
+    for task, result in read:
+        if isinstance(result, Dump):
+            key = series_of(Path(task.path)), task.rank
+            found.twice[task.rank] = found.twice.get(task.rank, 0) + (key in by_rank)
+            by_rank.pop(key, None)
+            by_rank[key] = result
+        else:
+            found.skipped.append(Skipped(task.name, result, unreadable=True))
+            if isinstance(result, Closed):
+                found.closed.add(task.rank)
+    found.twice = {rank: count + 1 for rank, count in found.twice.items() if count}
+    _choose(found, by_rank)
+    return found
+
+
+def _choose(found: Dumps, by_rank: Mapping[tuple[str, int], Dump]) -> None:
+    """Only the dumps of one run are judged together."""
+    of_one, found.apart = of_the_youngest_job([(series, dump) for (series, _), dump in by_rank.items()])
+    found.dumps, words = of_the_last_attempt(sorted(of_one, key=lambda dump: dump.rank))
+    found.apart += words
+
+
+def rank_of(path: Path) -> int | None:
+    """The number at the end of a dump's name (torch appends the rank to a prefix), or of its folder's."""
+    for name in (path.name, path.parent.name):
+        match = re.search(r"(\d+)\D*$", ENDINGS.sub("", name))
+        if match is not None and len(match[1]) < 8 and int(match[1]) < MAX_RANK:
+            return int(match[1])
+    return None
+
+
+def series_of(path: Path) -> str:
+    """What the dumps of one job on one node have in common: the folder, and the name before the rank."""
+    name = ENDINGS.sub("", path.name)
+    match = re.search(r"\d+\D*$", name)
+    return str(path.parent / (name[: match.start()] if match else ""))
+
+
+def _task(path: Path, root: Path | None, found: Dumps) -> _Task | None:
+    name = plain(str(path))
+    rank = rank_of(path)
+    if rank is None:
+        found.skipped.append(Skipped(name, "no rank in its name", unreadable=root is None))
+        return None
+    try:
+        known = path.stat()
+    except OSError as error:
+        found.skipped.append(Skipped(name, reason(error), unreadable=True))
+        found.closed.add(rank)
+        return None
+    if not path.is_file():
+        found.skipped.append(Skipped(name, "not a regular file", unreadable=True))
+        found.closed.add(rank)
+        return None
+    return _Task(str(path), name, rank, known.st_mtime, root is not None)
+
+
+def _results(
+    tasks: Sequence[_Task], tell: Callable[[int], None], file_cpu_s: int
+) -> list[tuple[_Task, Dump | str]]:
+    count = min(usable_cores(), max(1, len(tasks) // ALONE))
+    workers: Workers[_Task, Dump | str] = Workers(count, _reader, file_cpu_s)
+    try:
+        return [
+            (each.task, each.result if each.result is not None else Closed(each.fault or "not read"))
+            for each in workers.results(tasks, tell)
+        ]
+    finally:
+        workers.close()
+
+
+def _reader() -> Callable[[_Task, Dial], Dump | str]:
+    return _read
+
+
+def _read(task: _Task, dial: Dial) -> Dump | str:
+    """The dump, or why there is none."""
+    path = Path(task.path)
+    try:
+        with open_file(path) as file:
+            packing = packing_of(file.read(HEAD_BYTES))
+        contents = Contents(path, packing)
+        pieces, size = [], 0
+        for piece in contents.pieces():
+            pieces.append(piece)
+            size += len(piece)
+            if size > MAX_BYTES:
+                break
+        dial.read(contents.read)
+        data = b"".join(pieces)
+        limit_memory(max(LEAST_MEMORY, MEMORY_PER_BYTE * len(data)))
+        return read_dump(data, task.rank, task.name)
+    except OSError as error:
+        return Closed(reason(error))
+    except RefusedError as error:
+        return Closed(error)
+    except NoDumpError as error:
+        return str(error)
+    except MemoryError:
+        return Closed("asks for more memory than a dump needs: refused")
+    except Exception as error:  # one file of a shape that nobody foresaw must not hide the others
+        return Closed(f"cannot be read: {type(error).__name__}: {plain(str(error))[:120]}")

@@ -1,0 +1,142 @@
+"""Lines that say where a rank runs or that it saved, as rules of our own, found together with the failures.
+
+Kept apart from the packs because they are no findings: nobody is shown them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from gpuwatch.rules.model.checkpoint_lines import BEGUN, CHECKPOINT_RULES, SAVED
+from gpuwatch.rules.model.rule import Rule
+
+PREFIX = "place."
+
+NCCL_INIT = "place.nccl_init"
+NCCL_ADDRESS = "place.nccl_address"
+FAILED_RANK = "place.failed_rank"
+RANK_MAPPING = "place.rank_mapping"
+RANK_ON_HOST = "place.rank_on_host"
+TOOL_HOST = "place.tool_host"
+"""A tool's report that names its node; found by its reader, not by a rule."""
+
+HOST = r"(?P<host>[A-Za-z0-9][\w.-]*)"
+
+
+def _rule(name: str, match: str, *literals: str, block: int = 0) -> Rule:
+    return Rule(name, "info", "", (match,), "", (), (), role="hint", literals=literals, block=block)
+
+
+CLUES: tuple[Rule, ...] = (
+    _rule(
+        NCCL_INIT,
+        r"\brank (?P<rank>\d+) nranks (?P<world>\d+) cudaDev (?P<cuda>\d+)(?: nvmlDev (?P<nvml>\d+))?"
+        r"(?: busId (?P<bus>[0-9a-fA-F]+))?",
+        "nranks",
+    ),
+    _rule(NCCL_ADDRESS, r"NCCL INFO Bootstrap ?: Using [^:\s]+:(?P<address>\S+?)<\d+>", "Bootstrap"),
+    _rule(FAILED_RANK, r"\brank +: (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)", "local_rank:", block=2),
+    _rule(RANK_MAPPING, r"global_rank_mapping=(?P<mapping>.{1,8000})", "global_rank_mapping"),
+    _rule(
+        RANK_ON_HOST,
+        r"(?i)\b(?:global[_ ])?rank['\"]?(?:\s*[:=]\s*|\s+)(?P<rank>\d+)\b.{0,120}?(?:"
+        r"\b(?:host|node)_?(?:name)?['\"]?\s*[:=]\s*['\"]?"
+        r"|\bon (?:(?:host|node) )?['\"]?(?=[a-z][\w.-]*\d)"
+        r")"
+        r"(?P<host>[A-Za-z][\w-]*(?:\.[\w-]+)*)(?![\w-]|[:/]\S)",
+        *("host", "node", " on "),
+    ),
+    *CHECKPOINT_RULES,
+)
+
+NCCL_HEAD = re.compile(HOST + r":(?P<pid>\d+):\d+ \[\d+\] NCCL ")
+TABLE_HOST = re.compile(r"\bhost +: (\S+)")
+TABLE_PID = re.compile(r"\(pid: (\d+)\)")
+MAPPED = re.compile(r"'([^']+)': \[([\d, ]+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Clue:
+    """One line's word on where something runs; None where it does not say."""
+
+    file: str
+    how: str
+    host: str | None = None
+    rank: int | None = None
+    world: int | None = None
+    local_rank: int | None = None
+    gpu: int | None = None
+    bus_id: str | None = None
+    pid: int | None = None
+    address: str | None = None
+
+
+def is_clue(finding: dict[str, Any]) -> bool:
+    """Whether a rule of ours made this finding."""
+    return str(finding["rule"]).startswith(PREFIX)
+
+
+def clues_of(file: str, findings: Iterable[dict[str, Any]]) -> Iterator[Clue]:
+    """What the findings of one file say about places; findings of the packs may tell host and rank, too."""
+    for finding in findings:
+        lines: list[str] = finding["lines"]
+        line = lines[finding.get("key", 0)] if lines else ""
+        fields: dict[str, Any] = finding.get("fields") or {}
+        head = NCCL_HEAD.search(line)
+        host = finding.get("host") or (head and head["host"])
+        pid = finding.get("pid") or (head and int(head["pid"]))
+        match finding["rule"]:
+            case "place.nccl_init":
+                yield Clue(
+                    file,
+                    "NCCL INFO line",
+                    host,
+                    number(fields.get("rank")),
+                    number(fields.get("world")),
+                    gpu=number(fields.get("nvml", fields.get("cuda"))),
+                    bus_id=bus_id(fields.get("bus")),
+                    pid=pid,
+                )
+            case "place.nccl_address":
+                yield Clue(file, "NCCL INFO line", host, address=str(fields["address"]))
+            case "place.failed_rank":
+                yield from failed_rank(file, finding, lines, fields)
+            case "place.rank_mapping":
+                for node, ranks in MAPPED.findall(str(fields["mapping"])):
+                    for local, rank in enumerate(ranks.split(",")):
+                        yield Clue(file, "launcher's mapping", node, int(rank), local_rank=local)
+            case "place.rank_on_host":
+                yield Clue(file, "the job's own line", str(fields["host"]), number(fields.get("rank")))
+            case rule if rule in (SAVED, BEGUN):
+                pass
+            case _ if host is not None:
+                rank = finding.get("rank") if finding.get("rank_from") in ("line", "path") else None
+                yield Clue(file, "the line's prefix", host, rank, pid=pid)
+
+
+def failed_rank(
+    file: str, finding: dict[str, Any], lines: list[str], fields: dict[str, Any]
+) -> Iterator[Clue]:
+    """An entry of torchrun's table of failures: the host stands in the line above, the pid below."""
+    key = finding.get("key", 0)
+    above, below = lines[max(0, key - 2) : key], lines[key + 1 : key + 3]
+    host = next((found[1] for line in reversed(above) if (found := TABLE_HOST.search(line))), None)
+    pid = next((int(found[1]) for line in below if (found := TABLE_PID.search(line))), None)
+    rank, local = number(fields.get("rank")), number(fields.get("local"))
+    yield Clue(file, "torchrun's table", host, rank, local_rank=local, pid=pid)
+
+
+def number(value: object) -> int | None:
+    """A field as a whole number; NCCL's device numbers and ranks are never anything else."""
+    return value if isinstance(value, int) else None
+
+
+def bus_id(text: object) -> str | None:
+    """NCCL prints a PCI address as one hexadecimal number: domain, bus, device and function as `1b000`."""
+    if text is None:
+        return None
+    value = int(str(text), 16)
+    return f"{value >> 20:04x}:{value >> 12 & 0xFF:02x}:{value >> 4 & 0xFF:02x}.{value & 0xF}"

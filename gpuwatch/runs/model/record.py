@@ -1,0 +1,137 @@
+"""Matches written down in each part of a file, and gathered afterwards as if it had been read in one go."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, TypeAlias
+
+from gpuwatch.agent.logs.matching.ruleset import Rule
+from gpuwatch.agent.logs.scanning.dedup import Gatherer, Open, signature
+from gpuwatch.runs.model.clues import is_clue
+
+MOST_OF_A_SPEAKER = 200
+"""Matches of one rule and speaker that are written down with their lines; the others are only counted."""
+MOST_OF_A_RULE = 20_000
+"""The same of all speakers of a part; then only the first of each further speaker is."""
+MOST_CLUES = 50_000
+
+Row: TypeAlias = dict[str, Any]
+"""A finding with the keys of `wire.Finding`."""
+
+
+@dataclass
+class Match:
+    """One match, and how many further ones like it were only counted."""
+
+    rule: str
+    row: Row
+    message: str
+    more: int = 0
+
+
+@dataclass
+class Recovery:
+    """A line that ends what a rule found."""
+
+    rule: str
+    fields: dict[str, Any]
+    at: float
+
+
+class Recorder:
+    """Stands in a scanner for its `Gatherer`. Only what comes while `own` is set is written down."""
+
+    def __init__(self) -> None:
+        self.own = True
+        self.events: list[Match | Recovery] = []
+        """In the order of the file."""
+        self.clues: list[Row] = []
+        self.left_out = 0
+        self._of_rule: Counter[tuple[object, ...]] = Counter()
+        self._last: dict[tuple[object, ...], Match] = {}
+        self._clues_seen: set[tuple[object, ...]] = set()
+        self._renewed: dict[tuple[object, ...], int] = {}
+        """Speaker of a rule of which only the newest counts -> where it stands in `clues`."""
+
+    def add(self, rule: Rule, finding: Row, message: str) -> Open | None:
+        """Write a match down; None where it is only counted."""
+        finding["id"], finding["count"], finding["last_at"] = 0, 1, finding["at"]
+        if not self.own:
+            return Open(finding, None)  # its block must be read past, but it is another part's
+        if is_clue(finding):
+            return self._clue(rule, finding)
+        key = (rule.id, *signature(finding, message))
+        self._of_rule[key[:4]] += 1
+        self._of_rule[key[:1]] += 1
+        most = MOST_OF_A_SPEAKER if self._of_rule[key[:1]] <= MOST_OF_A_RULE else 1
+        if self._of_rule[key[:4]] > most:
+            known = self._last.get(key)
+            if known is None:
+                self.left_out += 1
+            else:
+                known.more += 1
+                known.row["last_at"] = max(known.row["last_at"], finding["at"])
+                known.row["last_offset"] = finding["offset"]
+            return None
+        match = self._last[key] = Match(rule.id, finding, message)
+        self.events.append(match)
+        return Open(finding, None)
+
+    def close(self, rule: Rule, fields: dict[str, Any], at: float) -> list[Row]:
+        """Write a recovery down."""
+        if self.own:
+            self.events.append(Recovery(rule.id, fields, at))
+        return []
+
+    def grown(self, _now: float, _most: int = 0) -> list[Row]:
+        """Nothing grows here."""
+        return []
+
+    def _clue(self, rule: Rule, finding: Row) -> Open | None:
+        key = (finding["rule"], finding.get("host"), finding.get("pid"), tuple(finding["fields"].items()))
+        if rule.newest:
+            return self._renew((*key, finding.get("rank")), finding)
+        if key in self._clues_seen or len(self.clues) >= MOST_CLUES:
+            return None
+        self._clues_seen.add(key)
+        self.clues.append(finding)
+        return Open(finding, None)
+
+    def _renew(self, key: tuple[object, ...], finding: Row) -> Open:
+        """Of a speaker the newest clue of a rule, which replaces the one before."""
+        before = self._renewed.get(key)
+        if before is None:
+            self._renewed[key] = len(self.clues)
+            self.clues.append(finding)
+        else:
+            self.clues[before] = finding
+        return Open(finding, None)
+
+
+def gathered(events: Iterable[Match | Recovery], rules: dict[str, Rule]) -> list[Row]:
+    """The findings of a whole file: equal ones counted, floods told once, closed by their recoveries."""
+    ids = count(1)
+    gatherer = Gatherer(ids.__next__)
+    rows: list[Row] = []
+    newest: dict[tuple[object, ...], Row] = {}
+    for event in events:
+        rule = rules[event.rule]
+        if isinstance(event, Recovery):
+            gatherer.close(rule, event.fields, event.at)
+            continue
+        last_at, last_offset = event.row["last_at"], event.row.get("last_offset")
+        key = signature(event.row, event.message)
+        known = gatherer.add(rule, event.row, event.message)
+        mine = (rule.id, *(key if rule.flood is None else key[:3]))
+        if known is not None:
+            rows.append(known.finding)
+            newest[mine] = known.finding
+        row = newest.get(mine)
+        if row is not None and event.more:
+            row["count"] += event.more
+            row["last_at"] = max(row["last_at"], last_at)
+            row["last_offset"] = max(row.get("last_offset") or 0, last_offset or 0) or None
+    return rows

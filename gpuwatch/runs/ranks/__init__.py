@@ -1,0 +1,1 @@
+"""Which rank and node a log file is of."""

@@ -1,0 +1,316 @@
+"""The steps that each rank logged in a file: a bounded sample, in which no kind of line is missing."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from gpuwatch.agent.logs.lines.normalise import messages
+from gpuwatch.agent.logs.lines.splitter import shown
+from gpuwatch.agent.logs.lines.timestamps import HEAD, time_of
+from gpuwatch.agent.logs.matching.record_rank import read_message
+from gpuwatch.agent.logs.progress.dialect import Dialect, Reading
+from gpuwatch.agent.logs.scanning.progress_reader import Progress
+
+BYTES_PER_LINE = 512 << 10
+"""One line is read for so many bytes of a log: it takes about 100 us, searching 512 KiB for failures 2 ms."""
+FIRST_LINES, LEAST_FIRST_LINES = 1_000, 40
+"""Lines that are read besides, shared out over the files of a scan: of a small log every line is read."""
+LARGE = 8 << 20
+"""Of a file of more bytes than this the least number of first lines is read: its blocks give enough steps."""
+KEPT_POINTS = 2_000
+"""Steps of one series; twice as many are thinned to every second one."""
+KEPT_SERIES = 1_024
+KEPT_IN_ALL = 50_000
+"""Steps of all series of one part of a file."""
+KEPT_TIMINGS = 5
+MAX_LINE = 8_192
+MAX_SHAPES = 5_000
+RANK_LINES = 512
+"""In a file of many ranks so many lines at the end of a stretch are told apart by their prefix."""
+KNOWN_ENDS = 4
+"""Of the shapes of earlier blocks so many are read to their last line in a block: a bar has dozens."""
+NEIGHBOURS = 2
+"""Lines above the last one of a block and of each new shape: they show how many steps lie between two."""
+ODD = re.compile(rb"(?i)nan|inf(?!o)")
+"""In the shape of a line whose loss is no number; `INFO` is none."""
+WRITER = ("rank", "local_rank", "host", "index", "index_of", "pid")
+"""Keys of `wire.Finding` by which the writers of a file are told apart."""
+CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s", "step_time_s")
+
+_TAG = rb"[\[<({]?[\w. -]{0,20}[@/][\w.-]{1,40}[\]>)}:| ]"
+_RANK_PREFIX = re.compile(
+    rb"^\s*(?:\[[^\]\d]{0,12}\d{1,6}\]|\d{1,6}: |\[\d+,\d+\]<|" + _TAG + rb")"
+    rb"|[Rr](?:ank|ANK)[ :=]{0,3}\d{1,6}\b"
+)
+_MAY_HOLD_RANK = re.compile(
+    rb"^\s*(?:\[[A-Za-z ]{0,12}\]|: |\[,\]<|" + _TAG + rb")|[Rr](?:ank|ANK)[ :=]{0,3}(?![A-Za-z])"
+)
+
+
+class StepPoint(NamedTuple):
+    """One logged step. None: the line does not give it."""
+
+    offset: int
+    """Of the line in its file (bytes)."""
+    at: float | None
+    """The line's own time (unix seconds)."""
+    step: int
+    loss: float | None = None
+    grad_norm: float | None = None
+    tokens_per_s: float | None = None
+    samples_per_s: float | None = None
+    step_time_s: float | None = None
+
+
+@dataclass
+class StepSeries:
+    """The steps of one rank in one file, in the order of the file."""
+
+    rank: int | None = None
+    local_rank: int | None = None
+    host: str | None = None
+    index: int | None = None
+    """A number that may be the rank, after the word `index_of`."""
+    index_of: str | None = None
+    dialect: str = ""
+    per_epoch: bool = False
+    total_steps: int | None = None
+    points: list[StepPoint] = field(default_factory=list)
+    values: dict[str, float] = field(default_factory=dict)
+    """Field of `wire.Progress` -> the newest value."""
+    timings: dict[str, list[float]] = field(default_factory=dict)
+    """Timer -> its last values (seconds)."""
+    highest_scale: float | None = None
+
+    def take(self, offset: int, at: float | None, reading: Reading) -> None:
+        """Add one line of this rank."""
+        fields = {name: float(value) for name, value in reading.fields.items() if _is_number(value)}
+        if "step" in fields:
+            total = fields.get("total_steps")
+            if self._of_other_loop(fields["step"], total, reading.dialect):
+                return
+            self.dialect, self.per_epoch = reading.dialect.id, reading.dialect.per_epoch
+            self.total_steps = self.total_steps if total is None else int(total)
+            self._add(StepPoint(offset, at, int(fields["step"]), *[fields.get(name) for name in CURVES]))
+        elif self.points:
+            self._complete(fields)
+        self.values.update(fields)
+        if "loss_scale" in fields:
+            self.highest_scale = max(fields["loss_scale"], self.highest_scale or fields["loss_scale"])
+        for name, seconds in reading.phases.items():
+            self.timings[name] = [*self.timings.get(name, ()), seconds][-KEPT_TIMINGS:]
+
+    def thin(self) -> None:
+        """Keep every second step, the last one, and those where a loss begins or ceases to be finite."""
+        last = len(self.points) - 1
+        self.points = [
+            point
+            for index, point in enumerate(self.points)
+            if index % 2 == 0 or index == last or _finite(point) != _finite(self.points[index - 1])
+        ]
+
+    def join(self, later: StepSeries) -> None:
+        """Append the series of the same rank from a later part of the file."""
+        self.points += later.points
+        self.values.update(later.values)
+        self.timings.update(later.timings)
+        self.dialect, self.per_epoch = later.dialect or self.dialect, later.per_epoch
+        self.total_steps = later.total_steps or self.total_steps
+        scales = [each for each in (self.highest_scale, later.highest_scale) if each is not None]
+        self.highest_scale = max(scales, default=None)
+        while len(self.points) > 2 * KEPT_POINTS:
+            self.thin()
+
+    def merge(self, other: StepSeries) -> None:
+        """Take in the points of a series of the same file that began beside this one."""
+        self.join(other)
+        self.points.sort(key=lambda point: point.offset)
+
+    def _of_other_loop(self, step: float, total: float | None, dialect: Dialect) -> bool:
+        """A bar with another length and a smaller step is an evaluation's."""
+        if not dialect.id.endswith("bar") or total is None or self.total_steps is None or not self.points:
+            return False
+        return int(total) != self.total_steps and (step < self.points[-1].step or total < self.total_steps)
+
+    def _add(self, point: StepPoint) -> None:
+        if self.points and self.points[-1].step == point.step:
+            self.points[-1] = _merged(self.points[-1], point)
+            return
+        self.points.append(point)
+        if len(self.points) > 2 * KEPT_POINTS:
+            self.thin()
+
+    def _complete(self, fields: Mapping[str, float]) -> None:
+        """Values of a line that names no step are of the step that was named last."""
+        more = {name: fields[name] for name in CURVES if name in fields}
+        if more:
+            self.points[-1] = self.points[-1]._replace(**more)  # type: ignore[arg-type]
+
+
+class StepRecorder:
+    """Stands in a scanner for the agent's `Progress`: it samples all lines instead of the newest ones."""
+
+    def __init__(self, progress: Progress, first_lines: int) -> None:
+        self._progress = progress
+        self._credit = first_lines
+        self._found: list[tuple[int, bytes, bytes, list[Dialect]]] = []
+        self._waiting: deque[tuple[int, float, bytes, bytes, list[Dialect]]] = deque()
+        self._seen: set[bytes] = set()
+        self._fitting: dict[bytes, list[Dialect]] = {}
+        self.own = True
+        """False: what comes belongs to another part of the file."""
+        self.series: dict[tuple[Any, ...], StepSeries] = {}
+
+    @property
+    def newest(self) -> StepRecorder:
+        """Where the prefilter hands the lines to."""
+        return self
+
+    def take_from(self, backlog: bool) -> None:
+        """Nothing to prepare."""
+
+    def take(
+        self,
+        lines: Sequence[bytes],
+        shapes: Sequence[bytes],
+        paced: Mapping[bytes, list[Dialect]],
+        size: int,
+    ) -> None:
+        """Choose among the lines whose shape may hold progress: some of every shape, and the last."""
+        if not self.own:
+            return
+        share = size // BYTES_PER_LINE
+        chosen = sorted(self._chosen(lines, shapes, paced, share + self._credit))
+        self._credit = max(0, self._credit - max(0, len(chosen) - share))
+        at = before = 0
+        for index in chosen:
+            at += sum(map(len, lines[before:index])) + index - before
+            before = index
+            if len(lines[index]) <= MAX_LINE:
+                self._found.append((at, lines[index], shapes[index], paced[shapes[index]]))
+
+    def place(self, offset_of: Callable[[int], int], arrived: float, backlog: bool) -> None:  # noqa: ARG002 - as `Newest` has it
+        """Note where the chosen lines stand in the file."""
+        for at, line, shape, dialects in self._found:
+            self._waiting.append((offset_of(at), arrived, line, shape, dialects))
+        self._found.clear()
+
+    def frames(self, local_ranks: bool) -> list[dict[str, Any]]:
+        """Read what was chosen into the series; nothing is sent."""
+        while self._waiting:
+            offset, arrived, line, shape, dialects = self._waiting.popleft()
+            at = time_of(shown(line[:HEAD]), arrived)
+            for reading, by, text in self._readings(line, shape, dialects, local_ranks):
+                who = self._progress.whose(reading.fields, by, read_message(text, by, line))
+                key = tuple(who.get(name) for name in WRITER)
+                rank, local_rank, host, index, index_of, _ = key
+                series = self.series.get(key)
+                if series is None and len(self.series) < KEPT_SERIES:
+                    series = self.series[key] = StepSeries(rank, local_rank, host, index, index_of)
+                if series is not None:
+                    series.take(offset, at, reading)
+        if sum(len(each.points) for each in self.series.values()) > KEPT_IN_ALL:
+            for each in self.series.values():
+                each.thin()
+        return []
+
+    def _readings(
+        self, line: bytes, shape: bytes, dialects: list[Dialect], local_ranks: bool
+    ) -> list[tuple[Reading, Any, str]]:
+        """What a line holds. Of a shape read before only the dialects are tried that fitted it."""
+        found = list(self._progress.readings(line, self._fitting.get(shape, dialects), local_ranks))
+        if shape not in self._fitting and all(each.steady for each in dialects):
+            if len(self._fitting) >= MAX_SHAPES:
+                self._fitting.clear()
+            used = [each for each in dialects if any(reading.dialect is each for reading, _, _ in found)]
+            self._fitting[shape] = used
+        return found
+
+    def _chosen(
+        self,
+        lines: Sequence[bytes],
+        shapes: Sequence[bytes],
+        paced: Mapping[bytes, list[Dialect]],
+        wanted: int,
+    ) -> set[int]:
+        """Indexes of about `wanted` lines, the last of each shape and rank and the first of a new shape."""
+        if wanted >= len(lines):
+            return {index for index, shape in enumerate(shapes) if shape in paced}
+        last = dict(zip(shapes, range(len(shapes)), strict=True))
+        ends = [index for shape, index in last.items() if shape in paced]
+        newest = max(ends, default=-1)
+        known = sorted(
+            index for index in ends if shapes[index] in self._seen and not ODD.search(shapes[index])
+        )
+        ends = sorted(set(ends).difference(known[:-KNOWN_ENDS]))
+        wide = [index for index in ends if index == newest or shapes[index] not in self._seen]
+        chosen = {near for index in wide for near in range(max(0, index - NEIGHBOURS), index + 1)}
+        chosen.update(ends)
+        chosen = {index for index in chosen if shapes[index] in paced}
+        step = len(lines) / max(1, wanted)
+        spread = (int(number * step) for number in range(wanted))
+        chosen.update(index for index in spread if shapes[index] in paced)
+        for index in list(chosen):
+            shape = shapes[index]
+            if last[shape] == index and (shape not in self._seen or ODD.search(shape)):
+                chosen.add(shapes.index(shape))
+            if last[shape] == index and _MAY_HOLD_RANK.search(shape):
+                chosen.update(last_of_ranks(lines, shapes, index))
+        if len(self._seen) > MAX_SHAPES:
+            self._seen.clear()
+        self._seen.update(shape for shape in last if shape in paced)
+        return chosen
+
+
+def last_of_ranks(lines: Sequence[bytes], shapes: Sequence[bytes], last: int) -> Iterable[int]:
+    """The last line of each rank among the `RANK_LINES` lines up to `last` that are of its shape."""
+    found: dict[bytes, int] = {}
+    for index in range(last, max(-1, last - RANK_LINES), -1):
+        if shapes[index] == shapes[last]:
+            prefix = _RANK_PREFIX.search(lines[index], 0, 200)
+            if prefix is not None:
+                found.setdefault(prefix.group(), index)
+    return found.values()
+
+
+def joined(parts: Iterable[Mapping[tuple[Any, ...], StepSeries]]) -> list[StepSeries]:
+    """The series of a whole file from those of its parts, in the order of the file."""
+    found: dict[tuple[Any, ...], StepSeries] = {}
+    for part in parts:
+        for key, series in part.items():
+            if key in found:
+                found[key].join(series)
+            else:
+                found[key] = series
+    return [series for series in found.values() if series.points]
+
+
+def last_lines(data: bytes, count: int) -> list[str]:
+    """The last `count` lines that are not blank, without the prefixes of launchers."""
+    lines = [line for line in re.split(rb"[\r\n]+", data) if line.strip()]
+    return [messages(line)[0][-1][0].strip() for line in lines[-count:]]
+
+
+def _is_number(value: object) -> bool:
+    try:
+        float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _finite(point: StepPoint) -> bool:
+    return all(
+        value is None or (value == value and abs(value) != float("inf"))  # noqa: PLR0124 - NaN
+        for value in (point.loss, point.grad_norm)
+    )
+
+
+def _merged(old: StepPoint, new: StepPoint) -> StepPoint:
+    """Two lines about one step."""
+    pairs = zip(old, new, strict=True)
+    return StepPoint(*[before if value is None else value for before, value in pairs])  # type: ignore[arg-type]

@@ -1,0 +1,81 @@
+"""Operations that ranks announce and report as done: the one rank that began one and did not end it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from gpuwatch.agent.logs.lines.normalise import messages
+from gpuwatch.agent.logs.matching.record_rank import read_message
+
+PEERS = 3
+"""So many ranks must have come to the end of an operation, and all but one of those that began it."""
+_MAY = re.compile(rb"(?i)\b(?:start|begin|enter|complet|finish|done|leav|left|exit)")
+_WHAT = r"(?P<{}>[A-Za-z][A-Za-z_-]{{2,30}}(?: [A-Za-z_-]{{2,20}}){{0,2}}?)"
+_BEGUN = re.compile(
+    r"(?i)\b(?:starting|beginning|begins?|entering|enters?|started|entered) (?:the )?"
+    + _WHAT.format("what")
+    + r"\s?(?:\.{2,3}|$|[,(#:\d])"
+)
+_ENDED = re.compile(
+    r"(?i)(?:^|[\]:|>] ?)" + _WHAT.format("first") + r" (?:is |was )?(?:completed?|finished|done|ended)\b"
+    r"|\b(?:completed|finished|leaving|left|exited|exiting|done with) (?:the )?"
+    + _WHAT.format("second")
+    + r"\s?(?:\.{1,3}|$|[,(#:\d])"
+)
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """What one rank began and did not end, while the others did."""
+
+    what: str
+    """As the line calls it: `all-reduce`."""
+    rank: int
+    peers: int
+    """Ranks that came to its end."""
+    host: str | None
+    file: str
+    text: str
+    """The line of its beginning."""
+
+
+def unfinished(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Unfinished | None:
+    """Read sample lines of each file (its name, its lines). None: no rank alone is in an operation."""
+    begun: dict[str, Counter[int]] = defaultdict(Counter)
+    ended: dict[str, Counter[int]] = defaultdict(Counter)
+    last: dict[tuple[str, int], Unfinished] = {}
+    for file, lines in samples:
+        for raw in lines:
+            if _MAY.search(raw) is None:
+                continue
+            text, by = messages(raw)[0][-1]
+            reading = read_message(text, by, raw)
+            rank = by.rank if by.rank is not None else reading.rank
+            if rank is None:
+                continue
+            for found in _BEGUN.finditer(text):
+                key = _key(found["what"])
+                begun[key][rank] += 1
+                last[key, rank] = Unfinished(found["what"], rank, 0, by.host, file, text)
+            for found in _ENDED.finditer(text):
+                ended[_key(found["first"] or found["second"])][rank] += 1
+    return next((each for key in begun if (each := _alone(key, begun[key], ended[key], last))), None)
+
+
+def _alone(
+    key: str, begun: Counter[int], ended: Counter[int], last: dict[tuple[str, int], Unfinished]
+) -> Unfinished | None:
+    inside = [rank for rank, count in begun.items() if count > ended[rank]]
+    out = [rank for rank, count in begun.items() if 0 < count <= ended[rank]]
+    if len(inside) != 1 or len(out) < PEERS:
+        return None
+    found = last[key, inside[0]]
+    return Unfinished(found.what, found.rank, len(out), found.host, found.file, found.text)
+
+
+def _key(what: str) -> str:
+    """`all-reduce`, `AllReduce` and `all_reduce` are one."""
+    return re.sub(r"[^a-z]", "", what.lower())

@@ -1,0 +1,1 @@
+"""The scan of all files over all cores."""

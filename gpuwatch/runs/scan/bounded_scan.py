@@ -1,0 +1,88 @@
+"""A scanner fed within bounds of CPU time: a rule without an end is suspended, a line without one skipped."""
+
+from __future__ import annotations
+
+import re
+
+from gpuwatch.agent.logs.matching.ruleset import RuleSet
+from gpuwatch.agent.logs.scanning.scanner import Scanner
+from gpuwatch.rules.model.time_limit import ENDLESS, EndlessError, TimeLimit
+
+PIECE_S, LINE_S = 3.0, 1.0
+"""CPU seconds for a piece of 512 KiB, which takes 0.1, and for one line of a piece that took longer."""
+MOST_SKIPPED = 16
+_LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
+
+
+class TooManySkippedError(Exception):
+    """More lines of a part than `MOST_SKIPPED` have no end."""
+
+
+class BoundedScan:
+    """Feeds one part of a file; `skipped` are the bytes (begin, end) that are not searched."""
+
+    def __init__(self, scanner: Scanner, ruleset: RuleSet, file: str) -> None:
+        self.skipped: list[tuple[int, int]] = []
+        self._scanner = scanner
+        self._ruleset = ruleset
+        self._file = file
+        self._limit = TimeLimit(ruleset)
+
+    def feed(self, data: bytes, offset: int, arrived: float) -> None:
+        """Scan bytes of a backlog, whose first one is at `offset`, and the progress that they tell.
+
+        Raises:
+            TooManySkippedError: the rest should be left.
+        """
+        unfinished = self._scanner.unfinished
+        try:
+            self._scan(data, offset, arrived, PIECE_S)
+        except EndlessError as error:
+            self._suspend(error)
+            data, offset = unfinished + data, offset - len(unfinished)
+            self._scanner.rewind()
+            for line in _LINE.finditer(data):
+                self._feed_line(line.group(), offset + line.start(), arrived, again=not error.rule)
+
+    def finish(self) -> None:
+        """Tell what waits for more."""
+        try:
+            with self._limit.of(PIECE_S):
+                self._scanner.end()
+                self._scanner.progress()
+        except EndlessError as error:
+            self._suspend(error)
+            end = self._scanner.fed_to
+            self.skipped.append((end - len(self._scanner.unfinished), end))
+
+    def _feed_line(self, line: bytes, offset: int, arrived: float, *, again: bool) -> None:
+        """One line; where it hangs in a rule, and in none before it here, once more without that rule."""
+        try:
+            self._scan(line, offset, arrived, LINE_S)
+        except EndlessError as error:
+            self._scanner.rewind()
+            if again and error.rule:
+                self._suspend(error)
+                self._feed_line(line, offset, arrived, again=False)
+                return
+            self.skipped.append((offset, offset + len(line)))
+            if len(self.skipped) >= MOST_SKIPPED:
+                raise TooManySkippedError from None
+
+    def _scan(self, data: bytes, offset: int, arrived: float, seconds: float) -> None:
+        with self._limit.of(seconds):
+            self._scanner.feed(data, offset, arrived, backlog=True)
+            self._scanner.progress()
+
+    def _suspend(self, error: EndlessError) -> None:
+        if error.rule:
+            self._ruleset.suspend(error.rule, ENDLESS.format(self._file), self._file)
+
+    @property
+    def trouble(self) -> str | None:
+        """What is not searched, in words; None: all is."""
+        if not self.skipped:
+            return None
+        size = sum(end - begin for begin, end in self.skipped)
+        places = ", ".join(f"{begin} to {end}" for begin, end in self.skipped[:3])
+        return f"{len(self.skipped)} lines ({size} bytes) not searched, as that does not end: bytes {places}"

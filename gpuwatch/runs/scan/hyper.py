@@ -1,0 +1,70 @@
+"""Hyperscan as the first sieve: the same answers as the agent's word sets, several times as fast."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+from gpuwatch.agent.logs.lines.json_lines import unescaped
+from gpuwatch.agent.logs.matching.prefilter import Sieve
+from gpuwatch.agent.logs.matching.ruleset import RuleSet
+
+if TYPE_CHECKING:
+    from gpuwatch.agent.logs.matching.ruleset import Phrase
+
+
+def installed() -> bool:
+    """Whether the extra `hyperscan` is there."""
+    return importlib.util.find_spec("hyperscan") is not None
+
+
+class HyperSieve:
+    """Finds the phrases of a rule set; takes the place of `agent.logs.matching.prefilter.Sieve`."""
+
+    def __init__(self, ruleset: RuleSet) -> None:
+        import hyperscan  # noqa: PLC0415  an extra: only who asks for it needs it
+
+        self._phrases = [phrase for phrase in ruleset.phrases if phrase.leads_to_findings]
+        self._steps = Sieve(ruleset, [phrase for phrase in ruleset.phrases if phrase.dialects])
+        fold, exact = hyperscan.HS_FLAG_CASELESS, 0
+        self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+        self._database.compile(
+            expressions=[phrase.text for phrase in self._phrases],
+            ids=list(range(len(self._phrases))),
+            elements=len(self._phrases),
+            flags=[fold if phrase.fold else exact for phrase in self._phrases],
+            literal=True,
+        )
+        self._scratch = hyperscan.Scratch(self._database)
+        self._database.scratch = self._scratch
+
+    def no_progress(self, shape: bytes) -> None:
+        """Lines of this shape hold no progress."""
+        self._steps.no_progress(shape)
+
+    def hits(self, data: bytes, newest: Any = None) -> list[tuple[int, Phrase]]:  # noqa: ANN401
+        """Places where a phrase stands, by place; once a line and phrase. `newest`: as of `Sieve.hits`."""
+        if newest is not None:
+            self._steps.hits(data, newest)
+        ends: list[tuple[int, int]] = []
+
+        def on_match(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
+            ends.append((end, number))
+
+        if b"\\" in data and b'{"' in data:
+            data = unescaped(data)
+        self._database.scan(data, match_event_handler=on_match)
+        found = [(end - len(self._phrases[number].text), number) for end, number in ends]
+        return [(at, self._phrases[number]) for at, number in once_a_line(data, sorted(found))]
+
+
+def once_a_line(data: bytes, found: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Without the further places of a phrase in a line where it was found already."""
+    kept: list[tuple[int, int]] = []
+    line_end: dict[int, int] = {}
+    for at, number in found:
+        if at >= line_end.get(number, 0):
+            kept.append((at, number))
+            end = data.find(b"\n", at)
+            line_end[number] = len(data) if end < 0 else end
+    return kept

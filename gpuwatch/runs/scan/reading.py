@@ -1,0 +1,240 @@
+"""One file, or one part of a big one, through the agent's scanner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from gpuwatch.agent.base.path_ranks import ranks_of_path
+from gpuwatch.agent.logs.matching.matcher import Search
+from gpuwatch.agent.logs.matching.ruleset import Rule, RuleSet
+from gpuwatch.agent.logs.scanning.progress_reader import Progress
+from gpuwatch.agent.logs.scanning.scanner import Scanner
+from gpuwatch.runs.files.files import LogPath, reason
+from gpuwatch.runs.files.opening import open_file
+from gpuwatch.runs.files.packing import Contents
+from gpuwatch.runs.files.times import Times, TimesAround, needs_time, stretches
+from gpuwatch.runs.model.record import Match, Recorder, Recovery, Row
+from gpuwatch.runs.ranks.step_series import StepRecorder, StepSeries, last_lines
+from gpuwatch.runs.scan.bounded_scan import BoundedScan, TooManySkippedError
+from gpuwatch.runs.scan.workers import Dial
+from gpuwatch.runs.tools.rows import host_clue, number_gpus, tool_matches
+from gpuwatch.runs.tools.sections import ToolSections
+
+PART_BYTES = 16 << 20
+"""Of a plain file: what one worker reads at once."""
+AROUND_BYTES = 1 << 18
+"""Read before a part, for what must have come before its first lines, and behind it, for its last block."""
+FEED_BYTES = 1 << 19
+TAIL_BYTES = 1 << 16
+MOST_DATED_BYTES = 1 << 20
+"""Read at once to date findings."""
+LAST_LINES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The lines of a file that begin in `start` to `end` (bytes); `end` None: to the file's own end."""
+
+    log: LogPath
+    start: int = 0
+    end: int | None = None
+    first_lines: int = 0
+    """Lines of progress that are read beyond the share of its size."""
+
+
+@dataclass
+class PartRead:
+    """What came of it."""
+
+    events: list[Match | Recovery] = field(default_factory=list)
+    clues: list[Row] = field(default_factory=list)
+    left_out: int = 0
+    """Matches that are not even counted in one of the others."""
+    bytes: int = 0
+    """Of text that was looked at, once each."""
+    first_time: float | None = None
+    """The first time that a line carries, of those near the beginning of the file."""
+    last_time: float | None = None
+    """The last time that a line carries, where the part reaches to the end of the file."""
+    times: dict[int, Times] = field(default_factory=dict)
+    """Around the lines, by offset, that no line near them dates."""
+    series: dict[tuple[Any, ...], StepSeries] = field(default_factory=dict)
+    """The steps that each rank logged in it."""
+    last_lines: list[str] = field(default_factory=list)
+    """Of the file, where the part reaches to its end."""
+    trouble: str | None = None
+    """Why it is not the whole part: damaged, unreadable, stopped."""
+    suspended: dict[str, str] = field(default_factory=dict)
+    """Rules that took too long, and for what."""
+
+
+def parts_of(log: LogPath) -> list[Part]:
+    """A plain file in parts that several workers can take; a packed one is read from its beginning."""
+    if log.packing is not None or log.size <= 2 * PART_BYTES:
+        return [Part(log)]
+    starts = range(0, log.size, PART_BYTES)
+    ends = [*starts[1:], None]
+    return [Part(log, start, end) for start, end in zip(starts, ends, strict=True)]
+
+
+def reader(ruleset: RuleSet, new_sieve: Callable[[RuleSet], Any]) -> Callable[[Part, Dial], PartRead]:
+    """What a worker does with each part."""
+    sieve = new_sieve(ruleset)
+    rules = {rule.id: rule for rule in ruleset.rules}
+
+    def read(part: Part, dial: Dial) -> PartRead:
+        recorder = Recorder()
+        name, speaker = part.log.name, speaker_of(part.log)
+        lines = Progress(name, Search(ruleset, name), sieve, speaker)
+        steps = StepRecorder(lines, part.first_lines)
+        scanner = Scanner(
+            ruleset, name, count(1).__next__, speaker, sieve=sieve, gather=recorder, progress=steps
+        )
+        sections = ToolSections()
+        bounded = BoundedScan(scanner, ruleset, name)
+        result = read_part(part, bounded, recorder, steps, sections, dial)
+        take_tools(part, result, sections, rules)
+        result.suspended = dict(ruleset.suspended)
+        return result
+
+    return read
+
+
+def speaker_of(log: LogPath) -> Callable[[], dict[str, Any]] | None:
+    """Who writes the file, as far as its path tells."""
+    rank, local_rank = ranks_of_path(f"/{log.inner}")
+    if rank is None and local_rank is None:
+        return None
+    said = {"rank": rank, "local_rank": local_rank, "rank_from": "path" if rank is not None else None}
+    speaker = {name: value for name, value in said.items() if value is not None}
+    return lambda: speaker
+
+
+def read_part(
+    part: Part,
+    scan: BoundedScan,
+    recorder: Recorder,
+    steps: StepRecorder,
+    sections: ToolSections,
+    dial: Dial,
+) -> PartRead:
+    """Scan a part; what cannot be read is told, and what came before it counts."""
+    read = PartRead()
+    tail, tail_at = b"", 0
+    try:
+        for data, offset, size in fed(part):
+            recorder.own = part.start <= offset and (part.end is None or offset < part.end)
+            steps.own = recorder.own
+            scan.feed(*sections.feed(data, offset), part.log.until)
+            dial.read(size)
+            if recorder.own:
+                read.bytes += len(data)
+            if not offset:
+                read.first_time = TimesAround(b"\n" + data[:TAIL_BYTES], part.log.until).of(0).below
+            tail = (tail + data)[-TAIL_BYTES:]
+            tail_at = offset + len(data) - len(tail)
+            if dial.stopping:
+                read.trouble = "stopped"
+                break
+    except OSError as error:
+        read.trouble = reason(error)
+    except DamageError as damage:
+        read.trouble = str(damage)
+    except TooManySkippedError:
+        read.trouble = "the rest is not read"
+    else:
+        scan.feed(*sections.end(), part.log.until)
+    scan.finish()
+    read.trouble = "; ".join(filter(None, [scan.trouble, read.trouble])) or None
+    read.series = steps.series
+    if part.end is None:
+        read.last_lines = last_lines(tail, LAST_LINES)
+    read.events, read.clues, read.left_out = recorder.events, recorder.clues, recorder.left_out
+    date(part, read, tail, tail_at)
+    return read
+
+
+def take_tools(part: Part, read: PartRead, sections: ToolSections, rules: Mapping[str, Rule]) -> None:
+    """Add what the outputs of tools in this part report, and the node and the GPUs that they name."""
+    number_gpus(read.events, sections.gpus)
+    mine = [
+        each
+        for each in tool_matches(sections, rules, part.log.name, part.log.until)
+        if part.start <= each.row["offset"] and (part.end is None or each.row["offset"] < part.end)
+    ]
+    read.events += mine
+    if sections.node is not None:
+        read.clues.append(host_clue(sections.node))
+    if sections.rank_clue is not None:
+        read.clues.append(sections.rank_clue)
+
+
+def date(part: Part, read: PartRead, tail: bytes, tail_at: int) -> None:
+    """Look around the lines that nothing dates, and for the last time in the file."""
+    arrived = part.log.until
+    ending = TimesAround(tail, arrived)
+    if part.end is None:
+        read.last_time = ending.of(len(tail)).above
+    undated = {
+        event.row["offset"]
+        for event in read.events
+        if isinstance(event, Match) and needs_time(event.row, arrived)
+    }
+    if part.log.packing is not None:
+        read.times = {offset: ending.of(offset - tail_at) for offset in undated if offset >= tail_at}
+    elif undated:
+        with open_file(part.log.path) as file:
+            for together in stretches(sorted(undated), TAIL_BYTES, MOST_DATED_BYTES):
+                low = max(0, together[0] - TAIL_BYTES)
+                file.seek(low)
+                around = TimesAround(file.read(together[-1] + TAIL_BYTES - low), arrived)
+                read.times.update((offset, around.of(offset - low)) for offset in together)
+
+
+class DamageError(Exception):
+    """The file breaks off in the midst of packed data."""
+
+
+def fed(part: Part) -> Iterator[tuple[bytes, int, int]]:
+    """Bytes that follow each other, the offset of the first, and how much of the file's size they are.
+
+    Raises:
+        OSError: it cannot be read (further).
+        DamageError: what is packed cannot be unpacked further.
+    """
+    if part.log.packing is None:
+        yield from plain_part(part)
+        return
+    contents = Contents(part.log.path, part.log.packing)
+    offset = told = 0
+    for piece in contents.pieces():
+        for at in range(0, len(piece), FEED_BYTES):
+            data = piece[at : at + FEED_BYTES]
+            yield data, offset, contents.read - told
+            offset, told = offset + len(data), contents.read
+    if contents.damage is not None:
+        raise DamageError(contents.damage)
+
+
+def plain_part(part: Part) -> Iterator[tuple[bytes, int, int]]:
+    """A part of a plain file with some of what is around it; no piece reaches over the part's borders."""
+    at = max(0, part.start - AROUND_BYTES)
+    borders = [part.start] if part.end is None else [part.start, part.end, part.end + AROUND_BYTES]
+    with open_file(part.log.path) as file:
+        file.seek(at)
+        first = at > 0
+        while True:
+            border = next((each for each in borders if each > at), None)
+            if border is None and part.end is not None:
+                return
+            data = file.read(FEED_BYTES if border is None else min(FEED_BYTES, border - at))
+            if not data:
+                return
+            own = part.start <= at and (part.end is None or at < part.end)
+            cut = data.find(b"\n") + 1 if first else 0  # from the first whole line on
+            first = False
+            yield data[cut:], at + cut, len(data) if own else 0
+            at += len(data)

@@ -1,0 +1,238 @@
+"""Tasks over all cores, in processes that may die, be slow or be stopped without taking the rest along."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from gpuwatch.agent.logs.ipc.lifeline import die_with
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+POLL_S = 0.1
+STOP_S = 3.0
+"""Given to the tasks that run when stopping; then their processes are ended."""
+OUT_OF_MEMORY = 77
+"""Exit status of a process that reached its limit."""
+HOW = "fork" if sys.platform == "linux" else "spawn"
+"""Forking takes milliseconds; it is done before any thread of ours runs."""
+
+
+class Dial(Protocol):
+    """What a task sees of the others: it counts its bytes, and looks whether to stop."""
+
+    def read(self, size: int) -> None:
+        """So many more bytes of the files are done."""
+
+    @property
+    def stopping(self) -> bool:
+        """Give back what there is."""
+
+
+class Counter:
+    """A `Dial` within one process."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.stopping = False
+
+    def read(self, size: int) -> None:
+        """So many more bytes of the files are done."""
+        self.bytes += size
+
+
+class SharedDial:
+    """A `Dial` between processes: each worker counts for itself, so that none waits for another."""
+
+    def __init__(self, counts: Any, stop: Any, number: int) -> None:  # noqa: ANN401  ctypes in shared memory
+        self._counts, self._stop, self._number = counts, stop, number
+
+    def read(self, size: int) -> None:
+        """So many more bytes of the files are done."""
+        self._counts[self._number] += size
+
+    @property
+    def stopping(self) -> bool:
+        """Give back what there is."""
+        return bool(self._stop.value)
+
+
+@dataclass
+class Done(Generic[Task, Result]):
+    """A task that is over. `result` is None where its process died."""
+
+    task: Task
+    result: Result | None
+    fault: str | None = None
+
+
+@dataclass
+class _Worker(Generic[Task]):
+    process: Any
+    pipe: Connection
+    number: int
+    task: Task | None = None
+
+
+class Workers(Generic[Task, Result]):
+    """Runs tasks in `count` processes; `read_bytes` and `stop` may be used while `results` runs."""
+
+    def __init__(
+        self,
+        count: int,
+        start: Callable[[], Callable[[Task, Dial], Result]],
+        task_cpu_s: int | None = None,
+        memory: int | None = None,
+    ) -> None:
+        """Start the processes.
+
+        Args:
+            count: How many.
+            start: Runs once in each process and returns the function that does a task there.
+            task_cpu_s: A task that uses more CPU time than this loses its process, and has failed.
+            memory: Bytes that a process may take for its tasks; one that needs more is ended as well.
+        """
+        self._task_cpu_s = task_cpu_s
+        self._memory = memory
+        self._context: Any = multiprocessing.get_context(HOW)  # the stubs do not know that it has Process
+        self._start = start
+        self._counts = self._context.Array("q", count, lock=False)
+        self._stop = self._context.Value("b", 0, lock=False)
+        self._workers = [self._begin(number) for number in range(count)]
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes that all tasks have read."""
+        return sum(self._counts)
+
+    def stop(self) -> None:
+        """No new task is begun; those that run give what they have."""
+        self._stop.value = 1
+
+    def results(self, tasks: Sequence[Task], tell: Callable[[int], None]) -> Iterator[Done[Task, Result]]:
+        """The tasks as they end. `tell` hears how many bytes are done, about ten times a second.
+
+        After `stop` the tasks that have not begun are left out, and those that do not end are given up.
+        """
+        waiting = list(reversed(tasks))
+        given_up = None
+        while waiting or any(worker.task is not None for worker in self._workers):
+            if self._stop.value:
+                waiting.clear()
+                given_up = given_up or time.monotonic() + STOP_S
+                if time.monotonic() > given_up:
+                    return
+            for worker in self._workers:
+                if worker.task is None and waiting:
+                    worker.task = waiting.pop()
+                    worker.pipe.send(worker.task)
+            tell(self.read_bytes)
+            yield from self._ended()
+        tell(self.read_bytes)
+
+    def close(self) -> None:
+        """End the processes."""
+        for worker in self._workers:
+            worker.pipe.close()
+            worker.process.join(timeout=0.2)
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+
+    def _ended(self) -> Iterator[Done[Task, Result]]:
+        busy = {worker.pipe: worker for worker in self._workers if worker.task is not None}
+        for pipe in wait(list(busy), timeout=POLL_S):
+            assert isinstance(pipe, Connection)  # noqa: S101  what was put in comes out
+            worker = busy[pipe]
+            task, worker.task = worker.task, None
+            assert task is not None  # noqa: S101  only busy ones are waited for
+            try:
+                result: Result = pipe.recv()
+            except (EOFError, OSError):
+                worker.process.join()
+                code = worker.process.exitcode or 0
+                fault = self._fault(code)
+                self._workers[worker.number] = self._begin(worker.number)
+                yield Done(task, None, fault)
+            else:
+                yield Done(task, result)
+
+    def _fault(self, code: int) -> str:
+        """Why a task has no result, by the exit code of its process."""
+        if code == OUT_OF_MEMORY:
+            return f"needs more than {(self._memory or 0) >> 20} MB of memory: given up"
+        if code == -signal.SIGXCPU:
+            return f"needs more than {self._task_cpu_s} s of CPU time: given up"
+        return f"its reader was ended by signal {-code}" if code < 0 else "its reader ended early"
+
+    def _begin(self, number: int) -> _Worker[Task]:
+        ours, theirs = self._context.Pipe()
+        dial = SharedDial(self._counts, self._stop, number)
+        process = self._context.Process(
+            target=_work,
+            args=(theirs, self._start, dial, self._task_cpu_s, self._memory, os.getpid()),
+            daemon=True,
+        )
+        process.start()
+        theirs.close()
+        return _Worker(process, ours, number)
+
+
+def _work(
+    pipe: Connection,
+    start: Callable[[], Callable[[Any, Dial], Any]],
+    dial: Dial,
+    task_cpu_s: int | None,
+    memory: int | None,
+    parent: int,
+) -> None:
+    """The life of a worker. It ignores Ctrl-C, which its parent handles, and dies with its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if sys.platform == "linux":
+        die_with(parent)
+    do = start()
+    if memory is not None:
+        limit_memory(memory)
+    try:
+        while True:
+            task = pipe.recv()
+            if task_cpu_s is not None:
+                _limit_cpu(task_cpu_s)
+            pipe.send(do(task, dial))
+    except (EOFError, OSError):
+        return
+    except MemoryError:
+        os._exit(OUT_OF_MEMORY)
+
+
+def limit_memory(size: int) -> None:
+    """Bound the address space of this process to `size` bytes more than it has."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except OSError:  # not Linux
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    most = pages * resource.getpagesize() + size
+    resource.setrlimit(
+        resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard)
+    )
+
+
+def _limit_cpu(seconds: int) -> None:
+    """Let the kernel end this process (SIGXCPU) when it has used so many more seconds of CPU time."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    most = int(time.process_time()) + 1 + seconds
+    resource.setrlimit(
+        resource.RLIMIT_CPU, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard)
+    )

@@ -1,0 +1,262 @@
+"""The dumps of flight recorders, brought from all nodes at once and judged here. It never blocks.
+
+Dumps that are there are only read. Fresh ones are written by the ranks, into the job's own place: that
+happens when `write` is called, never by itself.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from gpuwatch.diagnose.hang.flight_recorder.isolated import DUMPS, Apart, Judged, Order
+from gpuwatch.diagnose.hang.flight_recorder.job_dumps import DumpRead, FlightHeard, JobDumps, with_age
+from gpuwatch.fleet.nodes.quantities import scaled_text
+from gpuwatch.fleet.pending_request import Asked
+from gpuwatch.plain import plain
+from gpuwatch.session.hang.dump_selection import Case, Key, Listed, Seat, chosen
+from gpuwatch.session.hang.dump_transfer import Courier, Parcel
+from gpuwatch.session.hang.dump_trigger import WRITE_S, Writing
+from gpuwatch.session.hang.node_requests import NodeRequests
+from gpuwatch.wire import DumpPlaces
+
+Phase: TypeAlias = Literal["listing", "writing", "fetching", "judging", "over"]
+FETCH_S = 120.0
+NOT_WRITTEN = f"none was written within {WRITE_S:.0f} s of being asked"
+
+
+class DumpHunt:
+    """Make it, poll the session, call `update` after every poll until it is `over`; then it may `write`."""
+
+    def __init__(
+        self,
+        session: NodeRequests,
+        seats: Mapping[Key, Seat],
+        *,
+        whole: bool,
+        longest_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        """Ask which dumps there are.
+
+        Args:
+            session: Started.
+            seats: The ranks' processes.
+            whole: Every node of the session is asked, and its processes are known.
+            longest_s: A node that has not listed its dumps by then is given up.
+            clock: Monotonic seconds.
+            wall: Unix seconds.
+        """
+        self.phase: Phase = "listing"
+        self.heard: FlightHeard | None = None
+        """What the dumps said last; None: nothing yet."""
+        self._session, self._seats, self._whole = session, dict(seats), whole
+        self._clock, self._wall = clock, wall
+        self._longest_s = longest_s
+        self._deadline = clock() + longest_s
+        self._places: dict[str, DumpPlaces] = {}
+        self._silent: dict[str, str] = {}
+        """Node -> why it listed nothing."""
+        self._writing: Writing | None = None
+        self._couriers: list[Courier] = []
+        self._cases: list[Case] = []
+        self._judges: list[Apart | None] = []
+        """One a case."""
+        self._spool: tempfile.TemporaryDirectory[str] | None = None
+        by_node: dict[str, list[int]] = {}
+        for node, pid in sorted(self._seats):
+            by_node.setdefault(node, []).append(pid)
+        self._asked: list[Asked] = [session.ask_dump_files(node, pids) for node, pids in by_node.items()]
+
+    # ---- what is seen from outside
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come."""
+        return self.phase == "over"
+
+    @property
+    def waiting(self) -> list[str]:
+        """Nodes from which something is still to come."""
+        nodes = {each.node for each in self._asked} | {each.node for each in self._couriers if not each.over}
+        return sorted(nodes.union(self._writing.waiting if self.phase == "writing" and self._writing else ()))
+
+    @property
+    def progress(self) -> str:
+        """What is being done; empty when all is."""
+        if self.phase == "fetching":
+            parcels = [each for case in self._cases for each in case.parcels.values()]
+            taken, total = sum(each.taken for each in parcels), sum(each.size for each in parcels)
+            return f"dumps: {scaled_text(taken, 1000)}B of {scaled_text(total, 1000)}B fetched"
+        words = {
+            "listing": "looking for dumps",
+            "writing": "dumps are written",
+            "judging": "dumps are judged",
+        }
+        return words.get(self.phase, "")
+
+    def update(self) -> bool:
+        """Take in what has come; True when there is more to tell."""
+        before = self.phase
+        if self.phase == "listing":
+            self._take_lists()
+        elif self.phase == "writing":
+            self._watch_writing()
+        elif self.phase == "fetching":
+            self._fetch()
+        elif self.phase == "judging":
+            self._judge()
+        return self.phase != before
+
+    def write(self) -> bool:
+        """Have the ranks that can write fresh dumps, over the older ones; False: none can, or not now."""
+        pids = self._writers()
+        if not self.over or not pids:
+            return False
+        before = {node: self._places[node] for node in pids}
+        self._writing = Writing(self._session, self._seats, pids, before, self._clock)
+        self.phase = "writing"
+        return True
+
+    def close(self) -> None:
+        """End what runs here, and leave nothing."""
+        for judge in self._judges:
+            if judge is not None:
+                judge.close()
+        if self._spool is not None:
+            self._spool.cleanup()
+            self._spool = None
+
+    # ---- one phase after the other
+
+    def _take_lists(self) -> None:
+        late = self._clock() >= self._deadline
+        for asked in [each for each in self._asked if each.done or late]:
+            self._asked.remove(asked)
+            told, why = asked.read(DumpPlaces)
+            if told is not None:
+                self._places[asked.node] = told
+            else:
+                self._silent[asked.node] = plain(why or f"no answer in {self._longest_s:.0f} s")
+        if not self._asked:
+            self._begin(Listed(self._seats, self._places, self._silent, self._whole, self._wall()))
+
+    def _watch_writing(self) -> None:
+        writing = self._writing
+        assert writing is not None  # noqa: S101 - the phase says so
+        writing.update()
+        if not writing.over:
+            return
+        self._places.update(writing.places)
+        told = Listed(
+            self._seats,
+            self._places,
+            self._silent,
+            self._whole,
+            self._wall(),
+            only=writing.written,
+            refused=writing.refused,
+            late=NOT_WRITTEN,
+        )
+        self._begin(told)
+
+    def _begin(self, listed: Listed) -> None:
+        """Fetch what was chosen."""
+        self.close()
+        self._cases = chosen(listed)
+        self._judges = [None] * len(self._cases)
+        folders = self._folders()
+        by_node: dict[str, list[Parcel]] = {}
+        for case in self._cases:
+            for parcel in case.parcels.values():
+                by_node.setdefault(parcel.node, []).append(parcel)
+        self._couriers = [
+            Courier(self._session, node, parcels, lambda parcel: folders[parcel.job], self._clock)
+            for node, parcels in by_node.items()
+        ]
+        self._deadline = self._clock() + FETCH_S
+        self.phase = "fetching"
+
+    def _folders(self) -> dict[str | None, Path]:
+        """Where the dumps of each job are kept until they are judged."""
+        folders = {}
+        try:
+            self._spool = tempfile.TemporaryDirectory(prefix="gpuwatch-dumps-")
+            for number, case in enumerate(self._cases):
+                folders[case.job] = Path(self._spool.name) / f"job{number}" / DUMPS
+                folders[case.job].mkdir(parents=True)
+        except OSError as error:
+            why = f"no dump can be kept here: {(error.strerror or str(error)).lower()}"
+            for case in self._cases:
+                case.unread.update(dict.fromkeys(case.parcels, why))
+                case.parcels.clear()
+        return folders
+
+    def _fetch(self) -> None:
+        late = self._clock() >= self._deadline
+        for courier in self._couriers:
+            if late and not courier.over:
+                courier.give_up(f"it did not come within {FETCH_S:.0f} s")
+            courier.update()
+        if all(courier.over for courier in self._couriers):
+            self._couriers = []
+            self._judges = [self._start_judge(number, case) for number, case in enumerate(self._cases)]
+            self.phase = "judging"
+
+    def _start_judge(self, number: int, case: Case) -> Apart | None:
+        for rank, parcel in case.parcels.items():
+            if parcel.why is not None:
+                case.unread[rank] = f"{parcel.node}: {parcel.path}: {parcel.why}"
+        if self._spool is None or all(parcel.why is not None for parcel in case.parcels.values()):
+            return None
+        order = Order(case.world or None, sorted(case.unread))
+        return Apart(Path(self._spool.name) / f"job{number}", order, clock=self._clock)
+
+    def _judge(self) -> None:
+        judged = [None if judge is None else judge.take() for judge in self._judges]
+        if any(judge is not None and each is None for judge, each in zip(self._judges, judged, strict=True)):
+            return
+        said = [self._said(case, each) for case, each in zip(self._cases, judged, strict=True)]
+        self.close()
+        said.sort(key=lambda each: not (each.testimony is not None and each.testimony.wrong))
+        places = {place.prefix for told in self._places.values() for place in told.places if place.named}
+        writers = {self._seats[node, pid].rank for node, pids in self._writers().items() for pid in pids}
+        self.heard = FlightHeard(tuple(said), tuple(sorted(writers)), tuple(sorted(places)))
+        self.phase = "over"
+
+    def _said(self, case: Case, judged: Judged | str | None) -> JobDumps:
+        unread = dict(case.unread)
+        brought: Sequence[int] = ()
+        if isinstance(judged, Judged):
+            brought = judged.ranks
+            unread.update(
+                (rank, f"{case.parcels[rank].node}: {case.parcels[rank].path}: {why}")
+                for rank, why in judged.unread.items()
+                if rank in case.parcels
+            )
+        elif judged is not None:
+            unread.update((rank, judged) for rank, parcel in case.parcels.items() if parcel.why is None)
+        read = [case.parcels[rank] for rank in sorted(brought)]
+        job = JobDumps(
+            job=case.job,
+            ranks=case.world or len({*brought, *case.none, *unread}),
+            read=tuple(DumpRead(each.rank, each.node, each.path, each.size, each.at) for each in read),
+            without=dict(sorted({**case.none, **unread}.items())),
+            asked=self._writing is not None,
+        )
+        if not isinstance(judged, Judged) or judged.testimony is None:
+            return job
+        return replace(job, testimony=with_age(judged.testimony, job))
+
+    def _writers(self) -> dict[str, list[int]]:
+        """Node -> the processes that can be asked for a fresh dump."""
+        found = {
+            node: [pipe.pid for pipe in told.pipes if pipe.there and (node, pipe.pid) in self._seats]
+            for node, told in self._places.items()
+        }
+        return {node: pids for node, pids in found.items() if pids}

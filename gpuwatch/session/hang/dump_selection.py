@@ -1,0 +1,158 @@
+"""Which dump is which rank's: of what the nodes list, the one to fetch, and why there is none. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from gpuwatch.diagnose.hang.stacks.compare import MAX_WORLD
+from gpuwatch.diagnose.model.condition import duration
+from gpuwatch.session.hang.dump_transfer import Parcel
+from gpuwatch.wire import DumpFile, DumpPlace, DumpPlaces
+
+Key: TypeAlias = tuple[str, int]
+"""Node, pid."""
+File: TypeAlias = tuple[str, str]
+"""Node, path."""
+NONE_LEFT = "none is there"
+NOWHERE = "none is there, and it runs on no node"
+NOT_ASKED = "it runs on no node that was asked"
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A rank's process."""
+
+    rank: int
+    job: str | None
+    world: int | None
+
+
+@dataclass
+class Case:
+    """One job: whose dumps are to be fetched, and of whom there are none."""
+
+    job: str | None
+    world: int
+    """Ranks of the job; 0: not known."""
+    parcels: dict[int, Parcel] = field(default_factory=dict)
+    none: dict[int, str] = field(default_factory=dict)
+    """Ranks that have left no dump: that may be a fault of theirs."""
+    unread: dict[int, str] = field(default_factory=dict)
+    """Ranks that may have left one, and why it does not come here."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What all nodes have told."""
+
+    seats: Mapping[Key, Seat]
+    places: Mapping[str, DumpPlaces]
+    """By node."""
+    silent: Mapping[str, str]
+    """Node -> why it told nothing."""
+    whole: bool
+    """Every node of the session was asked, and its processes are known."""
+    at: float
+    """When they told, unix seconds on our clock."""
+    only: Collection[File] | None = None
+    """Dumps that count; None: all."""
+    refused: Mapping[Key, str] = field(default_factory=dict)
+    """Processes that could not be asked for a fresh dump."""
+    late: str = ""
+    """Why a rank that was asked for one has none."""
+
+
+def chosen(listed: Listed) -> list[Case]:
+    """The jobs, the largest first, with the youngest dump of each rank, of its own node if there is one."""
+    jobs: dict[str | None, dict[int, Key]] = {}
+    for key, seat in sorted(listed.seats.items()):
+        jobs.setdefault(seat.job, {}).setdefault(seat.rank, key)
+    cases = [_case(job, seats, listed) for job, seats in jobs.items()]
+    return sorted(cases, key=lambda case: -len(jobs[case.job]))
+
+
+def _case(job: str | None, seats: Mapping[int, Key], listed: Listed) -> Case:
+    case = Case(job, min(MAX_WORLD, max((listed.seats[key].world or 0 for key in seats.values()), default=0)))
+    found: dict[int, tuple[bool, float, str, DumpPlace, DumpFile]] = {}
+    for node, told in listed.places.items():
+        for place in told.places:
+            if {listed.seats[node, pid].job for pid in place.pids if (node, pid) in listed.seats} != {job}:
+                continue
+            for file in place.files:
+                if listed.only is not None and (node, place.prefix + file.name) not in listed.only:
+                    continue
+                if case.world and file.rank >= case.world:
+                    continue
+                own = file.rank in seats and seats[file.rank][0] == node
+                best = found.get(file.rank)
+                if best is None or (own, -file.age_s) > best[:2]:
+                    found[file.rank] = (own, -file.age_s, node, place, file)
+    for rank, (_, _, node, place, file) in sorted(found.items(), key=lambda item: item[0]):
+        case.parcels[rank] = _parcel(job, node, place, file, listed.at)
+    for rank in range(case.world) if case.world else sorted(seats):
+        if rank not in case.parcels:
+            _explain(case, rank, seats.get(rank), listed)
+    return case
+
+
+def _parcel(job: str | None, node: str, place: DumpPlace, file: DumpFile, at: float) -> Parcel:
+    return Parcel(
+        job=job,
+        rank=file.rank,
+        node=node,
+        pid=place.pids[0],
+        prefix=place.prefix,
+        name=file.name,
+        size=file.size_bytes,
+        mtime=file.mtime,
+        at=at - file.age_s,
+    )
+
+
+def _explain(case: Case, rank: int, key: Key | None, listed: Listed) -> None:
+    """Why there is no dump of this rank: whether it left none, or nobody could look."""
+    if key is None:
+        if listed.whole and not listed.silent:
+            case.none[rank] = NOWHERE
+        else:
+            case.unread[rank] = NOT_ASKED
+        return
+    node, pid = key
+    told = listed.places.get(node)
+    if told is None:
+        case.unread[rank] = f"{node}: {listed.silent.get(node, 'no answer')}"
+        return
+    if key in listed.refused:
+        case.unread[rank] = listed.refused[key]
+        return
+    if pid in told.unread:
+        case.unread[rank] = f"{node}: where it writes them cannot be read"
+        return
+    places = [place for place in told.places if pid in place.pids]
+    shared = next((p for p in places if p.files and len(_jobs(node, p, listed)) > 1), None)
+    trouble = next((place for place in places if place.error or place.left_out), None)
+    if shared is not None:
+        named = ", ".join(str(each) for each in sorted(_jobs(node, shared, listed), key=str))
+        case.unread[rank] = f"jobs {named} write to the same {shared.prefix}: nobody can tell whose they are"
+    elif trouble is not None:
+        why = trouble.error or f"{trouble.left_out} files too many lie there"
+        case.unread[rank] = f"{node}: {trouble.prefix}: {why}"
+    elif listed.only is not None:
+        case.unread[rank] = listed.late  # it may only be slow: that says nothing of it
+    else:
+        case.none[rank] = NONE_LEFT + _before(places)
+
+
+def _jobs(node: str, place: DumpPlace, listed: Listed) -> set[str | None]:
+    return {listed.seats[node, pid].job for pid in place.pids if (node, pid) in listed.seats}
+
+
+def _before(places: list[DumpPlace]) -> str:
+    """Older dumps are told and not used."""
+    older = sum(place.older for place in places)
+    if not older:
+        return ""
+    age = min(place.older_age_s for place in places if place.older_age_s is not None)
+    return f" of this run, only older ones ({duration(age)} old)"

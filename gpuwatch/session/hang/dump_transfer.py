@@ -1,0 +1,168 @@
+"""Dumps on their way from one node to the cockpit: a piece at a time, bounded, and never waited for."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from gpuwatch.fleet.nodes.quantities import scaled_text
+from gpuwatch.fleet.pending_request import Asked
+from gpuwatch.plain import plain
+from gpuwatch.wire import DumpPiece
+
+MOST_BYTES = 64_000_000
+"""Of one dump. A full ring of 2,000 entries is about 2 MB; what is larger is read where it lies."""
+PACE_S = 0.1
+"""Between two pieces of a node: with the agent's bound of a piece at most 4 MB a second over its link."""
+SILENCE_S = 20.0
+"""A node that has sent no piece for so long is given up."""
+
+
+class Pieces(Protocol):
+    """What is needed of a session."""
+
+    def ask_dump_piece(self, node: str, pid: int, prefix: str, name: str, offset: int) -> Asked:
+        """A piece of a dump (`wire.DumpPiece`)."""
+        ...
+
+
+@dataclass
+class Parcel:
+    """One dump on a node."""
+
+    job: str | None
+    rank: int
+    node: str
+    pid: int
+    """Through whose environment it was found."""
+    prefix: str
+    name: str
+    size: int
+    mtime: float
+    at: float
+    """When it was written, unix seconds on our clock."""
+    taken: int = 0
+    """Bytes of it that are here."""
+    why: str | None = None
+    """Why it did not come."""
+    attempts: int = field(default=0, repr=False)
+
+    @property
+    def path(self) -> str:
+        """Where it lies, as its job sees it."""
+        return self.prefix + self.name
+
+
+class Courier:
+    """Brings the dumps of one node into a folder, as `rank_N.gz`."""
+
+    def __init__(
+        self,
+        session: Pieces,
+        node: str,
+        parcels: Sequence[Parcel],
+        folder: Callable[[Parcel], Path],
+        clock: Callable[[], float],
+    ) -> None:
+        """Begin with the next `update`.
+
+        Args:
+            session: Asks the node.
+            node: Its name.
+            parcels: Of this node, in the order in which they are to come.
+            folder: Where one of them goes.
+            clock: Monotonic seconds.
+        """
+        self.node = node
+        self._session = session
+        self._left = list(parcels)
+        self._folder = folder
+        self._clock = clock
+        self._asked: Asked | None = None
+        self._asked_at = -PACE_S
+
+    @property
+    def over(self) -> bool:
+        """Whether all have come, or will not."""
+        return not self._left
+
+    def update(self) -> None:
+        """Take in a piece that came, and ask for the next one."""
+        now = self._clock()
+        if self._asked is not None:
+            if not self._asked.done:
+                if now - self._asked_at > SILENCE_S:
+                    self.give_up(f"no answer in {SILENCE_S:.0f} s")
+                return
+            asked, self._asked = self._asked, None
+            self._take(self._left[0], asked)
+        if self._left and now - self._asked_at >= PACE_S:
+            parcel = self._left[0]
+            if parcel.size > MOST_BYTES:
+                self._end(parcel, too_big(parcel.size))
+                return
+            self._asked_at = now
+            self._asked = self._session.ask_dump_piece(
+                self.node, parcel.pid, parcel.prefix, parcel.name, parcel.taken
+            )
+
+    def give_up(self, why: str) -> None:
+        """None of the others will come."""
+        for parcel in list(self._left):
+            self._end(parcel, why)
+        self._asked = None
+
+    def _take(self, parcel: Parcel, asked: Asked) -> None:
+        piece, why = asked.read(DumpPiece)
+        if piece is None:
+            self._end(parcel, plain(why or "no answer"))
+            return
+        try:
+            data = base64.b64decode(piece.packed, validate=True)
+        except ValueError as error:
+            self._end(parcel, f"an answer that cannot be read: {error}")
+            return
+        if piece.size_bytes > MOST_BYTES or parcel.taken + piece.bytes > MOST_BYTES:
+            self._end(parcel, too_big(max(piece.size_bytes, parcel.taken + piece.bytes)))
+        elif (piece.mtime, piece.size_bytes) != (parcel.mtime, parcel.size):
+            self._again(parcel, piece)
+        else:
+            self._keep(parcel, piece, data)
+
+    def _keep(self, parcel: Parcel, piece: DumpPiece, data: bytes) -> None:
+        try:
+            with (self._folder(parcel) / f"rank_{parcel.rank}.gz").open("ab") as file:
+                file.write(data)
+        except OSError as error:
+            self.give_up(f"it cannot be kept here: {(error.strerror or str(error)).lower()}")
+            return
+        parcel.taken += piece.bytes
+        if piece.bytes <= 0 or parcel.taken >= parcel.size:
+            self._end(parcel, None if parcel.taken == parcel.size else "it got shorter while it was read")
+
+    def _again(self, parcel: Parcel, piece: DumpPiece) -> None:
+        """It was written anew meanwhile: from the beginning, once."""
+        if parcel.attempts:
+            self._end(parcel, "it was being written while it was read")
+            return
+        parcel.attempts += 1
+        parcel.at += piece.mtime - parcel.mtime
+        parcel.taken, parcel.size, parcel.mtime = 0, piece.size_bytes, piece.mtime
+        (self._folder(parcel) / f"rank_{parcel.rank}.gz").unlink(missing_ok=True)
+
+    def _end(self, parcel: Parcel, why: str | None) -> None:
+        parcel.why = why
+        self._left.remove(parcel)
+        if why is not None:
+            (self._folder(parcel) / f"rank_{parcel.rank}.gz").unlink(missing_ok=True)
+
+
+def too_big(size: int) -> str:
+    """Why a dump is left where it lies."""
+    return (
+        f"{scaled_text(size, 1000)}B, more than the {scaled_text(MOST_BYTES, 1000)}B that are fetched: "
+        "read it there with gpuwatch flight"
+    )

@@ -1,0 +1,141 @@
+"""Fresh dumps: asked of the ranks over the pipes that their job made, and waited for until they are whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from gpuwatch.fleet.pending_request import Asked
+from gpuwatch.plain import plain
+from gpuwatch.session.hang.dump_selection import File, Key, Seat
+from gpuwatch.wire import DumpPlaces, Dumps
+
+WRITE_S = 30.0
+"""torch looks at its pipe once a second, and then names all frames before it writes."""
+LOOK_S = 1.0
+
+
+class Asks(Protocol):
+    """What is needed of a session."""
+
+    def ask_dumps(self, node: str, pids: list[int]) -> Asked:
+        """Make these processes write their dumps (`wire.Dumps`)."""
+        ...
+
+    def ask_dump_files(self, node: str, pids: list[int]) -> Asked:
+        """Which dumps are there (`wire.DumpPlaces`)."""
+        ...
+
+
+class Writing:
+    """One time that the ranks are asked. `update` it until it is `over`."""
+
+    def __init__(
+        self,
+        session: Asks,
+        seats: Mapping[Key, Seat],
+        pids: Mapping[str, list[int]],
+        before: Mapping[str, DumpPlaces],
+        clock: Callable[[], float],
+    ) -> None:
+        """Ask.
+
+        Args:
+            session: Asks the nodes.
+            seats: The ranks' processes.
+            pids: Node -> those that have a pipe.
+            before: Node -> the dumps that are there now.
+            clock: Monotonic seconds.
+        """
+        self.places: dict[str, DumpPlaces] = dict(before)
+        self.refused: dict[Key, str] = {}
+        self.written: set[File] = set()
+        """Dumps that are new, and did not change between two looks."""
+        self._session, self._seats, self._clock = session, seats, clock
+        self._pids = {node: sorted(pid for name, pid in seats if name == node) for node in pids}
+        self._ranks = {
+            node: {seat.rank for (name, _), seat in seats.items() if name == node} for node in pids
+        }
+        self._before = {
+            file: known
+            for node in pids
+            if node in before
+            for file, known in self._known(node, before[node]).items()
+        }
+        self._seen: dict[File, tuple[float, int]] = {}
+        self._to_write: set[Key] = {(node, pid) for node, listed in pids.items() for pid in listed}
+        self._deadline = clock() + WRITE_S
+        self._triggers = [session.ask_dumps(node, listed) for node, listed in pids.items()]
+        self._looks: dict[str, Asked] = {}
+        self._look_at: dict[str, float] = {}
+
+    @property
+    def over(self) -> bool:
+        """Whether all have written, or had the time to."""
+        return not self._triggers and not self._to_write
+
+    @property
+    def waiting(self) -> list[str]:
+        """Nodes whose ranks have not."""
+        return sorted({asked.node for asked in self._triggers} | {node for node, _ in self._to_write})
+
+    def update(self) -> None:
+        """Take in what came, and look again."""
+        now = self._clock()
+        for asked in [each for each in self._triggers if each.done or now >= self._deadline]:
+            self._triggers.remove(asked)
+            self._triggered(asked)
+        if now >= self._deadline:
+            self._to_write.clear()
+            return
+        started = {asked.node for asked in self._triggers}
+        for node in {name for name, _ in self._to_write} - started:
+            self._look(node, now)
+
+    def _triggered(self, asked: Asked) -> None:
+        told, unread = asked.read(Dumps)
+        by_pid = {each.pid: each for each in told.processes} if told is not None else {}
+        for key in [key for key in self._to_write if key[0] == asked.node]:
+            answer = by_pid.get(key[1])
+            why = unread or (answer.error if answer is not None else "no answer")
+            if why:
+                self.refused[key] = f"{key[0]}: {plain(why)}"
+                self._to_write.discard(key)
+
+    def _look(self, node: str, now: float) -> None:
+        asked = self._looks.get(node)
+        if asked is None:
+            if now >= self._look_at.get(node, 0.0):
+                self._look_at[node] = now + LOOK_S
+                self._looks[node] = self._session.ask_dump_files(node, self._pids[node])
+            return
+        if not asked.done:
+            return
+        del self._looks[node]
+        told, _ = asked.read(DumpPlaces)
+        if told is None:
+            return
+        self.places[node] = told
+        known = self._known(node, told)
+        for file, now_is in known.items():
+            if now_is[1] and now_is != self._before.get(file) and now_is == self._seen.get(file):
+                self.written.add(file)
+        self._seen.update(known)
+        for place in told.places:
+            ranks = {each.rank for each in place.files if (node, place.prefix + each.name) in self.written}
+            for pid in place.pids:
+                seat = self._seats.get((node, pid))
+                if seat is not None and seat.rank in ranks:
+                    self._to_write.discard((node, pid))
+
+    def _known(self, node: str, told: DumpPlaces) -> dict[File, tuple[float, int]]:
+        """The dumps of a node's own ranks by path, and by what a change of one is seen.
+
+        On a shared file system every node lists those of all others as well.
+        """
+        return {
+            (node, place.prefix + file.name): (file.mtime, file.size_bytes)
+            for place in told.places
+            for file in place.files
+            if file.rank in self._ranks[node]
+        }

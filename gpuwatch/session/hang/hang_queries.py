@@ -1,0 +1,110 @@
+"""The ranks of a job that hangs are asked without a key: RAS, /proc, py-spy --nonblocking.
+
+They are asked again where the first answer was none or not sure, a few times a hang.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import time as wall
+from typing import TYPE_CHECKING
+
+from gpuwatch.diagnose.alert_book import AlertBook
+from gpuwatch.diagnose.hang.answer import HangAnswer, answer_of, confirmed
+from gpuwatch.diagnose.hang.monitor import CODE
+
+if TYPE_CHECKING:
+    from gpuwatch.session.hang.hang_query import Inquiry
+    from gpuwatch.session.hang.node_requests import NodeRequests
+
+LONGEST_S = 10.0
+"""A node that has not answered by then is given up."""
+AGAIN_S = 20.0
+"""Between two questions: a rank that works moves in that time."""
+MOST = 3
+"""Questions about one silence."""
+
+
+@dataclass
+class Query:
+    """One, of one silence of a job."""
+
+    inquiry: Inquiry
+    at: float
+    """When the ranks were asked (unix seconds)."""
+    answer: HangAnswer | None = None
+    over: bool = False
+    kept: bool = False
+    """Whether an incident holds the answer."""
+    asked: int = 1
+
+    @property
+    def settled(self) -> bool:
+        """Whether asking again would tell no more."""
+        return self.asked >= MOST or (
+            self.answer is not None and (self.answer.settles or self.answer.repeated)
+        )
+
+
+class HangQueries:
+    """Call `update` after every poll of the session; it never blocks."""
+
+    def __init__(
+        self, session: NodeRequests, book: AlertBook, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Send no request yet.
+
+        Args:
+            session: Sends the requests.
+            book: States which jobs hang, and takes the answers.
+            clock: Monotonic seconds.
+        """
+        self._session = session
+        self._book = book
+        self._clock = clock
+        self._queries: dict[str, Query] = {}
+        """Job -> the query of its present silence."""
+
+    def update(self) -> None:
+        """Ask the ranks of jobs that newly seem to hang, and take in what came of earlier questions."""
+        suspected = self._book.suspected_hangs
+        if not suspected and not self._queries:
+            return
+        for job in [job for job in self._queries if job not in suspected]:
+            del self._queries[job]  # it moved on: its next silence is another hang
+        for job in suspected - self._queries.keys():
+            self._queries[job] = Query(self._inquiry(job), wall())
+        for job, query in self._queries.items():
+            if not query.over:
+                self._take(job, query)
+            elif not query.settled and wall() >= query.at + AGAIN_S:
+                query.inquiry, query.at, query.over = self._inquiry(job), wall(), False
+                query.asked += 1
+            if query.answer is not None and not query.kept:
+                query.kept = self._keep(job, query.answer)
+
+    def _inquiry(self, job: str) -> Inquiry:
+        from gpuwatch.session.hang.hang_query import Inquiry  # noqa: PLC0415 - loaded when a job hangs
+
+        return Inquiry(self._session, silent_job=job, longest_s=LONGEST_S, clock=self._clock)
+
+    def _take(self, job: str, query: Query) -> None:
+        query.inquiry.update()
+        query.over = query.inquiry.over
+        answer = answer_of(query.inquiry.hearing(self._session.fleet), job, query.at) if query.over else None
+        if answer is not None:
+            query.answer = answer if query.answer is None else confirmed(query.answer, answer)
+            query.kept = False
+            self._book.answer_hang(job, query.answer)
+
+    def _keep(self, job: str, answer: HangAnswer) -> bool:
+        """Keep it with the incident of this hang; False: there is none yet."""
+        name = f"{CODE}@{job}"
+        for incident in self._book.incidents:
+            if any(alert.id == name and alert.state == "firing" for alert in incident.alerts):
+                if incident.heard is None or incident.heard.at < answer.heard.at:
+                    self._book.hear(incident.id, answer.heard)
+                return True
+        return False

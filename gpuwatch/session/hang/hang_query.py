@@ -1,0 +1,272 @@
+"""Whom everyone waits for: asked of all nodes at once, and answered as the answers come. It never blocks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+from msgspec import structs
+
+from gpuwatch.diagnose.hang.combined_verdict import Hearing, hear
+from gpuwatch.diagnose.hang.flight_recorder.job_dumps import outlived
+from gpuwatch.diagnose.hang.ras.model import Ras, RasError
+from gpuwatch.diagnose.hang.ras.reader import read_ras
+from gpuwatch.diagnose.hang.remedies import advised
+from gpuwatch.diagnose.hang.stacks.compare import RankStack
+from gpuwatch.diagnose.model.text import plural
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.jobs.rank_places import places_of
+from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.fleet.pending_request import Asked
+from gpuwatch.session.hang.dump_collection import DumpHunt
+from gpuwatch.session.hang.dump_selection import Key, Seat
+from gpuwatch.session.hang.node_requests import NodeRequests
+from gpuwatch.session.hang.py_spy_upload import Loan
+from gpuwatch.wire import RasAnswer, RasAnswers, Stacks
+
+LONGEST_S = 20.0
+"""A node has 12 s for its py-spy runs; more is a node that is sick."""
+PY_SPY_SHARE = 0.6
+"""Of the time that a node has: the rest is for its kernel's words and the way back."""
+MOST_PROCESSES = 64
+"""Of a node; its agent looks at no more."""
+TOO_MANY = f"only {MOST_PROCESSES} processes of a node are looked at"
+RAS_NODES = 2
+"""Of a job: one answer tells all of it, and the first node may be the sick one."""
+
+
+class Inquiry:
+    """Make it, poll the session, call `update` after every poll until it is `over`."""
+
+    def __init__(
+        self,
+        session: NodeRequests,
+        *,
+        nodes: Collection[str] | None = None,
+        py_spy: str | None = "",
+        ras: bool = True,
+        dumps: bool = True,
+        silent_job: str | None = None,
+        longest_s: float = LONGEST_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Ask.
+
+        Args:
+            session: Started, its processes are known.
+            nodes: Only these; None: all.
+            py_spy: Its path on the nodes; empty: where it is found; None: without it.
+            ras: Also ask NCCL's RAS.
+            dumps: Also fetch the dumps that flight recorders have left; none is written for it.
+            silent_job: Only the ranks of this job, for nobody pressed a key: no dumps, no py-spy is lent, and
+                no debug socket of a rank is used. None: of all jobs.
+            longest_s: A node that has not answered by then is given up.
+            clock: Monotonic seconds.
+        """
+        self._clock = clock
+        self._deadline = clock() + longest_s
+        self._longest_s = longest_s
+        self.stacks: dict[tuple[str, int], RankStack] = {}
+        """By node and pid; `missing` says why one has no stack (yet)."""
+        self.ras: list[Ras] = []
+        self.ras_trouble: dict[str, str] = {}
+        """Node -> why its NCCL did not answer."""
+        self.version = 0
+        self._stacks: list[Asked] = []
+        self._ras: list[Asked] = []
+        self._py_spy = py_spy
+        self._silent_job = silent_job
+        self._session = session
+        self._loans: dict[str, Loan] = {}
+        """Node -> the py-spy on its way there."""
+        chosen = [n for n in session.fleet.nodes.values() if nodes is None or n.name in nodes]
+        self._whole = len(chosen) == len(session.fleet.nodes)
+        for node in chosen:
+            self._begin(node)
+        for name, pids in self._spokesmen().items() if ras else ():
+            self._ras.append(session.ask_ras(name, pids))
+        known = self._whole and all(node.processes_at is not None for node in chosen)
+        self.dumps = (
+            DumpHunt(session, self._seats(chosen), whole=known, longest_s=longest_s, clock=clock)
+            if dumps and silent_job is None
+            else None
+        )
+
+    @property
+    def asked(self) -> int:
+        """How many ranks were asked."""
+        return len(self.stacks)
+
+    @property
+    def waiting(self) -> list[str]:
+        """Nodes that have not answered."""
+        hunted = self.dumps.waiting if self.dumps is not None else ()
+        return sorted({*(asked.node for asked in (*self._stacks, *self._ras)), *self._lending, *hunted})
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come."""
+        asked = self._stacks or self._ras or self._lending
+        return not asked and (self.dumps is None or self.dumps.over)
+
+    @property
+    def progress(self) -> str:
+        """What else is being done; empty when nothing is."""
+        if self._lending:
+            least = min(self._loans[node].share for node in self._lending)
+            return f"lending py-spy to {plural(len(self._lending), 'node')}, {100 * least:.0f} %"
+        return self.dumps.progress if self.dumps is not None else ""
+
+    def write_dumps(self) -> bool:
+        """Have the ranks write fresh dumps where their job put a pipe for it; False: none can, or not now."""
+        if self.dumps is None or not self.dumps.write():
+            return False
+        self.version += 1
+        return True
+
+    def update(self) -> bool:
+        """Take in what has come; True when anything has."""
+        late = self._clock() >= self._deadline
+        before = self.version
+        for node in self._lending:
+            self._lend(self._loans[node])
+        for asked in [each for each in self._stacks if each.done or late]:
+            self._stacks.remove(asked)
+            self._take_stacks(asked)
+            self.version += 1
+        for asked in [each for each in self._ras if each.done or late]:
+            self._ras.remove(asked)
+            self._take_ras(asked)
+            self.version += 1
+        if self.dumps is not None and self.dumps.update():
+            self.version += 1
+        return self.version != before
+
+    def hearing(self, fleet: Fleet) -> Hearing:
+        """What has come so far, judged."""
+        addresses = places_of(fleet.nodes.values()).addresses
+        ranks = {key: each.rank for key, each in self.stacks.items()}
+
+        def locate(host: str | None, pid: int | None) -> int | None:
+            if host is None or pid is None:
+                return None
+            return ranks.get((addresses.get(host, host), pid))
+
+        dumps = self.dumps.heard if self.dumps is not None else None
+        if dumps is not None:
+            dumps = outlived(dumps, self._stepped(fleet))
+        heard = hear(list(self.stacks.values()), self.ras, self.ras_trouble, locate, dumps, addresses)
+        return advised(heard, fleet)
+
+    @property
+    def _lending(self) -> list[str]:
+        return [node for node, loan in self._loans.items() if not loan.over]
+
+    def _lend(self, loan: Loan) -> None:
+        """Go on; when the node has it, its ranks are asked once more."""
+        loan.update()
+        if loan.ready:
+            self._deadline = self._clock() + self._longest_s
+            self._ask_stacks(loan.node)
+        elif loan.over:
+            self.version += 1
+            for key, each in self.stacks.items():
+                if each.node == loan.node and each.stack is not None and each.stack.why:
+                    why = f"{each.stack.why}, and could not be lent: {loan.why}"
+                    self.stacks[key] = replace(each, stack=structs.replace(each.stack, why=why))
+
+    def _begin(self, node: Node) -> None:
+        gpus = {gpu.info.uuid: gpu.info.index for gpu in node.gpus.values()}
+        for process in node.processes:
+            if process.rank is not None and self._silent_job in (None, process.job):
+                self.stacks[node.name, process.pid] = RankStack(
+                    rank=process.rank,
+                    node=node.name,
+                    pid=process.pid,
+                    job=process.job,
+                    gpu=gpus.get(process.gpus[0].uuid) if process.gpus else None,
+                    world=process.world_size if self._whole else None,
+                    missing="no answer yet",
+                    inferred=process.inferred,
+                )
+        pids = self._ask_stacks(node.name)
+        for pid in pids[MOST_PROCESSES:]:
+            self.stacks[node.name, pid] = replace(self.stacks[node.name, pid], missing=TOO_MANY)
+
+    def _ask_stacks(self, node: str) -> list[int]:
+        pids = [pid for name, pid in self.stacks if name == node]
+        if pids:
+            seconds = PY_SPY_SHARE * self._longest_s
+            asked = self._session.ask_stacks(
+                node, pids[:MOST_PROCESSES], self._py_spy, seconds, sockets=self._silent_job is None
+            )
+            self._stacks.append(asked)
+        return pids
+
+    def _stepped(self, fleet: Fleet) -> dict[str | None, float]:
+        """Job -> when its log told a step last (unix seconds), where that moment is sure."""
+        by_node: dict[str, list[RankStack]] = {}
+        for each in self.stacks.values():
+            by_node.setdefault(each.node, []).append(each)
+        found: dict[str | None, float] = {}
+        for voice in fleet.progress.voices.values():
+            step = voice.values.get("step")
+            own = by_node.get(voice.node, ())
+            jobs = {each.job for each in own if voice.rank in (None, each.rank)}
+            if step is None or not step.sure or len(jobs) != 1:
+                continue
+            at = time.time() - (self._clock() - step.at)
+            (job,) = jobs
+            found[job] = max(found.get(job, at), at)
+        return found
+
+    def _seats(self, chosen: Collection[Node]) -> dict[Key, Seat]:
+        """The ranks whose dumps are looked for."""
+        return {
+            (node.name, each.pid): Seat(each.rank, each.job or each.master, each.world_size)
+            for node in chosen
+            for each in node.processes
+            if each.rank is not None and self.stacks[node.name, each.pid].missing != TOO_MANY
+        }
+
+    def _spokesmen(self) -> dict[str, list[int]]:
+        """Node -> pids, of the first and the last rank of each job."""
+        jobs: dict[str | None, list[RankStack]] = {}
+        for each in self.stacks.values():
+            jobs.setdefault(each.job, []).append(each)
+        found: dict[str, list[int]] = {}
+        for ranks in jobs.values():
+            ranks.sort(key=lambda each: each.rank)
+            for node in list(dict.fromkeys((ranks[0].node, ranks[-1].node)))[:RAS_NODES]:
+                found.setdefault(node, []).extend(each.pid for each in ranks if each.node == node)
+        return found
+
+    def _take_stacks(self, asked: Asked) -> None:
+        told, why = asked.read(Stacks)
+        program = self._session.py_spy if self._silent_job is None else None
+        if told is not None and told.lacks_py_spy and program is not None and asked.node not in self._loans:
+            self._loans[asked.node] = Loan(self._session, asked.node, program, self._clock)
+        by_pid = {stack.pid: stack for stack in told.processes} if told is not None else {}
+        gone = why or ("the process has ended" if asked.done else self._no_answer())
+        for key, each in self.stacks.items():
+            if each.node == asked.node and each.missing != TOO_MANY:
+                stack = by_pid.get(each.pid) if told is not None else each.stack
+                self.stacks[key] = replace(each, stack=stack, missing=None if stack is not None else gone)
+
+    def _take_ras(self, asked: Asked) -> None:
+        told, why = asked.read(RasAnswers)
+        if told is None:
+            self.ras_trouble[asked.node] = why or self._no_answer()
+            return
+        for answer in told.answers:
+            self._read_ras(answer, asked.node)
+
+    def _read_ras(self, answer: RasAnswer, node: str) -> None:
+        try:
+            self.ras.append(read_ras(answer, node))
+        except RasError as error:
+            self.ras_trouble[node] = f"{answer.address}: {error}"
+
+    def _no_answer(self) -> str:
+        return f"no answer in {self._longest_s:.0f} s"

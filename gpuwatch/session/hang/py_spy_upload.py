@@ -1,0 +1,113 @@
+"""A py-spy of this machine, lent to a node that has none: piece by piece into its agent's memory."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from gpuwatch.fleet.pending_request import Asked
+from gpuwatch.wire import Lent
+
+PIECE = 44_000
+"""In base64 and with its keys a request stays under the agent's 64 KiB."""
+MOST_BYTES = 32 << 20
+"""An agent holds no larger program; py-spy has 8 MB."""
+SILENCE_S = 20.0
+"""A node that has not taken a piece for so long is given up."""
+
+
+class LoanError(Exception):
+    """This program cannot be lent."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is lent."""
+
+    packed: bytes
+    digest: str
+
+
+def load(path: Path) -> Program:
+    """Read a program.
+
+    Raises:
+        LoanError: why it cannot be lent.
+    """
+    try:
+        with path.open("rb") as file:
+            program = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise LoanError((error.strerror or str(error)).lower()) from error
+    if not program.startswith((b"\x7fELF", b"#!")):
+        raise LoanError("not a program")
+    if len(program) > MOST_BYTES:
+        raise LoanError(f"larger than {MOST_BYTES >> 20} MB")
+    return Program(zlib.compress(program), hashlib.sha256(program).hexdigest())
+
+
+class Lender(Protocol):
+    """What is needed of a session."""
+
+    def lend_py_spy(self, node: str, piece: str, offset: int, size: int, digest: str) -> Asked:
+        """Hand a piece to a node's agent."""
+        ...
+
+
+class Loan:
+    """To one node; call `update` after every poll until it is `over`."""
+
+    def __init__(self, session: Lender, node: str, program: Program, clock: Callable[[], float]) -> None:
+        """Begin with the next `update`."""
+        self.node = node
+        self.ready = False
+        """The node has it."""
+        self.why: str | None = None
+        """Why it has not."""
+        self._session = session
+        self._program = program
+        self._clock = clock
+        self._sent = 0
+        self._asked: Asked | None = None
+        self._asked_at = clock()
+
+    @property
+    def over(self) -> bool:
+        """Whether the node has it, or will not."""
+        return self.ready or self.why is not None
+
+    @property
+    def share(self) -> float:
+        """How much of it is there, 0 to 1."""
+        return self._sent / len(self._program.packed)
+
+    def update(self) -> None:
+        """Take in that a piece came, and send the next one."""
+        if self._asked is not None and not self._asked.done:
+            if self._clock() - self._asked_at > SILENCE_S:
+                self.why = f"no answer in {SILENCE_S:.0f} s"
+            return
+        if self._asked is not None:
+            self._take(self._asked)
+        if not self.over:
+            self._send()
+
+    def _send(self) -> None:
+        packed = self._program.packed
+        piece = base64.b64encode(packed[self._sent : self._sent + PIECE]).decode("ascii")
+        self._asked_at = self._clock()
+        self._asked = self._session.lend_py_spy(
+            self.node, piece, self._sent, len(packed), self._program.digest
+        )
+
+    def _take(self, asked: Asked) -> None:
+        self._sent = min(self._sent + PIECE, len(self._program.packed))
+        told, self.why = asked.read(Lent)
+        self.ready = told is not None and told.ready
+        if not self.over and self._sent == len(self._program.packed):
+            self.why = "the node did not take it"

@@ -1,0 +1,1 @@
+"""Files in the settings folder: own packs, silences, followed folders."""

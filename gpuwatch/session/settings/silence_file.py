@@ -1,0 +1,101 @@
+"""Silences survive a session: one JSON file in the settings folder, which all cockpits of a person share."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from gpuwatch.diagnose.model.silence import Silence
+from gpuwatch.whole_file import read_own, write_whole
+
+MOST_BYTES = 16 << 20
+LOCK_S = 1.0
+"""Waited at most for another cockpit, which holds the lock for milliseconds."""
+_decoder = msgspec.json.Decoder(list[Silence])
+
+
+class SilenceFile:
+    """Read at the start, merged and written at every change. A file that cannot be read is left as it is."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.trouble: str | None = None
+        """Why silences do not survive now; one sentence with the remedy."""
+        self._known: list[Silence] = []
+        """As the file had them when it was last read or written here."""
+
+    def read(self) -> list[Silence]:
+        """The silences; none where there is no file."""
+        try:
+            self._known = _decoder.decode(read_own(self.path, MOST_BYTES))
+        except FileNotFoundError:
+            self._known = []
+        except OSError as error:
+            self.trouble = f"silences cannot be read from {self.path}: {error.strerror}"
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            self.trouble = f"{self.path} holds no silences ({error}); correct it or move it away"
+        return list(self._known)
+
+    def write(self, silences: Sequence[Silence], wall: float) -> list[Silence]:
+        """Bring the changes since the last call into the file, beside those that other cockpits have made.
+
+        Args:
+            silences: All that hold in this cockpit.
+            wall: Unix seconds now; silences that have ended are left out.
+
+        Returns:
+            All that hold now. A file that cannot be read or written leaves `trouble`.
+        """
+        if self.trouble is not None and self.path.exists():
+            return list(silences)
+        before = set(self._known)
+        added = [each for each in silences if each not in before]
+        removed = before.difference(silences)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with _locked(self.path):
+                self.trouble = None
+                others = [each for each in self.read() if each not in removed]
+                if self.trouble is not None:
+                    return list(silences)
+                kept = [each for each in others if not any(_same(each, own) for own in added)]
+                lasting = [each for each in [*kept, *added] if each.until is None or each.until > wall]
+                write_whole(self.path, msgspec.json.format(msgspec.json.encode(lasting), indent=2) + b"\n")
+                self._known = lasting
+        except OSError as error:
+            self.trouble = f"silences cannot be kept in {self.path}: {error.strerror}"
+            return list(silences)
+        return lasting
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the lock beside the file; the file itself is replaced and cannot carry one.
+
+    Raises:
+        OSError: another process does not let go of it.
+    """
+    number = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        until = time.monotonic() + LOCK_S
+        while True:
+            try:
+                fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.01)
+        yield
+    finally:
+        os.close(number)
+
+
+def _same(one: Silence, other: Silence) -> bool:
+    return (one.code, one.node, one.gpu, one.rank) == (other.code, other.node, other.gpu, other.rank)

@@ -1,0 +1,93 @@
+"""Files of a shared file system: several nodes see them, one agent follows each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.logs.twins import TWIN
+from gpuwatch.wire import AnyRequest, LeaveFiles, LogFile, SearchFolders
+
+SHARING = 0
+"""The id of these requests: nobody waits for an answer."""
+
+
+def followers(seen: Mapping[str, Iterable[LogFile]], before: Mapping[str, str]) -> dict[str, str]:
+    """Who follows each file that more than one node sees: the file's identity -> the node's name.
+
+    The node that writes it wins, else the one that followed it before, else the first in the plan's order.
+
+    Args:
+        seen: The log files of every node that is connected now, in the plan's order.
+        before: What this function said last.
+    """
+    nodes: dict[str, list[str]] = {}
+    writers: dict[str, list[str]] = {}
+    for name, files in seen.items():
+        for file in files:
+            if file.identity is None or file.identity.startswith(TWIN) or file.state == "unreadable":
+                continue
+            nodes.setdefault(file.identity, []).append(name)
+            if file.pids:
+                writers.setdefault(file.identity, []).append(name)
+    chosen = {}
+    for identity, candidates in nodes.items():
+        able = writers.get(identity, candidates)
+        chosen[identity] = before[identity] if before.get(identity) in able else able[0]
+    return {identity: node for identity, node in chosen.items() if len(nodes[identity]) > 1}
+
+
+def left_to_others(node: str, files: Iterable[LogFile], chosen: Mapping[str, str]) -> list[str]:
+    """The paths that this node's agent leaves to another node's."""
+    return sorted(
+        file.path for file in files if file.identity is not None and chosen.get(file.identity, node) != node
+    )
+
+
+class SharedSearches:
+    """Tells one agent of those that see a network file system to look through it for ended jobs."""
+
+    def __init__(self) -> None:
+        self._chosen: dict[str, str] = {}
+        """Identity of a folder -> the node that looks through it."""
+        self._told: dict[str, tuple[float, list[str]]] = {}
+
+    def update(self, fleet: Fleet, send: Callable[[str, AnyRequest], bool]) -> None:
+        """Choose for the folders that have no node, or none that is connected; the first that lists it."""
+        live = {name: node for name, node in fleet.nodes.items() if node.link.phase == "live"}
+        for name, node in live.items():
+            for folder in node.shared_folders:
+                if self._chosen.get(folder.identity) not in live:
+                    self._chosen[folder.identity] = name
+        for name, node in live.items():
+            if not node.shared_folders:
+                continue
+            own = [each.path for each in node.shared_folders if self._chosen[each.identity] == name]
+            told = (node.agent_since, own)
+            if self._told.get(name) != told and send(name, SearchFolders(id=SHARING, folders=own)):
+                self._told[name] = told
+
+
+class Sharing:
+    """Tells the agents which files another one follows, whenever that changes."""
+
+    def __init__(self) -> None:
+        self._chosen: dict[str, str] = {}
+        self._told: dict[str, tuple[float, list[str]]] = {}
+        """Node -> which life of its agent was told, and what."""
+        self._version = -1
+        self._searches = SharedSearches()
+
+    def update(self, fleet: Fleet, send: Callable[[str, AnyRequest], bool]) -> None:
+        """Look at what the nodes say about their files; nothing to do when none said anything new."""
+        if fleet.logs_version == self._version:
+            return
+        self._version = fleet.logs_version
+        self._searches.update(fleet, send)
+        live = {name: node for name, node in fleet.nodes.items() if node.link.phase == "live"}
+        self._chosen = followers({name: node.logs for name, node in live.items()}, self._chosen)
+        for name, node in live.items():
+            leave = left_to_others(name, node.logs, self._chosen)
+            told = self._told.get(name, (node.agent_since, []))
+            if (node.agent_since, leave) != told and send(name, LeaveFiles(id=SHARING, files=leave)):
+                self._told[name] = (node.agent_since, leave)

@@ -1,0 +1,1 @@
+"""Parts of every screen: status bar, help."""

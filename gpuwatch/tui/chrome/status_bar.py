@@ -1,0 +1,176 @@
+"""The two lines on top of every screen: what is watched, how it does, and what the view itself is doing."""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar
+
+from rich.segment import Segment
+
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.diagnose.model.text import plural
+from gpuwatch.fleet.nodes.quantities import seconds_text
+from gpuwatch.tui.model.alert_snapshot import Told
+from gpuwatch.tui.model.node_summary import Totals
+from gpuwatch.tui.model.severity import Severity
+from gpuwatch.tui.toolkit.line_view import Page, Row
+from gpuwatch.tui.toolkit.styles import Look, clean, fit
+
+ROOMY = 100
+"""Columns from which on there are whole sentences on the first line."""
+
+
+def _width(parts: list[Segment]) -> int:
+    return sum(part.cell_length for part in parts)
+
+
+def spread(left: list[Segment], right: list[Segment], width: int) -> Row:
+    """One line with a left and a right part; the right one gives way first."""
+    gap = width - _width(left) - _width(right)
+    return (*left, Segment(" " * gap), *right) if gap >= 0 else tuple(left)
+
+
+def _count(look: Look, number: int, word: str, severity: Severity, sign: str | None = None) -> list[Segment]:
+    style = look.severity[severity] if number else look.dim
+    return [Segment(f"{sign or look.glyph(severity)} {number}", style), Segment(f" {word}  ", look.dim)]
+
+
+def node_counts(totals: Totals, look: Look) -> list[Segment]:
+    """How many nodes are in which state; states that do not occur are left out."""
+    out = [Segment(" nodes ", look.dim), *_count(look, totals.states["live"], "live", "ok")]
+    wanted: tuple[tuple[str, Severity], ...] = (
+        ("connecting", "unknown"),
+        ("stale", "warning"),
+        ("lost", "critical"),
+    )
+    for state, severity in wanted:
+        if number := totals.states[state]:  # type: ignore[index]
+            out += _count(look, number, state, severity)
+    return out
+
+
+def gpu_counts(totals: Totals, look: Look) -> list[Segment]:
+    """GPUs that answer, of those that should be there."""
+    out = [Segment("GPUs ", look.dim)]
+    severity: Severity = "ok" if totals.ok == totals.expected else "warning"
+    out += [
+        Segment(f"{look.glyph('ok')} {totals.ok}", look.severity["ok"] if totals.ok else look.dim),
+        Segment(f" of {totals.expected}  ", look.dim if severity == "ok" else look.severity[severity]),
+    ]
+    if totals.stuck:
+        out += _count(look, totals.stuck, "stuck", "warning", look.glyphs.stuck)
+    if totals.unanswered:
+        out += _count(look, totals.unanswered, "no answer yet", "unknown", look.glyphs.missing)
+    if totals.lost:
+        out += _count(look, totals.lost, "lost", "critical", look.glyphs.lost)
+    return out
+
+
+def worst(totals: Totals, look: Look, width: int) -> list[Segment]:
+    """The worst condition in words, and how many more there are."""
+    if not totals.worst or width < 12:
+        return []
+    node, condition = totals.worst[0]
+    more = f"  +{len(totals.worst) - 1}" if len(totals.worst) > 1 else ""
+    style = look.severity[condition.severity]
+    text = f"{look.glyph(condition.severity)} {node}: {condition.sentence}"
+    text = clean(text)
+    room = width - len(more) - 1
+    return [Segment(fit(text, room) if len(text) > room else text, style), Segment(more + " ", look.dim)]
+
+
+def quiet(told: Told, look: Look, width: int) -> list[Segment]:
+    """Of nodes and GPUs that are well: what the logs tell, or that nothing does."""
+    alert = told.loudest
+    if alert is None and told.error_lines:
+        text = f"{look.glyph('info')} {told.error_words} "
+        return [Segment(fit(text, min(len(text), width)), look.severity["info"])] if width >= 12 else []
+    if alert is None:
+        text = f"{look.glyph('ok')} no problems detected "
+        return [Segment(text, look.severity["ok"])]
+    text = clean(f"{look.glyph(alert.severity)} {alert.title}: {alert.text} ")
+    return [Segment(fit(text, min(len(text), width)), look.severity[alert.severity])] if width >= 12 else []
+
+
+def alert_counts(told: Told, look: Look) -> list[Segment]:
+    """How many kinds of alerts fire; nothing where none does."""
+    counts: tuple[tuple[int, Severity], ...] = ((told.criticals, "critical"), (told.warnings, "warning"))
+    out = [Segment(f"{look.glyph(sign)} {number} ", look.severity[sign]) for number, sign in counts if number]
+    return [Segment("alerts ", look.dim), *out, Segment(" ")] if out else []
+
+
+def sentence(incident: Incident, look: Look, width: int) -> list[Segment]:
+    """The incident in as much of its sentence as there is room for; 4 shows all of it."""
+    if width < 12:
+        return []
+    told = incident.sentence if len(incident.sentence) <= width else main_clause(incident)
+    return [Segment(fit(told, min(width, len(told))), look.badge[incident.severity])]
+
+
+def main_clause(incident: Incident) -> str:
+    """Rank, node, GPU and cause, without those who only follow."""
+    return incident.sentence.partition("; ")[0]
+
+
+class StatusLine(Page, can_focus=False):
+    """Brand, source and clock over counts and the worst condition."""
+
+    DEFAULT_CSS: ClassVar[str] = "StatusLine { height: 2; background: $surface; overflow-y: hidden; }"
+    can_focus = False
+
+    def build(self, width: int) -> list[Row]:
+        """The two lines."""
+        return [self._first(width), self._second(width)]
+
+    def _first(self, width: int) -> Row:
+        look, scene, pace = self.look, self.scene, self.cockpit.pace
+        left = [Segment(" gpuwatch ", look.brand), Segment(" ")]
+        if scene.demo:
+            words = " simulated, nothing here is real  " if width >= ROOMY else " simulated  "
+            left += [Segment(" DEMO ", look.badge["warning"]), Segment(words, look.dim)]
+        elif scene.plan.source:
+            left.append(Segment(fit(scene.plan.source, min(40, len(scene.plan.source))) + "  ", look.strong))
+        if scene.frozen:
+            banner = f" FROZEN {seconds_text(scene.frozen_for()).strip()} ago "
+            left += [Segment(banner, look.badge["critical"]), Segment(" p: resume  ", look.dim)]
+        clock = time.strftime("%H:%M:%S ", time.localtime(scene.wall()))
+        rate = f"{pace.hz:g} Hz "
+        right: list[Segment] = []
+        if faults := self.cockpit.faults.count:
+            right.append(Segment(f" {plural(faults, 'fault')} of gpuwatch ", look.badge["error"]))
+        if pace.slowed:
+            right.append(Segment(f"refresh lowered to {rate}(slow terminal)  ", look.severity["warning"]))
+        elif pace.hz != self.cockpit.asked_hz:
+            right.append(Segment(rate + " ", look.dim))
+        right.append(Segment(clock, look.strong))
+        hint = self._links(width - _width(left) - _width(right))
+        return spread(left, [*hint, *right], width)
+
+    def _links(self, room: int) -> list[Segment]:
+        """What the newest probe came to, where it is bad; the links screen says it itself."""
+        probes = self.scene.session.probes
+        if not probes or self.cockpit.where == "links":
+            return []
+        from gpuwatch.tui.model.probe_text import hint  # noqa: PLC0415 - the first paint need not wait for it
+
+        if (told := hint(probes[-1].results)) is None:
+            return []
+        severity, text = told
+        text = fit(text, min(len(text), room - 6))
+        return (
+            [self.look.mark(severity), Segment(f" {text}   ", self.look.severity[severity])] if text else []
+        )
+
+    def _second(self, width: int) -> Row:
+        look, totals, told = self.look, self.cockpit.totals, self.scene.told
+        nodes, gpus, alerts = node_counts(totals, look), gpu_counts(totals, look), alert_counts(told, look)
+        left = [*nodes, *gpus, *alerts]
+        if incident := told.leading:
+            wanted = len(main_clause(incident)) + 1
+            ways = left, [Segment(" "), *gpus, *alerts], [Segment(" "), *alerts[1:]]
+            left = next((way for way in ways if _width(way) + wanted <= width), [Segment(" ")])
+            return spread(left, sentence(incident, look, width - _width(left) - 1), width)
+        trouble = worst(totals, look, width - _width(left) - 1)
+        if not trouble and not totals.worst and totals.states["live"]:
+            trouble = quiet(told, look, width - _width(left) - 1)
+        return spread(left, trouble, width)

@@ -1,0 +1,51 @@
+"""The command palette's way to any node or GPU by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import cast
+
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+
+from gpuwatch.tui.toolkit.cockpit import Cockpit
+from gpuwatch.tui.toolkit.styles import clean
+
+MOST = 60
+"""Hits that are offered at once."""
+MOST_AT_FIRST = 6
+"""Nodes that are offered before anything is typed."""
+
+
+class JumpProvider(Provider):
+    """Nodes as `node`, GPUs as `node gpu N`."""
+
+    @property
+    def _cockpit(self) -> Cockpit:
+        return cast("Cockpit", self.app)
+
+    def _places(self) -> Iterator[tuple[str, partial[None], str]]:
+        app = self._cockpit
+        for node in app.scene.fleet.nodes.values():
+            yield clean(node.name), partial(app.show_node, node.name), f"node, {node.state(app.scene.now)}"
+            for gpu in node.gpu_list():
+                name = f"{clean(node.name)} gpu {gpu.info.index}"
+                yield name, partial(app.show_gpu, node.name, gpu.info.uuid), clean(gpu.info.name)
+
+    async def discover(self) -> Hits:
+        """The nodes, before anything is typed."""
+        app = self._cockpit
+        for name in list(app.scene.fleet.nodes)[:MOST_AT_FIRST]:
+            yield DiscoveryHit(clean(name), partial(app.show_node, name), help="node")
+
+    async def search(self, query: str) -> Hits:
+        """Places whose name holds every word that was typed."""
+        words = query.lower().split()
+        found = 0
+        matcher = self.matcher(query)
+        for name, go, note in self._places():
+            if all(word in name.lower() for word in words):
+                found += 1
+                yield Hit(max(0.1, matcher.match(name)), matcher.highlight(name), go, help=note)
+                if found >= MOST:
+                    return

@@ -1,0 +1,1 @@
+"""Screen 1: heat map, node table, active problems."""

@@ -1,0 +1,291 @@
+"""What wants to be looked at: incidents, what is wrong now with its evidence, then the newest events."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+
+from gpuwatch.diagnose.ended_jobs.text import outcome_text
+from gpuwatch.diagnose.health.remedies import remedy_for
+from gpuwatch.diagnose.model.text import plural
+from gpuwatch.fleet.nodes.node import Gpu
+from gpuwatch.tui.model.node_summary import NodeView
+from gpuwatch.tui.model.severity import Severity
+from gpuwatch.tui.toolkit.item_page import hanging
+from gpuwatch.tui.toolkit.line_view import Page, Row, heading, highlighted, note, text_of, wrapped
+from gpuwatch.tui.toolkit.styles import Look, clean, fit
+from gpuwatch.tui.toolkit.text import age_text, attempt_words, event_clock, event_title, evidence_text
+
+MOST = 100
+"""Conditions, and events, that are listed."""
+LONGEST_PLACE = 24
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A condition or an event: a line, and under the cursor all of it."""
+
+    key: Hashable
+    severity: Severity
+    node: str
+    gpu: Gpu | None
+    text: str
+    detail: str
+    remedy: str
+    clock: str = ""
+    incident: str = ""
+    """The id of the incident that it is."""
+
+    @property
+    def place(self) -> str:
+        """Node and GPU."""
+        return clean(self.node if self.gpu is None else f"{self.node} GPU {self.gpu.info.index}")
+
+
+def _gpu_of(view: NodeView, index: int | None) -> Gpu | None:
+    return next((gpu for gpu in view.gpus if gpu.info.index == index), None)
+
+
+class Situation(Page):
+    """Conditions over events; the cursor walks over both."""
+
+    DEFAULT_CSS: ClassVar[str] = "Situation { height: 1fr; }"
+
+    def __init__(self) -> None:
+        super().__init__(id="situation")
+        self.entries: list[Entry] = []
+        self._starts: list[int] = []
+        self._on: Hashable = None
+        self._made_for: Hashable = None
+
+    # ---- what is listed
+
+    def incidents(self) -> Iterator[Entry]:
+        """Those that want to be looked at, the newest first."""
+        wall = self.scene.wall()
+        for incident in self.scene.told.incidents:
+            if not incident.over and not incident.acknowledged:
+                age = age_text(max(0.0, wall - incident.first))
+                do = next(iter(incident.do), "").replace("`", "")
+                yield Entry(
+                    ("incident", incident.id), incident.severity, "", None, incident.sentence,
+                    f"{age} ago; enter or 4: details", do, incident=incident.id,
+                )  # fmt: skip
+
+    def conditions(self) -> Iterator[Entry]:
+        """The worst first; a link that keeps failing is one while it dials again, too."""
+        overview, now = self.cockpit.overview, self.scene.now
+        for name, condition in islice(self.cockpit.totals.worst, MOST):
+            view = overview.views[name]
+            evidence = evidence_text(condition.evidence, now - view.judged_at)
+            next_try = attempt_words(view.node, now) if condition.code == "node_lost" else ""
+            yield Entry(
+                (name, condition.code, condition.gpu),
+                condition.severity,
+                name,
+                _gpu_of(view, condition.gpu),
+                condition.text,
+                "; ".join(part for part in (evidence, next_try) if part),
+                remedy_for(condition, view.node),
+            )
+        failing = (v for v in overview.views.values() if v.state == "connecting" and v.node.link.reason)
+        for view in islice(failing, MOST):
+            words = attempt_words(view.node, now)
+            yield Entry(
+                (view.name, "node_lost", None), "warning", view.name, None, view.node.link.reason, words, ""
+            )
+
+    def ended_jobs(self) -> Iterator[Entry]:
+        """Those that ended before we connected; how, and what failed first."""
+        told, wall = self.scene.told, self.scene.wall()
+        of_job = {incident.job: incident for incident in told.incidents if not incident.over}
+        for job in islice(told.ended, MOST):
+            incident = of_job.get(job.name)
+            yield Entry(
+                ("ended", job.name),
+                "info" if incident is None else incident.severity,
+                "",
+                None,
+                outcome_text(job, incident, wall),
+                f"last line {age_text(max(0.0, wall - job.last))} ago",
+                "",
+                incident="" if incident is None else incident.id,
+            )
+
+    def events(self) -> Iterator[Entry]:
+        """The newest first."""
+        views = self.cockpit.overview.views
+        for number, told in enumerate(islice(reversed(self.scene.fleet.events), MOST)):
+            event = told.event
+            gpu = views[told.node].node.gpus.get(event.gpu) if event.gpu else None
+            yield Entry(
+                (told.node, told.at, event.title, number),
+                event.severity,
+                told.node,
+                gpu,
+                event_title(event),
+                (event.detail or "") if event.detail != event.title else "",
+                event.remedy or "",
+                event_clock(event),
+            )
+
+    # ---- painting
+
+    def prepare(self) -> None:
+        """Make the lines when something was added or went; once a second for ages and numbers."""
+        totals, told = self.cockpit.totals, self.scene.fleet.events
+        made_for = (
+            id(self.scene.told),
+            (totals.criticals, totals.warnings, len(totals.worst), tuple(totals.states.values())),
+            (len(told), told[-1] if told else None),
+            int(self.scene.now),
+            self.columns,
+            id(self.look),
+            self.at,
+            self.has_focus,
+        )
+        if made_for != self._made_for:
+            self._made_for = made_for
+            super().prepare()
+
+    def build(self, width: int) -> list[Row]:
+        """All lines."""
+        first, wrong, happened = list(self.incidents()), list(self.conditions()), list(self.events())
+        ended = list(self.ended_jobs())
+        self.entries = [*first, *wrong, *ended, *happened]
+        if self.entries and (self.at >= len(self.entries) or self.entries[self.at].key != self._on):
+            self.at = next((i for i, entry in enumerate(self.entries) if entry.key == self._on), self.at)
+        place = min(LONGEST_PLACE, max((cell_len(entry.place) for entry in self.entries), default=0))
+        self._starts = []
+        rows: list[Row] = []
+        if first:
+            rows.append(heading("Incident" if len(first) == 1 else "Incidents", width, self.look))
+        for index, entry in enumerate(first):
+            self._add_incident(rows, entry, index, width)
+        rows.append(heading("Active problems", width, self.look, self._tally()))
+        for index, entry in enumerate(wrong, len(first)):
+            self._add(rows, entry, index, place, width)
+        left = len(self.cockpit.totals.worst) - MOST
+        if left > 0:
+            rows.append(note(f"and {left} more; ! shows unhealthy nodes only", self.look))
+        if not wrong:
+            rows.append(self._quiet())
+        if ended:
+            rows.append(heading("Ended jobs", width, self.look))
+        for index, entry in enumerate(ended, len(first) + len(wrong)):
+            self._add_incident(rows, entry, index, width)
+        rows.append(heading("Recent events", width, self.look))
+        for index, entry in enumerate(happened, len(first) + len(wrong) + len(ended)):
+            self._add(rows, entry, index, place, width)
+        if not happened:
+            rows.append(note("no events since start", self.look))
+        return rows
+
+    def _tally(self) -> str:
+        totals = self.cockpit.totals
+        critical = f"{totals.criticals} critical" if totals.criticals else ""
+        warnings = plural(totals.warnings, "warning") if totals.warnings else ""
+        return ", ".join(part for part in (critical, warnings) if part)
+
+    def _quiet(self) -> Row:
+        states = self.cockpit.totals.states
+        if states["connecting"]:
+            return note(f"{states['connecting']} nodes connecting", self.look)
+        told = self.scene.told
+        if told.loudest is not None:
+            severity = told.loudest.severity
+            text = clean(f" {told.loudest.title}: {told.loudest.text}")
+            return (self.look.mark(severity), Segment(text, self.look.severity[severity]))
+        if told.error_lines:
+            return (self.look.mark("info"), Segment(f" {told.error_words}", self.look.severity["info"]))
+        return (self.look.mark("ok"), Segment(" no problems detected", self.look.severity["ok"]))
+
+    def _add_incident(self, rows: list[Row], entry: Entry, index: int, width: int) -> None:
+        """The whole sentence, in as many lines as it takes, whether the cursor is on it or not."""
+        self._starts.append(len(rows))
+        look, here = self.look, index == self.at
+        head = (look.mark(entry.severity), Segment(" "))
+        lines = hanging(head, entry.text, width, look.severity[entry.severity] + look.strong)
+        on = here and self.has_focus
+        rows += [highlighted(line, width, look.cursor) for line in lines] if on else lines
+        if here:
+            rows += wrapped(entry.detail, width, look.dim, indent=4)
+            rows += wrapped(f"{look.glyphs.slope} {entry.remedy}", width, look.text, indent=4) * bool(
+                entry.remedy
+            )
+
+    def _add(self, rows: list[Row], entry: Entry, index: int, place: int, width: int) -> None:
+        self._starts.append(len(rows))
+        head, left = entry_row(entry, place, width, self.look), ""
+        here = index == self.at
+        if here and not text_of(head).endswith(clean(entry.detail or entry.text)):
+            head, left = entry_row(replace(entry, detail=""), place, width, self.look), entry.detail
+            if not text_of(head).endswith(clean(entry.text)):
+                left = ". ".join(part for part in (entry.text, left) if part)
+        rows.append(highlighted(head, width, self.look.cursor) if here and self.has_focus else head)
+        if here:
+            rows += wrapped(left, width, self.look.dim, indent=4)
+            if entry.remedy:
+                rows += wrapped(f"{self.look.glyphs.slope} {entry.remedy}", width, self.look.text, indent=4)
+
+    # ---- the cursor
+
+    def items(self) -> int:
+        """Conditions and events."""
+        return len(self.entries)
+
+    def first_line(self, item: int) -> int:
+        """Where one begins."""
+        return self._starts[item] if item < len(self._starts) else 0
+
+    def item_at(self, line: int, x: int) -> int | None:  # noqa: ARG002 - the whole line belongs to it
+        """The one that a line belongs to."""
+        found = [item for item, start in enumerate(self._starts) if start <= line]
+        return found[-1] if found else None
+
+    def go(self, item: int) -> None:
+        """Put the cursor on one and remember which."""
+        item = max(0, min(item, len(self.entries) - 1))
+        if self.entries:
+            self._on = self.entries[item].key
+        super().go(item)
+
+    def chosen(self) -> Entry | None:
+        """What the cursor is on."""
+        return self.entries[self.at] if self.at < len(self.entries) else None
+
+    def key(self, line: int) -> Hashable:
+        """A line depends on what it says: the cursor is painted into it."""
+        return self._rows[line]
+
+    def row(self, line: int, width: int) -> Row:  # noqa: ARG002 - made for this width already
+        """A line."""
+        return self._rows[line]
+
+    def copy_text(self) -> str:
+        """All of it in one line."""
+        entry = self.chosen()
+        if entry is None:
+            return ""
+        return "  ".join(clean(part) for part in (entry.clock, entry.place, entry.text, entry.detail) if part)
+
+
+def entry_row(entry: Entry, place: int, width: int, look: Look) -> Row:
+    """One line: how bad, when, where, what, and as much of the evidence as there is room for."""
+    style = look.severity[entry.severity]
+    head = [
+        look.mark(entry.severity),
+        Segment(f" {entry.clock}" if entry.clock else "", look.dim),
+        Segment(f" {fit(entry.place, place)}  ", look.strong),
+    ]
+    room = width - sum(part.cell_length for part in head)
+    text, detail = clean(entry.text), clean(entry.detail)
+    if cell_len(text) + 2 >= room or not detail:
+        return (*head, Segment(fit(text, min(room, cell_len(text))), style))
+    left = room - cell_len(text) - 2
+    return (*head, Segment(text + "  ", style), Segment(fit(detail, min(left, cell_len(detail))), look.dim))

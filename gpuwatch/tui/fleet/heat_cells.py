@@ -1,0 +1,96 @@
+"""What stands in one cell of the heat map: a number on the ramp, or a sign where there is trouble."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.style import Style
+
+from gpuwatch.fleet.nodes.metrics import Metric, Scale
+from gpuwatch.fleet.nodes.node import Gpu
+from gpuwatch.tui.model.node_summary import NodeView
+from gpuwatch.tui.model.severity import Severity
+from gpuwatch.tui.toolkit.styles import Look
+from gpuwatch.tui.toolkit.text import age_text, since_s
+
+Cell = tuple[str, Style]
+MOST_KINDS = 4096
+"""Cells that are kept; a metric with many decimals has more kinds than that."""
+
+
+def number_text(value: float, level: float | None, width: int) -> str:
+    """A value in 1 to 7 cells; one holds the tenth of the scale, in two or three 99 stands for more too."""
+    if width == 1:
+        return "." if level is None else str(max(0, min(9, int(level * 10))))
+    if width < 4:
+        return f"{min(value, 99):>{width}.0f}"
+    return f"{min(value, 999):>3.0f}".center(width)
+
+
+class CellPainter:
+    """The cells of one metric in one width and look. What looks alike is made once, not once a GPU."""
+
+    def __init__(self, metric: Metric, width: int, look: Look) -> None:
+        self.missing: Cell = (look.glyphs.missing.center(width), look.dim)
+        """No value."""
+        self.left_out: Cell = (look.glyphs.missing.center(width), look.track)
+        """Not wanted by the filter."""
+        self.never_seen: Cell = (look.glyphs.lost.center(width), look.severity["critical"])
+        """Should be there and never was."""
+        self._metric, self._width, self._look = metric, width, look
+        self._made: dict[tuple[float | None, Scale, Severity], Cell] = {}
+
+    def cells(self, view: NodeView, gpus: Iterable[Gpu], now: float) -> list[Cell]:
+        """One cell a GPU."""
+        if view.state != "live":
+            return [self._old(gpu, now) for gpu in gpus]
+        found, made, severities = [], self._made, view.gpu_severity
+        ages, read, scale_of = self._metric.name == "age", self._metric.read_value, self._metric.scale_of
+        for gpu in gpus:
+            if gpu.state != "ok":
+                found.append(self._trouble(gpu, now))
+                continue
+            kind = (gpu.age(now) if ages else read(gpu), scale_of(gpu), severities[gpu.info.uuid])
+            cell = made.get(kind)
+            if cell is None:
+                if len(made) > MOST_KINDS:
+                    made.clear()
+                cell = made[kind] = self._number(*kind)
+            found.append(cell)
+        return found
+
+    def _number(self, value: float | None, scale: Scale, severity: Severity) -> Cell:
+        look, width = self._look, self._width
+        if value is None:
+            return self.missing
+        low, high = scale or (0.0, 0.0)
+        level = (value - low) / (high - low) if high > low else None
+        if severity not in ("warning", "error", "critical"):
+            return number_text(value, level, width), look.heat(level)
+        text = number_text(value, level, width)
+        if width > 3:
+            text = f"{min(value, 999):>3.0f}{look.glyph(severity)}".center(width)
+        return text, look.badge[severity]
+
+    def _trouble(self, gpu: Gpu, now: float) -> Cell:
+        """Lost, stuck or without an answer yet, and since when where there is room."""
+        glyphs, width = self._look.glyphs, self._width
+        signs: dict[str, tuple[str, Severity]] = {
+            "lost": (glyphs.lost, "critical"),
+            "stuck": (glyphs.stuck, "warning"),
+        }
+        sign, severity = signs.get(gpu.state, (glyphs.missing, "unknown"))
+        since = since_s(gpu, now)
+        if since is not None and width > len(text := sign + age_text(since)):
+            sign = text
+        return sign.center(width), self._look.badge[severity]
+
+    def _old(self, gpu: Gpu, now: float) -> Cell:
+        """The last value of a node that is silent."""
+        if gpu.state != "ok":
+            glyphs = self._look.glyphs
+            sign = {"lost": glyphs.lost, "stuck": glyphs.stuck}.get(gpu.state, glyphs.missing)
+            return sign.center(self._width), self._look.stale
+        value = self._metric.read(gpu, now)
+        text = f"{min(value, 999):.0f}" if value is not None and self._width > 3 else ""
+        return f"{text}{self._look.glyphs.stale}".center(self._width), self._look.stale

@@ -1,0 +1,344 @@
+"""Every GPU of the fleet as one cell, node by node. One widget, whatever the size of the fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+
+from gpuwatch.fleet.nodes.metrics import HEAT_METRICS, METRICS
+from gpuwatch.fleet.nodes.node import Gpu
+from gpuwatch.tui.fleet.heat_cells import Cell, CellPainter
+from gpuwatch.tui.fleet.heat_layout import CELL_WIDTHS, Block, HeatLayout, arrange
+from gpuwatch.tui.fleet.node_filter import Shown
+from gpuwatch.tui.model.node_summary import NodeView
+from gpuwatch.tui.toolkit.line_view import Picker, Row
+from gpuwatch.tui.toolkit.styles import fit
+from gpuwatch.tui.toolkit.text import absent_words
+
+MEANINGS = {
+    "util": "% of time with at least one kernel running",
+    "mem": "% of GPU memory",
+    "temp": "degrees C, scale up to the slowdown threshold",
+    "powerpct": "% of the enforced power limit",
+    "tensor": "% of time with tensor cores active",
+    "age": "seconds since the last sample",
+}
+
+
+class HeatMap(Picker):
+    """The map with its title line; the cursor walks over GPUs."""
+
+    DEFAULT_CSS: ClassVar[str] = "HeatMap { height: 8; }"
+    pinned = 1
+
+    def __init__(self, shown: Shown) -> None:
+        super().__init__(id="heat")
+        self.shown = shown
+        self.metric = METRICS[HEAT_METRICS[0]]
+        self.zoom: int | None = None
+        self.room = 8
+        """Lines that the map may take; the screen sets it."""
+        self.spare = 0
+        """Lines that it may take for taller cells, for nobody else needs them; the screen sets it."""
+        self.place = (0, 0)
+        """(node, GPU) of the cursor."""
+        self.layout_now: HeatLayout = arrange([], [], 80, 1)
+        self._shape: Hashable = None
+        self._counts: list[int] = []
+        self._counted: list[NodeView] | None = None
+        self._painter: CellPainter  # `prepare` makes it
+        self._painted_for: Hashable = None
+        self._kept: dict[tuple[str, int], tuple[NodeView, list[Segment]]] = {}
+
+    # ---- what is shown
+
+    def counts(self) -> list[int]:
+        """Cells of each node: GPUs that are known, and those that should be there."""
+        if self._counted is not self.shown.views:
+            self._counted = self.shown.views
+            self._counts = [view.cells for view in self.shown.views]
+        return self._counts
+
+    def prepare(self) -> None:
+        """Lay the map out again when the nodes, their GPUs or the room changed."""
+        names, counts = self.shown.names, self.counts()
+        shape = (names, tuple(counts), self._across(), self.room, self.spare, self.zoom)
+        if shape != self._shape:
+            self._shape = shape
+            width, height = max(10, self._across()), max(1, self.room - 1)
+            self.layout_now = arrange(names, counts, width, height, self.zoom, self.spare - 1)
+            self._clamp()
+            self._to_a_match()
+        painted_for = (
+            self.metric.name,
+            self.layout_now.cell,
+            self.shown.version,
+            id(self.look),
+            self._moment(),
+        )
+        if painted_for != self._painted_for:
+            self._painted_for = painted_for
+            self._painter = CellPainter(self.metric, self.layout_now.cell, self.look)
+            self._kept.clear()
+
+    def _across(self) -> int:
+        """Columns, and before the first layout those that it will have."""
+        return self.columns or self.app.size.width
+
+    def _to_a_match(self) -> None:
+        """Put the cursor on the first GPU that the filter left, where it stands on none."""
+        wanted, chosen = self.shown.gpus, self.chosen()
+        if wanted is None or (chosen and chosen[1] and chosen[1].info.uuid in wanted):
+            return
+        places = (
+            (n, g)
+            for n, view in enumerate(self.shown.views)
+            for g, gpu in enumerate(view.gpus)
+            if gpu.info.uuid in wanted
+        )
+        self.place = next(places, self.place)
+
+    def count(self) -> int:
+        """The title and the map's lines."""
+        return 1 + self.layout_now.height()
+
+    def wanted_height(self) -> int:
+        """Lines that the map would like to have."""
+        return min(self.room, self.count())
+
+    def key(self, line: int) -> Hashable:
+        """A line depends on its nodes, and on the time where ages are shown."""
+        settings = (self.metric.name, self.shown.version, self.shown.gpus is None)
+        if line == 0:
+            return (settings, len(self.shown.views))
+        blocks = self.layout_now.lines[(line - 1) // self.layout_now.tall]
+        nodes = tuple([self.shown.views[block.node].stamp for block in blocks])
+        on_line = blocks and blocks[0].node <= self.place[0] <= blocks[-1].node
+        return (
+            settings,
+            self._shape,
+            nodes,
+            (self.place, self.has_focus) if on_line else None,
+            self._moment(),
+        )
+
+    def _moment(self) -> int:
+        """The half second, where cells depend on the time itself: ages, and filters that may ask for them."""
+        return int(self.scene.now * 2) if self.metric.name == "age" or self.shown.narrowed else 0
+
+    def forget(self) -> None:
+        """Make every cell afresh at the next painting, as if every value were new."""
+        self._kept.clear()
+
+    # ---- painting
+
+    def row(self, line: int, width: int) -> Row:
+        """The title, or a line of blocks."""
+        if line == 0:
+            return self._title(width)
+        number, below = divmod(line - 1, self.layout_now.tall)
+        out: list[Segment] = []
+        x = 0
+        for position, block in enumerate(self.layout_now.lines[number]):
+            view = self.shown.views[block.node]
+            if self.layout_now.labels == "each" or position == 0:
+                start = block.x - self.layout_now.label_width
+                out += [Segment(" " * (start - x)), *self._label(view, block)]
+            else:
+                out.append(Segment(" " * (block.x - x)))
+            cells = self._cells_of(view, block)
+            out += cells
+            x = block.x + sum(segment.cell_length for segment in cells)
+        if below != (self.layout_now.tall - 1) // 2:
+            return tuple(Segment(" " * s.cell_length, s.style) for s in out)
+        return tuple(out)
+
+    def _label(self, view: NodeView, block: Block) -> list[Segment]:
+        width = self.layout_now.label_width
+        if block.start:
+            return [Segment(" " * width)]
+        here = block.node == self.place[0]
+        name = fit(view.name, width - 3) + " "
+        style = (
+            self.look.stale if view.state in ("stale", "connecting") else self.look.severity[view.severity]
+        )
+        if view.severity == "ok":
+            style = self.look.text
+        return [
+            self.look.mark(view.severity),
+            Segment(" "),
+            Segment(name, style + self.look.strong if here else style),
+        ]
+
+    def _cells_of(self, view: NodeView, block: Block) -> list[Segment]:
+        """The cells of a block, kept until its node moves: a frame of a large fleet changes few of them."""
+        if block.node == self.place[0]:
+            return self._cells(view, block)
+        kept = self._kept.get((view.name, block.start))
+        if kept is None or kept[0] is not view:
+            kept = (view, self._cells(view, block))
+            self._kept[view.name, block.start] = kept
+        return kept[1]
+
+    def _cells(self, view: NodeView, block: Block) -> list[Segment]:
+        if not view.cells:
+            return self._words(view, block)
+        runs: list[Cell] = []
+        for index, (text, style) in enumerate(self._made(view, block), block.start):
+            if (block.node, index) == self.place:
+                over = self.look.pointer if self.has_focus else style + Style(underline=True, bold=True)
+                runs += [(text, over), ("", Style())]
+            elif runs and runs[-1][1] is style:
+                runs[-1] = (runs[-1][0] + text, style)
+            else:
+                runs.append((text, style))
+        return [Segment(text, style) for text, style in runs if text]
+
+    def _made(self, view: NodeView, block: Block) -> list[Cell]:
+        painter, wanted = self._painter, self.shown.gpus
+        gpus = view.gpus[block.start : block.stop]
+        cells = painter.cells(view, gpus, self.scene.now)
+        if wanted is not None:
+            cells = [
+                cell if gpu.info.uuid in wanted else painter.left_out
+                for gpu, cell in zip(gpus, cells, strict=True)
+            ]
+        absent = painter.never_seen if view.gpus or view.state == "lost" else painter.missing
+        return cells + [absent] * (block.stop - block.start - len(cells))
+
+    def _words(self, view: NodeView, block: Block) -> list[Segment]:
+        """Why a node has no cell; one cell where the map is too dense for words."""
+        width = self.layout_now.cell if self.layout_now.labels == "first" else self.layout_now.span
+        here = block.node == self.place[0] and self.has_focus
+        style = self.look.pointer if here else self.look.dim
+        words = absent_words(view.node)
+        text = fit(words, width) if width > 3 else self.look.glyph("unknown").center(width)
+        return [Segment(text, style)]
+
+    def _title(self, width: int) -> Row:
+        look, glyphs = self.look, self.look.glyphs
+        left = [Segment(f" {self.metric.title} ", look.brand), Segment(" ")]
+        low, high = self._scale()
+        legend = [
+            Segment(f"{low} ", look.dim),
+            *(Segment(" " if look.colours == "many" else "#", s) for s in look.ramp),
+            Segment(f" {high}", look.dim),
+        ]
+        signs = [
+            Segment(f"  {glyphs.lost}", look.severity["critical"]),
+            Segment(" lost ", look.dim),
+            Segment(f" {glyphs.stuck}", look.severity["warning"]),
+            Segment(" stuck ", look.dim),
+            Segment(f" {glyphs.stale}", look.stale),
+            Segment(" stale", look.dim),
+        ]
+        full = "  99 = 99-100" if self.metric.unit == "%" else "  99 = 99 or more"
+        note = {1: "  digit: tenths of the scale", 2: full, 3: full}.get(self.layout_now.cell, "")
+        used = sum(s.cell_length for s in (*left, *legend, *signs))
+        room = width - used - len(note)
+        meaning = MEANINGS[self.metric.name] if room > len(MEANINGS[self.metric.name]) + 4 else ""
+        return (
+            *left,
+            *legend,
+            *signs,
+            Segment(note if room >= 0 else "", look.dim),
+            Segment(f"   {meaning}" if meaning else "", look.dim),
+        )
+
+    def _scale(self) -> tuple[str, str]:
+        for view in self.shown.views:
+            for gpu in view.gpus:
+                scale = self.metric.scale(gpu)
+                if scale is not None:
+                    return tuple(self.metric.format(end).strip() for end in scale)  # type: ignore[return-value]
+        return "0", "100"
+
+    # ---- the cursor
+
+    def chosen(self) -> tuple[NodeView, Gpu | None] | None:
+        """The node and GPU under the cursor; a GPU that never showed up is None."""
+        self._clamp()
+        if not self.shown.views:
+            return None
+        view = self.shown.views[self.place[0]]
+        return view, view.gpus[self.place[1]] if self.place[1] < len(view.gpus) else None
+
+    def items(self) -> int:
+        """Every cell; a node without one is a thing too."""
+        return sum(max(1, cells) for cells in self.counts())
+
+    def _clamp(self) -> None:
+        counts = self.counts()
+        node = max(0, min(self.place[0], len(counts) - 1))
+        gpu = max(0, min(self.place[1], (counts[node] if counts else 1) - 1))
+        self.place = (node, gpu)
+
+    def put(self, node: int, gpu: int) -> None:
+        """Put the cursor on a cell."""
+        self.place = (node, gpu)
+        self._clamp()
+        found = self.layout_now.block_of(*self.place)
+        if found:
+            self.show_line(found[0] * self.layout_now.tall + 1, span=self.layout_now.tall)
+        self.pull()
+        self.post_message(self.Moved(self))
+
+    def action_move(self, dx: int, dy: int) -> None:
+        """Left and right walk over cells, up and down over lines of the map."""
+        node, gpu = self.place
+        found = self.layout_now.block_of(node, gpu)
+        if dx or found is None:
+            self._walk(dx)
+            return
+        line, block = found
+        to = max(0, min(line + dy, len(self.layout_now.lines) - 1))
+        x = block.x + (gpu - block.start) * self.layout_now.cell
+        target = min(self.layout_now.lines[to], key=lambda b: abs(b.x - block.x))
+        self.put(
+            target.node,
+            target.start + min((x - block.x) // self.layout_now.cell, max(0, target.stop - target.start - 1)),
+        )
+
+    def _walk(self, dx: int) -> None:
+        node, gpu = self.place
+        counts = self.counts()
+        if 0 <= gpu + dx < (counts[node] if counts else 0):
+            self.put(node, gpu + dx)
+        elif 0 <= node + dx < len(counts):
+            self.put(node + dx, 0 if dx > 0 else counts[node + dx] - 1)
+
+    def action_pages(self, pages: float) -> None:
+        """A page of lines."""
+        self.action_move(0, int(pages * self.page() / self.layout_now.tall))
+
+    def action_ends(self, item: int) -> None:
+        """The first or the last GPU."""
+        last = len(self.shown.views) - 1
+        self.put(0, 0) if item >= 0 else self.put(last, 1 << 30)
+
+    def click(self, line: int, x: int, *, twice: bool) -> None:
+        """Put the cursor on a cell; open it on the second click."""
+        hit = self.layout_now.hit((line - 1) // self.layout_now.tall, x) if line else None
+        if hit is None:
+            return
+        if hit == self.place and twice:
+            self.action_choose()
+        else:
+            self.put(*hit)
+
+    # ---- gestures
+
+    def cycle_metric(self, step: int) -> None:
+        """The next metric."""
+        at = HEAT_METRICS.index(self.metric.name)
+        self.metric = METRICS[HEAT_METRICS[(at + step) % len(HEAT_METRICS)]]
+        self.pull()
+
+    def cycle_zoom(self) -> None:
+        """The next size of cells, and automatic again after the smallest."""
+        self.zoom = 0 if self.zoom is None else self.zoom + 1
+        if self.zoom >= len(CELL_WIDTHS):
+            self.zoom = None

@@ -1,0 +1,142 @@
+"""The columns of the node table: what each shows, how wide, what it sorts by, which go when room is short."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gpuwatch.fleet.nodes import quantities
+from gpuwatch.fleet.nodes.quantities import UNKNOWN, Quantity
+from gpuwatch.tui.model.node_summary import STATE_SEVERITY, NodeView, rank
+from gpuwatch.tui.model.severity import Severity
+from gpuwatch.tui.toolkit.text import age_text, link_words
+
+Cell: TypeAlias = "tuple[str, Severity | None]"
+"""Text, and a severity where the text deserves its colour."""
+SortKey: TypeAlias = "float | str"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column."""
+
+    name: str
+    title: str
+    width: int
+    keep: int
+    """The higher, the longer it stays on a narrow screen."""
+    cell: Callable[[NodeView, float], Cell]
+    sort: Callable[[NodeView, float], SortKey]
+    falling: bool = True
+    """Whether the first sorting puts the largest first."""
+    right: bool = True
+
+
+def _number(
+    name: str,
+    title: str,
+    width: int,
+    keep: int,
+    quantity: Quantity,
+    read: Callable[[NodeView], float | None],
+    *,
+    falling: bool = True,
+) -> Column:
+    def cell(view: NodeView, _now: float) -> Cell:
+        return quantity.format(read(view)).strip(), None
+
+    def sort(view: NodeView, _now: float) -> SortKey:
+        value = read(view)
+        return (-1.0 if falling else float("inf")) if value is None else value
+
+    return Column(name, title, width, keep, cell, sort, falling)
+
+
+def _gpus(view: NodeView, _now: float) -> Cell:
+    if not view.gpus and not view.expected:
+        return (UNKNOWN if view.node.hello is None else "0"), None
+    severity: Severity | None = "unknown" if view.unanswered else None
+    return f"{view.node.gpus_present()}/{view.expected}", "critical" if view.lost or view.stuck else severity
+
+
+def _age(view: NodeView, now: float) -> Cell:
+    text = quantities.SECONDS.format(view.node.age(now)).strip()
+    return text, None if view.state == "live" else "warning"
+
+
+def _state(view: NodeView, _now: float) -> Cell:
+    return view.state, STATE_SEVERITY[view.state]
+
+
+DATED = frozenset(("xid", "gpu_lost", "gpu_stuck", "node_lost"))
+"""Conditions whose evidence is as old as the trouble itself; others say in words how long they last."""
+
+
+def _trouble(view: NodeView, now: float) -> Cell:
+    if not view.conditions:
+        words = link_words(view.node, now)
+        return words, "warning" if view.node.link.reason else "unknown"
+    worst, age = view.conditions[0], view.conditions[0].evidence.age_s
+    since = "" if age is None or worst.code not in DATED else f"{age_text(age + now - view.judged_at)} ago: "
+    return since + view.trouble, worst.severity
+
+
+def _network(view: NodeView) -> float | None:
+    known = [rate for rate in (view.rx_bps, view.tx_bps) if rate is not None]
+    return sum(known) if known else None
+
+
+q = quantities
+COLUMNS: tuple[Column, ...] = (
+    Column(
+        "node",
+        "node",
+        10,
+        100,
+        lambda v, _n: (v.name, None),
+        lambda v, _n: v.name,
+        falling=False,
+        right=False,
+    ),
+    Column("state", "state", 10, 40, _state, lambda v, _n: float(rank(v.severity)), right=False),
+    Column("gpus", "GPUs", 5, 99, _gpus, lambda v, _n: float(v.lost + v.stuck)),
+    _number("util", "util", 5, 98, q.PERCENT, lambda v: v.util_mean, falling=False),
+    _number("umin", "min", 5, 80, q.PERCENT, lambda v: v.util_min, falling=False),
+    _number("mem", "mem", 5, 90, q.PERCENT, lambda v: v.memory_pct),
+    _number(
+        "power",
+        "power",
+        7,
+        85,
+        q.Quantity("W", 7, 1000, lambda w: f"{w / 1000:.2f}kW" if w >= 1000 else f"{w:.0f}W"),
+        lambda v: v.power_w,
+    ),
+    _number("temp", "max T", 6, 88, q.CELSIUS, lambda v: v.temperature_max),
+    _number("cpu", "CPU", 5, 70, q.PERCENT, lambda v: v.cpu_pct),
+    _number("hostmem", "RAM", 5, 50, q.PERCENT, lambda v: v.host_memory_pct),
+    _number("net", "net/s", 6, 60, q.RATE, _network),
+    Column("age", "age", 5, 97, _age, lambda v, n: v.node.age(n) or 0.0),
+    Column("trouble", "problem", 28, 96, _trouble, lambda v, _n: float(rank(v.severity)), right=False),
+)
+"""In the order of the screen; the last one takes the room that is left."""
+SENTENCE = 16
+"""What the trouble column wants beyond its width before the state gets a column of its own."""
+SORTS = tuple(column.name for column in COLUMNS if column.name != "trouble")
+
+
+def choose(width: int, name_width: int) -> list[tuple[Column, int]]:
+    """The columns that fit `width` cells, with their widths; one cell lies between two."""
+    chosen: list[tuple[Column, int]] = []
+    left = width - 2
+    for column in sorted(COLUMNS, key=lambda c: -c.keep):
+        need = (name_width if column.name == "node" else column.width) + 1
+        if column.name == "state" and left < need + SENTENCE:
+            continue  # a sentence about the trouble says more than the word for the state
+        if need <= left or not chosen:
+            chosen.append((column, min(need, max(2, left)) - 1))
+            left -= need
+    chosen.sort(key=lambda pair: COLUMNS.index(pair[0]))
+    if chosen[-1][0].name == "trouble":
+        chosen[-1] = (chosen[-1][0], chosen[-1][1] + max(0, left))
+    return chosen

@@ -1,0 +1,151 @@
+"""The nodes as a table that reads the fleet while it paints."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+
+from gpuwatch.tui.fleet.node_columns import COLUMNS, SORTS, Column, choose
+from gpuwatch.tui.fleet.node_filter import Shown
+from gpuwatch.tui.model.node_summary import NodeView
+from gpuwatch.tui.toolkit.line_view import Picker, Row, highlighted, text_of
+from gpuwatch.tui.toolkit.styles import clean, fit
+
+
+class NodeTable(Picker):
+    """One line a node under a pinned heading. The cursor stays on its node when the order changes."""
+
+    DEFAULT_CSS: ClassVar[str] = "NodeTable { height: 1fr; min-height: 3; }"
+    pinned = 1
+
+    def __init__(self, shown: Shown) -> None:
+        super().__init__(id="nodes")
+        self.shown = shown
+        self.sort_name: str | None = None
+        """The column that orders the table; None: the plan's order."""
+        self.falling = False
+        self.views: list[NodeView] = []
+        self._columns: list[tuple[Column, int]] = []
+        self._chosen_for: tuple[tuple[str, ...], int] | None = None
+        self._node = ""
+
+    def prepare(self) -> None:
+        """Order the nodes and choose the columns."""
+        now, views = self.scene.now, self.shown.views
+        if self.sort_name is not None:
+            column = next(c for c in COLUMNS if c.name == self.sort_name)
+            views = sorted(views, key=lambda view: column.sort(view, now), reverse=self.falling)
+        self.views = views
+        if (self.shown.names, self.columns) != self._chosen_for:
+            self._chosen_for = self.shown.names, self.columns
+            names = max((cell_len(clean(name)) for name in self.shown.names), default=4)
+            self._columns = choose(self.columns, min(24, max(6, names)))
+        self.at = max(0, min(self.at, len(views) - 1))
+        if views and views[self.at].name != self._node:
+            self.at = next((index for index, view in enumerate(views) if view.name == self._node), self.at)
+
+    def count(self) -> int:
+        """The heading and the nodes."""
+        return 1 + len(self.views)
+
+    def key(self, line: int) -> Hashable:
+        """A line depends on its node, on the second (ages), and on the cursor."""
+        columns = (len(self._columns), self.columns)
+        if line == 0:
+            return (columns, self.sort_name, self.falling, self.shown.version, len(self.views))
+        view = self.views[line - 1]
+        age = view.node.age(self.scene.now)
+        stamp = None if age is None else int(age * 2) if age < 10 else int(age)
+        here = line - 1 == self.at
+        return (
+            columns,
+            view.name,
+            view.node.version,
+            view.severity,
+            view.trouble,
+            stamp,
+            here and (1, self.has_focus),
+        )
+
+    def row(self, line: int, width: int) -> Row:
+        """The heading or a node."""
+        if line == 0:
+            return self._heading()
+        view, look, now = self.views[line - 1], self.look, self.scene.now
+        parts = [look.mark(view.severity), Segment(" ")]
+        for column, cells in self._columns:
+            text, severity = column.cell(view, now)
+            style = look.severity[severity] if severity else look.text
+            if view.state != "live" and column.name not in ("node", "state", "age", "trouble"):
+                style = look.stale
+            parts.append(Segment(fit(text, cells, ">" if column.right else "<") + " ", style))
+        row = tuple(parts)
+        if line - 1 != self.at:
+            return row
+        if self.has_focus:
+            return highlighted(row, width, look.cursor)
+        return (Segment(look.glyphs.cursor, look.title), *row[1:]) if view.severity == "ok" else row
+
+    def _heading(self) -> Row:
+        look = self.look
+        parts = [Segment("  ")]
+        for column, cells in self._columns:
+            chosen = column.name == self.sort_name
+            arrow = (look.glyphs.down if self.falling else look.glyphs.up) if chosen else ""
+            title = fit(arrow + column.title, cells, ">" if column.right else "<") + " "
+            parts.append(Segment(title, look.title if chosen else look.dim))
+        return tuple(parts)
+
+    def chosen(self) -> NodeView | None:
+        """The node under the cursor."""
+        return self.views[self.at] if self.at < len(self.views) else None
+
+    def go(self, item: int) -> None:
+        """Put the cursor on a line and remember its node."""
+        item = max(0, min(item, len(self.views) - 1))
+        self._node = self.views[item].name if self.views else ""
+        super().go(item)
+
+    def go_to_node(self, name: str) -> None:
+        """Put the cursor on a node."""
+        for index, view in enumerate(self.views):
+            if view.name == name and index != self.at:
+                self.go(index)
+
+    def sort_next(self) -> None:
+        """Order by the next column, and by the plan after the last one."""
+        at = SORTS.index(self.sort_name) + 1 if self.sort_name else 0
+        visible = [c.name for c, _ in self._columns]
+        self.sort_by(next((name for name in SORTS[at:] if name in visible), None))
+
+    def sort_by(self, name: str | None) -> None:
+        """Order by a column; again turns it round."""
+        if name is not None and name == self.sort_name:
+            self.falling = not self.falling
+        else:
+            self.sort_name = name
+            self.falling = next((c.falling for c in COLUMNS if c.name == name), False)
+        self.repaint()
+
+    def reverse(self) -> None:
+        """Turn the order round."""
+        self.falling = not self.falling
+        self.repaint()
+
+    def click(self, line: int, x: int, *, twice: bool) -> None:
+        """A click on a title sorts by it; elsewhere it moves the cursor."""
+        if line > 0:
+            super().click(line, x, twice=twice)
+            return
+        left = 2
+        for column, cells in self._columns:
+            if left <= x <= left + cells and column.name in SORTS:
+                self.sort_by(column.name)
+            left += cells + 1
+
+    def copy_text(self) -> str:
+        """The node's line."""
+        return text_of(self.row(self.at + 1, self.columns)) if self.views else ""

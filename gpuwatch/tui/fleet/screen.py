@@ -1,0 +1,256 @@
+"""Screen 1: every GPU as a heat map, every node as a line."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container, Horizontal
+from textual.widgets import Input, Label
+
+from gpuwatch.tui.chrome.status_bar import StatusLine
+from gpuwatch.tui.fleet.attention import Situation
+from gpuwatch.tui.fleet.heat_map import HeatMap
+from gpuwatch.tui.fleet.node_filter import Shown
+from gpuwatch.tui.fleet.node_table import NodeTable
+from gpuwatch.tui.fleet.selected_gpu import CellLine
+from gpuwatch.tui.node.gpu_cards import GpuPanels
+from gpuwatch.tui.node.panes import NodePane, host
+from gpuwatch.tui.toolkit import keys
+from gpuwatch.tui.toolkit.key_hints import KeysLine
+from gpuwatch.tui.toolkit.line_view import Picker, text_of
+from gpuwatch.tui.toolkit.live_screen import LiveScreen, set_height
+from gpuwatch.tui.toolkit.styles import clean
+
+WIDE = 100
+BESIDE = 150
+"""From this width on the list of what is wrong may stand beside the table."""
+FRAME_LINES = 4
+"""Status (2), the line about a cell, footer."""
+SITUATION_LINES = 4
+"""What the list of what is wrong gets at least, where the screen has this many lines:"""
+ROOMY = 20
+LEAST_HOST = 5
+LEGIBLE_SITUATION = 10
+"""Under this it is better placed beside the table."""
+
+
+class FleetScreen(LiveScreen):
+    """The fleet."""
+
+    kind = "fleet"
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.FLEET]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown = Shown()
+        self.heat = HeatMap(self.shown)
+        self.table = NodeTable(self.shown)
+        self.situation = Situation()
+        self.lower = Container(id="fleet-lower")
+        self.filter_bar = Horizontal(id="filter-bar")
+        self.field = Input(placeholder="temp>85 & host~=dgx", id="filter-text", compact=True)
+        self.note = Label("", id="filter-note")
+        self.panels: GpuPanels | None = None
+        """With one node there is room for its GPUs under the table,"""
+        self.host: NodePane | None = None
+        """and for its host where it has no GPU."""
+
+    def compose(self) -> ComposeResult:
+        """Status, filter, map, cell, table, footer."""
+        yield StatusLine(id="status")
+        with self.filter_bar:
+            yield Label("/", id="filter-sign")
+            yield self.field
+            yield self.note
+        yield self.heat
+        yield CellLine(self.heat)
+        nodes = self.cockpit.scene.plan.nodes
+        with self.lower:
+            yield self.table
+            if len(nodes) == 1:
+                self.panels = GpuPanels(nodes[0].name, None)
+                yield self.panels
+                self.host = NodePane(nodes[0].name, host, id="host")
+                yield self.host
+            yield self.situation
+        yield KeysLine(self.kind)
+
+    def on_mount(self) -> None:
+        """Start on the map."""
+        self.filter_bar.display = False
+        self.heat.focus()
+
+    def arrange_parts(self) -> None:
+        """The map gets what it needs, but leaves the table and what is wrong their share."""
+        cockpit = self.cockpit
+        self.shown.refresh(cockpit.overview, cockpit.scene.fleet.nodes, cockpit.scene.now)
+        body = self.size.height - FRAME_LINES - bool(self.filter_bar.display)
+        least = SITUATION_LINES if self.size.height >= ROOMY else 0
+        whole_table = len(self.shown.views) + 1
+        self.heat.room = max(3, body - least - min(whole_table, max(4, (body - least) * 4 // 10)))
+        self.heat.spare = 0 if self.panels else body - whole_table - LEGIBLE_SITUATION
+        self.heat.prepare()
+        height = max(2, self.heat.wanted_height())
+        set_height(self.heat, height)
+        self._share(body - height, whole_table, least)
+        self._note()
+
+    def _share(self, rest: int, whole_table: int, least: int) -> None:
+        """Give the table and the list of what is wrong their places under the map."""
+        beside = self.size.width >= BESIDE and self.panels is None and rest - whole_table < LEGIBLE_SITUATION
+        self.lower.set_class(beside, "-beside")
+        table = rest if beside else min(whole_table, rest - least)
+        set_height(self.table, table)
+        if self.panels is not None:
+            self.panels.room = max(2, rest - table - least)
+            self.panels.prepare()
+            panels = min(self.panels.room, self.panels.count())
+            set_height(self.panels, panels)
+            table += panels + self._share_with_host(rest - table - panels - least)
+        self.situation.display = beside or rest - table >= min(least or 3, 3)
+
+    def _share_with_host(self, room: int) -> int:
+        """The lines that the host gets where a single node has no GPU to show."""
+        if self.host is None or self.panels is None:
+            return 0
+        self.host.display = room >= LEAST_HOST and not self.panels.gpus()
+        if not self.host.display:
+            return 0
+        self.host.prepare()
+        lines = min(room, self.host.count())
+        set_height(self.host, lines)
+        return lines
+
+    def _note(self) -> None:
+        if not self.filter_bar.display:
+            return
+        shown, fleet = self.shown, self.cockpit.scene.fleet
+        if shown.error:
+            text = shown.error
+        else:
+            gpus = sum(len(v.gpus) for v in shown.views) if shown.gpus is None else len(shown.gpus)
+            known = sum(len(node.gpus) for node in fleet.nodes.values())
+            text = f"{len(shown.views)} of {len(fleet.nodes)} nodes, {gpus} of {known} GPUs"
+            text += ", unhealthy only" if shown.unhealthy else ""
+            if self.focused is self.field and self.size.width >= WIDE:
+                text += "   enter applies, esc clears"
+        self.note.set_class(bool(shown.error), "-error")
+        text = clean(text)
+        if str(self.note.content) != text:
+            self.note.update(text, layout=True)
+
+    # ---- gestures
+
+    def node_name(self) -> str | None:
+        """The node under the cursor of the focused pane."""
+        if self.focused is self.table:
+            return view.name if (view := self.table.chosen()) else None
+        if self.focused is self.situation and (entry := self.situation.chosen()):
+            return entry.node or None
+        return chosen[0].name if (chosen := self.heat.chosen()) else None
+
+    def copy_text(self) -> str:
+        """The table's line, or the line about the cell."""
+        if self.focused is self.heat:
+            cell = self.query_one(CellLine)
+            return text_of(cell.build(cell.size.width)[0]).strip()
+        return super().copy_text()
+
+    @on(Picker.Moved, "#heat")
+    def _follow_cell(self) -> None:
+        if chosen := self.heat.chosen():
+            self.table.go_to_node(chosen[0].name)
+        self.pull()
+
+    @on(Picker.Moved, "#nodes")
+    def _follow_node(self) -> None:
+        view = self.table.chosen()
+        if view is not None and self.focused is self.table:
+            index = next((i for i, v in enumerate(self.shown.views) if v.name == view.name), None)
+            if index is not None and index != self.heat.place[0]:
+                self.heat.put(index, 0)
+
+    @on(Picker.Chosen)
+    def _drill(self, event: Picker.Chosen) -> None:
+        if event.picker is self.situation:
+            if (entry := self.situation.chosen()) and entry.incident:
+                self.cockpit.show_incidents(entry.incident)
+            elif entry is not None and entry.gpu is not None:
+                self.cockpit.show_gpu(entry.node, entry.gpu.info.uuid)
+            elif entry is not None:
+                self.cockpit.show_node(entry.node)
+            return
+        name = self.node_name()
+        if name is None:
+            return
+        if self.panels is not None and event.picker is self.panels:
+            if one := self.panels.chosen():
+                self.cockpit.show_gpu(name, one.info.uuid)
+            return
+        chosen = self.heat.chosen()
+        gpu = chosen[1] if chosen and event.picker is self.heat else None
+        self.cockpit.show_node(name, gpu.info.uuid if gpu else None)
+
+    def action_another(self, step: int) -> None:
+        """The next metric of the map."""
+        self.heat.cycle_metric(step)
+        self.pull()
+
+    def action_zoom(self) -> None:
+        """The next size of cells."""
+        self.heat.cycle_zoom()
+        self.pull()
+
+    def action_sort(self) -> None:
+        """Sort by the next column."""
+        self.table.sort_next()
+
+    def action_reverse(self) -> None:
+        """Turn the order round."""
+        self.table.reverse()
+
+    def action_unhealthy(self) -> None:
+        """Only what is not healthy."""
+        self.shown.toggle_unhealthy()
+        self._show_filter_bar()
+        self.pull()
+
+    def step_back(self) -> bool:
+        """Drop the filter."""
+        return self.close_filter()
+
+    def open_filter(self) -> bool:
+        """Ask for a filter expression."""
+        self.filter_bar.display = True
+        self.field.focus()
+        return True
+
+    def close_filter(self) -> bool:
+        """Drop the filter; False when there was none."""
+        if not self.filter_bar.display:
+            return False
+        self.shown.unhealthy = False
+        self.field.value = ""
+        self.shown.set_filter("")
+        self._show_filter_bar()
+        self.heat.focus()
+        self.pull()
+        return True
+
+    def _show_filter_bar(self) -> None:
+        self.filter_bar.display = self.shown.narrowed or bool(self.shown.text)
+
+    @on(Input.Changed, "#filter-text")
+    def _filter(self, event: Input.Changed) -> None:
+        self.shown.set_filter(event.value)
+        self.pull()
+
+    @on(Input.Submitted, "#filter-text")
+    def _done(self) -> None:
+        if not self.shown.error:
+            self._show_filter_bar()
+            self.heat.focus()
+            self.pull()

@@ -1,0 +1,86 @@
+"""One line under the heat map: all about the GPU under the cursor."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+
+from gpuwatch.fleet.nodes.metrics import METRICS
+from gpuwatch.fleet.nodes.node import Gpu, Node
+from gpuwatch.fleet.nodes.quantities import seconds_text
+from gpuwatch.tui.fleet.heat_map import HeatMap
+from gpuwatch.tui.model.node_summary import NodeView
+from gpuwatch.tui.node.gpu_text import memory_of, power_text, ranks_on
+from gpuwatch.tui.toolkit.line_view import Page, Row
+from gpuwatch.tui.toolkit.styles import Look, clean, fit
+from gpuwatch.tui.toolkit.text import link_words, trouble_of, trouble_severity
+
+
+def facts(gpu: Gpu, node: Node, now: float) -> list[tuple[str, str]]:
+    """(word, value) pairs, the most wanted first."""
+    fast = gpu.fast
+    rank = ",".join(str(r) for r in ranks_on(node, gpu.info.uuid))
+    found = [
+        ("rank", rank),
+        ("util", METRICS["util"].format(METRICS["util"].read(gpu, now)).strip()),
+        ("mem", memory_of(gpu)),
+        ("", power_text(gpu)),
+        ("", METRICS["temp"].format(METRICS["temp"].read(gpu, now)).strip()),
+        ("age", "never read" if (age := gpu.age(now)) is None else seconds_text(age)),
+        ("tensor", METRICS["tensor"].format(METRICS["tensor"].read(gpu, now)).strip()),
+        ("SM", f"{METRICS['smclk'].format(METRICS['smclk'].read(gpu, now)).strip()} MHz"),
+        (
+            "throttle",
+            ", ".join(r for r in (fast.throttle or []) if r not in ("idle", "app_clocks")) if fast else "",
+        ),
+        ("", gpu.info.name),
+    ]
+    return [(word, value) for word, value in found if value]
+
+
+def _without_gpus(view: NodeView, now: float) -> str:
+    if view.node.hello is None:
+        return link_words(view.node, now) or "connecting"
+    return "no NVIDIA GPU on this node; host metrics only (enter shows them)"
+
+
+def line_for(chosen: tuple[NodeView, Gpu | None], now: float, width: int, look: Look) -> Row:
+    """The whole line."""
+    view, gpu = chosen
+    if gpu is None:
+        words = "this GPU has never reported" if view.gpus else _without_gpus(view, now)
+        name = f" {clean(view.name)}  "
+        return (Segment(name, look.strong), Segment(fit(words, max(1, width - cell_len(name))), look.dim))
+    parts = [Segment(f" {clean(view.name)} GPU {gpu.info.index} ", look.strong)]
+    if trouble := trouble_of(gpu, now):
+        parts.append(Segment(f" {clean(trouble)} ", look.badge[trouble_severity(gpu)]))
+    if view.state != "live":
+        parts.append(Segment(f" node {view.state} ", look.badge["warning"]))
+    for word, value in facts(gpu, view.node, now):
+        text = f" {word} " if word else " "
+        if sum(p.cell_length for p in parts) + len(text) + len(value) > width - 1:
+            continue
+        parts += [Segment(text, look.dim), Segment(clean(value) + " ", look.text)]
+    return tuple(parts)
+
+
+class CellLine(Page, can_focus=False):
+    """Follows the heat map's cursor."""
+
+    DEFAULT_CSS: ClassVar[str] = "CellLine { height: 1; background: $surface; overflow-y: hidden; }"
+
+    def __init__(self, heat: HeatMap) -> None:
+        super().__init__(id="cell")
+        self.heat = heat
+
+    def build(self, width: int) -> list[Row]:
+        """The line."""
+        chosen = self.heat.chosen()
+        if chosen is None:
+            shown = self.heat.shown
+            words = "nothing is unhealthy" if shown.unhealthy and not shown.text else "nothing matches"
+            words = f" {words}; esc shows all" if shown.narrowed else " no node is monitored"
+            return [(Segment(words, self.look.dim),)]
+        return [line_for(chosen, self.scene.now, width, self.look)]

@@ -1,0 +1,185 @@
+"""Whom everyone waits for: the sentence, what to do, and the ranks by place with the fewest first."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+
+from rich.segment import Segment
+
+from gpuwatch.diagnose.hang.combined_verdict import Hearing
+from gpuwatch.diagnose.hang.flight_recorder.job_dumps import NO_PIPES, FlightHeard, dumps_text, reasons_text
+from gpuwatch.diagnose.hang.stacks.compare import JobStacks, Spot
+from gpuwatch.diagnose.model.source_verdict import Testimony
+from gpuwatch.diagnose.model.text import plural, ranges, ranks_text
+from gpuwatch.tui.incidents.incident_detail import SURE
+from gpuwatch.tui.model.hang_query import Question
+from gpuwatch.tui.model.severity import Severity
+from gpuwatch.tui.toolkit.item_page import Thing, ThingsPage, command_things, hanging
+from gpuwatch.tui.toolkit.line_view import Row, heading, wrapped
+from gpuwatch.tui.toolkit.styles import clean
+from gpuwatch.tui.toolkit.text import age_text
+
+FRAMES = 4
+"""Of a place where many ranks are; of the few all are shown."""
+FEW_RANKS = 4
+MOST_SPOTS = 12
+WRITE = "write"
+"""The thing that stands for having fresh dumps written."""
+
+
+class HearingPage(ThingsPage):
+    """The page of one question."""
+
+    DEFAULT_CSS = "HearingPage { height: 1fr; }"
+
+    def __init__(self, question: Question) -> None:
+        super().__init__(id="hearing")
+        self.question = question
+
+    def made_for(self) -> Hashable:
+        """What was heard."""
+        return self.question.version, self.question.asking.over
+
+    def parts(self, width: int) -> Iterator[Row | Thing]:
+        """The sections."""
+        look, question = self.look, self.question
+        yield heading("Hang analysis (stacks)", width, look, "y copies")
+        yield from self._progress(width)
+        heard = question.hearing
+        if heard is None:
+            return
+        if heard.verdict is not None:
+            yield from self._verdict(heard.verdict, width)
+            yield from self._commands(heard, width)
+            yield from self._grounds(heard.verdict, width)
+        if heard.dumps is not None:
+            yield from self._dumps(heard.dumps, width)
+        for job in heard.jobs:
+            yield from self._job(job, width, alone=len(heard.jobs) == 1)
+        yield from self._silent(heard, width)
+
+    def _progress(self, width: int) -> Iterator[Row]:
+        asking, look = self.question.asking, self.look
+        age = age_text(max(0.0, self.scene.wall() - self.question.at))
+        waiting = asking.waiting
+        told = f"{plural(asking.asked, 'rank')} sampled {age} ago"
+        if not asking.asked and not waiting:
+            told = f"no process to query: no rank of a job runs on these nodes ({age} ago)"
+        if waiting:
+            more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
+            told += f", waiting for {', '.join(waiting[:3])}{more}"
+        if asking.progress:
+            told += f"; {asking.progress}"
+        yield from wrapped(told + ("" if not asking.over else "; D: refresh"), width, look.dim, indent=3)
+
+    def _verdict(self, said: Testimony, width: int) -> Iterator[Row | Thing]:
+        look = self.look
+        severity: Severity = "critical" if said.wrong else "ok"
+        head = (Segment(" "), look.mark(severity), Segment(" "))
+        rows = hanging(head, said.sentence, width, look.severity[severity] if said.wrong else look.text)
+        yield Thing("sentence", rows, text=clean(said.sentence))
+        if said.wrong:
+            mark, words = SURE[said.confidence]
+            yield from hanging((Segment(" "), look.mark(mark), Segment(" ")), words, width, look.text)
+
+    def _grounds(self, said: Testimony, width: int) -> Iterator[Row | Thing]:
+        """What it rests on, and what would take away the doubt: under what is to be done."""
+        look = self.look
+        if said.evidence:
+            yield heading("Evidence", width, look)
+        for number, line in enumerate(said.evidence):
+            dot = (Segment(f" {look.glyphs.dot} ", look.dim),)
+            yield Thing(("evidence", number), hanging(dot, line, width, look.text), text=clean(line))
+        if said.settle:
+            yield heading("To confirm", width, look)
+        for number, line in enumerate(said.settle):
+            slope = (Segment(f" {look.glyphs.slope} ", look.dim),)
+            yield Thing(
+                ("settle", number), hanging(slope, line.replace("`", ""), width, look.dim), text=clean(line)
+            )
+
+    def _commands(self, heard: Hearing, width: int) -> Iterator[Row | Thing]:
+        if heard.do:
+            yield heading("What to do", width, self.look, "y copies the command")
+        yield from command_things(heard.do, width, self.look)
+
+    def _dumps(self, dumps: FlightHeard, width: int) -> Iterator[Row | Thing]:
+        """What was read of the flight recorders, of whom nothing and why, and the choice of fresh ones."""
+        look = self.look
+        yield heading("Flight recorders", width, look)
+        for number, job in enumerate(dumps.jobs):
+            named = f"job {job.job}: " if job.job and len(dumps.jobs) > 1 else ""
+            text = f"{named}{dumps_text(job, self.scene.wall())}"
+            yield Thing(("dumps", number), tuple(wrapped(text, width, look.text, indent=3)), text=clean(text))
+            for line in reasons_text(job.without):
+                rows = tuple(wrapped(line, width, look.dim, indent=5))
+                yield Thing(("without", number, line), rows, text=clean(line))
+        if dumps.places and not any(job.read for job in dumps.jobs):
+            places = ", ".join(f"{place}N" for place in dumps.places)
+            where = f"no dumps found; expected at {places} (N: rank)"
+            yield from wrapped(where, width, look.dim, indent=5)
+        if dumps.may_write and self.question.asking.over:
+            yield self._choice(dumps, width)
+        elif not dumps.may_write:
+            yield from wrapped(NO_PIPES, width, look.dim, indent=3)
+
+    def _choice(self, dumps: FlightHeard, width: int) -> Thing:
+        look = self.look
+        where = f" at {', '.join(dumps.places)}" if dumps.places else ""
+        head = (Segment(f" {look.glyphs.slope} ", look.title),)
+        rows = hanging(
+            head, f"F or Enter: trigger dumps on {ranks_text(dumps.may_write)}", width, look.strong
+        )
+        note = f"The ranks write files{where} and overwrite older dumps; the job keeps running."
+        return Thing(WRITE, (*rows, *wrapped(note, width, look.dim, indent=3)), text=clean(note))
+
+    def _job(self, job: JobStacks, width: int, *, alone: bool) -> Iterator[Row | Thing]:
+        look, said = self.look, job.testimony
+        count = sum(len(spot.ranks) for spot in job.spots)
+        named = f"job {job.job}: " if job.job else ""
+        by = "Python stacks" if job.by == "python" else "kernel state"
+        title = f"{named}{plural(count, 'rank')} in {plural(len(job.spots), 'distinct stack')} ({by})"
+        yield heading(title, width, look)
+        if not alone:  # the sentence on top is of one job
+            severity: Severity = "critical" if said.wrong else "ok"
+            head = (Segment(" "), look.mark(severity), Segment(" "))
+            style = look.severity[severity] if said.wrong else look.text
+            yield Thing(
+                (job.job, "says"), hanging(head, said.sentence, width, style), text=clean(said.sentence)
+            )
+        for number, spot in enumerate(job.spots[:MOST_SPOTS]):
+            yield self._spot(job, number, spot, width)
+        if len(job.spots) > MOST_SPOTS:
+            yield from wrapped(f"{len(job.spots) - MOST_SPOTS} more stacks", width, look.dim, indent=3)
+
+    def _spot(self, job: JobStacks, number: int, spot: Spot, width: int) -> Thing:
+        look = self.look
+        few = len(spot.ranks) <= FEW_RANKS
+        who = (
+            ", ".join(f"{each.rank} ({each.node})" for each in spot.ranks)
+            if few
+            else ranges(each.rank for each in spot.ranks)
+        )
+        style = look.dim if spot.waits else look.strong
+        head = (Segment(f" {len(spot.ranks):>4} ", look.title),)
+        rows = [*hanging(head, f"{spot.what}  {'(waiting)' if spot.waits else ''}", width, style)]
+        rows += wrapped(f"rank{'s' * (len(spot.ranks) > 1)} {who}", width, look.text, indent=6)
+        for frame in spot.frames if few else spot.frames[:FRAMES]:
+            rows += wrapped(frame, width, look.dim, indent=8)
+        return Thing((job.job, number), tuple(rows), text=clean(f"{spot.what}: rank {who}"))
+
+    def _silent(self, heard: Hearing, width: int) -> Iterator[Row | Thing]:
+        """Who did not answer, and why."""
+        look = self.look
+        unseen = [each for job in heard.jobs for each in job.unseen]
+        if unseen and not self.question.asking.waiting:
+            yield heading(f"{plural(len(unseen), 'rank')} without an answer", width, look)
+            reasons: dict[str, list[int]] = {}
+            for each in unseen:
+                reasons.setdefault(f"{each.node}: {each.missing}", []).append(each.rank)
+            for why, ranks in list(reasons.items())[:MOST_SPOTS]:
+                rows = tuple(wrapped(f"{why} (rank {ranges(ranks)})", width, look.text, indent=3))
+                yield Thing(("unseen", why), rows, text=clean(why))
+        if heard.ras_trouble and not heard.ras:
+            node, why = next(iter(heard.ras_trouble.items()))
+            yield from wrapped(f"no answer from NCCL RAS ({node}: {why})", width, look.dim, indent=3)

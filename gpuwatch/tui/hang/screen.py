@@ -1,0 +1,56 @@
+"""The screen of `D`: who is everyone waiting for."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from gpuwatch.tui.chrome.status_bar import StatusLine
+from gpuwatch.tui.hang.report_page import WRITE, HearingPage
+from gpuwatch.tui.model.hang_query import Question
+from gpuwatch.tui.toolkit import keys
+from gpuwatch.tui.toolkit.key_hints import KeysLine
+from gpuwatch.tui.toolkit.line_view import Picker
+from gpuwatch.tui.toolkit.live_screen import LiveScreen
+
+
+class WaitingScreen(LiveScreen):
+    """One question and its answers as they come; leaving it does not end the question."""
+
+    kind = "waiting"
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.WAITING]
+
+    def __init__(self, question: Question) -> None:
+        super().__init__()
+        self.page = HearingPage(question)
+
+    def compose(self) -> ComposeResult:
+        """Status, page, footer."""
+        yield StatusLine(id="status")
+        yield self.page
+        yield KeysLine(self.kind)
+
+    def on_mount(self) -> None:
+        """The page has the keys."""
+        self.page.focus()
+
+    def action_write_dumps(self) -> None:
+        """The second key: ranks write files, so asking alone never does it."""
+        why = self.page.question.write_dumps()
+        if why:
+            self.notify(why, timeout=5, markup=False)
+        self.pull()
+
+    @on(Picker.Chosen, "#hearing")
+    def _choose(self) -> None:
+        thing = self.page.chosen()
+        if thing is not None and thing.key == WRITE:
+            self.action_write_dumps()
+
+    def renew(self, question: Question) -> None:
+        """Another question on the same screen."""
+        self.page.question = question
+        self.pull()

@@ -1,0 +1,1 @@
+"""Screen 4: incidents and alerts."""

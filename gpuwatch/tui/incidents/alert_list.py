@@ -1,0 +1,157 @@
+"""All alerts of the session: a line each, many of one kind folded into one line."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+
+from rich.segment import Segment
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.condition import ORDER
+from gpuwatch.diagnose.model.text import plural, ranges
+from gpuwatch.hosts.names import fold
+from gpuwatch.tui.model.alert_snapshot import Bundle, bundles, standing
+from gpuwatch.tui.model.severity import Severity
+from gpuwatch.tui.toolkit.item_page import Thing, ThingsPage
+from gpuwatch.tui.toolkit.line_view import Row, heading, note
+from gpuwatch.tui.toolkit.styles import Look, clean, fit
+from gpuwatch.tui.toolkit.text import age_text
+
+STANDING, TIMES, AGE = 12, 6, 5
+"""Widths of the columns."""
+PLACE_WIDE, PLACE_NARROW, CODE = 26, 24, 24
+ROOMY = 100
+
+
+def place_of(alert: Alert) -> str:
+    """`gpu-011 GPU 5  rank 85`, as far as is known."""
+    gpu = "" if alert.gpu is None else f" GPU {alert.gpu}"
+    rank = "" if alert.rank is None else f"rank {alert.rank}"
+    return "  ".join(part for part in (f"{alert.node or ''}{gpu}".strip(), rank) if part) or "-"
+
+
+@dataclass(frozen=True)
+class Cells:
+    """What a line of the list says."""
+
+    severity: Severity
+    standing: str
+    code: str
+    place: str
+    text: str
+    count: int
+    since_s: float
+    last_s: float
+
+
+def alert_row(alert: Alert, wall: float, width: int, look: Look) -> Row:
+    """One alert."""
+    cells = Cells(
+        alert.severity, standing(alert), alert.code, place_of(alert), alert.text or alert.title, alert.count,
+        wall - alert.first, wall - alert.last,
+    )  # fmt: skip
+    return _row(cells, width, look)
+
+
+def bundle_row(bundle: Bundle, wall: float, width: int, look: Look) -> Row:
+    """Many of a kind in one line."""
+    first = bundle.alerts[0]
+    worst = min((alert.severity for alert in bundle.alerts), key=ORDER.index)
+    ranks, nodes = bundle.ranks, bundle.nodes
+    place = plural(len(ranks), "rank") if ranks else plural(len(nodes), "node")
+    text = f"{first.title}; ranks {ranges(ranks)}" if ranks else f"{first.title}; {fold(nodes)}"
+    last = wall - max(alert.last for alert in bundle.alerts)
+    cells = Cells(
+        worst, standing(first), first.code, place, text, bundle.count, wall - first.first, last
+    )  # fmt: skip
+    return _row(cells, width, look)
+
+
+def _row(cells: Cells, width: int, look: Look) -> Row:
+    fires, wide = cells.standing == "firing", width >= ROOMY
+    sign = look.mark(cells.severity) if fires else Segment(look.glyph(cells.severity), look.dim)
+    times = f"x{cells.count}" if cells.count > 1 else ""
+    first, last = (age_text(max(0.0, age)).rjust(AGE) for age in (cells.since_s, cells.last_s))
+    head = [
+        Segment(" "),
+        sign,
+        Segment(f" {fit(cells.standing, STANDING)}", look.text if fires else look.dim),
+        Segment(first + (last if wide else "") + "  ", look.dim),
+        Segment(fit(times, TIMES) if wide else "", look.text if fires else look.dim),
+        Segment(
+            fit(cells.place, PLACE_WIDE if wide else PLACE_NARROW) + " ", look.strong if fires else look.dim
+        ),
+        Segment(fit(cells.code, CODE) + " " if wide else "", look.dim),
+    ]
+    text = cells.text if wide or not times else f"{times} {cells.text}"
+    room = width - sum(part.cell_length for part in head)
+    return (*head, Segment(fit(text, max(0, room)), look.text if fires else look.dim))
+
+
+class AlertList(ThingsPage):
+    """Alerts; Enter opens a folded line, or leads to the log line."""
+
+    DEFAULT_CSS = "AlertList { height: 8; }"
+    pinned = 2
+
+    def __init__(self) -> None:
+        super().__init__(id="alerts")
+        self.only_firing = False
+        self._open: set[tuple[str, str]] = set()
+
+    def made_for(self) -> Hashable:
+        """What was told, and what is shown of it."""
+        return id(self.scene.told), self.only_firing, frozenset(self._open)
+
+    def parts(self, width: int) -> Iterator[Row | Thing]:
+        """A title, the columns' names, and a thing for each line."""
+        told, wall, look = self.scene.told, self.scene.wall(), self.look
+        shown = bundles(told.alerts, only_firing=self.only_firing)
+        yield heading("Alerts", width, look, self._tally())
+        yield self._columns(width)
+        for bundle in shown:
+            if bundle.folded:
+                yield Thing(bundle.key, (bundle_row(bundle, wall, width, look),), bundle.alerts[0])
+            if not bundle.folded or bundle.key in self._open:
+                for alert in bundle.alerts:
+                    text = f"{alert.code}  {place_of(alert)}  {alert.text or alert.title}"
+                    yield Thing(alert.id, (alert_row(alert, wall, width, look),), alert, clean(text))
+        if not shown:
+            yield note("none firing; ! shows all" if self.only_firing and told.alerts else "none", look)
+
+    def _tally(self) -> str:
+        told = self.scene.told
+        only = "firing only, ! shows all  " if self.only_firing else ""
+        kinds = len({alert.code for alert in told.alerts.values()})
+        of = f" of {plural(kinds, 'kind')}" if kinds < len(told.alerts) else ""
+        fire = "all firing" if told.firing == len(told.alerts) else f"{told.firing} firing"
+        return f"{only}{plural(len(told.alerts), 'alert')}{of}, {fire}" if told.alerts else only.rstrip()
+
+    def _columns(self, width: int) -> Row:
+        wide = width >= ROOMY
+        ages = "since".rjust(AGE) + ("last".rjust(AGE) if wide else "")
+        place = fit("where", PLACE_WIDE if wide else PLACE_NARROW)
+        code = fit("code", CODE) + " " if wide else ""
+        times = fit("times", TIMES) if wide else ""
+        names = f"   {fit('state', STANDING)}{ages}  {times}{place} {code}what"
+        return (Segment(fit(names, width), self.look.dim),)
+
+    def toggle_fold(self) -> bool:
+        """Open the folded line under the cursor, or fold it again; False when it is none."""
+        thing = self.chosen()
+        if thing is None or not isinstance(thing.key, tuple):
+            return False
+        self._open ^= {thing.key}
+        self.pull()
+        return True
+
+    def chosen_alerts(self) -> tuple[Alert, ...]:
+        """The alert under the cursor, or all that its line stands for."""
+        thing = self.chosen()
+        if thing is None:
+            return ()
+        for bundle in bundles(self.scene.told.alerts):
+            if bundle.key == thing.key:
+                return bundle.alerts
+        return () if thing.alert is None else (thing.alert,)

@@ -1,0 +1,59 @@
+"""From an incident to the lines that prove it: which log, which place in it, and whose turn is next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.incident import Incident
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A line in a node's file."""
+
+    node: str
+    file: str
+    offset: int
+    at: float
+    """Unix seconds on our clock."""
+    rank: int | None
+
+
+def spot_of(alert: Alert) -> Spot | None:
+    """The best line that an alert rests on; None where it rests on values alone."""
+    for proof in alert.proof:
+        node = proof.node or alert.node
+        if node is not None and proof.file is not None and proof.offset is not None:
+            return Spot(node, proof.file, proof.offset, _moment(alert, proof), alert.rank)
+    return None
+
+
+def _moment(alert: Alert, proof: Proof) -> float:
+    return alert.first if proof.at is None else proof.at
+
+
+def ranks_of(incident: Incident) -> list[int]:
+    """The ranks that have something to do with it, the one that failed first in front."""
+    named = {rank for moment in incident.timeline for rank in moment.ranks}
+    named |= {alert.rank for alert in incident.alerts if alert.rank is not None} | set(incident.silent)
+    return sorted(named, key=lambda rank: (rank != incident.rank, rank))
+
+
+def spots_by_rank(incident: Incident) -> list[Spot]:
+    """For each rank its first line of the incident, the rank that failed first in front."""
+    first: dict[int, Spot] = {}
+    for alert in sorted(incident.alerts, key=lambda each: each.first):
+        spot = spot_of(alert)
+        if spot is not None and spot.rank is not None:
+            first.setdefault(spot.rank, spot)
+    return [first[rank] for rank in ranks_of(incident) if rank in first]
+
+
+def spot_after(incident: Incident, rank: int | None) -> Spot | None:
+    """The line of the rank after `rank`, of the first one after the last; None where no line has a rank."""
+    spots = spots_by_rank(incident)
+    if not spots:
+        return None
+    ranks = [spot.rank for spot in spots]
+    return spots[(ranks.index(rank) + 1) % len(spots)] if rank in ranks else spots[0]

@@ -1,0 +1,217 @@
+"""One incident, whole: what happened to whom, what to do, what it rests on, what would settle the doubt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterator
+
+from rich.segment import Segment
+
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.confidence import Confidence
+from gpuwatch.diagnose.model.incident import UNKNOWN, Incident
+from gpuwatch.diagnose.model.text import clock
+from gpuwatch.tui.incidents.incident_list import severity_of, standing_of
+from gpuwatch.tui.incidents.incident_timeline import moment_things, rank_rows
+from gpuwatch.tui.model.severity import Severity
+from gpuwatch.tui.toolkit.item_page import Thing, ThingsPage, command_things, hanging
+from gpuwatch.tui.toolkit.line_view import Row, heading, wrapped
+from gpuwatch.tui.toolkit.styles import clean
+from gpuwatch.tui.toolkit.text import age_text
+
+PROOF_LINES = 3
+"""What is shown of a line that is not the cause's; Enter opens all of it."""
+MOST_PROOFS = 6
+"""Things that are shown as evidence: of the cause all, then of every other kind of alert the first."""
+SURE: dict[Confidence, tuple[Severity, str]] = {
+    "high": ("ok", "Confidence: high"),
+    "medium": ("warning", "Confidence: medium"),
+    "low": ("unknown", "Confidence: low"),
+}
+_COMMAND = re.compile(r"`([^`]+)`")
+
+
+def proofs(incident: Incident) -> list[tuple[Alert, Proof, int]]:
+    """What the incident rests on: alert, proof, and how many more of the kind there are."""
+    cause, found, seen = incident.cause, [], set()
+    if cause is not None:
+        by_text = {proof.text: proof for proof in reversed(cause.proof)}  # a line and its event say the same
+        found = [(cause, proof, 0) for proof in cause.proof if by_text[proof.text] is proof]
+        seen.add(cause.code)
+    for alert in incident.alerts:
+        if alert.code not in seen and alert.proof:
+            seen.add(alert.code)
+            more = sum(each.count for each in incident.alerts if each.code == alert.code) - 1
+            found.append((alert, alert.proof[0], more))
+    return found[:MOST_PROOFS]
+
+
+def proof_place(alert: Alert, proof: Proof) -> str:
+    """Where a proof is from: the node, the rank, the file."""
+    node = proof.node or alert.node
+    rank = None if alert.rank is None else f"rank {alert.rank}"
+    parts = (node, rank, proof.file)
+    return "  ".join(part for part in parts if part)
+
+
+def command_in(text: str) -> str:
+    """The command that a step of the playbook holds between backticks, else the whole step."""
+    found = _COMMAND.findall(text)
+    return found[0] if found else text
+
+
+class IncidentHead(ThingsPage):
+    """The sentence, always in sight; from it down leads into the detail."""
+
+    DEFAULT_CSS = "IncidentHead { height: 4; background: $surface; overflow-y: hidden; }"
+
+    def __init__(self) -> None:
+        super().__init__(id="incident-head")
+        self.ident: str | None = None
+
+    def made_for(self) -> Hashable:
+        """What was told, and which of it is shown."""
+        return id(self.scene.told), self.ident
+
+    def parts(self, width: int) -> Iterator[Row | Thing]:
+        """The sentence, and how sure it is."""
+        if (ident := self.ident) and (incident := self.scene.told.incident(ident)):
+            yield self._headline(incident, width)
+            yield from self._sureness(incident, width)
+
+    def action_move(self, dx: int, dy: int) -> None:  # noqa: ARG002 - as every picker has it
+        """There is one thing here: up and down lead out."""
+        if dy > 0:
+            self.screen.focus_next()
+        elif dy < 0:
+            self.screen.focus_previous()
+
+    def _headline(self, incident: Incident, width: int) -> Thing:
+        look, severity = self.look, severity_of(incident)
+        style = look.severity[severity] if standing_of(incident) else look.severity[severity] + look.strong
+        head = (Segment(" "), look.mark(severity), Segment(" "))
+        rows = hanging(head, incident.sentence, width, style)
+        age = age_text(max(0.0, self.scene.wall() - incident.first))
+        facts = (
+            standing_of(incident),
+            f"{clock(incident.first, self.scene.wall())}, {age} ago",
+            f"job {incident.job}" if incident.job else "",
+            "" if incident.code == UNKNOWN else incident.code,
+        )
+        under = wrapped("  ".join(fact for fact in facts if fact), width, look.dim, indent=3)
+        return Thing("headline", (*rows, *under), incident.cause, clean(incident.sentence))
+
+    def _sureness(self, incident: Incident, width: int) -> Iterator[Row]:
+        severity, words = SURE[incident.confidence]
+        text = f"{words}; {incident.because}" if incident.because else words
+        yield from hanging(
+            (Segment(" "), self.look.mark(severity), Segment(" ")), text, width, self.look.text
+        )
+
+
+class IncidentDetail(ThingsPage):
+    """The page about the incident that the screen is about."""
+
+    DEFAULT_CSS = "IncidentDetail { width: 1fr; height: 1fr; }"
+
+    def __init__(self) -> None:
+        super().__init__(id="incident")
+        self.ident: str | None = None
+        self.with_moments = False
+        """Whether the timeline is in here: there is no room for it beside."""
+
+    def incident(self) -> Incident | None:
+        """What it is about."""
+        return None if self.ident is None else self.scene.told.incident(self.ident)
+
+    def made_for(self) -> Hashable:
+        """What was told, and which of it is shown."""
+        question = self.scene.questions.get(self.ident)
+        return id(self.scene.told), self.ident, self.with_moments, question and question.version
+
+    def action_move(self, dx: int, dy: int) -> None:
+        """Up from the first thing leads to the sentence."""
+        if dy < 0 and self.at == 0:
+            self.screen.focus_previous()
+        else:
+            super().action_move(dx, dy)
+
+    def parts(self, width: int) -> Iterator[Row | Thing]:
+        """The sections, what is needed first on top."""
+        incident = self.incident()
+        if incident is None:
+            return
+        yield from self._waited_for(incident, width)
+        yield from self._steps(incident, width)
+        if self.with_moments:
+            yield heading("Timeline", width, self.look)
+            yield from moment_things(incident, width, self.look)
+        yield from self._evidence(incident, width)
+        yield from self._doubt(incident, width)
+        yield from self._meaning(incident, width)
+        if self.with_moments:
+            yield from rank_rows(incident, self.scene.fleet, width, self.look)
+
+    def _waited_for(self, incident: Incident, width: int) -> Iterator[Row | Thing]:
+        heard, question = incident.heard, self.scene.questions.get(incident.id)
+        if question is not None and (heard is None or heard.at < question.at):
+            at, sentence, sure = question.at, question.sentence, ""
+        elif heard is not None:
+            at, sentence = heard.at, heard.sentence
+            sure = f"{SURE[heard.confidence][1].lower()}; " if heard.wrong else ""
+        else:
+            return
+        look = self.look
+        yield heading("Hang analysis (stacks)", width, look, "D: refresh")
+        head = (Segment(f" {look.glyphs.slope} ", look.dim),)
+        age = age_text(max(0.0, self.scene.wall() - at))
+        rows = hanging(head, f"{sentence} ({sure}sampled {age} ago)", width, look.text)
+        yield Thing("waited-for", rows, text=clean(sentence))
+        if heard is not None:
+            yield from command_things(heard.do, width, look, "waited-do")
+
+    def _steps(self, incident: Incident, width: int) -> Iterator[Row | Thing]:
+        if not incident.do:
+            return
+        yield heading("What to do", width, self.look, "y copies")
+        for number, step in enumerate(incident.do, 1):
+            head = (Segment(f" {number} ", self.look.title),)
+            rows = hanging(head, step.replace("`", ""), width, self.look.text)
+            yield Thing(("do", number), rows, text=clean(command_in(step)))
+
+    def _evidence(self, incident: Incident, width: int) -> Iterator[Row | Thing]:
+        shown = proofs(incident)
+        if not shown:
+            return
+        look, wall = self.look, self.scene.wall()
+        yield heading("Evidence", width, look, "enter opens the line" if width >= 50 else "")
+        for number, (alert, proof, more) in enumerate(shown):
+            bound = "" if proof.timed else "no later than "
+            age = "" if proof.at is None else f"{bound}{age_text(max(0.0, wall - proof.at))} ago"
+            rest = f"and {more} more of this kind" if more else ""
+            place = "  ".join(part for part in (proof_place(alert, proof), age, rest) if part)
+            text = wrapped(proof.text or alert.text or alert.title, width, look.text, indent=3)
+            if alert is not incident.cause and len(text) > PROOF_LINES:
+                text = [*text[: PROOF_LINES - 1], (Segment("   ...", look.dim),)]
+            rows = (*text, *wrapped(place, width, look.dim, indent=3))
+            yield Thing(("proof", number, alert.id), rows, alert, clean(proof.text))
+
+    def _doubt(self, incident: Incident, width: int) -> Iterator[Row | Thing]:
+        if not incident.settle:
+            return
+        yield heading("To confirm", width, self.look)
+        for number, text in enumerate(incident.settle):
+            head = (Segment(f" {self.look.glyphs.slope} ", self.look.dim),)
+            rows = hanging(head, text.replace("`", ""), width, self.look.text)
+            yield Thing(("settle", number), rows, text=clean(command_in(text)))
+
+    def _meaning(self, incident: Incident, width: int) -> Iterator[Row | Thing]:
+        if not (incident.explain or incident.links):
+            return
+        yield heading("What it means", width, self.look)
+        if incident.explain:
+            yield from wrapped(incident.explain, width, self.look.text, indent=3)
+        for number, link in enumerate(incident.links):
+            yield Thing(
+                ("link", number), tuple(wrapped(link, width, self.look.dim, indent=3)), text=clean(link)
+            )

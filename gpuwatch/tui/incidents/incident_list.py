@@ -1,0 +1,115 @@
+"""Every incident of the session in a line, the newest first; where there is none, what is watched."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+
+from rich.segment import Segment
+
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.tui.model.log_coverage import Watching, watching
+from gpuwatch.tui.model.severity import Severity
+from gpuwatch.tui.toolkit.item_page import Thing, ThingsPage, hanging
+from gpuwatch.tui.toolkit.line_view import Row, heading, wrapped
+from gpuwatch.tui.toolkit.styles import Look, clean, fit
+from gpuwatch.tui.toolkit.text import age_text
+
+NAMED = 5
+"""Nodes and files that are named before the rest is counted."""
+
+
+def standing_of(incident: Incident) -> str:
+    """`acknowledged`, `over`, or nothing for one that wants to be looked at."""
+    return "over" if incident.over else "acknowledged" if incident.acknowledged else ""
+
+
+def severity_of(incident: Incident) -> Severity:
+    """How it is painted: what somebody looks after, or what is over, shouts no more."""
+    return "unknown" if standing_of(incident) else incident.severity
+
+
+class IncidentList(ThingsPage):
+    """One thing an incident."""
+
+    DEFAULT_CSS = "IncidentList { height: 2; }"
+
+    def __init__(self) -> None:
+        super().__init__(id="incidents")
+
+    def made_for(self) -> Hashable:
+        """What was told; where nothing was, also what is watched."""
+        told = self.scene.told
+        return id(told), None if told.incidents else watching(self.scene.fleet, self.scene.session.packs)
+
+    def parts(self, width: int) -> Iterator[Row | Thing]:
+        """A line each."""
+        told, wall = self.scene.told, self.scene.wall()
+        if not told.incidents:
+            yield heading("Incidents", width, self.look)
+            yield from nothing_wrong(watching(self.scene.fleet, self.scene.session.packs), width, self.look)
+            return
+        still = sum(not standing_of(each) for each in told.incidents)
+        tally = f"{still} open of {len(told.incidents)}" if len(told.incidents) > 1 else ""
+        yield heading("Incidents" if len(told.incidents) > 1 else "Incident", width, self.look, tally)
+        for incident in told.incidents:
+            yield Thing(
+                incident.id, (self._line(incident, wall, width),), incident.cause, clean(incident.sentence)
+            )
+
+    def _line(self, incident: Incident, wall: float, width: int) -> Row:
+        look, stands = self.look, standing_of(incident)
+        sure = look.dim if stands else look.strong
+        age = age_text(max(0.0, wall - incident.first)).rjust(4)
+        head = [
+            look.mark(severity_of(incident)),
+            Segment(f" #{incident.number}", sure),
+            Segment(f" {age} ago  ", look.dim),
+            Segment(f"{stands}  " if stands else "", look.dim),
+            Segment(f"{incident.closed}  " if incident.closed else "", look.strong),
+        ]
+        room = width - sum(part.cell_length for part in head)
+        return (*head, Segment(fit(incident.sentence, room), sure))
+
+    def incident(self) -> Incident | None:
+        """The one under the cursor."""
+        thing = self.chosen()
+        return None if thing is None else self.scene.told.incident(str(thing.key))
+
+
+ENDED = (
+    "gpuwatch searches the nodes for logs of jobs that ended in the last 6 hours. For older logs, use --log "
+    "or `logs:` in the hosts file. `gpuwatch scan PATH` analyzes logs on this machine."
+)
+
+
+def nothing_wrong(seen: Watching, width: int, look: Look) -> Iterator[Row]:
+    """That there is no incident, and how much that is worth: what is watched, and what cannot be seen."""
+    yield ()
+    if seen.files and seen.rules:
+        yield (Segment(" "), look.mark("ok"), Segment(" No incidents detected.", look.strong))
+    else:
+        blind = " No incidents detected, but no log is followed."
+        yield (Segment(" "), look.mark("unknown"), Segment(blind, look.strong))
+    yield ()
+    files = (
+        f"{seen.files} log files on {seen.nodes} of {seen.all_nodes} nodes are read with {seen.rules} rules,"
+    )
+    kernel = f"and the kernel logs of {seen.kernels} nodes"
+    yield from wrapped(f"{files} {kernel}.", width, look.text, indent=3)
+    if seen.backlog:
+        text = f"{seen.backlog} files are still being searched for earlier events"
+        yield from wrapped(text, width, look.dim, indent=3)
+    if seen.silent:
+        yield from _unseen("no log file found on", seen.silent, width, look)
+    if seen.unlogged:
+        yield from _unseen("no log followed for", seen.unlogged, width, look)
+    for reason, names in seen.unreadable:
+        yield from _unseen(f"{reason}:", names, width, look)
+    yield ()
+    yield from wrapped(ENDED, width, look.dim, indent=3)
+
+
+def _unseen(what: str, names: tuple[str, ...], width: int, look: Look) -> Iterator[Row]:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    text = clean(f"{what} {', '.join(names[:NAMED])}{more}")
+    yield from hanging((Segment(" "), look.mark("warning"), Segment(" ")), text, width, look.text)

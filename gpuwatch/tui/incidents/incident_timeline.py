@@ -1,0 +1,141 @@
+"""The time line of an incident: what happened when, to how many ranks; and the ranks as a strip."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Literal, TypeAlias
+
+from rich.segment import Segment
+
+from gpuwatch.diagnose.model.incident import Incident, Moment
+from gpuwatch.diagnose.model.text import clock, plural, ranges
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.tui.model.severity import Severity
+from gpuwatch.tui.toolkit.item_page import Thing, ThingsPage, hanging
+from gpuwatch.tui.toolkit.line_view import Row, heading, text_of, wrapped
+from gpuwatch.tui.toolkit.styles import Look, clean
+
+Part: TypeAlias = Literal["cause", "silent", "follower", "quiet"]
+PARTS: dict[Part, tuple[Severity, str]] = {
+    "cause": ("critical", "failed first"),
+    "silent": ("unknown", "silent"),
+    "follower": ("warning", "followed"),
+    "quiet": ("ok", "no error so far"),
+}
+"""What a rank had to do with it, the gravest first."""
+STRIP_LINES = 4
+STRIP_STEP = 8
+"""Signs between two gaps: a node has eight GPUs as a rule."""
+ACROSS = (64, 32, 16)
+"""Signs of a line."""
+
+
+def offset_text(seconds: float) -> str:
+    """`+30.1s`, `+12m`, from the cause on."""
+    sign = "-" if seconds < -0.05 else "+"
+    size = abs(seconds)
+    if size < 100:
+        return f"{sign}{size:.1f}s"
+    return f"{sign}{size / 60:.0f}m" if size < 6000 else f"{sign}{size / 3600:.0f}h"
+
+
+def who(moment: Moment) -> str:
+    """`rank 85`, `127 ranks: 0-84, 86-127`, or the node."""
+    if len(moment.ranks) == 1:
+        text = f"rank {moment.ranks[0]}"
+        return f"{text} on {moment.node}" if moment.node else text
+    if moment.ranks:
+        return f"{plural(len(moment.ranks), 'rank')}: {ranges(moment.ranks)}"
+    return moment.node or ""
+
+
+def moment_things(incident: Incident, width: int, look: Look) -> Iterator[Row | Thing]:
+    """A thing for each moment: when, what, how often, and under it whose."""
+    by_id = {alert.id: alert for alert in incident.alerts}
+    for number, moment in enumerate(incident.timeline):
+        cause = incident.cause is not None and moment.alert == incident.cause.id
+        severity: Severity = "critical" if cause else "warning" if moment.role != "hint" else "info"
+        times = f" x{moment.count}" if moment.count > 1 else ""
+        head = f"{clock(moment.at)} {offset_text(moment.at - incident.first):>7}  "
+        style = look.severity[severity] if cause else look.text
+        start = (Segment(" "), look.mark(severity), Segment(f" {head}", look.dim))
+        lines = hanging(start, moment.what + times, width, style)
+        whose = wrapped(who(moment), width, look.dim, indent=len(head) + 3)
+        if len(lines) == len(whose) == 1 and len(text_of(lines[0])) + len(who(moment)) + 3 < width:
+            lines, whose = ((*lines[0], Segment(f"  {clean(who(moment))}", look.dim)),), []
+        text = f"{clock(moment.at)} {clean(moment.what)}{times} {clean(who(moment))}"
+        yield Thing(("moment", number), (*lines, *whose), by_id.get(moment.alert), text)
+
+
+def parts_of(incident: Incident, world: int) -> list[Part]:
+    """What each rank had to do with it."""
+    followers = {
+        rank for moment in incident.timeline if moment.until >= incident.first for rank in moment.ranks
+    }
+    silent = set(incident.silent)
+    found: list[Part] = []
+    for rank in range(world):
+        cause = rank == incident.rank
+        found.append(
+            "cause" if cause else "silent" if rank in silent else "follower" if rank in followers else "quiet"
+        )
+    return found
+
+
+def world_of(incident: Incident, fleet: Fleet) -> int:
+    """How many ranks the job has, as its processes say, or at least as its alerts show."""
+    processes = [p for node in fleet.nodes.values() for p in node.processes if p.world_size is not None]
+    sizes = [p.world_size or 0 for p in processes if incident.job is None or p.job == incident.job]
+    ranks = [rank for moment in incident.timeline for rank in moment.ranks]
+    return max([*sizes, *(rank + 1 for rank in (*ranks, *incident.silent))], default=0)
+
+
+def rank_rows(incident: Incident, fleet: Fleet, width: int, look: Look) -> Iterator[Row]:
+    """The ranks as a strip of signs, several a cell in a large job, the gravest of them."""
+    parts = parts_of(incident, world_of(incident, fleet))
+    if len(parts) < 2:
+        return
+    label = len(str(len(parts))) + 2
+    across = next((n for n in ACROSS if n + n // STRIP_STEP + label < width), STRIP_STEP)
+    each = -(-len(parts) // (across * STRIP_LINES))
+    yield heading("Ranks", width, look, f"{each} ranks per sign" if each > 1 else "")
+    order = list(PARTS)
+    for begin in range(0, len(parts), across * each):
+        row = [Segment(f"{begin:>{label - 1}} ", look.dim)]
+        for cell in range(begin, min(begin + across * each, len(parts)), each):
+            severity, _ = PARTS[min(parts[cell : cell + each], key=order.index)]
+            gap = " " if each == 1 and cell % STRIP_STEP == STRIP_STEP - 1 else ""
+            row.append(Segment(look.glyph(severity) + gap, look.severity[severity]))
+        yield tuple(row)
+    legend: list[Segment] = [Segment(" " * label)]
+    for part, (severity, words) in PARTS.items():
+        if number := parts.count(part):
+            legend += [look.mark(severity), Segment(f" {number} {words}   ", look.dim)]
+    yield tuple(legend)
+
+
+class IncidentMoments(ThingsPage):
+    """The time line beside the detail, where there is room."""
+
+    DEFAULT_CSS = "IncidentMoments { width: 1fr; height: 1fr; margin: 0 0 0 2; }"
+
+    def __init__(self) -> None:
+        super().__init__(id="moments")
+        self.ident: str | None = None
+
+    def incident(self) -> Incident | None:
+        """What it is about."""
+        return None if self.ident is None else self.scene.told.incident(self.ident)
+
+    def made_for(self) -> Hashable:
+        """What was told, and which of it is shown."""
+        return id(self.scene.told), self.ident
+
+    def parts(self, width: int) -> Iterator[Row | Thing]:
+        """The moments, then the ranks."""
+        incident = self.incident()
+        if incident is None:
+            return
+        yield heading("Timeline", width, self.look, "enter opens the line")
+        yield from moment_things(incident, width, self.look)
+        yield from rank_rows(incident, self.scene.fleet, width, self.look)

@@ -1,0 +1,184 @@
+"""Screen 4: what failed first, why and what to do; below, every alert."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.tui.chrome.status_bar import StatusLine
+from gpuwatch.tui.incidents.alert_list import AlertList, place_of
+from gpuwatch.tui.incidents.incident_detail import IncidentDetail, IncidentHead
+from gpuwatch.tui.incidents.incident_list import IncidentList
+from gpuwatch.tui.incidents.incident_timeline import IncidentMoments
+from gpuwatch.tui.toolkit import keys
+from gpuwatch.tui.toolkit.key_hints import KeysLine
+from gpuwatch.tui.toolkit.line_view import Picker
+from gpuwatch.tui.toolkit.live_screen import LiveScreen, set_height
+from gpuwatch.tui.toolkit.styles import clean
+
+FRAME_LINES = 3
+"""Status (2) and footer."""
+BESIDE = 110
+"""From this width on the time line stands beside the detail."""
+LISTED = 5
+"""Incidents that are seen at once, at most."""
+LEAST_DETAIL = 8
+
+
+class IncidentsScreen(LiveScreen):
+    """The incidents; the cursor of the list says which one is shown whole."""
+
+    kind = "incidents"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *keys.INCIDENTS,
+        *(binding for binding in keys.FLEET if binding.id == "fleet.unhealthy"),
+    ]
+
+    def __init__(self, ident: str | None = None) -> None:
+        super().__init__()
+        self._asked = ident
+        self.incidents = IncidentList()
+        self.head = IncidentHead()
+        self.detail = IncidentDetail()
+        self.moments = IncidentMoments()
+        self.alerts = AlertList()
+        self.body = Horizontal(self.detail, self.moments, id="incident-body")
+
+    def compose(self) -> ComposeResult:
+        """Status, incidents, the chosen one, alerts, footer."""
+        yield StatusLine(id="status")
+        yield self.incidents
+        yield self.head
+        yield self.body
+        yield self.alerts
+        yield KeysLine(self.kind)
+
+    def on_mount(self) -> None:
+        """Start on the incident that was asked for, else on the one that matters most."""
+        leading = self.cockpit.scene.told.leading
+        if ident := self._asked or (leading.id if leading else None):
+            self.incidents.go_to(ident)
+        self.arrange_parts()
+        (self.head if self.head.display else self.incidents).focus()
+
+    def arrange_parts(self) -> None:
+        """The chosen incident gets the room; the lists what they need of the rest."""
+        room = self.size.height - FRAME_LINES
+        told = self.cockpit.scene.told
+        some = bool(told.incidents)
+        self.incidents.prepare()
+        self.incidents.display = len(told.incidents) != 1
+        listed = self.incidents.count() if not some else 1 + min(LISTED, len(told.incidents))
+        self.head.display = self.body.display = some
+        self.moments.display = self.size.width >= BESIDE
+        self.detail.with_moments = not self.moments.display
+        self._choose()
+        self.head.prepare()
+        self.alerts.prepare()
+        set_height(self.incidents, listed)
+        room -= listed if self.incidents.display else 0
+        if some:
+            head = max(1, min(self.head.count(), room // 2))
+            set_height(self.head, head)
+            room = min(room - head - LEAST_DETAIL, room * 3 // 10)
+        set_height(self.alerts, max(3, min(self.alerts.count(), room) if some else room))
+
+    def _choose(self) -> None:
+        incident = self.incidents.incident()
+        ident = incident.id if incident else None
+        if ident != self.detail.ident:
+            self.head.ident = self.detail.ident = self.moments.ident = ident
+            self.detail.at = self.moments.at = 0
+            self.detail.scroll_home(animate=False)
+            self.moments.scroll_home(animate=False)
+
+    # ---- what the cursor is on
+
+    def incident(self) -> Incident | None:
+        """The incident that is shown."""
+        return self.detail.incident()
+
+    def alert(self) -> Alert | None:
+        """The alert under the cursor, else the cause of the incident."""
+        part = self.focused
+        thing = part.chosen() if isinstance(part, IncidentDetail | IncidentMoments | AlertList) else None
+        if thing is not None and thing.alert is not None:
+            return thing.alert
+        incident = self.incident()
+        return incident.cause if incident else None
+
+    def node_name(self) -> str | None:
+        """The node of the alert under the cursor."""
+        alert = self.alert()
+        return alert.node if alert else None
+
+    @on(Picker.Moved, "#incidents")
+    def _show(self) -> None:
+        self.pull()
+
+    @on(Picker.Chosen, "#incidents")
+    def _enter(self) -> None:
+        if self.head.display:
+            self.head.focus()
+
+    @on(Picker.Chosen, "#alerts")
+    def _open_alert(self) -> None:
+        if not self.alerts.toggle_fold():
+            self._open()
+
+    @on(Picker.Chosen, "#incident-head, #incident, #moments")
+    def _open(self) -> None:
+        if alert := self.alert():
+            self.cockpit.show_alert(alert, self.incident())
+
+    # ---- gestures
+
+    def action_acknowledge(self) -> None:
+        """The incident, or on the list of alerts the alerts under the cursor."""
+        session, incident = self.cockpit.scene.session, self.incident()
+        meant: tuple[Alert | Incident, ...] = (incident,) if incident else ()
+        if self.focused is self.alerts:
+            meant = self.alerts.chosen_alerts()
+        for each in meant:
+            (session.unacknowledge if each.acknowledged else session.acknowledge)(each.id)
+        self.cockpit.pump()
+
+    def action_silence(self) -> None:
+        """Tell no more, or again, of the alert's code at its place; of a folded line's, wherever it is."""
+        session = self.cockpit.scene.session
+        if self.focused is not self.alerts:
+            self.notify("press tab to reach the alert list; x silences the alert under the cursor", timeout=4)
+            return
+        chosen = self.alerts.chosen_alerts()
+        if not chosen:
+            return
+        first, one = chosen[0], len(chosen) == 1
+        where = (first.node, first.gpu, first.rank) if one else (None, None, None)
+        change, word = (session.unsilence, "unsilenced") if first.silenced else (session.silence, "silenced")
+        trouble = change(first.code, node=where[0], gpu=where[1], rank=where[2])
+        place = f"at {place_of(first)}" if one else "everywhere"
+        text = f"{first.code} {place}: {word}; x undoes it" + (f" ({trouble})" if trouble else "")
+        self.notify(clean(text), timeout=4, markup=False)
+        self.cockpit.pump()
+
+    def action_unhealthy(self) -> None:
+        """Only the alerts that fire, and that nobody looks after."""
+        self.alerts.only_firing = not self.alerts.only_firing
+        self.pull()
+
+    def action_next_rank(self) -> None:
+        """The line of the next rank of this incident."""
+        if incident := self.incident():
+            self.cockpit.show_rank_of(incident)
+
+    def action_another(self, step: int) -> None:  # noqa: ARG002 - there is one other way to show it
+        """The logs of all ranks around the second of what the cursor is on."""
+        incident, alert = self.incident(), self.alert()
+        if incident is not None:
+            self.cockpit.show_ranks_of(incident, alert)

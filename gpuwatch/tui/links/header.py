@@ -1,0 +1,106 @@
+"""Over the links: which probe this is, how far it is, and the verdict in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+from rich.segment import Segment
+
+from gpuwatch.diagnose.model.text import clock
+from gpuwatch.probe.results import Results
+from gpuwatch.tui.links.probe_page import LinkPage
+from gpuwatch.tui.model.probe_text import (
+    DOING,
+    SEVERITY,
+    backend_text,
+    counted,
+    lasting,
+    sentence_of,
+    standing_of,
+    transports_text,
+)
+from gpuwatch.tui.toolkit.item_page import Thing, hanging
+from gpuwatch.tui.toolkit.line_view import Row
+from gpuwatch.tui.toolkit.styles import clean
+
+BAR = 32
+MOST_LINES = 5
+
+
+class LinkHead(LinkPage):
+    """A few lines; nothing in it can be chosen."""
+
+    DEFAULT_CSS: ClassVar[str] = "LinkHead { height: 2; background: $surface; overflow-y: hidden; }"
+    can_focus = False
+
+    def parts(self, width: int) -> Iterable[Row | Thing]:
+        """What the screen is for, until there is a probe."""
+        if self.view.results is None:
+            return [(Segment(" Links: bandwidth and latency between ranks", self.look.strong),)]
+        return super().parts(width)
+
+    def parts_of(self, results: Results, width: int) -> Iterator[Row]:
+        """What it is, how far it is, what it comes to."""
+        yield self._which(results, width)
+        if not results.over and results.phase != "asking":
+            yield self._progress(results, width)
+        yield from self._verdict(results, width)
+
+    def _which(self, results: Results, width: int) -> Row:
+        look, wall = self.look, self.scene.wall()
+        severity, word = standing_of(results)
+        badge = look.badge[severity] if severity != "unknown" else look.strong
+        number = (self.view.at or 0) + 1
+        lasted = (results.ended or wall) - results.started
+        facts = [
+            clock(results.started, wall),
+            f"took {lasting(lasted)}" if results.ended else f"for {lasting(lasted)}",
+            f"{counted(len(self.view.board.nodes), 'node')}, {counted(len(results.seats), 'rank')}"
+            if results.seats
+            else "",
+            backend_text(results),
+            f"over {over}" if (over := transports_text(results)) else "",
+            f"torch {results.torch}" if results.torch else "",
+        ]
+        left = [Segment(f" {word} ", badge), Segment(f" probe {number} ", look.strong)]
+        room = width - sum(part.cell_length for part in left) - 1
+        said = ""
+        for fact in facts:
+            if fact and len(said) + len(fact) + 2 <= room:
+                said += f" {clean(fact)} {look.glyphs.dot}" if fact is not facts[-1] else f" {clean(fact)}"
+        return (*left, Segment(said.rstrip(f"{look.glyphs.dot} "), look.dim))
+
+    def _progress(self, results: Results, width: int) -> Row:
+        look, glyphs = self.look, self.look.glyphs
+        doing = DOING[results.phase]
+        room = max(8, min(BAR, width - len(doing) - 30))
+        share = results.done_steps / results.all_steps if results.all_steps else 0.0
+        full = int(room * min(1.0, share))
+        bar = [
+            Segment(glyphs.bar[0] * full, look.severity["ok"]),
+            Segment(glyphs.bar[2] * (room - full), look.track),
+        ]
+        steps = f" {share * 100:3.0f}%" if results.all_steps else ""
+        left = f"  {lasting(results.left_s)} left" if results.left_s is not None else ""
+        part = f"  step {results.done_steps} of {results.all_steps}" if results.all_steps else ""
+        return (
+            Segment(" "),
+            *bar,
+            Segment(steps, look.strong),
+            Segment(left, look.text),
+            Segment(f"  {doing}", look.text),
+            Segment(part if width > room + len(doing) + 45 else "", look.dim),
+        )
+
+    def _verdict(self, results: Results, width: int) -> Iterator[Row]:
+        look = self.look
+        told = sentence_of(results)
+        if not told:
+            return
+        severity, _ = standing_of(results)
+        if not results.over and results.verdict is not None:
+            severity = SEVERITY[results.verdict.status]
+        style = look.severity[severity] + look.strong if severity != "unknown" else look.strong
+        rows = hanging((Segment(" "), look.mark(severity), Segment(" ")), told, width, style)
+        yield from rows[: MOST_LINES - 1]

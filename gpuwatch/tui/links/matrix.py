@@ -1,0 +1,310 @@
+"""Every link as one cell, from (row) to (column), between nodes or between ranks. One widget at any size."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import BindingType
+
+from gpuwatch.tui.links.matrix_cells import MEASURES, TITLES, LinkCells, Measure, number_width, sign
+from gpuwatch.tui.links.matrix_model import CODES, GRADES, View
+from gpuwatch.tui.links.probe_view import LinkView
+from gpuwatch.tui.toolkit import keys
+from gpuwatch.tui.toolkit.line_view import Cell, Picker, Row, joined
+from gpuwatch.tui.toolkit.styles import clean, fit
+
+WIDTHS = (6, 5, 4, 3, 2, 1)
+"""Columns of a cell, from roomy to dense."""
+LEGIBLE = 3
+"""A cell of so many columns holds a number; smaller ones are taken only where scrolling would hide most."""
+LONGEST_LABEL = 18
+MOST_HEADER = 5
+LEAST = 8
+TALLEST = 2
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Where cells are: pure geometry, worked out when the room or the nodes change."""
+
+    size: int
+    cell: int
+    tall: int
+    label: int
+    header: int
+    """Lines of the column names."""
+    across: int
+    """Columns of the matrix that are in sight at once."""
+
+    @property
+    def lines(self) -> int:
+        """Lines of all rows."""
+        return self.size * self.tall
+
+
+def shape_of(size: int, labels: list[str], shorts: list[str], width: int, height: int) -> Shape:
+    """The roomiest cells with which the whole matrix fits, else legible ones, which scroll."""
+    label = min(LONGEST_LABEL, max((len(text) for text in labels), default=0)) + 3
+    longest = max((len(text) for text in shorts), default=1)
+    fitting = [cell for cell in WIDTHS if label + size * cell <= width]
+    cell = fitting[0] if fitting else LEGIBLE if (width - label) // LEGIBLE * 2 >= size else 1
+    header = 1 if longest <= number_width(cell) else min(MOST_HEADER, longest)
+    room = height - 1 - header
+    tall = TALLEST if cell > LEGIBLE and size * TALLEST <= room else 1
+    return Shape(size, cell, tall, label, header, max(1, min(size, (width - label) // cell)))
+
+
+class LinkMatrix(Picker):
+    """Two pinned parts, title and column names, over the rows; the cursor walks over links."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.LINK]
+    DEFAULT_CSS: ClassVar[str] = "LinkMatrix { height: 8; }"
+
+    def __init__(self, view: LinkView) -> None:
+        super().__init__(id="matrix")
+        self.view = view
+        self.measure: Measure = MEASURES[0]
+        self.place = (0, 0)
+        """(source, destination) of the cursor, as numbers of nodes or ranks."""
+        self.room = LEAST
+        """Lines that it may take; the screen sets it."""
+        self.left = 0
+        """The first column in sight."""
+        self.shape = Shape(0, 1, 1, 4, 1, 1)
+        self.labels: list[str] = []
+        self.shorts: list[str] = []
+        self._made_for: Hashable = None
+        self._painted_for: Hashable = None
+        self._shaped_for: Hashable = None
+        self._cells: LinkCells
+        self._testing: frozenset[tuple[int, int]] = frozenset()
+
+    # ---- what is shown
+
+    def prepare(self) -> None:
+        """Work out geometry and cells again, where what they depend on moved."""
+        view = self.view
+        board, axis = view.board, view.view
+        shaped_for = (id(board), axis, board.seats, self.columns, self.room)
+        if shaped_for != self._shaped_for:
+            self._shaped_for = shaped_for
+            self.labels, self.shorts = axis_names(view)
+            self.shape = shape_of(
+                board.size(axis), self.labels, self.shorts, self.columns or self.app.size.width, self.room
+            )
+            self.pinned = 1 + self.shape.header
+            self._clamp()
+        painted_for = (id(board), self.measure, id(self.look), self.shape)
+        if painted_for != self._painted_for:
+            self._painted_for = painted_for
+            self._cells = LinkCells(board, self.measure, self.shape.cell, self.look)
+        if (made_for := (view.version, *painted_for)) != self._made_for:
+            self._made_for = made_for
+            self._testing = self._now_testing()
+
+    def _now_testing(self) -> frozenset[tuple[int, int]]:
+        view, results = self.view, self.view.results
+        if results is None or not results.testing:
+            return frozenset()
+        number = {seat.rank: place for place, seat in enumerate(view.board.seats)}
+        if view.view == "nodes":
+            at = {node: place for place, node in enumerate(view.board.nodes)}
+            number = {seat.rank: at[seat.node] for seat in view.board.seats}
+        return frozenset(
+            (number[src], number[dst]) for src, dst in results.testing if src in number and dst in number
+        )
+
+    def count(self) -> int:
+        """Title, column names, rows."""
+        return self.pinned + self.shape.lines
+
+    def wanted_height(self) -> int:
+        """Lines that would show all of it."""
+        return self.count()
+
+    def key(self, line: int) -> Hashable:
+        """A row depends on the results and on the cursor."""
+        here = (self.place, self.has_focus)
+        if line < self.pinned:
+            return self._made_for, self.left, here
+        row = (line - self.pinned) // self.shape.tall
+        return self._made_for, self.left, here if row == self.place[0] else self.place[1]
+
+    def row(self, line: int, width: int) -> Row:
+        """The title, column names, or a row of cells."""
+        if line == 0:
+            return self._title(width)
+        if line < self.pinned:
+            return self._header(line - 1)
+        number, below = divmod(line - self.pinned, self.shape.tall)
+        cells = self._cells_of(number)
+        if below:
+            blank = [Segment(" " * part.cell_length, part.style) for part in cells]
+            return (Segment(" " * self.shape.label), *blank)
+        here = number == self.place[0]
+        name = fit(self.labels[number], self.shape.label - 3)
+        mark = self.look.glyphs.cursor if here else " "
+        style = self.look.strong if here else self.look.text
+        return (Segment(f" {mark}", self.look.title), Segment(name + " ", style), *cells)
+
+    def _cells_of(self, number: int) -> list[Segment]:
+        shape, columns = self.shape, slice(self.left, self.left + self.shape.across)
+        row = self._cells.row(self.view.view, number, columns)
+        for source, target in self._testing:
+            if source == number and columns.start <= target < columns.stop:
+                row[target - columns.start] = self._cells.testing
+        if self.view.view == "ranks" and columns.start <= number < columns.stop:
+            row[number - columns.start] = (" " * shape.cell, self.look.text)
+        if self.place[0] == number and columns.start <= self.place[1] < columns.stop:
+            text, style = row[self.place[1] - columns.start]
+            over = self.look.pointer if self.has_focus else style + Style(underline=True, bold=True)
+            row[self.place[1] - columns.start] = (text, over)
+        return joined(row)
+
+    def _header(self, line: int) -> Row:
+        """Column names: in one line where they fit, else a letter a line."""
+        shape, columns = self.shape, range(self.left, min(self.shape.size, self.left + self.shape.across))
+        dim, strong = self.look.dim, self.look.strong
+        out: list[Cell] = [(" " * shape.label, dim)]
+        for column in columns:
+            name = self.shorts[column]
+            if shape.header == 1:
+                text = fit(name, number_width(shape.cell), ">").ljust(shape.cell)
+            else:
+                letter = name[-shape.header :].rjust(shape.header)[line]
+                text = letter.rjust(number_width(shape.cell)).ljust(shape.cell)
+            out.append((text, strong if column == self.place[1] else dim))
+        return tuple(joined(out))
+
+    def _title(self, width: int) -> Row:
+        look = self.look
+        left = [Segment(f" {TITLES[self.measure]} ", look.brand), Segment(" from row to column ", look.dim)]
+        signs: list[Segment] = []
+        counts = self.view.board.counts()
+        for grade in reversed(GRADES[1:]):
+            if counts[grade]:
+                style = look.severity["critical" if CODES[grade] >= CODES["bad"] else "warning"]
+                signs += [
+                    Segment(f" {sign(grade, look)} {counts[grade]}", style),
+                    Segment(f" {grade} ", look.dim),
+                ]
+        if self._testing:
+            signs += [Segment(f" {look.glyphs.testing} ", look.brand), Segment(" now ", look.dim)]
+        hidden = self.shape.size - self.shape.across
+        more = f" {hidden} more columns" if hidden > 0 else ""
+        worst = " each cell: its slowest link" if self.view.view == "nodes" else ""
+        row = [*left, *signs]
+        for text in (more, worst):
+            if sum(part.cell_length for part in row) + len(text) <= width:
+                row.append(Segment(text, look.dim))
+        fits = sum(part.cell_length for part in row) <= width
+        return tuple(row) if fits else (left[0], *signs)
+
+    # ---- the cursor
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the layout is that of the board that is shown now; else the next paint makes it anew."""
+        return self.shape.size == len(self.view.board.cells(self.view.view))
+
+    def items(self) -> int:
+        """Cells in all."""
+        return self.shape.size * self.shape.size
+
+    def _clamp(self) -> None:
+        last = max(0, self.shape.size - 1)
+        self.place = (max(0, min(self.place[0], last)), max(0, min(self.place[1], last)))
+        self.left = max(0, min(self.left, self.shape.size - self.shape.across))
+        if not self.left <= self.place[1] < self.left + self.shape.across:
+            self.left = max(
+                0, min(self.place[1] - self.shape.across // 2, self.shape.size - self.shape.across)
+            )
+
+    def put(self, source: int, target: int) -> None:
+        """Put the cursor on a link, and show it."""
+        self.place = (source, target)
+        self._clamp()
+        self.show_line(self.place[0] * self.shape.tall + self.pinned, span=self.shape.tall)
+        self.pull()
+        self.post_message(self.Moved(self))
+
+    def put_on(self, source: int, target: int) -> None:
+        """The same by ranks, whatever the matrix is of."""
+        board = self.view.board
+        places = {seat.rank: place for place, seat in enumerate(board.seats)}
+        if source not in places or target not in places:
+            return
+        if self.view.view == "nodes":
+            self.put(
+                board.nodes.index(board.seats[places[source]].node),
+                board.nodes.index(board.seats[places[target]].node),
+            )
+        else:
+            self.put(places[source], places[target])
+
+    def action_move(self, dx: int, dy: int) -> None:
+        """An arrow key."""
+        self.put(self.place[0] + dy, self.place[1] + dx)
+
+    def action_pages(self, pages: float) -> None:
+        """A page of rows."""
+        self.put(self.place[0] + int(pages * self.page() / self.shape.tall), self.place[1])
+
+    def action_ends(self, item: int) -> None:
+        """The first or the last link."""
+        last = self.shape.size - 1
+        self.put(*((0, 0) if item >= 0 else (last, last)))
+
+    def click(self, line: int, x: int, *, twice: bool) -> None:
+        """Put the cursor on a cell; choose it on the second click."""
+        if line < self.pinned or x < self.shape.label:
+            return
+        row = (line - self.pinned) // self.shape.tall
+        column = self.left + (x - self.shape.label) // self.shape.cell
+        if not (row < self.shape.size and column < self.shape.size):
+            return
+        if (row, column) == self.place and twice:
+            self.action_choose()
+        else:
+            self.put(row, column)
+
+    # ---- gestures
+
+    def cycle_measure(self, step: int) -> None:
+        """The next way to write a link."""
+        self.measure = MEASURES[(MEASURES.index(self.measure) + step) % len(MEASURES)]
+        self.pull()
+
+    def turn(self, view: View) -> None:
+        """Show nodes or ranks, with the cursor on the same link."""
+        links = self.view.board.between(self.view.view, *self.place) if self.is_current else []
+        self.view.view = view
+        self.repaint()
+        if links:
+            worst = max(links, key=lambda each: CODES[each.grade] * 10 - (each.ratio or 0.0))
+            self.put_on(worst.pair.src, worst.pair.dst)
+        else:
+            self.put(0, 0)
+
+    def copy_text(self) -> str:
+        """Both ends of the link under the cursor."""
+        if not self.labels:
+            return ""
+        return clean(f"{self.labels[self.place[0]]} -> {self.labels[self.place[1]]}")
+
+
+def axis_names(view: LinkView) -> tuple[list[str], list[str]]:
+    """The names of the rows, and what of them tells the columns apart."""
+    board = view.board
+    if view.view == "ranks":
+        labels = [f"{seat.node} {seat.local}" for seat in board.seats]
+        return [clean(label) for label in labels], [str(seat.rank) for seat in board.seats]
+    names = [clean(node) for node in board.nodes]
+    same = 0
+    while len(names) > 1 and len({name[: same + 1] for name in names}) == 1 and same < len(names[0]):
+        same += 1
+    return names, [name[same:] or name[-1:] for name in names]

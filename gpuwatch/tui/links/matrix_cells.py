@@ -1,0 +1,118 @@
+"""What stands in one cell of the link matrix: a number, its colour, and a sign where there is trouble."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, TypeAlias
+
+from rich.style import Style
+
+from gpuwatch.probe.judging.links.links import Grade
+from gpuwatch.tui.links.matrix_model import NOTHING, UNREACHED, LinkBoard, View, kind_of
+from gpuwatch.tui.model.probe_text import rate_text
+from gpuwatch.tui.toolkit.line_view import Cell
+from gpuwatch.tui.toolkit.styles import Look
+
+Measure: TypeAlias = Literal["share", "rate", "latency"]
+MEASURES: tuple[Measure, ...] = ("share", "rate", "latency")
+TITLES: dict[Measure, str] = {"share": "% of peers", "rate": "GB/s", "latency": "latency us"}
+CALM = 5
+"""The ramp's step of a link that is as good as its peers: trouble stands out."""
+EVEN = 0.95
+"""Under this an ok link is a little darker."""
+LEAST_MARKED = 3
+"""Cells wider than this have room for a sign beside the number."""
+
+
+def sign(grade: Grade, look: Look) -> str:
+    """The mark of a link; none of one that is ok."""
+    return look.glyphs.link.get(grade, "")
+
+
+def number_width(cell: int) -> int:
+    """Columns of a cell that its number has: beside it a sign, and a gap to the next one."""
+    return max(1, cell - 2) if cell > LEAST_MARKED else max(1, cell - 1)
+
+
+def _short(value: float, room: int, most: int) -> str:
+    """A rate or latency in `room` columns, at worst in `most`; `++` is more than fits, never a share."""
+    for columns in (room, most):
+        for text in (rate_text(value), f"{value:.0f}", f"{value / 1000:.0f}k"):
+            if len(text) <= columns:
+                return text
+    return "++"
+
+
+class LinkCells:
+    """Cells of one width, measure and look; what looks alike is made once."""
+
+    def __init__(self, board: LinkBoard, measure: Measure, width: int, look: Look) -> None:
+        self._board, self._measure, self._width, self._look = board, measure, width, look
+        self._made: dict[int, Cell] = {}
+        pad = max(1, width)
+        self.nothing: Cell = (look.glyphs.missing.center(pad), look.track)
+        """Not measured (yet)."""
+        self.testing: Cell = (look.glyphs.testing.center(pad), look.brand)
+        """Being measured now."""
+        self.dead: Cell = (sign("dead", look).center(pad), look.badge["critical"])
+
+    def row(self, view: View, number: int, columns: slice) -> list[Cell]:
+        """The cells of a part of a row."""
+        kinds = self._board.kinds(view, number, columns)
+        if self._measure == "share":
+            made = self._made
+            return [made.get(kind) or self._make(kind) for kind in kinds]
+        places = self._board.places(view, number, columns)
+        return [self._valued(kind, place) for kind, place in zip(kinds, places, strict=True)]
+
+    def _make(self, kind: int) -> Cell:
+        if kind == NOTHING:
+            cell = self.nothing
+        elif kind == UNREACHED or kind_of(kind)[0] == "dead":
+            cell = self.dead
+        else:
+            grade, ratio = kind_of(kind)
+            cell = self._number(grade, ratio, ratio)
+        self._made[kind] = cell
+        return cell
+
+    def _valued(self, kind: int, place: int) -> Cell:
+        """A cell with the rate or the latency in it."""
+        if place < 0 or kind_of(kind)[0] == "dead":
+            return self._made.get(kind) or self._make(kind)
+        grade, ratio = kind_of(kind)
+        return self._number(grade, self._value(place), ratio)
+
+    def _value(self, place: int) -> float:
+        pair = self._board.pairs[place]
+        value = pair.bandwidth_gb_per_s if self._measure == "rate" else pair.latency_us
+        return math.nan if value is None else value
+
+    def _number(self, grade: Grade, value: float, ratio: float) -> Cell:
+        width, look = self._width, self._look
+        style = self._style(grade, ratio)
+        if math.isnan(value):
+            return "-".center(width), look.dim
+        mark = sign(grade, look)
+        if width == 1:
+            return mark or str(max(0, min(9, int(ratio * 10)))), style
+        if width == 2:
+            return f"{min(99, round(ratio * 100)):>2}", style
+        room = number_width(width)
+        if self._measure == "share":
+            text = f"{min(999 if width > LEAST_MARKED else 99, round(value * 100))}"
+        else:
+            text = _short(value, room, width - 1)
+        return f"{text:>{room}}{mark if len(text) <= room and width > LEAST_MARKED else ''}".ljust(
+            width
+        ), style
+
+    def _style(self, grade: Grade, ratio: float) -> Style:
+        look = self._look
+        if grade == "bad":
+            return look.badge["critical"]
+        if grade == "low":
+            return look.badge["warning"]
+        if grade == "noisy":
+            return look.severity["warning"]
+        return look.ramp[CALM if math.isnan(ratio) or ratio >= EVEN else CALM - 2]

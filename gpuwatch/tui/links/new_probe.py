@@ -1,0 +1,144 @@
+"""Which probe to make, and the probes that were made in this session."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+
+from gpuwatch.diagnose.model.text import clock
+from gpuwatch.probe.judging.links.links import BAD, OK
+from gpuwatch.probe.probe_request import Wish
+from gpuwatch.tui.links.matrix_cells import CALM, sign
+from gpuwatch.tui.links.probe_view import LinkView
+from gpuwatch.tui.model.probe_text import counted, sentence_of, standing_of
+from gpuwatch.tui.toolkit.item_page import Thing, ThingsPage, hanging
+from gpuwatch.tui.toolkit.line_view import Row, heading, wrapped
+from gpuwatch.tui.toolkit.styles import Look, fit
+
+ROOMY = 70
+WISHES: tuple[tuple[str, str, str, Wish], ...] = (
+    (
+        "full",
+        "Everything",
+        "collectives at five sizes, every link between nodes and inside them, a test of each GPU: names the "
+        "slow node, NIC, direction or link",
+        Wish(),
+    ),
+    (
+        "quick",
+        "Quick",
+        "collectives and two rounds of pairs: finds a slow node in the same time at any size",
+        Wish(pairs="quick", gpu_checks=False),
+    ),
+    (
+        "collectives",
+        "Collectives",
+        "collectives only, no verdict on links",
+        Wish(pairs="none"),
+    ),
+)
+
+
+class LinkStart(ThingsPage):
+    """The choice, in words of what is to be had."""
+
+    DEFAULT_CSS: ClassVar[str] = "LinkStart { height: 1fr; }"
+
+    def __init__(self) -> None:
+        super().__init__(id="link-start")
+
+    def made_for(self) -> Hashable:
+        """The plan never changes."""
+        return len(self.scene.plan.nodes)
+
+    def parts(self, width: int) -> Iterator[Row | Thing]:
+        """A few lines, and three things to choose from."""
+        look, nodes = self.look, len(self.scene.plan.nodes)
+        text = (
+            f"A probe starts torch ranks on {counted(nodes, 'node')}, measures bandwidth and latency between "
+            "them and names what is slow and why. It first queries the nodes and shows a plan; nothing is "
+            "measured before you confirm, and nothing is left on the nodes."
+        )
+        yield from wrapped(text, width, look.text)
+        yield ()
+        for key, name, note, _ in WISHES:
+            head = (Segment(fit(f" {name}", 14), look.title),)
+            yield Thing(key, hanging(head, note, width, look.text), text=name)
+        yield ()
+        yield heading("Legend", width, look)
+        yield from legend(width, look)
+
+    def wish(self) -> Wish:
+        """What the cursor is on."""
+        thing = self.chosen()
+        return next((wish for key, _, _, wish in WISHES if thing and key == thing.key), WISHES[0][3])
+
+
+def legend(width: int, look: Look) -> Iterator[Row]:
+    """What the cells of the matrix mean: a link is measured by the best tenth of its own kind."""
+    cells: tuple[tuple[str, Style, str], ...] = (
+        (
+            " 98 ",
+            look.ramp[CALM],
+            f"ok: at least {OK:.0%} of the 90th percentile of its link class",
+        ),
+        (f" 81{sign('low', look)}", look.badge["warning"], f"low: {BAD:.0%} to {OK:.0%} of that"),
+        (f" 26{sign('bad', look)}", look.badge["critical"], f"bad: under {BAD:.0%}; retested alone"),
+        (
+            f" 63{sign('noisy', look)}",
+            look.severity["warning"],
+            "noisy: repeats differ too much",
+        ),
+        (f"  {sign('dead', look)} ", look.badge["critical"], "dead: no data got through; the error is shown"),
+        (f"  {look.glyphs.testing} ", look.brand, "being measured now"),
+        (f"  {look.glyphs.missing} ", look.track, "not measured"),
+    )
+    for text, style, meaning in cells:
+        yield from hanging((Segment(" "), Segment(text, style), Segment("  ")), meaning, width, look.text)
+
+
+class LinkProbes(ThingsPage):
+    """A line for every probe of the session, the newest first."""
+
+    DEFAULT_CSS: ClassVar[str] = "LinkProbes { height: 3; }"
+
+    def __init__(self, view: LinkView) -> None:
+        super().__init__(id="probes")
+        self.view = view
+
+    def made_for(self) -> Hashable:
+        """Every probe's state."""
+        return self.view.at, tuple(each.results.version for each in self.scene.session.probes)
+
+    def parts(self, width: int) -> Iterator[Row | Thing]:
+        """A line each."""
+        look, wall = self.look, self.scene.wall()
+        probes = list(self.scene.session.probes)
+        yield heading(
+            "Probes of this session",
+            width,
+            look,
+            "enter shows a probe, ctrl+n sets up a new one" if width >= ROOMY else "",
+        )
+        for number, probing in reversed(list(enumerate(probes))):
+            results = probing.results
+            severity, word = standing_of(results)
+            here = look.glyphs.cursor if number == self.view.at else " "
+            nodes = len({seat.node for seat in list(results.seats)}) or len(results.nodes)
+            size = f"{counted(nodes, 'node'):>9}  " if width >= ROOMY else ""
+            head = [
+                Segment(here, look.title),
+                look.mark(severity),
+                Segment(f" {number + 1:>2}  {clock(results.started, wall)}  {size}", look.dim),
+                Segment(f"{word:<9} ", look.severity[severity]),
+            ]
+            room = width - sum(part.cell_length for part in head)
+            yield Thing(number, ((*head, Segment(fit(sentence_of(results), room), look.text)),))
+
+    def number(self) -> int | None:
+        """The probe under the cursor, as its place in the session's list."""
+        thing = self.chosen()
+        return thing.key if thing is not None and isinstance(thing.key, int) else None

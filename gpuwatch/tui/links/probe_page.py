@@ -1,0 +1,31 @@
+"""A page about the probe that the links screen shows."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+from gpuwatch.probe.results import Results
+from gpuwatch.tui.links.probe_view import LinkView
+from gpuwatch.tui.toolkit.item_page import Thing, ThingsPage
+from gpuwatch.tui.toolkit.line_view import Row
+
+
+class LinkPage(ThingsPage):
+    """Its lines are made again when the probe moved or another one is shown."""
+
+    def __init__(self, view: LinkView, *, id: str) -> None:  # noqa: A002 - textual's name
+        super().__init__(id=id)
+        self.view = view
+
+    def made_for(self) -> Hashable:
+        """What was measured, and by which probe."""
+        return self.view.version, self.view.at
+
+    def parts(self, width: int) -> Iterable[Row | Thing]:
+        """What subclasses tell of the results; nothing while there are none."""
+        results = self.view.results
+        return () if results is None else self.parts_of(results, width)
+
+    def parts_of(self, results: Results, width: int) -> Iterable[Row | Thing]:
+        """All lines and things about these results."""
+        raise NotImplementedError

@@ -1,0 +1,74 @@
+"""Which probe the screen is about, and a copy of its results that stands still while it is painted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpuwatch.probe.results import Results
+from gpuwatch.tui.links.matrix_model import LinkBoard, View
+from gpuwatch.tui.model.session_protocol import Probing
+from gpuwatch.tui.model.view_state import Scene
+
+
+class LinkView:
+    """Shared by the widgets of the links screen; `refresh` takes in what is new, once a frame."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self.at: int | None = None
+        """Place of the probe in the session's list; None: a new one is being chosen."""
+        self.results: Results | None = None
+        self.board = LinkBoard()
+        self.view: View = "nodes"
+        self.version = 0
+        """Moves when anything that is painted did."""
+        self._taken: tuple[int | None, int] | None = None
+
+    @property
+    def probing(self) -> Probing | None:
+        """The probe that is shown."""
+        probes = self._scene.session.probes
+        return None if self.at is None or self.at >= len(probes) else probes[self.at]
+
+    def show(self, at: int | None) -> None:
+        """Look at another probe, or at none."""
+        if at != self.at:
+            self.at, self.results, self._taken = at, None, None
+            self.board = LinkBoard()
+            self.version += 1
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Copy the results when they moved; a frozen view keeps what it has."""
+        probing = self.probing
+        if probing is None:
+            return
+        taken = self.at, probing.results.version
+        if taken == self._taken or (self._scene.frozen and self.results is not None):
+            return
+        first = self.results is None or not self.results.seats
+        self._taken, self.results = taken, still(probing.results)
+        self.version += 1
+        self.board.take(self.results)
+        if first and self.results.seats:
+            self.view = "nodes" if len(self.board.nodes) > 1 else "ranks"
+
+
+def still(results: Results) -> Results:
+    """A copy that nobody writes to. Each list is copied in one step, so the writer needs no lock.
+
+    The pairs stay the writer's: there may be 100,000, and the board takes its own copy of what is new.
+    """
+    return replace(
+        results,
+        nodes=list(results.nodes),
+        busy=dict(results.busy),
+        seats=list(results.seats),
+        gone=dict(results.gone),
+        unreachable=list(results.unreachable),
+        collectives=list(results.collectives),
+        gpus=dict(results.gpus),
+        counters=list(results.counters),
+        transports=dict(results.transports),
+        notes=list(results.notes),
+    )

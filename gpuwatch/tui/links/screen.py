@@ -1,0 +1,355 @@
+"""Screen 5: what the ranks of a job would get from each other, measured on demand, and who is to blame."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar, Literal, TypeAlias
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container, Vertical
+
+from gpuwatch.probe.probe_request import Wish
+from gpuwatch.probe.results import Phase, Results
+from gpuwatch.tui.chrome.status_bar import StatusLine
+from gpuwatch.tui.links.collectives import LinkTable
+from gpuwatch.tui.links.header import MOST_LINES, LinkHead
+from gpuwatch.tui.links.link_detail import LinkCell
+from gpuwatch.tui.links.matrix import WIDTHS, LinkMatrix
+from gpuwatch.tui.links.matrix_model import CODES
+from gpuwatch.tui.links.new_probe import LinkProbes, LinkStart
+from gpuwatch.tui.links.preflight import LinkGround
+from gpuwatch.tui.links.probe_view import LinkView
+from gpuwatch.tui.links.verdict import LinkEvidence
+from gpuwatch.tui.model.probe_text import DOING, counted
+from gpuwatch.tui.toolkit import keys
+from gpuwatch.tui.toolkit.key_hints import KeysLine
+from gpuwatch.tui.toolkit.line_view import Picker
+from gpuwatch.tui.toolkit.live_screen import LiveScreen, set_height, set_width
+from gpuwatch.tui.toolkit.styles import clean
+
+Stage: TypeAlias = Literal["start", "ground", "results"]
+Pane: TypeAlias = Literal["link", "verdict", "collectives", "nodes", "probes"]
+FRAME_LINES = 3
+"""Status (2) and footer."""
+BESIDE = 120
+"""From this width on the verdict stands beside the matrix."""
+SHORT = 32
+"""Under this height there is room for one thing beneath the matrix."""
+LISTED = 6
+"""Probes that are seen at once, at most."""
+RIGHT_LEAST = 46
+"""Columns that the verdict beside the matrix needs."""
+LEAST_MATRIX = 8
+CELL_LINES = 9
+BEFORE: frozenset[Phase] = frozenset({"connecting", "asking", "refused"})
+"""Phases in which the nodes are all that there is to see."""
+
+
+class LinksScreen(LiveScreen):
+    """A probe from its plan to its verdict. Leaving the screen does not end it."""
+
+    kind = "links"
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.LINKS]
+
+    def __init__(self, view: LinkView) -> None:
+        super().__init__()
+        self.view = view
+        self.pane: Pane | None = None
+        """What was asked to be seen beside or beneath the matrix; None: the first that there is."""
+        self._stage: Stage | None = None
+        self._can: object = None
+        """What the footer's keys were made for."""
+        self._led: int | None = None
+        """The probe whose culprit the cursor was put on."""
+        self.head = LinkHead(view, id="link-head")
+        self.start = LinkStart()
+        self.ground = LinkGround(view, id="ground")
+        self.matrix = LinkMatrix(view)
+        self.cell = LinkCell(self.matrix)
+        self.table = LinkTable(view, id="collectives")
+        self.evidence = LinkEvidence(view, id="evidence")
+        self.probes = LinkProbes(view)
+        self.left = Vertical(self.matrix, self.cell, id="link-left")
+        self.right = Vertical(self.table, self.evidence, self.ground, self.probes, id="link-right")
+        self.body = Container(self.left, self.right, id="link-body")
+
+    def compose(self) -> ComposeResult:
+        """Status, head, what is chosen or measured, footer."""
+        yield StatusLine(id="status")
+        yield self.head
+        yield self.start
+        yield self.body
+        yield KeysLine(self.kind)
+
+    def on_mount(self) -> None:
+        """Start on the newest probe."""
+        if self.view.at is None and self.cockpit.scene.session.probes:
+            self.view.show(len(self.cockpit.scene.session.probes) - 1)
+        self.arrange_parts()
+
+    # ---- what is shown
+
+    def stage(self) -> Stage:
+        """Which of the three faces the screen has."""
+        results = self.view.results
+        if results is None:
+            return "start"
+        measured = results.pairs or results.collectives or results.gpus
+        return "ground" if results.phase in BEFORE or (results.over and not measured) else "results"
+
+    def panes(self) -> tuple[Pane, ...]:
+        """What `v` leads through: what has no place of its own."""
+        some = ("probes",) if len(self.cockpit.scene.session.probes) > 1 else ()
+        if self.size.width >= BESIDE:
+            return "verdict", "nodes", *some
+        return (*(("link",) if self._short() else ()), "verdict", "collectives", "nodes", *some)
+
+    def shown_pane(self) -> Pane:
+        """What is seen of these."""
+        panes = self.panes()
+        return self.pane if self.pane in panes else panes[0]
+
+    def _short(self) -> bool:
+        return self.size.height < SHORT
+
+    def arrange_parts(self) -> None:
+        """Give every part its room."""
+        self.view.refresh()
+        stage = self.stage()
+        self.head.prepare()
+        set_height(self.head, max(1, min(MOST_LINES, self.head.count())))
+        room = self.size.height - FRAME_LINES - max(1, min(MOST_LINES, self.head.count()))
+        self.start.display = stage == "start"
+        some = len(self.cockpit.scene.session.probes)
+        self.body.display = stage != "start" or bool(some)
+        self.body.set_class(stage == "results" and self.size.width >= BESIDE, "-beside")
+        self.left.display = stage == "results" and self._has_links()
+        if stage == "results":
+            self._arrange_results(room)
+        else:
+            self.right.display = True  # the results of another probe may have hidden it
+            self.ground.display = stage == "ground"
+            self.table.display = self.evidence.display = False
+            self._arrange_probes(shown=some > (stage == "ground"), room=room // 3)
+        if stage != self._stage:
+            self._stage = stage
+            self.call_after_refresh(self._focus_main)
+        if (can := (self.running(), len(self.view.board.nodes))) != self._can:
+            self._can = can
+            self.refresh_bindings()
+        self._lead()
+
+    def _has_links(self) -> bool:
+        results = self.view.results
+        return results is not None and len(results.seats) > 1 and results.wish.pairs != "none"
+
+    def _arrange_results(self, room: int) -> None:
+        pane, beside = self.shown_pane(), self.size.width >= BESIDE
+        links = self._has_links()
+        self.table.prepare()
+        tabled = bool(self.table.count())
+        self.evidence.display = pane == "verdict"
+        self.table.display = tabled and pane == ("verdict" if beside else "collectives")
+        self.ground.display = pane == "nodes"
+        self.cell.display = not self._short() or pane == "link" or beside
+        self.right.display = pane != "link"
+        if self.table.display:
+            set_height(self.table, min(self.table.count(), room * 3 // 5) if beside else self.table.count())
+        some = len(self.cockpit.scene.session.probes) > 1
+        self._arrange_probes(shown=some and (pane == "probes" or (beside and room > SHORT)), room=room // 3)
+        if links:
+            self._arrange_links(room, beside=beside)
+
+    def _share_width(self, *, beside: bool) -> None:
+        """The matrix takes the width of the roomiest cells that leave enough to the verdict beside it."""
+        if not beside:
+            set_width(self.left, self.size.width)
+            return
+        label, size = self.matrix.shape.label, self.matrix.shape.size
+        most = self.size.width - RIGHT_LEAST
+        wanted = next((label + size * cell for cell in WIDTHS if label + size * cell <= most), 0)
+        set_width(self.left, max(wanted, self.size.width // 2) if wanted else most)
+
+    def _arrange_links(self, room: int, *, beside: bool) -> None:
+        cell = 0
+        if self.cell.display:
+            cell = CELL_LINES if not self._short() else 6
+        below = 0 if beside or not self.right.display else max(5, room // 3)
+        self.matrix.room = max(LEAST_MATRIX, room - cell - below)
+        self.matrix.prepare()
+        self._share_width(beside=beside)
+        height = min(self.matrix.room, self.matrix.count())
+        set_height(self.matrix, height)
+        cell = room - height - below if cell else 0
+        set_height(self.cell, max(1, cell))
+        set_height(self.left, room if beside else height + cell)
+
+    def _arrange_probes(self, *, shown: bool, room: int) -> None:
+        self.probes.display = shown
+        if shown:
+            self.probes.prepare()
+            set_height(self.probes, max(2, min(LISTED + 1, self.probes.count(), room)))
+
+    def _focus_main(self) -> None:
+        """Enter answers what the screen is about."""
+        results = self.matrix if self.left.display else self.evidence
+        {"start": self.start, "ground": self.ground, "results": results}[self.stage()].focus()
+
+    def _lead(self) -> None:
+        """Put the cursor on the worst link once, when the verdict is there."""
+        results = self.view.results
+        if results is None or not results.over or self._led == self.view.at or not self.left.display:
+            return
+        self._led = self.view.at
+        worst = self.view.board.worst()
+        if worst is not None and CODES[worst.grade] >= CODES["bad"]:
+            self.matrix.put_on(worst.pair.src, worst.pair.dst)
+
+    # ---- gestures
+
+    def action_new_probe(self) -> None:
+        """Choose another one; the old ones stay in the list."""
+        probing = self.running()
+        if probing is not None:
+            self.notify("a probe is running; ctrl+x cancels it", timeout=4)
+            return
+        self.view.show(None)
+        self.pull()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Nothing can be ended where nothing runs, and nothing begun beside what does."""
+        if action == "cancel_probe":
+            return self.running() is not None
+        if action == "new_probe":
+            return self.running() is None
+        if action == "zoom":
+            return len(self.view.board.nodes) > 1
+        return super().check_action(action, parameters)
+
+    def running(self) -> int | None:
+        """The place of a probe that has not ended."""
+        probes = self.cockpit.scene.session.probes
+        return next((at for at, each in enumerate(probes) if not each.results.over), None)
+
+    def _begin(self, wish: Wish) -> None:
+        running = self.running()
+        if running is not None:
+            self.view.show(running)
+            self.notify("this probe is already running", timeout=4)
+        else:
+            self.cockpit.scene.session.probe(wish)
+            self.view.show(len(self.cockpit.scene.session.probes) - 1)
+        self.pull()
+
+    def action_cancel_probe(self) -> None:
+        """End the probe that runs, on all nodes."""
+        running = self.running()
+        if running is None:
+            return
+        self.cockpit.scene.session.probes[running].cancel()
+        self.notify("probe cancelled on all nodes; results so far are kept", timeout=4)
+        self.pull()
+
+    def step_back(self) -> bool:
+        """From the question: no. From the choice of a new one: to the newest."""
+        results, probing = self.view.results, self.view.probing
+        if results is not None and probing is not None and results.phase == "asking":
+            probing.cancel()
+            self.notify("not started; ctrl+n sets up another probe", timeout=4)
+            self.pull()
+            return True
+        return False
+
+    @on(Picker.Chosen, "#link-start")
+    def _choose_wish(self) -> None:
+        self._begin(self.start.wish())
+
+    @on(Picker.Chosen, "#ground")
+    def _answer(self) -> None:
+        results, probing, thing = self.view.results, self.view.probing, self.ground.chosen()
+        if results is None or probing is None or thing is None:
+            return
+        if thing.key == "confirm":
+            probing.confirm()
+            self.pull()
+        elif thing.key == "anyway":
+            self._begin(replace(results.wish, busy_too=True))
+        elif thing.key == "again":
+            self._begin(results.wish)
+
+    @on(Picker.Chosen, "#matrix")
+    def _retest(self) -> None:
+        probing, results = self.view.probing, self.view.results
+        links = self.cell.links()
+        if probing is None or results is None:
+            return
+        if refusal := self._why_no_retest(results, bool(links)):
+            self.notify(refusal, timeout=4, markup=False)
+            return
+        probing.retest([(each.pair.src, each.pair.dst) for each in links])
+        text = f"{self.matrix.copy_text()}: {counted(len(links), 'link')} retested alone"
+        self.notify(clean(text), timeout=4, markup=False)
+
+    def _why_no_retest(self, results: Results, some: bool) -> str:
+        if not some:
+            return "no link measured here"
+        probing = self.view.probing
+        if results.phase in ("pairs", "retesting", "gpus") or (probing is not None and probing.keeps_ranks):
+            return ""
+        return (
+            f"the ranks exited: the probe is {DOING[results.phase]}" if results.over else "not measured yet"
+        )
+
+    @on(Picker.Chosen, "#evidence")
+    def _to_culprit(self) -> None:
+        thing = self.evidence.chosen()
+        verdict = self.view.results.verdict if self.view.results else None
+        if thing is None or verdict is None or not isinstance(thing.key, tuple) or thing.key[0] != "culprit":
+            return
+        worst = self.view.board.worst_of(verdict.culprits[thing.key[1]].name)
+        if worst is not None:
+            self.matrix.put_on(worst.pair.src, worst.pair.dst)
+            self.matrix.focus()
+
+    @on(Picker.Chosen, "#probes")
+    def _show_probe(self) -> None:
+        self.view.show(self.probes.number())
+        self.pull()
+
+    @on(Picker.Moved, "#matrix")
+    def _moved(self) -> None:
+        self.cell.pull()
+
+    def action_neighbour(self, step: int) -> None:
+        """The probe before, or the next one."""
+        probes = self.cockpit.scene.session.probes
+        if probes:
+            at = len(probes) if self.view.at is None else self.view.at
+            self.view.show(max(0, min(at + step, len(probes) - 1)))
+            self.pull()
+
+    def action_another(self, step: int) -> None:
+        """Links as shares of their peers, as rates, as latencies."""
+        self.matrix.cycle_measure(step)
+
+    def action_zoom(self) -> None:
+        """Links between nodes, or between ranks."""
+        if len(self.view.board.nodes) > 1:
+            self.matrix.turn("ranks" if self.view.view == "nodes" else "nodes")
+            self.pull()
+
+    def action_pane(self, step: int) -> None:
+        """The next of what is beside or beneath the matrix."""
+        panes = self.panes()
+        self.pane = panes[(panes.index(self.shown_pane()) + step) % len(panes)]
+        self.pull()
+
+    def node_name(self) -> str | None:
+        """The source of the link under the cursor."""
+        board = self.view.board
+        if not board.seats or not self.left.display:
+            return None
+        source = self.matrix.place[0]
+        return board.nodes[source] if self.view.view == "nodes" else board.seats[source].node

@@ -1,0 +1,255 @@
+"""The part of a file that is loaded: its growing end, or a window in it. Pages come from the node."""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import islice
+
+from gpuwatch.fleet.logs.log_stream import KEPT_LINES, LogStream
+from gpuwatch.tui.logs.data.line_window import Window
+from gpuwatch.tui.logs.data.sources import LogSource
+from gpuwatch.tui.model.session_protocol import Asker
+
+PAGE = 500
+"""Lines that are read at once; fewer where many files are."""
+RATE_S = 5.0
+
+
+class _Read:
+    """A page that was asked for."""
+
+    def __init__(
+        self, stream: LogStream, where: str, time: float | None = None, offset: int | None = None
+    ) -> None:
+        self.stream = stream
+        self.where = where
+        self.time = time
+        self.offset = offset
+
+
+class Buffer(Window):
+    """A window that asks the node for what is to be in it."""
+
+    def __init__(self, source: LogSource, asker: Asker, *, kept: int = KEPT_LINES, page: int = PAGE) -> None:
+        super().__init__(kept)
+        self.source = source
+        self.held = False
+        """The person has scrolled back: the oldest lines may not go."""
+        self.error = ""
+        self.target: int | None = None
+        """Number of the line that was gone to, once it is loaded."""
+        self.size: int | None = None
+        self._asker = asker
+        self._page = page
+        self._tail: LogStream | None = None
+        self._taken = 0
+        self._replaced = 0
+        self._seams_taken = 0
+        self._read: _Read | None = None
+        self._pace: deque[tuple[float, int]] = deque()
+
+    @property
+    def reading(self) -> str:
+        """Which page is on its way: earlier, later, there, or none."""
+        return self._read.where if self._read else ""
+
+    @property
+    def waiting(self) -> int:
+        """Lines that came at the file's end and are not loaded here."""
+        return self._tail.came - self._taken if self._tail else 0
+
+    def source_of(self, number: int) -> LogSource:  # noqa: ARG002 - a merged view has several
+        """Whose line it is."""
+        return self.source
+
+    def place(self, number: int) -> tuple[LogSource, int]:
+        """What tells a line from all others."""
+        return self.source, number
+
+    def find(self, place: tuple[LogSource, int]) -> int | None:
+        """The number of a line that `place` told."""
+        return place[1] if self.base <= place[1] < self.end else None
+
+    def rate(self, now: float) -> float | None:
+        """Lines a second of late; None: too soon to tell."""
+        if self._tail is None or not self._tail.came:
+            return None
+        self._pace.append((now, self._tail.came))
+        while len(self._pace) > 2 and self._pace[1][0] <= now - RATE_S:
+            self._pace.popleft()
+        (then, before), (last, came) = self._pace[0], self._pace[-1]
+        return (came - before) / (last - then) if last - then >= 1.0 else None
+
+    # ---- gestures
+
+    def follow(self, lines: int = 200) -> None:
+        """Load the end of the file and grow with it."""
+        self.held = False
+        self._forget_read()
+        if self._tail is None:
+            self._tail = self._asker.tail(self.source.node, self.source.file, lines)
+            self._taken = self._seams_taken = 0
+            self.live = True
+        elif not self.live:
+            self.replace([])
+            self._taken = self._tail.came - len(self._tail.lines)
+            self._seams_taken = len(self._tail.seams)
+            self.live = True
+            self._take_new()
+
+    def earlier(self) -> None:
+        """Read the page before what is loaded, unless one is on its way or there is none."""
+        if self._read or self.at_start or not self.lines or self.torn:
+            return
+        first = self.lines[0].offset
+        if first == 0:
+            self.at_start = True
+            return
+        self._ask("earlier", offset=first, before=self._page)
+
+    def later(self) -> None:
+        """Read the page behind what is loaded, where the end is not loaded."""
+        if self._read is None and not self.live and not self.at_end and self.lines:
+            self._ask("later", offset=self.lines[-1].end, after=self._page)
+
+    def go(self, *, offset: int | None = None, at: float | None = None) -> None:
+        """Load what is around a byte, or a time of our clock; `target` tells the line once it is here."""
+        self._forget_read()  # a page that is still on its way would take the place of what is gone to
+        if offset is not None and (found := self.at_offset(offset)) is not None and not self.torn:
+            self.target = found
+        elif at is not None and self.covers(at):
+            self.target = self.at_time(at)
+        else:
+            when = None if at is None else at + self.offset_s
+            self._ask(
+                "there",
+                offset=offset,
+                time=when if offset is None else None,
+                before=self._page,
+                after=self._page,
+            )
+
+    def close(self) -> None:
+        """End what was asked for."""
+        self._forget_read()
+        if self._tail is not None:
+            self._asker.drop(self._tail)
+            self._tail = None
+
+    # ---- what comes
+
+    def pull(self, *, frozen: bool = False) -> None:
+        """Take in what came; a frozen view takes only the pages that it asked for."""
+        if self._read is not None and self._read.stream.done:
+            self._take_page(self._read)
+        if self._tail is None or frozen:
+            return
+        if self._tail.error and not self.lines:
+            self.error = self._tail.error
+        elif not self._tail.error and self._read is None and self.lines:
+            self.error = "" if self.live else self.error
+        self.size = self._tail.size if self._tail.size is not None else self.size
+        if self.live and (self._tail.came > self._taken or self._tail.replaced != self._replaced):
+            self._take_new()
+
+    def _take_new(self) -> None:
+        stream = self._tail
+        if stream is None:
+            return
+        new = stream.came - self._taken
+        if new > len(stream.lines) and self.lines:  # more came than the stream keeps: what is here is old
+            if self.held:
+                self.live = False
+                return
+            self.replace([])
+            self.live = True
+        new = min(new, len(stream.lines))
+        self._renew_last(stream, new)
+        first = stream.came - new
+        lines = list(islice(stream.lines, len(stream.lines) - new, None))
+        for seam in stream.seams[self._seams_taken :]:
+            if seam.index >= first and (seam.index > 0 or self.lines):
+                self.seams[self.end + seam.index - first] = seam.what
+        self._seams_taken = len(stream.seams)
+        self._taken = stream.came
+        if self.lines and lines and lines[0].offset == self.lines[-1].offset and self.end not in self.seams:
+            self.drop_last()  # it had no line end yet
+        self.append(lines)
+        self.at_start = self.at_start or (bool(self.lines) and self.lines[0].offset == 0)
+        if self.overfull:
+            if self.held:
+                self.live = False
+            else:
+                self.let_go(len(self.lines) - self._kept)
+
+    def _renew_last(self, stream: LogStream, new: int) -> None:
+        """The last line that was taken before the new ones may have grown."""
+        if stream.replaced == self._replaced:
+            return
+        self._replaced = stream.replaced
+        if self.lines and len(stream.lines) > new:
+            line = stream.lines[-new - 1]
+            if line.offset == self.lines[-1].offset and line != self.lines[-1]:
+                self.drop_last()
+                self.append([line])
+
+    def _ask(
+        self,
+        where: str,
+        *,
+        offset: int | None = None,
+        time: float | None = None,
+        before: int = 0,
+        after: int = 0,
+    ) -> None:
+        stream = self._asker.read_lines(
+            self.source.node, self.source.file, offset=offset, time=time, before=before, after=after
+        )
+        self._read = _Read(stream, where, time, offset)
+
+    def _forget_read(self) -> None:
+        if self._read is not None:
+            self._asker.drop(self._read.stream)
+            self._read = None
+
+    def _take_page(self, read: _Read) -> None:
+        self._read = None
+        stream, lines = read.stream, list(read.stream.lines)
+        self._asker.drop(stream)
+        self.error = stream.error or ""
+        self.size = stream.size if stream.size is not None else self.size
+        if stream.error:
+            self.at_start = self.at_start or read.where == "earlier"
+            self.at_end = self.at_end or read.where == "later"
+        elif read.where == "earlier":
+            self.put_before(lines, self._page)
+        elif read.where == "later":
+            self.append(lines)
+            self._meet_tail(reached_end=len(lines) < self._page)
+            if self.overfull:
+                self.let_go(len(self.lines) - self._kept)
+        else:
+            self.replace(lines)
+            self.at_start = not lines or lines[0].offset == 0
+            self._meet_tail(reached_end=bool(lines) and stream.size == lines[-1].end)
+            self._aim(read)
+
+    def _aim(self, read: _Read) -> None:
+        if not self.lines:
+            return
+        if read.offset is not None:
+            found = self.at_offset(read.offset)
+            self.target = self.end - 1 if found is None else found
+        elif read.time is not None:
+            self.target = self.at_time(read.time - self.offset_s)
+
+    def _meet_tail(self, *, reached_end: bool) -> None:
+        """Where the pages have come to the lines that the tail holds, the buffer grows with it again."""
+        stream, here = self._tail, self.lines[-1].end if self.lines else None
+        if stream is None or here is None or not stream.lines:
+            self.at_end = reached_end
+            return
+        newer = [index for index, line in enumerate(stream.lines) if line.offset >= here]
+        if stream.lines[0].offset <= here or (newer and newer[0] > 0):
+            self.append(islice(stream.lines, newer[0] if newer else len(stream.lines), None))
+            self._taken, self._seams_taken, self.live = stream.came, len(stream.seams), True

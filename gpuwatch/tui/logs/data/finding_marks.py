@@ -1,0 +1,46 @@
+"""Which loaded lines a rule matched, and how bad that is: what stands out in a log pane."""
+
+from __future__ import annotations
+
+from gpuwatch.diagnose.model.condition import ORDER
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.tui.logs.data.folding import Fold
+from gpuwatch.tui.logs.data.rows import Feed
+from gpuwatch.wire import Severity
+
+MOST_LOOKED_AT = 64
+"""Lines of a folded row that are looked at, from its end."""
+
+
+class Marked:
+    """The fleet's findings by the line that they were found at, made anew when there are others."""
+
+    def __init__(self) -> None:
+        self._version = -1
+        self._known: dict[tuple[str, str, int], Severity] = {}
+
+    def refresh(self, fleet: Fleet) -> None:
+        """Take in what was found since."""
+        if fleet.findings_version == self._version:
+            return
+        self._version, self._known = fleet.findings_version, {}
+        for told in fleet.findings.values():
+            key = told.node, told.finding.file, told.finding.offset
+            known = self._known.get(key, told.finding.severity)
+            self._known[key] = min(known, told.finding.severity, key=ORDER.index)
+
+    def at(self, node: str, file: str, offset: int) -> Severity | None:
+        """What the rules found at a byte of a file."""
+        return self._known.get((node, file, offset))
+
+    def severity(self, feed: Feed, row: Fold) -> Severity | None:
+        """The worst that the rules found in the lines of a row."""
+        if not self._known:
+            return None
+        worst: Severity | None = None
+        for number in range(row.last, max(row.first, row.last - MOST_LOOKED_AT) - 1, -1):
+            source = feed.source_of(number)
+            found = self.at(source.node, source.file, feed.line(number).offset)
+            if found is not None:
+                worst = found if worst is None else min(worst, found, key=ORDER.index)
+        return worst

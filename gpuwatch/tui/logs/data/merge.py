@@ -1,0 +1,179 @@
+"""Several files as one, in the order of time on our clock: each node's clock offset is taken off."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import islice
+from typing import TypeAlias
+
+from gpuwatch.tui.logs.data.buffer import Buffer
+from gpuwatch.tui.logs.data.line_window import SLACK, UNKNOWN
+from gpuwatch.tui.logs.data.sources import LogSource
+from gpuwatch.wire import LogLine
+
+KEPT = 40_000
+MOVED_S = 0.05
+"""A clock offset that is estimated anew sorts all lines again when it differs by so much."""
+
+Entry: TypeAlias = "tuple[float, int, int, LogLine]"
+"""When, the buffer's index, the line's number there, the line."""
+
+
+class Merge:
+    """A feed over buffers. A second that one of them has not loaded is left out of all."""
+
+    def __init__(self, buffers: Sequence[Buffer], *, kept: int = KEPT) -> None:
+        self.buffers = list(buffers)
+        self.base = 0
+        self.epoch = 0
+        self.touched = (0, 0)
+        self.seams: dict[int, str] = {}
+        self._held = False
+        self._kept = kept
+        self._entries: list[Entry] = []
+        self._known: list[tuple[int, int, int, float]] = []
+        """Of each buffer: epoch, base, end, clock offset, as they were merged."""
+        self._touched: list[int] = []
+        self._since = UNKNOWN
+
+    @property
+    def held(self) -> bool:
+        """The person has scrolled back: the oldest lines may not go, in any of the files."""
+        return self._held
+
+    @held.setter
+    def held(self, held: bool) -> None:
+        self._held = held
+        for buffer in self.buffers:
+            buffer.held = held
+
+    @property
+    def end(self) -> int:
+        """The number after the last line."""
+        return self.base + len(self._entries)
+
+    @property
+    def live(self) -> bool:
+        """Whether it grows: every file that can does."""
+        return any(buffer.live for buffer in self.buffers)
+
+    @property
+    def reading(self) -> str:
+        """Which pages are on their way."""
+        return next((buffer.reading for buffer in self.buffers if buffer.reading), "")
+
+    @property
+    def waiting(self) -> int:
+        """Lines that came at the files' ends and are not loaded."""
+        return sum(buffer.waiting for buffer in self.buffers)
+
+    def line(self, number: int) -> LogLine:
+        """A loaded line."""
+        return self._entries[number - self.base][3]
+
+    def source_of(self, number: int) -> LogSource:
+        """Whose line it is."""
+        return self.buffers[self._entries[number - self.base][1]].source
+
+    def time(self, number: int) -> float:
+        """When, on our clock."""
+        return self._entries[number - self.base][0]
+
+    def place(self, number: int) -> tuple[LogSource, int]:
+        """What tells a line from all others."""
+        _, index, own, _ = self._entries[number - self.base]
+        return self.buffers[index].source, own
+
+    def find(self, place: tuple[LogSource, int]) -> int | None:
+        """The number of a line that `place` told."""
+        for index, buffer in enumerate(self.buffers):
+            if buffer.source == place[0] and buffer.base <= place[1] < buffer.end:
+                key = (buffer.time(place[1]), index, place[1])
+                at = bisect_left(self._entries, key, key=lambda entry: entry[:3])
+                if at < len(self._entries) and self._entries[at][:3] == key:
+                    return self.base + at
+        return None
+
+    def at_time(self, at: float) -> int:
+        """The first line that is not older than a time."""
+        index = bisect_left(self._entries, at, key=lambda entry: entry[0])
+        return min(self.base + index, max(self.base, self.end - 1))
+
+    def earlier(self) -> None:
+        """Read further back in the files whose first line hides the others' older ones."""
+        for buffer in self.buffers:
+            if buffer.lines and not buffer.at_start and buffer.time(buffer.base) >= self._since - 1.0:
+                buffer.earlier()
+
+    def later(self) -> None:
+        """Read on in the files that end first."""
+        ends = [b.time(b.end - 1) for b in self.buffers if b.lines and not (b.live or b.at_end)]
+        for buffer in self.buffers:
+            if buffer.lines and ends and buffer.time(buffer.end - 1) <= min(ends) + 1.0:
+                buffer.later()
+
+    def sync(self) -> None:
+        """Take in what the buffers got."""
+        known = [(b.epoch, b.base, b.end, b.offset_s) for b in self.buffers]
+        touched = [b.touched[0] for b in self.buffers]
+        if known == self._known and touched == self._touched:
+            return
+        if touched != self._touched or self._other(known):
+            self._rebuild()
+        else:
+            self._take_new()
+        self._known, self._touched = known, touched
+        if len(self._entries) > self._kept + SLACK and not self.held:
+            gone = len(self._entries) - self._kept
+            del self._entries[:gone]
+            self.base += gone
+
+    def _other(self, known: list[tuple[int, int, int, float]]) -> bool:
+        if len(known) != len(self._known):
+            return True
+        return any(
+            new[0] != old[0] or new[1] < old[1] or abs(new[3] - old[3]) > MOVED_S or old[2] == old[1] < new[2]
+            for new, old in zip(known, self._known, strict=True)
+        )
+
+    def _rebuild(self) -> None:
+        loaded = [buffer for buffer in self.buffers if buffer.lines]
+        first = [b.time(b.base) for b in loaded if not b.at_start]
+        last = [b.time(b.end - 1) for b in loaded if not (b.live or b.at_end)]
+        self._since = max(first, default=UNKNOWN)
+        until = min(last, default=float("inf"))
+        if until < self._since:  # windows that do not meet: all there is, rather than nothing
+            self._since, until = UNKNOWN, float("inf")
+        entries: list[Entry] = []
+        for index, buffer in enumerate(self.buffers):
+            offset, base = buffer.offset_s, buffer.base
+            low = bisect_left(buffer.times, self._since + offset)
+            for i in range(low, len(buffer.times)):
+                at = buffer.times[i] - offset
+                if at > until:
+                    break
+                entries.append((at, index, base + i, buffer.lines[i]))
+        entries.sort(key=lambda entry: entry[:3])
+        self.base, self._entries = self.end, entries
+        self.epoch += 1
+
+    def _take_new(self) -> None:
+        new: list[Entry] = []
+        for index, (buffer, old) in enumerate(zip(self.buffers, self._known, strict=True)):
+            start = max(old[2], buffer.base)
+            times = islice(buffer.times, start - buffer.base, None)
+            lines = islice(buffer.lines, start - buffer.base, None)
+            new += [
+                (at - buffer.offset_s, index, start + i, line)
+                for i, (at, line) in enumerate(zip(times, lines, strict=True))
+            ]
+        new.sort(key=lambda entry: entry[:3])
+        if not new:
+            return
+        cut = bisect_left(self._entries, new[0][:3], key=lambda entry: entry[:3])
+        if cut < len(self._entries):  # another node's tick brought lines of before
+            new = sorted([*self._entries[cut:], *new], key=lambda entry: entry[:3])
+            del self._entries[cut:]
+            self.touched = (self.touched[0] + 1, self.end)
+        self._entries += new

@@ -1,0 +1,198 @@
+"""Which log files there are, whose words they hold, and what `0-7`, `gpu-003` and `failed` mean."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.wire import KERNEL_LOG, LogFile, RankSource
+
+MOST_RANGE = 100_000
+HOW: dict[RankSource, str] = {
+    "process": "RANK in its environment",
+    "path": "the file's path",
+    "line": "the line prefixes",
+    "field": "the line text",
+    "index": "the worker or task index in the lines",
+}
+
+
+class ChoiceError(ValueError):
+    """What was typed names nothing that is known; the text says what is."""
+
+
+@dataclass(frozen=True)
+class LogSource:
+    """One file on one node, or one rank's lines in it."""
+
+    node: str
+    file: str
+    rank: int | None = None
+    gpu: int | None = None
+    how: RankSource | None = None
+    """How the rank is known."""
+    ranks: tuple[int, ...] = ()
+    """All whose words the file holds."""
+    shared: bool = False
+    """Others speak in it too: only this rank's lines are shown."""
+
+    @property
+    def name(self) -> str:
+        """A few cells that tell it from its neighbours: `r17`, `kernel`, `slurm-77.out`."""
+        if self.rank is not None:
+            return f"r{self.rank}"
+        return "kernel" if self.file == KERNEL_LOG else PurePosixPath(self.file).name
+
+
+def _gpu_of(node: Node, rank: int | None) -> int | None:
+    """The index of the GPU that a rank's process holds; None: not known, or several."""
+    if rank is None:
+        return None
+    held = {part.uuid for process in node.processes if process.rank == rank for part in process.gpus}
+    indices = [gpu.info.index for uuid, gpu in node.gpus.items() if uuid in held]
+    return indices[0] if len(indices) == 1 else None
+
+
+def _source(node: Node, file: LogFile) -> LogSource:
+    rank = file.ranks[0] if len(file.ranks) == 1 else None
+    how = file.rank_from if file.ranks else None
+    return LogSource(node.name, file.path, rank, _gpu_of(node, rank), how, tuple(file.ranks))
+
+
+def _rank_order(source: LogSource) -> tuple[bool, int, bool, str]:
+    return source.rank is None, source.rank or 0, source.file == KERNEL_LOG, source.file
+
+
+def node_sources(node: Node) -> list[LogSource]:
+    """Every file of a node: its ranks first, then launcher files, the kernel log last."""
+    found = [_source(node, file) for file in node.logs if file.state != "elsewhere"]
+    listed = {source.file for source in found}
+    for process in node.processes:  # written by a rank, but not followed (yet)
+        for path in process.logs:
+            if path not in listed and all(file.path != path for file in node.logs):
+                listed.add(path)
+                gpu = _gpu_of(node, process.rank)
+                known = () if process.rank is None else (process.rank,)
+                found.append(LogSource(node.name, path, process.rank, gpu, "process", known))
+    return sorted(found, key=_rank_order)
+
+
+def all_sources(fleet: Fleet) -> list[LogSource]:
+    """Every file of every node."""
+    return [source for node in fleet.nodes.values() for source in node_sources(node)]
+
+
+def file_of(fleet: Fleet, source: LogSource) -> LogFile | None:
+    """What the node's agent says about a source's file."""
+    node = fleet.nodes.get(source.node)
+    return None if node is None else next((f for f in node.logs if f.path == source.file), None)
+
+
+def rank_sources(sources: Iterable[LogSource], rank: int) -> list[LogSource]:
+    """A rank's own files, else its lines in files that it shares."""
+    listed = list(sources)
+    own = [source for source in listed if source.rank == rank]
+    return own or [
+        replace(source, rank=rank, shared=True)
+        for source in listed
+        if rank in source.ranks and source.file != KERNEL_LOG
+    ]
+
+
+def every_rank(sources: Sequence[LogSource]) -> list[LogSource]:
+    """One source or more for every rank; files in which several ranks speak as they are, once."""
+    spoken = [source for source in sources if source.ranks]
+    return sorted(spoken, key=_rank_order) or [s for s in sources if s.file != KERNEL_LOG]
+
+
+def known_ranks(sources: Iterable[LogSource]) -> list[int]:
+    """All ranks that any file is known to hold words of."""
+    return sorted({rank for source in sources for rank in source.ranks})
+
+
+def folded(numbers: Iterable[int]) -> str:
+    """`0-7,9,12-15`."""
+    parts: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if parts and parts[-1][1] == number - 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+
+
+_RANGE = re.compile(r"(?:r|rank)?(\d{1,9})(?:-(\d{1,9}))?$")
+
+
+def choose(text: str, fleet: Fleet, special: Callable[[str], Sequence[int]]) -> list[LogSource]:
+    """The files that a person means, in the order of the words, each once.
+
+    Args:
+        text: Words between commas or blanks: a rank, a range of ranks, a node (a shell pattern may stand for
+            several), a part of a path with a slash or a star in it, `failed`, `slowest`, `all`.
+        fleet: What is known.
+        special: Gives the ranks for `failed` and `slowest`.
+
+    Raises:
+        ChoiceError: A word names nothing that is known.
+    """
+    sources = all_sources(fleet)
+    words = [word for word in re.split(r"[\s,]+", text.strip()) if word]
+    if not words:
+        raise ChoiceError("give ranks or nodes: 0-7  3,8  gpu-003  failed  slowest  all")
+    chosen: dict[LogSource, None] = {}
+    for word in words:
+        chosen |= dict.fromkeys(_named(word, fleet, sources, special))
+    return list(chosen)
+
+
+def _named(
+    word: str, fleet: Fleet, sources: list[LogSource], special: Callable[[str], Sequence[int]]
+) -> Iterator[LogSource]:
+    if word == "all":
+        yield from every_rank(sources)
+    elif word in ("failed", "slowest"):
+        ranks = special(word)
+        if not ranks:
+            raise ChoiceError(f"no rank is known to be {'failed' if word == 'failed' else 'the slowest'}")
+        for rank in ranks:
+            yield from rank_sources(sources, rank)
+    elif word in fleet.nodes:
+        yield from _of_nodes([word], fleet)
+    elif match := _RANGE.match(word):
+        yield from _of_range(int(match[1]), int(match[2] or match[1]), sources)
+    elif names := fnmatch.filter(fleet.nodes, word):
+        yield from _of_nodes(names, fleet)
+    else:
+        yield from _of_paths(word, sources)
+
+
+def _of_nodes(names: list[str], fleet: Fleet) -> list[LogSource]:
+    found = [source for name in names for source in node_sources(fleet.nodes[name])]
+    if not found:
+        raise ChoiceError(f"no log files are known on {', '.join(names[:3])}")
+    return found
+
+
+def _of_range(first: int, last: int, sources: list[LogSource]) -> Iterator[LogSource]:
+    known = known_ranks(sources)
+    wanted = [rank for rank in known if first <= rank <= last]
+    if not wanted or last < first or last - first > MOST_RANGE:
+        named = str(first) if first == last else f"{first}-{last}"
+        there = f"known are {folded(known)}" if known else "no log file of any rank is known"
+        raise ChoiceError(f"no log of rank {named}; {there}")
+    for rank in wanted:
+        yield from rank_sources(sources, rank)
+
+
+def _of_paths(word: str, sources: list[LogSource]) -> list[LogSource]:
+    pattern = word if "*" in word or "?" in word else f"*{word}*"
+    found = [source for source in sources if fnmatch.fnmatch(source.file, pattern)]
+    if not found:
+        raise ChoiceError(f"no rank, node or file matches {word!r}")
+    return found

@@ -1,0 +1,265 @@
+"""What a log pane looks at: its cursor, its place in the feed, and what stands on which screen line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.cells import chop_cells
+
+from gpuwatch.tui.logs.data.buffer import Buffer
+from gpuwatch.tui.logs.data.line_window import UNKNOWN
+from gpuwatch.tui.logs.data.merge import Merge
+from gpuwatch.tui.logs.data.rows import Sheet
+from gpuwatch.tui.logs.data.sources import LogSource
+from gpuwatch.tui.toolkit.styles import clean
+from gpuwatch.wire import LogLine
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A screen line: a piece of a row."""
+
+    row: int
+    piece: int
+    text: str
+
+
+def pieces(text: str, width: int) -> list[str]:
+    """Cleaned text cut to screen lines."""
+    text = clean(text)
+    if width <= 0 or (len(text) <= width and text.isascii()):
+        return [text]
+    if text.isascii():
+        return [text[i : i + width] for i in range(0, len(text), width)]
+    return chop_cells(text, width) or [""]
+
+
+class View:
+    """A pane's eyes; pure, so that it can be tested without a screen."""
+
+    def __init__(self, feed: Buffer | Merge) -> None:
+        self.feed = feed
+        self.sheet = Sheet()
+        self.following = True
+        self.wrap = False
+        self.left = 0
+        """Cells that are scrolled off to the left."""
+        self.cursor = 0
+        """Number of the first line of the row that the cursor is on."""
+        self.marked: tuple[LogSource, int] | None = None
+        """The line that was gone to: stays highlighted."""
+        self._top = 0
+        """Number of the first line of the topmost row."""
+        self._place: tuple[LogSource, int] | None = None
+        self._at = UNKNOWN
+        self._epoch = -1
+        self._aimed = False
+        self._marking = self._leading = self._landed = False
+        self.room = (80, 20)
+
+    @property
+    def merged(self) -> bool:
+        """Whether several files stand in it."""
+        return isinstance(self.feed, Merge)
+
+    @property
+    def buffers(self) -> list[Buffer]:
+        """The files in it."""
+        return self.feed.buffers if isinstance(self.feed, Merge) else [self.feed]
+
+    # ---- keeping up
+
+    def sync(self) -> bool:
+        """Bring rows and cursor up to date with the feed; True: a line that was gone to has been read."""
+        self.catch_up()
+        landed, self._landed = self._landed, False
+        return landed
+
+    def catch_up(self) -> None:
+        """Between two frames a feed may hold other lines already: rows are read only after this."""
+        feed = self.feed
+        feed.held = not self.following
+        if isinstance(feed, Merge):
+            feed.sync()
+        self.sheet.sync(feed)
+        if feed.epoch != self._epoch:
+            self._epoch = feed.epoch
+            self._find_again()
+        if isinstance(feed, Buffer) and feed.target is not None:
+            self.land(feed.target, mark=self._marking)
+            feed.target, self._landed = None, self._landed or self._leading
+            self._marking = self._leading = False
+        self.cursor = min(max(self.cursor, feed.base), max(feed.base, feed.end - 1))
+        if self.following and self.sheet.rows:
+            self.cursor = self.sheet.rows[-1].first
+        self._remember()
+
+    def _find_again(self) -> None:
+        """Other lines took the old ones' place: the cursor goes to its own line, or to its second."""
+        found = self.feed.find(self._place) if self._place else None
+        if found is None and self._at != UNKNOWN:
+            found = self.feed.at_time(self._at)
+        if found is not None:
+            self.cursor, self._aimed = found, True
+
+    def _remember(self) -> None:
+        if self.feed.base <= self.cursor < self.feed.end:
+            self._place, self._at = self.feed.place(self.cursor), self.feed.time(self.cursor)
+
+    def forget(self) -> None:
+        """Filter or folding is another one: rows are made anew around the cursor."""
+        self.sheet.forget()
+        self._aimed = True
+
+    # ---- where the cursor is
+
+    @property
+    def index(self) -> int:
+        """The row that the cursor is on."""
+        return min(self.sheet.row_of(self.cursor), max(0, len(self.sheet.rows) - 1))
+
+    @property
+    def time(self) -> float | None:
+        """When the cursor's line was written, on our clock."""
+        return None if self._at == UNKNOWN else self._at
+
+    def line(self) -> LogLine | None:
+        """The line that the cursor is on: of a folded row the one that is shown."""
+        self.catch_up()
+        return self.shown(self.index) if self.sheet.rows else None
+
+    def shown(self, index: int) -> LogLine:
+        """The line that stands for a row: the newest of equal ones, the end of a traceback."""
+        return self.feed.line(self.sheet.rows[index].key)
+
+    def land(self, number: int, *, mark: bool = True) -> None:
+        """Put the cursor on a line, in the upper third of the pane; a marked one stays highlighted."""
+        self.following = False
+        self.cursor, self._aimed = number, True
+        if mark:
+            self.marked = self.feed.place(number) if self.feed.base <= number < self.feed.end else None
+        self._remember()
+
+    def go(
+        self, *, offset: int | None = None, at: float | None = None, mark: bool = True, lead: bool = True
+    ) -> None:
+        """To a byte of the file, or a time of our clock, which may have to be read first.
+
+        Args:
+            offset: The byte.
+            at: The time, where there is no offset.
+            mark: The line stays highlighted.
+            lead: The other panes go to its second.
+        """
+        self.following, self._marking, self._leading = False, mark, lead
+        if isinstance(self.feed, Buffer):
+            self.feed.go(offset=offset, at=at)
+            return
+        for buffer in self.feed.buffers:
+            buffer.go(at=at)
+        if at is not None:
+            self._at, self._place, self._marking = at, None, False
+            self.to_time(at)
+
+    def to_time(self, at: float) -> None:
+        """Move to the second where another pane's cursor is."""
+        self.following = False
+        number = self.feed.at_time(at)
+        if number != self.cursor:
+            self.cursor, self._aimed = number, True
+            self._remember()
+        self._at = at
+
+    def to_start(self) -> None:
+        """To the file's first line, or as far back as merged files are loaded."""
+        self.following = False
+        if isinstance(self.feed, Buffer) and not self.feed.at_start:
+            self.go(offset=0, mark=False)
+        else:
+            self.feed.earlier()
+            self.cursor = self.feed.base
+            self._remember()
+
+    def follow(self) -> None:
+        """Stay at the end."""
+        self.following = True
+        self.feed.held = False
+
+    def move(self, rows: int) -> None:
+        """Walk over rows; asks for more lines before they are needed."""
+        self.catch_up()
+        count = len(self.sheet.rows)
+        if not count:
+            return
+        index = self.index + rows
+        if rows > 0 and index >= count - 1 and self.feed.live:
+            self.follow()
+        elif rows < 0:
+            self.following = False
+        index = min(max(0, index), count - 1)
+        self.cursor = self.sheet.rows[index].first
+        self._remember()
+        margin = 3 * self.room[1]
+        if rows < 0 and index < margin:
+            self.feed.earlier()
+        elif rows > 0 and count - index < margin:
+            self.feed.later()
+
+    def put_on(self, number: int) -> None:
+        """Put the cursor on the row that holds a line, which may have moved since it was painted."""
+        self.catch_up()
+        self.move(self.sheet.row_of(number) - self.index)
+
+    def unfold(self) -> bool:
+        """Open the row under the cursor, or close it again."""
+        self.catch_up()
+        return bool(self.sheet.rows) and self.sheet.unfold(self.index, self.feed)
+
+    # ---- what stands where
+
+    def layout(self, width: int, height: int) -> list[Spot]:
+        """Which pieces of which rows stand on the screen's lines, for text of this width."""
+        self.room = (width, height)
+        rows = self.sheet.rows
+        if not rows or height <= 0:
+            return []
+        top = self._first_row(width, height)
+        self._top = rows[top].first
+        spots: list[Spot] = []
+        for index in range(top, len(rows)):
+            spots += self._spots(index, width)
+            if len(spots) >= height:
+                break
+        if self.following and len(spots) > height:
+            spots = spots[-height:]
+        return spots[:height]
+
+    def _spots(self, index: int, width: int) -> list[Spot]:
+        text = self.shown(index).text
+        if not self.wrap:
+            return [Spot(index, 0, text)]
+        return [Spot(index, n, piece) for n, piece in enumerate(pieces(text, width))]
+
+    def _lines_of(self, index: int, width: int) -> int:
+        return len(pieces(self.shown(index).text, width)) if self.wrap else 1
+
+    def _first_row(self, width: int, height: int) -> int:
+        index, count = self.index, len(self.sheet.rows)
+        if self.following:
+            return self._up_from(count - 1, width, height, cut=True)
+        if self._aimed:
+            self._aimed = False
+            return self._up_from(index, width, max(1, height // 3))
+        top = min(self.sheet.row_of(self._top), count - 1)
+        top = index if index < top else max(top, self._up_from(index, width, height))
+        return min(top, self._up_from(count - 1, width, height))
+
+    def _up_from(self, index: int, width: int, height: int, *, cut: bool = False) -> int:
+        """The topmost row, so that the rows from it to `index` fill the lines; the first may be cut off."""
+        used = self._lines_of(index, width)
+        while index > 0 and used < height:
+            used += self._lines_of(index - 1, width)
+            if used > height and not cut:
+                break
+            index -= 1
+        return index

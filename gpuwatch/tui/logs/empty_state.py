@@ -1,0 +1,41 @@
+"""Why there is no log to show, and what the person can do about it."""
+
+from __future__ import annotations
+
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.tui.toolkit.styles import clean
+
+LISTED = 6
+HOW_FOUND = (
+    "gpuwatch finds the log files that training processes write, and the kernel log where it is readable.",
+    "Name output that passes through a launcher's pipe or that another node writes in the hosts file:",
+    "    logs: ['/scratch/runs/*/rank_{rank}.log', '/var/log/slurm/*-%j.out']",
+    "or on the command line: --log '/scratch/runs/*/rank_{rank}.log'",
+)
+
+
+def why_empty(fleet: Fleet, now: float) -> list[str]:
+    """Sentences, the reason first."""
+    nodes = list(fleet.nodes.values())
+    if not nodes:
+        return ["No node is monitored."]
+    told = [node for node in nodes if node.logs_at is not None]
+    if not any(node.hello for node in nodes):
+        return ["No node has answered yet; log files are listed as soon as one does."]
+    if not told:
+        shell = [
+            node for node in nodes if node.hello and any(n.code == "no_python" for n in node.hello.notices)
+        ]
+        if len(shell) == len(nodes):
+            return ["No node has Python 3.6 or later, so logs cannot be read: only GPUs are monitored."]
+        live = sum(node.state(now) == "live" for node in nodes)
+        return [f"{live} of {len(nodes)} nodes are live; none has reported its log files yet."]
+    unreadable = [(node.name, file) for node in told for file in node.logs if file.state == "unreadable"]
+    out = [f"No readable log file on {len(told)} of {len(nodes)} nodes."]
+    out += [
+        f"  {name} {clean(file.path)}: {clean(file.reason or 'unreadable')}"
+        for name, file in unreadable[:LISTED]
+    ]
+    if len(unreadable) > LISTED:
+        out.append(f"  and {len(unreadable) - LISTED} more unreadable files")
+    return [*out, *HOW_FOUND]

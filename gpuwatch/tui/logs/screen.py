@@ -1,0 +1,372 @@
+"""Screen 3: the logs of ranks beside each other, or merged in the order of time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult, SuspendNotSupported
+from textual.binding import BindingType
+from textual.widgets import Input
+
+from gpuwatch.tui.chrome.status_bar import StatusLine
+from gpuwatch.tui.logs.data.sources import ChoiceError, LogSource
+from gpuwatch.tui.logs.data.viewport import View
+from gpuwatch.tui.logs.empty_state import why_empty
+from gpuwatch.tui.logs.pager import page, pager_command
+from gpuwatch.tui.logs.widgets.grid import LogGrid
+from gpuwatch.tui.logs.widgets.pane import LogPane
+from gpuwatch.tui.logs.widgets.prompt import LogPrompt
+from gpuwatch.tui.logs.widgets.results import LogResults
+from gpuwatch.tui.logs.widgets.toolbar import LogBar
+from gpuwatch.tui.logs.workspace.prompt_input import WRONG, Purpose, enter, try_out
+from gpuwatch.tui.logs.workspace.workspace import MODES, LogDesk, Wanted
+from gpuwatch.tui.toolkit import keys
+from gpuwatch.tui.toolkit.key_hints import KeysLine
+from gpuwatch.tui.toolkit.line_view import Picker
+from gpuwatch.tui.toolkit.live_screen import LiveScreen
+from gpuwatch.tui.toolkit.styles import clean
+
+FRAME_LINES = 4
+"""Status (2), the line about the choice, footer."""
+
+
+class LogsScreen(LiveScreen):
+    """The log desk on the screen."""
+
+    kind = "logs"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *keys.LOGS,
+        *(binding for binding in keys.INCIDENTS if binding.id == "incident.rank"),
+    ]
+
+    def __init__(self, desk: LogDesk, wanted: Wanted | None = None) -> None:
+        """Show the desk.
+
+        Args:
+            desk: What was chosen before; it survives this screen.
+            wanted: What to open on it first.
+        """
+        super().__init__()
+        self.desk = desk
+        self.opened = desk.opened
+        self.bar = LogBar(desk)
+        self.grid = LogGrid(desk)
+        self.results = LogResults(desk)
+        self.prompt = LogPrompt()
+        self._wanted = wanted
+        self._last = self.grid.panes[0]
+
+    def compose(self) -> ComposeResult:
+        """Status, choice, prompt, panes, results, footer."""
+        yield StatusLine(id="status")
+        yield self.bar
+        yield self.prompt
+        yield self.grid
+        yield self.results
+        yield KeysLine(self.kind)
+
+    def on_mount(self) -> None:
+        """Open what was asked for, else what was chosen last, else what failed."""
+        self.prompt.display = self.results.display = False
+        for pane in self.grid.panes:
+            pane.empty = self._why_empty
+        if self._wanted is not None:
+            self.desk.open(self._wanted)
+        elif self.desk.text:
+            self._choose_again()
+        self.arrange_parts()
+        self.grid.panes[0].focus()
+
+    def lead(self, wanted: Wanted) -> None:
+        """Open something else on the same screen."""
+        if not self.is_mounted:
+            self._wanted = wanted
+            return
+        self.desk.open(wanted)
+        self.grid.zoomed = self.results.display = self.prompt.display = False
+        self._last = self.grid.panes[0]
+        self.grid.panes[0].focus()
+        self.pull()
+
+    def on_unmount(self) -> None:
+        """Nobody looks any more."""
+        self.desk.leave()
+
+    def _choose_again(self) -> None:
+        try:
+            self.desk.choose(self.desk.text)
+        except ChoiceError:
+            self.desk.text = ""
+
+    def _why_empty(self) -> list[str]:
+        return why_empty(self.cockpit.scene.fleet, self.cockpit.scene.now)
+
+    # ---- once a frame
+
+    def arrange_parts(self) -> None:
+        """Take in what came, and give every pane its view."""
+        desk = self.desk
+        desk.pull()
+        if not desk.sources:
+            desk.choose_for_them()
+        if desk.mode == "panes":
+            height = self.size.height - FRAME_LINES - bool(self.prompt.display)
+            height -= self.size.height // 3 if self.results.display else 0
+            self.grid.one_by_one(self.size.width, height, self.focused)
+            self.bar.shown = self.grid.shown
+        else:
+            self.grid.merged()
+        if self.focused is not None and not self.focused.display:
+            self.grid.panes[0].focus()
+
+    @property
+    def pane(self) -> LogPane:
+        """The pane that has the keys, or had them last."""
+        if isinstance(self.focused, LogPane):
+            self._last = self.focused
+        return self._last if self._last.display else self.grid.panes[0]
+
+    @property
+    def view(self) -> View | None:
+        """What that pane looks at."""
+        return self.pane.view
+
+    def node_name(self) -> str | None:
+        """The node whose log the cursor is in."""
+        view = self.view
+        if view is None or not view.feed.base <= view.cursor < view.feed.end:
+            return None
+        return view.feed.place(view.cursor)[0].node
+
+    def copy_text(self) -> str:
+        """The line under the cursor."""
+        return self.results.copy_text() if self.focused is self.results else self.pane.copy_text()
+
+    # ---- the prompt
+
+    def ask(self, purpose: Purpose, text: str = "") -> None:
+        """Ask for a line, under the choice; the panes stay in sight."""
+        self._last = self.pane
+        self.prompt.ask(purpose, text)
+
+    def _close_prompt(self) -> None:
+        self.prompt.display = False
+        self.pane.focus()
+        self.pull()
+
+    @on(Input.Changed, "#log-text")
+    def _typed(self, event: Input.Changed) -> None:
+        if self.prompt.display:
+            self._try(lambda: try_out(self.desk, self.prompt.purpose, event.value))
+            self.pull()
+
+    @on(Input.Submitted, "#log-text")
+    def _entered(self, event: Input.Submitted) -> None:
+        purpose, text = self.prompt.purpose, event.value
+        if self._try(lambda: enter(self.desk, purpose, text)):
+            if purpose == "search" and text:
+                self._list(of_bookmarks=False)
+            self._close_prompt()
+
+    def _try(self, act: Callable[[], str | None]) -> bool:
+        """Do it, and tell beside what was typed what it comes to, or why it cannot be done."""
+        try:
+            self.prompt.tell("", act() or "")
+        except WRONG as error:
+            self.prompt.tell(str(error))
+            return False
+        return True
+
+    # ---- lists
+
+    def _list(self, *, of_bookmarks: bool) -> None:
+        self.results.of_bookmarks = of_bookmarks
+        self.results.at = 0
+        self.results.display = True
+        self.call_after_refresh(self.results.focus)
+
+    @on(Picker.Chosen, "#log-results")
+    def _to_result(self) -> None:
+        found = self.results.chosen()
+        if found is not None:
+            self.show_line(*found)
+
+    def show_line(self, source: LogSource, offset: int) -> None:
+        """Go to a line: in its pane, which is opened where it is not shown."""
+        desk = self.desk
+        if desk.mode != "panes":
+            desk.set_mode("panes")
+        known = next((s for s in desk.sources if (s.node, s.file) == (source.node, source.file)), None)
+        if known is None:
+            known = desk.add(source)
+        if known not in desk.panes(max(1, self.bar.shown)):
+            desk.first = desk.sources.index(known)
+        view = self.opened.view_of(known)
+        view.go(offset=offset)
+        self.arrange_parts()
+        pane = next(
+            (pane for pane in self.grid.panes if pane.display and pane.view is view), self.grid.panes[0]
+        )
+        self._last = pane
+        if self.focused is not self.results:
+            pane.focus()
+        self.pull()
+
+    # ---- gestures
+
+    @on(LogPane.Moved)
+    def _moved(self, event: LogPane.Moved) -> None:
+        view = event.pane.view
+        self.desk.hunt.note = ""
+        if view is not None:
+            self.opened.move_time(None if view.following else view.time, view)
+            self.pull()
+
+    @on(LogPane.Chosen)
+    def _chosen(self, event: LogPane.Chosen) -> None:
+        view = event.pane.view
+        if view is None or not view.feed.base <= view.cursor < view.feed.end:
+            return
+        if view.merged:
+            source = view.feed.place(view.cursor)[0]
+            self.show_line(source, view.feed.line(view.cursor).offset)
+        else:
+            self.action_zoom()
+
+    def step_back(self) -> bool:
+        """Out of what is open on this screen, one thing at a time."""
+        desk = self.desk
+        if self.prompt.display:
+            self._close_prompt()
+        elif desk.hunt.search is not None and desk.hunt.search.running:
+            desk.hunt.search.cancel()
+        elif desk.hunt.quest is not None:
+            desk.hunt.end_quest()
+        elif self.results.display:
+            self.results.display = False
+            self.pane.focus()
+        elif self.grid.zoomed:
+            self.grid.zoomed = False
+        else:
+            return False
+        self.pull()
+        return True
+
+    def open_filter(self) -> bool:
+        """Search in all files on the nodes."""
+        self.ask("search", self.desk.hunt.search.pattern.pattern if self.desk.hunt.search else "")
+        return True
+
+    def action_choose_logs(self) -> None:
+        """Other ranks or nodes."""
+        self.ask("choose", self.desk.text)
+
+    def action_filter_lines(self) -> None:
+        """Keep or leave out lines."""
+        self.ask("filter", self.opened.filter_text)
+
+    def action_go_to_time(self) -> None:
+        """To a time."""
+        self.ask("time")
+
+    def action_minutes(self, minutes: int) -> None:
+        """A minute before or after."""
+        at = self.opened.time if self.opened.time is not None else self.cockpit.scene.wall()
+        self.opened.go_to_time(at + 60 * minutes)
+        self.pull()
+
+    def action_another(self, step: int) -> None:
+        """One by one, merged, all ranks merged."""
+        some = len(self.desk.sources) > 1 and not self.desk.led
+        modes = [mode for mode in MODES if mode != "merged" or some]
+        at = modes.index(self.desk.mode) if self.desk.mode in modes else 0
+        self.desk.set_mode(modes[(at + step) % len(modes)])
+        self.grid.panes[0].focus()
+        self.pull()
+
+    def action_next_rank(self) -> None:
+        """The line of the next rank of the incident that led here, else of the one that matters most."""
+        self.cockpit.show_next_rank()
+
+    def action_neighbour(self, step: int) -> None:
+        """The logs before or after the ones that are shown."""
+        self.desk.turn(step, max(1, self.bar.shown))
+        self.pull()
+
+    def action_zoom(self) -> None:
+        """This pane alone, or all of them."""
+        self.grid.zoomed = not self.grid.zoomed
+        self.pull()
+
+    def action_bad(self, step: int, warnings: int) -> None:
+        """The next or previous error or warning."""
+        view = self.view
+        if view is not None:
+            self.desk.seek_bad(view, step, warnings=bool(warnings))
+            self.pull()
+
+    def action_hit(self, step: int) -> None:
+        """The next or previous line that the search found."""
+        view = self.view
+        if view is not None:
+            self.desk.seek_hit(view, step)
+            self.pull()
+
+    def action_bookmark(self) -> None:
+        """Set or take away a bookmark."""
+        if self.view is not None:
+            self.desk.bookmarks.toggle(self.view)
+            self.pull()
+
+    def action_next_bookmark(self, step: int) -> None:
+        """To the next or previous bookmark, by time."""
+        at = self.view.time if self.view and self.view.time is not None else self.cockpit.scene.wall()
+        if mark := self.desk.bookmarks.beside(at, step):
+            self.show_line(mark.source, mark.line.offset)
+
+    def action_bookmarks(self) -> None:
+        """All of them."""
+        self._list(of_bookmarks=True)
+        self.pull()
+
+    def action_unfold(self) -> None:
+        """Open or close what the cursor is on."""
+        if self.view is not None:
+            self.view.unfold()
+            self.pull()
+
+    def action_folding(self) -> None:
+        """Fold, or show every line."""
+        self.opened.set_folding(on=not self.opened.folding)
+        self.pull()
+
+    def action_wrap(self) -> None:
+        """Wrap long lines, or cut them."""
+        self.opened.set_wrap(on=not self.opened.wrap)
+        self.pull()
+
+    def action_clocks(self) -> None:
+        """The time before each line, on our clock."""
+        self.desk.clocks = not self.desk.clocks
+        self.pull()
+
+    def action_pager(self) -> None:
+        """What is loaded around here, in the person's own pager."""
+        view, command = self.view, pager_command(os.environ)
+        if view is None or not view.feed.end > view.feed.base:
+            return
+        if not command:
+            self.desk.hunt.note = "no pager found; set PAGER"
+            return
+        base, at = view.feed.base, view.cursor
+        texts = (clean(view.feed.line(number).text) for number in range(base, view.feed.end))
+        try:
+            with self.app.suspend():
+                page(texts, at - base + 1, command)
+        except SuspendNotSupported:
+            self.desk.hunt.note = "this terminal cannot run a pager"
+        except OSError as error:
+            self.desk.hunt.note = f"{command[0]}: {error.strerror}"

@@ -1,0 +1,1 @@
+"""Searches, bookmarks, jumps to errors and ranks."""

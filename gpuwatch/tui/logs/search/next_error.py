@@ -1,0 +1,147 @@
+"""To the next error, warning or hit: among loaded lines, by what is known of the file, on the node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.tui.logs.data.buffer import Buffer
+from gpuwatch.tui.logs.data.folding import Fold
+from gpuwatch.tui.logs.data.viewport import View
+from gpuwatch.tui.logs.search.node_search import Hit, LogSearch
+from gpuwatch.tui.model.session_protocol import Searcher
+from gpuwatch.wire import LogLine
+
+ERRORS = r"\b(error|exception|traceback|fatal|critical|panic|segmentation fault|killed)\b"
+WARNINGS = r"\b(warn|warning|error|exception|traceback|fatal|critical|panic)\b"
+"""For lines that no rule knows; the agent's own levels go first."""
+
+
+def is_bad(row: Fold, line: LogLine, *, warnings: bool) -> bool:
+    """Whether a row is an error, or at least a warning."""
+    if row.kind == "trace" or line.level in ("error", "critical"):
+        return True
+    return warnings and line.level == "warning"
+
+
+def seek(view: View, step: int, wanted: Callable[[Fold, LogLine], bool]) -> bool:
+    """Go to the next (1) or previous (-1) loaded row that is wanted; False: there is none."""
+    view.catch_up()
+    rows = view.sheet.rows
+    index = view.index + step
+    while 0 <= index < len(rows):
+        if wanted(rows[index], view.shown(index)):
+            view.land(rows[index].key)
+            view.cursor = rows[index].first
+            return True
+        index += step
+    return False
+
+
+def nearest(offsets: Iterable[int], buffer: Buffer, step: int) -> int | None:
+    """The next offset behind what is loaded of a file, or the one before it."""
+    if not buffer.lines:
+        return min(offsets, default=None) if step > 0 else max(offsets, default=None)
+    if step > 0:
+        return min((o for o in offsets if o >= buffer.lines[-1].end), default=None)
+    return max((o for o in offsets if o < buffer.lines[0].offset), default=None)
+
+
+def finding_offsets(fleet: Fleet, buffer: Buffer, *, warnings: bool) -> list[int]:
+    """Where the rules found something bad in a file."""
+    bad = ("error", "critical", "warning") if warnings else ("error", "critical")
+    place = (buffer.source.node, buffer.source.file)
+    found = (told.finding for told in fleet.findings.values() if told.node == place[0])
+    return [finding.offset for finding in found if finding.file == place[1] and finding.severity in bad]
+
+
+def none_left(step: int, what: str) -> str:
+    """That there is no such line any more."""
+    return f"no {'more' if step > 0 else 'earlier'} {what}{'es' if what == 'match' else 's'}"
+
+
+def to_bad(
+    view: View, step: int, fleet: Fleet, asker: Searcher, *, warnings: bool, offset_s: float
+) -> Quest | str | bool:
+    """Go to the next (1) or previous (-1) error or warning.
+
+    Args:
+        view: The pane.
+        step: Which way.
+        fleet: Knows what the rules found.
+        asker: For a search on the node, where neither the loaded lines nor the rules tell.
+        warnings: Warnings count, too.
+        offset_s: The node's clock minus ours.
+
+    Returns:
+        True: the cursor is there. False: it will be, when the page is read. A quest: the node is looking.
+        Words: there is none.
+    """
+    if seek(view, step, lambda row, line: is_bad(row, line, warnings=warnings)):
+        return True
+    what = "warning" if warnings else "error"
+    if view.merged:
+        return none_left(step, what) + " in the loaded lines"
+    buffer = view.buffers[0]
+    offset = nearest(finding_offsets(fleet, buffer, warnings=warnings), buffer, step)
+    if offset is not None:
+        view.go(offset=offset)
+        return False
+    if (buffer.live or buffer.at_end) if step > 0 else buffer.at_start:
+        return none_left(step, what) + " in this file"
+    return Quest(asker, view, step, warnings=warnings, offset_s=offset_s)
+
+
+def to_hit(view: View, step: int, search: LogSearch) -> str | bool:
+    """Go to the next or previous line that a search found in this pane; what it returns is as of `to_bad`."""
+    if seek(view, step, lambda _row, line: search.pattern.search(line.text) is not None):
+        return True
+    offset = None
+    if not view.merged:
+        offset = nearest(hit_offsets(search.hits, view.buffers[0]), view.buffers[0], step)
+    if offset is None:
+        return none_left(step, "match") + " in this pane"
+    view.go(offset=offset)
+    return False
+
+
+class Quest:
+    """A search in one file for the next bad line, which nothing that is loaded or known told."""
+
+    def __init__(self, asker: Searcher, view: View, step: int, *, warnings: bool, offset_s: float) -> None:
+        self.what = "warning" if warnings else "error"
+        self.view = view
+        self.step = step
+        self._buffer = view.buffers[0]
+        source = self._buffer.source
+        pattern = WARNINGS if warnings else ERRORS
+        self._search = LogSearch(asker, pattern, {source.node: [source.file]}, {source.node: offset_s})
+
+    @property
+    def progress(self) -> float:
+        """0 to 1."""
+        return self._search.progress
+
+    def pull(self) -> str | None:
+        """Go there once it is known; then what there is to say, which may be nothing."""
+        self._search.pull()
+        found = nearest((hit.offset for hit in self._search.hits), self._buffer, self.step)
+        if self._search.running and (found is None or self.step < 0):
+            return None
+        self._search.cancel()
+        errors = self._search.errors()
+        if found is not None:
+            self.view.go(offset=found)
+            return ""
+        if errors:
+            return f"{errors[0][0]}: {errors[0][1]}"
+        return none_left(self.step, self.what) + " in this file"
+
+    def cancel(self) -> None:
+        """Stop looking."""
+        self._search.cancel()
+
+
+def hit_offsets(hits: Iterable[Hit], buffer: Buffer) -> list[int]:
+    """Where a search found something in a file."""
+    return [hit.offset for hit in hits if (hit.node, hit.file) == (buffer.source.node, buffer.source.file)]

@@ -1,0 +1,116 @@
+"""A search in files on the nodes: what it found so far, how far it has come, and its end."""
+
+from __future__ import annotations
+
+import re
+from bisect import insort
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from gpuwatch.fleet.logs.log_stream import LogStream
+from gpuwatch.tui.logs.data.line_window import UNKNOWN
+from gpuwatch.tui.model.session_protocol import Searcher
+from gpuwatch.wire import LogLine
+
+MOST_HITS = 20_000
+
+
+@dataclass(frozen=True, order=True)
+class Hit:
+    """A line that was found. In order of time on our clock; lines without a time come first."""
+
+    at: float
+    node: str
+    file: str
+    offset: int
+    line: LogLine = field(compare=False)
+
+
+def compiled(pattern: str) -> tuple[re.Pattern[str], bool]:
+    """The pattern, and whether case is left aside: where nothing in it is a capital.
+
+    Raises:
+        re.error: It is not a regular expression.
+    """
+    ignore = pattern == pattern.lower()
+    return re.compile(pattern, re.IGNORECASE if ignore else 0), ignore
+
+
+class LogSearch:
+    """One pattern over many nodes at once."""
+
+    def __init__(
+        self, asker: Searcher, pattern: str, nodes: Mapping[str, Sequence[str]], offsets: Mapping[str, float]
+    ) -> None:
+        """Ask every node.
+
+        Args:
+            asker: The session.
+            pattern: A regular expression.
+            nodes: Node -> its files; none: all that are followed there.
+            offsets: Node -> its clock minus ours.
+        """
+        self.pattern, ignore = compiled(pattern)
+        self.hits: list[Hit] = []
+        self.version = 0
+        self.cancelled = False
+        self._asker = asker
+        self._offsets = offsets
+        self._streams = [asker.search(n, pattern, files, ignore_case=ignore) for n, files in nodes.items()]
+        self._taken = [0] * len(self._streams)
+        self._versions = [-1] * len(self._streams)
+
+    @property
+    def running(self) -> bool:
+        """Whether any node still looks."""
+        return not self.cancelled and any(not stream.done for stream in self._streams)
+
+    @property
+    def progress(self) -> float:
+        """0 to 1, over all nodes."""
+        shares = [1.0 if stream.done else stream.progress or 0.0 for stream in self._streams]
+        return sum(shares) / len(shares) if shares else 1.0
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes were asked."""
+        return len(self._streams)
+
+    def errors(self) -> list[tuple[str, str]]:
+        """Nodes that could not look, and why."""
+        return [(stream.node, stream.error) for stream in self._streams if stream.error]
+
+    def pull(self) -> bool:
+        """Take in what came; True when there is anything new."""
+        versions = [stream.version for stream in self._streams]
+        if versions == self._versions or self.cancelled:
+            return False
+        self._versions = versions
+        for index, stream in enumerate(self._streams):
+            self._take(index, stream)
+            if stream.done:
+                self._asker.drop(stream)
+        self.version += 1
+        return True
+
+    def _take(self, index: int, stream: LogStream) -> None:
+        new = min(stream.came - self._taken[index], len(stream.lines))
+        self._taken[index] = stream.came
+        start = len(stream.lines) - new
+        offset = self._offsets.get(stream.node, 0.0)
+        for line, file in zip(
+            islice(stream.lines, start, None), islice(stream.files, start, None), strict=True
+        ):
+            known = line.t if line.t is not None else line.arrived
+            at = UNKNOWN if known is None else known - offset
+            if len(self.hits) < MOST_HITS:
+                insort(self.hits, Hit(at, stream.node, file, line.offset, line))
+
+    def cancel(self) -> None:
+        """End it on every node; what was found stays."""
+        if not self.cancelled:
+            self.cancelled = True
+            for stream in self._streams:
+                self._asker.drop(stream)
+            self.version += 1

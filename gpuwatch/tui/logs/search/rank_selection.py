@@ -1,0 +1,66 @@
+"""Whose logs to show: what `failed` and `slowest` mean now, and what is shown before anybody chose."""
+
+from __future__ import annotations
+
+from gpuwatch.tui.incidents.evidence_location import spot_of
+from gpuwatch.tui.logs.data.sources import LogSource, all_sources, folded, known_ranks, rank_sources
+from gpuwatch.tui.model.view_state import Scene
+
+FEW = 4
+"""Logs that are shown before anybody chose."""
+
+
+def failed_ranks(scene: Scene) -> list[int]:
+    """The ranks that an incident is about, the first to fail first; else ranks with errors in their logs.
+
+    Those that only echo another's failure come last.
+    """
+    if incident := scene.told.leading:
+        own = [incident.rank, *(each.rank for each in incident.alerts if each.role not in ("echo", "hint"))]
+        if named := [rank for rank in dict.fromkeys(own) if rank is not None]:
+            return named
+    found: dict[int, tuple[bool, float]] = {}
+    for told in scene.fleet.findings.values():
+        finding = told.finding
+        if finding.rank is None or finding.closed or finding.severity not in ("error", "critical"):
+            continue
+        node = scene.fleet.nodes.get(told.node)
+        at = finding.at - (node.offset_s if node else 0.0)
+        key = (finding.role in ("echo", "hint"), at)
+        found[finding.rank] = min(found.get(finding.rank, key), key)
+    return sorted(found, key=lambda rank: found[rank])
+
+
+def silent_ranks(scene: Scene) -> list[int]:
+    """Ranks by how long their own logs have not grown, the longest first."""
+    grown: dict[int, float] = {}
+    for node in scene.fleet.nodes.values():
+        for file in node.logs:
+            if len(file.ranks) == 1 and file.grown_at is not None:
+                rank, at = file.ranks[0], file.grown_at - node.offset_s
+                grown[rank] = max(grown.get(rank, at), at)
+    return sorted(grown, key=lambda rank: grown[rank])
+
+
+def first_choice(scene: Scene) -> tuple[str, list[LogSource], bool]:
+    """What to show before anybody chose: a few logs that can be read at once, all ranks are one key away.
+
+    The line that the incident rests on and the ranks that failed, the first one first; where none did,
+    all ranks of a small job, of a large one the first and the last.
+
+    Returns:
+        The choice as a person would type it, the logs, and whether what happened led to them.
+    """
+    sources, ranks, text = all_sources(scene.fleet), failed_ranks(scene)[:FEW], ""
+    chosen: list[LogSource] = []
+    incident = scene.told.leading
+    if incident and incident.cause and (spot := spot_of(incident.cause)):
+        chosen = [s for s in sources if (s.node, s.file) == (spot.node, spot.file)]
+    if ranks:
+        text = "failed"
+    elif known := known_ranks(sources):
+        ranks = known if len(known) <= FEW else [known[0], known[-1]]
+        text = folded(ranks) if len(known) > FEW else "all"
+    for rank in ranks:
+        chosen += rank_sources(sources, rank)
+    return text, list(dict.fromkeys(chosen))[:FEW] or sources, bool(chosen)

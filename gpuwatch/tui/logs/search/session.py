@@ -1,0 +1,92 @@
+"""What the person looks for in the logs: a pattern in all files, or the next error, warning or hit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from gpuwatch.tui.logs.data.viewport import View
+from gpuwatch.tui.logs.search import next_error
+from gpuwatch.tui.logs.search.node_search import LogSearch
+from gpuwatch.tui.model.view_state import Scene
+
+
+class LogHunt:
+    """One search and one quest at a time; `version` moves when another pattern is to be painted."""
+
+    def __init__(self, scene: Scene, offset: Callable[[str], float]) -> None:
+        """Look for nothing yet.
+
+        Args:
+            scene: Where the logs are.
+            offset: A node's clock minus ours.
+        """
+        self.search: LogSearch | None = None
+        self.quest: next_error.Quest | None = None
+        self.note = ""
+        """What the last gesture came to, where that must be said."""
+        self.version = 0
+        self._scene = scene
+        self._offset = offset
+
+    @property
+    def patterns(self) -> tuple[re.Pattern[str], ...]:
+        """What is painted on a badge's ground wherever it stands."""
+        return (self.search.pattern,) if self.search else ()
+
+    def pull(self) -> None:
+        """Take in what came."""
+        if self.search is not None:
+            self.search.pull()
+        if self.quest is not None and (told := self.quest.pull()) is not None:
+            self.note, self.quest = told, None
+
+    def start_search(self, pattern: str) -> None:
+        """Look in every file that is followed on every node that is connected.
+
+        Raises:
+            re.error: Not a regular expression.
+        """
+        re.compile(pattern)
+        self.end_search()
+        fleet = self._scene.fleet
+        nodes: dict[str, Sequence[str]] = {
+            node.name: () for node in fleet.nodes.values() if node.link.phase == "live"
+        }
+        offsets = {name: self._offset(name) for name in fleet.nodes}
+        self.search = LogSearch(self._scene.session, pattern, nodes, offsets)
+        self.version += 1
+
+    def end_search(self) -> None:
+        """Forget the pattern and what it found."""
+        if self.search is not None:
+            self.search.cancel()
+            self.search = None
+            self.version += 1
+
+    def to_bad(self, view: View, step: int, *, warnings: bool) -> bool:
+        """To the next (1) or previous (-1) error or warning; whether the cursor is there already."""
+        self.end_quest()
+        scene, offset_s = self._scene, self._offset(view.buffers[0].source.node)
+        told = next_error.to_bad(view, step, scene.fleet, scene.session, warnings=warnings, offset_s=offset_s)
+        if isinstance(told, next_error.Quest):
+            self.quest = told
+            return False
+        return self._heard(told)
+
+    def to_hit(self, view: View, step: int) -> bool:
+        """To the next or previous line that the search found; whether the cursor is there already."""
+        if self.search is None:
+            return self._heard("no search; press / to search")
+        return self._heard(next_error.to_hit(view, step, self.search))
+
+    def _heard(self, told: str | bool) -> bool:
+        if told is not False:
+            self.note = told if isinstance(told, str) else ""
+        return told is True
+
+    def end_quest(self) -> None:
+        """Stop looking for the next error."""
+        if self.quest is not None:
+            self.quest.cancel()
+            self.quest = None

@@ -1,0 +1,64 @@
+"""The panes of the log screen, in as many columns and rows as there is room for."""
+
+from __future__ import annotations
+
+from textual.containers import Grid
+
+from gpuwatch.tui.logs.widgets.pane import LogPane
+from gpuwatch.tui.logs.workspace.workspace import MOST_PANES, LogDesk
+
+LEAST_WIDTH, LEAST_HEIGHT = 48, 7
+"""Of a pane, where there is more than one."""
+
+
+def grid_for(wanted: int, width: int, height: int) -> tuple[int, int]:
+    """Columns and rows for so many panes, as far as each keeps its least size; wide rather than high."""
+    most_columns, most_rows = max(1, width // LEAST_WIDTH), max(1, height // LEAST_HEIGHT)
+    wanted = max(1, min(wanted, most_columns * most_rows, MOST_PANES))
+    return min(
+        ((c, -(-wanted // c)) for c in range(1, most_columns + 1) if -(-wanted // c) <= most_rows),
+        key=lambda shape: (
+            shape[0] * shape[1] - wanted,
+            abs(width / shape[0] - 5 * height / shape[1]),
+            shape[0],
+        ),
+    )
+
+
+class LogGrid(Grid):
+    """Every pane there can be; those that are not needed are hidden. One may be shown alone."""
+
+    def __init__(self, desk: LogDesk) -> None:
+        self.panes = [LogPane(desk, id=f"log-{n}") for n in range(MOST_PANES)]
+        super().__init__(*self.panes, id="log-grid")
+        self.desk = desk
+        self.zoomed = False
+        self.shown = 0
+        """Logs that have a pane."""
+
+    def one_by_one(self, width: int, height: int, focused: object) -> None:
+        """Give every log its pane, as far as there is room."""
+        columns, rows = grid_for(len(self.desk.sources), width, height)
+        sources = self.desk.panes(columns * rows)
+        self.shown = len(sources)
+        for pane, source in zip(self.panes, sources, strict=False):
+            pane.view = self.desk.opened.view_of(source)
+        if not sources:
+            self.panes[0].view = None
+        self._lay_out(max(1, len(sources)), columns, rows, focused)
+
+    def merged(self) -> None:
+        """One pane with the lines of all."""
+        self.panes[0].view = self.desk.opened.merged
+        self._lay_out(1, 1, 1, None)
+
+    def _lay_out(self, count: int, columns: int, rows: int, focused: object) -> None:
+        large = focused if self.zoomed and focused in self.panes[:count] else None
+        if large is not None:
+            columns = rows = 1
+        for number, pane in enumerate(self.panes):
+            wanted = number < count and (large is None or pane is large)
+            if pane.display != wanted:
+                pane.display = wanted
+        if (self.styles.grid_size_columns, self.styles.grid_size_rows) != (columns, rows):
+            self.styles.grid_size_columns, self.styles.grid_size_rows = columns, rows

@@ -1,0 +1,337 @@
+"""One log on the screen: a header that says what it is and how old, and the lines; or several logs merged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual import events
+from textual.binding import BindingType
+from textual.message import Message
+
+from gpuwatch.tui.logs.data.buffer import Buffer
+from gpuwatch.tui.logs.data.line_window import UNKNOWN
+from gpuwatch.tui.logs.data.merge import Merge
+from gpuwatch.tui.logs.data.sources import file_of
+from gpuwatch.tui.logs.data.viewport import View
+from gpuwatch.tui.logs.widgets.line_painter import (
+    CLOCK,
+    GUTTER,
+    Ink,
+    fold_badge,
+    loudness,
+    mark,
+    on_ground,
+    text_segments,
+)
+from gpuwatch.tui.logs.widgets.pane_header import file_words, merged_words
+from gpuwatch.tui.logs.workspace.shown_rows import ShownLine, shown_lines
+from gpuwatch.tui.logs.workspace.time_input import clock_text
+from gpuwatch.tui.logs.workspace.workspace import LogDesk
+from gpuwatch.tui.toolkit import keys
+from gpuwatch.tui.toolkit.line_view import Lines, Row, wrapped
+from gpuwatch.tui.toolkit.styles import clean, fit
+
+WHEEL_LINES = 3
+SIDEWAYS = 16
+"""Cells that an arrow key scrolls to the side."""
+MOST_NAME = 18
+
+
+class LogPane(Lines, can_focus=True):
+    """Paints a view of the desk; which one is decided anew whenever the choice changes."""
+
+    DEFAULT_CSS: ClassVar[str] = "LogPane { width: 1fr; height: 1fr; overflow: hidden; }"
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.MOVES]
+    pinned = 1
+
+    @dataclass
+    class Moved(Message):
+        """The cursor is on another line: the other panes go to its second."""
+
+        pane: LogPane
+
+    @dataclass
+    class Chosen(Message):
+        """Enter, or a double click, on a line that does not unfold."""
+
+        pane: LogPane
+
+    def __init__(self, desk: LogDesk, *, id: str) -> None:  # noqa: A002 - textual's name
+        super().__init__(id=id)
+        self.desk = desk
+        self._view: View | None = None
+        self.empty: Callable[[], list[str]] = list
+        """Sentences to show where there is no view."""
+        self._shown: list[ShownLine] = []
+        self._empty_rows: list[Row] = []
+        self._gutter_cells = 0
+        self._everyone: list[int] = []
+
+    @property
+    def view(self) -> View | None:
+        """What the pane looks at."""
+        return self._view
+
+    @view.setter
+    def view(self, view: View | None) -> None:
+        """Look at something else: what was laid out is of the view before."""
+        if view is not self._view:
+            self._view, self._shown = view, []
+
+    # ---- lines
+
+    def prepare(self) -> None:
+        """Bring the view up to date and lay it out."""
+        view = self.view
+        if view is None:
+            self._empty_rows = self._why_empty()
+            return
+        if view.sync():
+            self.post_message(self.Moved(self))
+        self._gutter_cells = self._names(view)
+        self._everyone = self.desk.everyone(view) if view.merged else []
+        width = max(8, self.columns - self._before(view))
+        self._shown = list(shown_lines(view, self.desk, width, self.size.height - 1))
+
+    def _why_empty(self) -> list[Row]:
+        dim, width = self.look.dim, self.columns
+        return [row for text in self.empty() for row in (wrapped(text, width, dim) if text else [()])]
+
+    def _before(self, view: View) -> int:
+        return GUTTER + (CLOCK if self.desk.clocks or view.merged else 0) + self._gutter_cells
+
+    def _names(self, view: View) -> int:
+        """Cells of the gutter that tells whose line it is; the widest name decides."""
+        if not isinstance(view.feed, Merge):
+            return 0
+        nodes = len({buffer.source.node for buffer in view.feed.buffers}) > 1
+        named = [len(self._whose(buffer, nodes=nodes)) for buffer in view.feed.buffers]
+        return min(MOST_NAME, max(named, default=0)) + 1
+
+    @staticmethod
+    def _whose(buffer: Buffer, *, nodes: bool) -> str:
+        source = buffer.source
+        return source.name if source.rank is not None or not nodes else f"{source.node} {source.name}"
+
+    def count(self) -> int:
+        """As many as the pane is high."""
+        return self.size.height
+
+    def _line_at(self, y: int) -> int:
+        return y
+
+    def key(self, line: int) -> Hashable:
+        """What a screen line depends on."""
+        view = self.view
+        if line == 0:
+            return self._header(self.columns)
+        if view is None:
+            return self._empty_rows[line - 1] if line <= len(self._empty_rows) else None
+        if line > len(self._shown):
+            return None
+        shown = self._shown[line - 1]
+        return shown, shown.here and self.has_focus, self.desk.ink, view.left
+
+    def row(self, line: int, width: int) -> Row:
+        """Paint one."""
+        if line == 0:
+            return self._header(width)
+        view = self.view
+        if view is None:
+            return self._empty_rows[line - 1] if line <= len(self._empty_rows) else ()
+        if line > len(self._shown):
+            return ()
+        return self._log_row(view, self._shown[line - 1], width)
+
+    def _log_row(self, view: View, shown: ShownLine, width: int) -> Row:
+        look = self.look
+        severity = loudness(shown.line, shown.found)
+        out: list[Segment] = []
+        if shown.spot.piece:
+            out.append(Segment(" " * self._before(view)))
+        else:
+            out += mark(severity, look, bookmarked=shown.bookmarked, wanted=shown.wanted)
+            if self.desk.clocks or view.merged:
+                out.append(self._clock(shown))
+            if view.merged:
+                out += self._gutter(shown, self._gutter_cells)
+            if shown.seam is not None:
+                out += [Segment(f" {clean(shown.seam)} ", look.badge["warning"]), Segment(" ")]
+            if not shown.fold.fixed:
+                out += fold_badge(shown.fold, self._everyone, look)
+        room = max(0, width - sum(segment.cell_length for segment in out))
+        ink = Ink(look, self.desk.hunt.patterns, 0 if view.wrap else view.left, severity)
+        out += text_segments(shown.spot.text, ink, room)
+        if shown.here and (self.has_focus or shown.wanted):
+            return on_ground(tuple(out), width, look.cursor + look.strong if shown.wanted else look.cursor)
+        if shown.wanted:
+            return on_ground(tuple(out), width, look.strong)
+        return tuple(out)
+
+    def _clock(self, shown: ShownLine) -> Segment:
+        if shown.at == UNKNOWN:
+            return Segment(" " * CLOCK)
+        sign = " " if shown.line.t is not None else "~"
+        return Segment(fit(sign + clock_text(shown.at, fine=True)[: CLOCK - 2], CLOCK), self.look.dim)
+
+    def _gutter(self, shown: ShownLine, width: int) -> list[Segment]:
+        source = shown.source
+        rank = shown.line.rank if source.rank is None else source.rank
+        name = f"r{rank}" if rank is not None else f"{source.node} {source.name}"
+        if cell_len(name) >= width:
+            name = source.name
+        return [Segment(fit(name, width - 1), self.look.title), Segment(" ")]
+
+    # ---- the header
+
+    def _header(self, width: int) -> Row:
+        view = self.view
+        if view is None:
+            return self._on_ground([Segment(" no log yet")], width)
+        right = [*self._trouble(view), *self._state(view)]
+        room = width - sum(segment.cell_length for segment in right) - 1
+        left = merged_words(view, self.desk, self.look) if view.merged else self._file_words(view, room)
+        out: list[Segment] = []
+        for segment in left:
+            if room <= 3:
+                break
+            text = fit(segment.text, min(room, cell_len(segment.text)))
+            out.append(Segment(text, segment.style))
+            room -= cell_len(text)
+        return self._on_ground([*out, Segment(" " * max(0, room)), *right], width)
+
+    def _on_ground(self, row: list[Segment], width: int) -> Row:
+        """The header that has the keys is bright, the others' are dim."""
+        ground = self.look.cursor if self.has_focus else self.look.heat(0.0)
+        return on_ground(tuple(row), width, ground)
+
+    def _file_words(self, view: View, room: int) -> list[Segment]:
+        buffer, look = view.buffers[0], self.look
+        file = file_of(self.scene.fleet, buffer.source)
+        return file_words(buffer, file, self._age(buffer), self.scene.now, look, room)
+
+    def _age(self, buffer: Buffer) -> float | None:
+        """Seconds since the newest line came; None: not known."""
+        file = file_of(self.scene.fleet, buffer.source)
+        grown = None if file is None else file.grown_at
+        if buffer.live and buffer.times and buffer.times[-1] != UNKNOWN:
+            grown = buffer.times[-1] if grown is None else max(grown, buffer.times[-1])
+        return None if grown is None else max(0.0, self.scene.wall() - (grown - buffer.offset_s))
+
+    def _trouble(self, view: View) -> list[Segment]:
+        """What keeps lines from being shown."""
+        look, buffer = self.look, view.buffers[0]
+        if view.merged:
+            failed = sum(bool(each.error) for each in view.buffers)
+            return [Segment(f" {failed} not read ", look.badge["warning"])] if failed else []
+        file = file_of(self.scene.fleet, buffer.source)
+        if file is not None and file.state in ("unreadable", "gone"):
+            words = file.reason or (
+                "deleted; waiting for a new file" if file.state == "gone" else "unreadable"
+            )
+            return [Segment(f" {clean(words)} ", look.badge["warning"])]
+        if buffer.error:
+            return [Segment(f" {clean(buffer.error)} ", look.badge["warning"])]
+        return []
+
+    def _state(self, view: View) -> list[Segment]:
+        """Following, or how far back, and what is on its way."""
+        look, feed = self.look, view.feed
+        if feed.reading:
+            return [Segment(" reading... ", look.severity["warning"])]
+        if view.following:
+            return [Segment(" following ", look.title)]
+        words = " paused "
+        if isinstance(feed, Buffer) and feed.size and (line := view.line()) is not None:
+            words += f"{min(100, 100 * line.end // feed.size)}% "
+        if feed.live and self._shown:
+            newer = feed.end - 1 - self._shown[-1].fold.last
+            words += f"{newer:,} below " if newer > 0 else ""
+        return [Segment(words, look.severity["warning"])]
+
+    # ---- gestures
+
+    def _told(self) -> None:
+        self.pull()
+        self.post_message(self.Moved(self))
+
+    def action_move(self, dx: int, dy: int) -> None:
+        """A row up or down, or the text to the side."""
+        view = self.view
+        if view is None:
+            return
+        if dx:
+            view.left = max(0, view.left + dx * SIDEWAYS) if not view.wrap else 0
+            self.pull()
+            return
+        view.move(dy)
+        self._told()
+
+    def action_pages(self, pages: float) -> None:
+        """A page, or half of one."""
+        if self.view is not None:
+            self.view.move(int(pages * max(1, self.size.height - 2)))
+            self._told()
+
+    def action_ends(self, item: int) -> None:
+        """The file's beginning, or its end, to stay there."""
+        view = self.view
+        if view is None:
+            return
+        if item >= 0:
+            view.to_start()
+        else:
+            view.follow()
+            for buffer in view.buffers:
+                buffer.follow()
+        self._told()
+
+    def action_choose(self) -> None:
+        """Open what is folded; else go to the line's own file, or make the pane large."""
+        if self.view is not None and self.view.unfold():
+            self.pull()
+        else:
+            self.post_message(self.Chosen(self))
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """The wheel."""
+        event.stop()
+        self._scroll(-WHEEL_LINES)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """The wheel."""
+        event.stop()
+        self._scroll(WHEEL_LINES)
+
+    def _scroll(self, rows: int) -> None:
+        if self.view is not None:
+            self.view.move(rows)
+            self._told()
+
+    def on_click(self, event: events.Click) -> None:
+        """The cursor goes to the line; a second click opens it."""
+        if self.view is None or event.y < 1 or not 0 < event.y <= len(self._shown):
+            return
+        if event.chain > 1:
+            self.action_choose()
+            return
+        self.view.following = False
+        self.view.put_on(self._shown[event.y - 1].fold.first)
+        self._told()
+
+    def on_focus(self) -> None:
+        """The header brightens."""
+        self.pull()
+
+    def on_blur(self) -> None:
+        """The header dims."""
+        self.pull()
+
+    def copy_text(self) -> str:
+        """The line under the cursor, whole."""
+        line = self.view.line() if self.view else None
+        return "" if line is None else clean(line.text)

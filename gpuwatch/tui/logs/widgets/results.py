@@ -1,0 +1,124 @@
+"""Lists under the log panes: what a search found, or the bookmarks; Enter goes to the line."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import ClassVar
+
+from rich.segment import Segment
+
+from gpuwatch.tui.logs.data.line_window import UNKNOWN
+from gpuwatch.tui.logs.data.sources import LogSource, file_of
+from gpuwatch.tui.logs.search.bookmarks import Bookmark
+from gpuwatch.tui.logs.search.node_search import Hit
+from gpuwatch.tui.logs.widgets.line_painter import Ink, loudness, mark, on_ground, text_segments
+from gpuwatch.tui.logs.workspace.time_input import clock_text
+from gpuwatch.tui.logs.workspace.workspace import LogDesk
+from gpuwatch.tui.toolkit.line_view import Picker, Row, text_of
+from gpuwatch.tui.toolkit.styles import clean, fit
+
+PLACE = 22
+
+
+class LogResults(Picker):
+    """Hits of the search while there is one and it is asked for, else bookmarks."""
+
+    DEFAULT_CSS: ClassVar[str] = "LogResults { height: 33%; min-height: 4; }"
+    pinned = 1
+
+    def __init__(self, desk: LogDesk) -> None:
+        super().__init__(id="log-results")
+        self.desk = desk
+        self.of_bookmarks = False
+        self._on: Hit | None = None
+
+    def entries(self) -> Sequence[Hit | Bookmark]:
+        """What is listed."""
+        if self.of_bookmarks:
+            return self.desk.bookmarks.in_order()
+        return self.desk.hunt.search.hits if self.desk.hunt.search else ()
+
+    def prepare(self) -> None:
+        """The cursor stays on its hit while others come in before it."""
+        entries = self.entries()
+        if self._on is not None and not self.of_bookmarks and self.desk.hunt.search:
+            hits = self.desk.hunt.search.hits
+            if not (self.at < len(hits) and hits[self.at] == self._on) and self._on in hits:
+                self.at = hits.index(self._on)
+        self.at = max(0, min(self.at, len(entries) - 1))
+
+    def count(self) -> int:
+        """The heading and what is listed."""
+        return len(self.entries()) + 1
+
+    def key(self, line: int) -> Hashable:
+        """What a line depends on."""
+        if line == 0:
+            return self._title()
+        entry = self.entries()[line - 1]
+        return entry, line - 1 == self.at, self.has_focus
+
+    def row(self, line: int, width: int) -> Row:
+        """Paint one."""
+        if line == 0:
+            return on_ground((Segment(self._title()),), width, self.look.heat(0.0))
+        entry, look = self.entries()[line - 1], self.look
+        node, file = (
+            (entry.node, entry.file) if isinstance(entry, Hit) else (entry.source.node, entry.source.file)
+        )
+        at = None if entry.at == UNKNOWN else entry.at
+        severity = loudness(entry.line, self.desk.marked.at(node, file, entry.line.offset))
+        out = [
+            *mark(severity, look, bookmarked=isinstance(entry, Bookmark)),
+            Segment(clock_text(at) + " ", look.dim),
+            Segment(fit(f"{node} {self._named(node, file)}", PLACE) + " ", look.title),
+        ]
+        room = max(0, width - sum(segment.cell_length for segment in out))
+        out += text_segments(entry.line.text, Ink(look, self.desk.hunt.patterns, severity=severity), room)
+        row = tuple(out)
+        return on_ground(row, width, look.cursor) if line - 1 == self.at and self.has_focus else row
+
+    def _named(self, node: str, file: str) -> str:
+        known = file_of(self.scene.fleet, LogSource(node, file))
+        ranks = known.ranks if known else []
+        return LogSource(node, file, ranks[0] if len(ranks) == 1 else None).name
+
+    def _title(self) -> str:
+        if self.of_bookmarks:
+            return f" {len(self.desk.bookmarks)} bookmarks; enter opens, esc closes"
+        search = self.desk.hunt.search
+        if search is None:
+            return ""
+        state = (
+            f"{search.progress:.0%}, esc cancels"
+            if search.running
+            else "cancelled"
+            if search.cancelled
+            else "done"
+        )
+        failed = search.errors()
+        told = f"; {clean(failed[0][0])}: {clean(failed[0][1])}" if failed else ""
+        more = f" +{len(failed) - 1}" if len(failed) > 1 else ""
+        found = f" {len(search.hits):,} lines with {clean(search.pattern.pattern)!r}"
+        return f"{found} on {search.nodes} nodes, {state}{told}{more}"
+
+    def go(self, item: int) -> None:
+        """Put the cursor on one and remember which."""
+        super().go(item)
+        entries = self.entries()
+        entry = entries[self.at] if self.at < len(entries) else None
+        self._on = entry if isinstance(entry, Hit) else None
+
+    def chosen(self) -> tuple[LogSource, int] | None:
+        """The file and the byte of what the cursor is on."""
+        entries = self.entries()
+        if self.at >= len(entries):
+            return None
+        entry = entries[self.at]
+        if isinstance(entry, Bookmark):
+            return entry.source, entry.line.offset
+        return LogSource(entry.node, entry.file), entry.offset
+
+    def copy_text(self) -> str:
+        """The line under the cursor."""
+        return text_of(self.row(self.at + 1, 4000)) if self.at + 1 < self.count() else ""

@@ -1,0 +1,81 @@
+"""The line over the log panes: what was chosen, what narrows it, what the last gesture came to."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+
+from gpuwatch.tui.logs.workspace.time_input import clock_text
+from gpuwatch.tui.logs.workspace.workspace import LogDesk
+from gpuwatch.tui.toolkit.line_view import Page, Row
+from gpuwatch.tui.toolkit.styles import clean, fit
+
+MODES = {"panes": "separate panes", "merged": "merged", "everyone": "all ranks merged"}
+
+
+class LogBar(Page, can_focus=False):
+    """One line."""
+
+    DEFAULT_CSS: ClassVar[str] = "LogBar { height: 1; background: $surface; overflow-y: hidden; }"
+
+    def __init__(self, desk: LogDesk) -> None:
+        super().__init__(id="log-bar")
+        self.desk = desk
+        self.shown = 0
+        """Panes that there is room for."""
+
+    def build(self, width: int) -> list[Row]:
+        """Choice, mode, time, filter, search, note; what does not fit is left out."""
+        out: list[Segment] = [Segment(" logs ", self.look.brand)]
+        room = width - 6
+        for text, style in self._parts():
+            if room < 6:
+                break
+            cells = min(room, cell_len(text) + 2)
+            out.append(Segment(fit("  " + text, cells), style))
+            room -= cells
+        return [tuple(out)]
+
+    def _parts(self) -> list[tuple[str, Style]]:
+        desk, look, hunt, opened = self.desk, self.look, self.desk.hunt, self.desk.opened
+        parts: list[tuple[str, Style]] = []
+        if hunt.note:
+            parts.append((f"{clean(hunt.note)}", look.severity["warning"]))
+        if hunt.quest is not None:
+            words = (
+                f"searching the node for the next {hunt.quest.what}: {hunt.quest.progress:.0%}, esc cancels"
+            )
+            parts.append((words, look.severity["warning"]))
+        parts.append((clean(desk.text or "default selection"), look.strong))
+        parts.append((self._how_many(), look.dim))
+        if opened.time is not None:
+            parts.append((f"at {clock_text(opened.time)}", look.title))
+        if opened.filter_text:
+            without = opened.filter_text.startswith("!")
+            words = f"filter: not {opened.filter_text[1:]}" if without else f"filter: {opened.filter_text}"
+            parts.append((clean(words), look.severity["warning"]))
+        if hunt.search is not None:
+            done = f" {hunt.search.progress:.0%}" if hunt.search.running else ""
+            parts.append(
+                (
+                    f"/{clean(hunt.search.pattern.pattern)} {len(hunt.search.hits):,}{done}",
+                    look.title,
+                )
+            )
+        if not opened.folding:
+            parts.append(("folding off", look.dim))
+        if desk.bookmarks:
+            parts.append((f"* {len(desk.bookmarks)}", look.title))
+        return parts
+
+    def _how_many(self) -> str:
+        desk = self.desk
+        if desk.mode != "panes":
+            return MODES[desk.mode]
+        total = len(desk.sources)
+        if self.shown >= total:
+            return f"{total} log{'s' * (total != 1)}"
+        return f"{desk.first + 1}-{min(total, desk.first + self.shown)} of {total} logs, ] next"

@@ -1,0 +1,1 @@
+"""What is open on the log screen, and the input that changes it."""

@@ -1,0 +1,215 @@
+"""The log files that are open on the log screen: a page of each, all at one time and shown in one way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+from gpuwatch.tui.logs.data.buffer import PAGE, Buffer
+from gpuwatch.tui.logs.data.merge import KEPT, Merge
+from gpuwatch.tui.logs.data.sources import LogSource
+from gpuwatch.tui.logs.data.viewport import View
+from gpuwatch.tui.model.view_state import Scene
+
+OPENED_AT_ONCE = 16
+"""Files that are asked for in one frame."""
+SETTLED_S = 0.25
+"""So long the cursor must rest before other files are read at its second."""
+UNSURE_S = 1.0
+"""A clock error over this is told."""
+
+
+class OpenLogs:
+    """Views of single files, made when they are first looked at, or one view of several merged."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.views: dict[LogSource, View] = {}
+        self.merged: View | None = None
+        self.time: float | None = None
+        """Where all views are, on our clock; None: at the end."""
+        self.filter_text = ""
+        self.wrap = False
+        self.folding = True
+        self._scene = scene
+        self._buffers: dict[LogSource, Buffer] = {}
+        self._to_open: list[Buffer] = []
+        self._moved_at: float | None = None
+        self._sent_to: dict[LogSource, float] = {}
+
+    # ---- which files
+
+    def keep(self, sources: Collection[LogSource]) -> None:
+        """Close every file but these, and the merged view."""
+        self.merged = None
+        self._close_others(sources)
+
+    def merge(self, sources: Sequence[LogSource]) -> None:
+        """Show these files in the order of time, and close all others."""
+        page = max(40, min(PAGE, KEPT // 2 // max(1, len(sources))))
+        known = set(self._buffers)
+        buffers = [self._buffer(source, page) for source in sources]
+        self._to_open = [buffer for buffer in buffers if buffer.source not in known]
+        self.merged = self._fresh_view(Merge(buffers))
+        if self.time is not None:
+            self.merged.to_time(self.time)
+        self._close_others(sources)
+
+    def view_of(self, source: LogSource) -> View:
+        """The view of one file; opened when it is first looked at."""
+        view = self.views.get(source)
+        if view is None:
+            view = self.views[source] = self._fresh_view(self._buffer(source, PAGE))
+            view.sheet.only_rank = source.rank if source.shared else None
+            self._begin(view.buffers[0])
+        return view
+
+    def lead(self, source: LogSource, offset: int) -> None:
+        """Go to a line of a file, where it stays while the others go to the time of all."""
+        self.view_of(source).go(offset=offset)
+        if self.time is not None:
+            self._sent_to[source] = self.time
+
+    def all_views(self) -> list[View]:
+        """Every view that is open."""
+        return [*self.views.values(), *([self.merged] if self.merged else [])]
+
+    def close(self) -> None:
+        """Nobody looks any more: every request on every node ends."""
+        for buffer in self._buffers.values():
+            buffer.close()
+        self._buffers.clear()
+        self.views.clear()
+        self._to_open.clear()
+        self.merged = None
+
+    def _fresh_view(self, feed: Buffer | Merge) -> View:
+        view = View(feed)
+        view.wrap, view.sheet.folding = self.wrap, self.folding
+        self._filter(view)
+        view.following = self.time is None
+        return view
+
+    def _buffer(self, source: LogSource, page: int) -> Buffer:
+        buffer = self._buffers.get(source)
+        if buffer is None:
+            buffer = self._buffers[source] = Buffer(source, self._scene.session, page=page)
+            buffer.offset_s = self.offset(source.node)
+        return buffer
+
+    def _begin(self, buffer: Buffer) -> None:
+        if self.time is None:
+            buffer.follow()
+        else:
+            buffer.go(at=self.time)
+
+    def _close_others(self, wanted: Collection[LogSource]) -> None:
+        for source in [source for source in self._buffers if source not in wanted]:
+            self._buffers.pop(source).close()
+            self.views.pop(source, None)
+        if self.time is not None:
+            self._moved_at = self._scene.now - SETTLED_S
+            self._sent_to.clear()
+
+    # ---- clocks
+
+    def offset(self, node: str) -> float:
+        """A node's clock minus ours."""
+        known = self._scene.fleet.nodes.get(node)
+        return 0.0 if known is None else known.offset_s
+
+    def unsure_clocks(self, view: View) -> list[str]:
+        """The nodes in a view whose clock is not known to a second."""
+        names = dict.fromkeys(buffer.source.node for buffer in view.buffers)
+        nodes = [self._scene.fleet.nodes[name] for name in names if name in self._scene.fleet.nodes]
+        return [node.name for node in nodes if node.clock is None or node.clock.error_s > UNSURE_S]
+
+    # ---- once a frame
+
+    def pull(self) -> None:
+        """Take in what came; ask for what is due."""
+        frozen = self._scene.frozen
+        for buffer in self._to_open[:OPENED_AT_ONCE]:
+            self._begin(buffer)
+        del self._to_open[:OPENED_AT_ONCE]
+        for source, buffer in self._buffers.items():
+            buffer.offset_s = self.offset(source.node)
+            buffer.pull(frozen=frozen)
+        if self._moved_at is not None and (frozen or self._scene.now - self._moved_at >= SETTLED_S):
+            self._moved_at = None
+            self._send_all()
+
+    def move_time(self, at: float | None, own: View | None) -> None:
+        """The cursor of one pane is at another second: the others go there, too."""
+        self.time = at
+        for view in self.all_views():
+            if view is own:
+                continue
+            if at is None:
+                self._follow(view)
+            elif not self._go_if_loaded(view, at):
+                view.following = False
+        self._moved_at = None if at is None else self._scene.now
+        if at is None:
+            self._sent_to.clear()
+
+    def _go_if_loaded(self, view: View, at: float) -> bool:
+        if all(buffer.covers(at) for buffer in view.buffers if not buffer.error):
+            view.to_time(at)
+            return True
+        return False
+
+    def _send_all(self) -> None:
+        if self.time is None:
+            return
+        for view in self.views.values():
+            source = view.buffers[0].source
+            if not view.buffers[0].covers(self.time) and self._sent_to.get(source) != self.time:
+                self._sent_to[source] = self.time
+                view.go(at=self.time, mark=False, lead=False)
+
+    def _follow(self, view: View) -> None:
+        view.follow()
+        for buffer in view.buffers:
+            buffer.follow()
+
+    def go_to_time(self, at: float) -> None:
+        """All panes to a time of our clock."""
+        self.time = at
+        self._sent_to.clear()
+        for view in self.all_views():
+            view.go(at=at, mark=False, lead=False)
+
+    # ---- filter, folding, wrapping
+
+    def set_filter(self, text: str) -> None:
+        """Keep only lines in which a pattern is found, or with `!` in front those in which it is not.
+
+        Raises:
+            re.error: Not a regular expression.
+        """
+        if text.strip() not in ("", "!"):
+            re.compile(text.removeprefix("!"))
+        self.filter_text = "" if text.strip() in ("", "!") else text
+        for view in self.all_views():
+            self._filter(view)
+            view.forget()
+
+    def _filter(self, view: View) -> None:
+        text, sheet = self.filter_text, view.sheet
+        body = text.removeprefix("!")
+        pattern = re.compile(body, re.IGNORECASE if body == body.lower() else 0) if body else None
+        sheet.keep = None if text.startswith("!") else pattern
+        sheet.without = pattern if text.startswith("!") else None
+
+    def set_folding(self, *, on: bool) -> None:
+        """Fold tracebacks and repeated lines, or show every line."""
+        self.folding = on
+        for view in self.all_views():
+            view.sheet.folding = on
+            view.forget()
+
+    def set_wrap(self, *, on: bool) -> None:
+        """Long lines over several screen lines, or cut."""
+        self.wrap = on
+        for view in self.all_views():
+            view.wrap, view.left = on, 0

@@ -1,0 +1,56 @@
+"""What is typed into the log screen's line: what it comes to while it is typed, and once it is entered."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, TypeAlias
+
+from gpuwatch.tui.logs.data.sources import ChoiceError, choose
+from gpuwatch.tui.logs.workspace.time_input import TimeError, time_typed
+from gpuwatch.tui.logs.workspace.workspace import LogDesk
+
+Purpose: TypeAlias = Literal["choose", "search", "filter", "time"]
+WRONG = (re.error, ChoiceError, TimeError)
+"""What `try_out` and `enter` raise; the message says what is wrong with the text."""
+
+
+def try_out(desk: LogDesk, purpose: Purpose, text: str) -> str:
+    """Words about a text that is being typed, or none. A filter holds at once, all else when it is entered.
+
+    Raises:
+        WRONG: It cannot be entered as it is.
+    """
+    if purpose == "filter":
+        desk.opened.set_filter(text)
+    elif purpose == "search":
+        re.compile(text)
+    elif text.strip() and purpose == "choose":
+        found = choose(text, desk.scene.fleet, desk.special)
+        return f"{len(found)} log{'s' * (len(found) != 1)}"
+    elif text.strip():
+        _time(desk, text)
+    return ""
+
+
+def enter(desk: LogDesk, purpose: Purpose, text: str) -> None:
+    """Do what a text says; a search for nothing ends the one that runs.
+
+    Raises:
+        WRONG: It cannot be done.
+    """
+    match purpose:
+        case "choose":
+            desk.choose(text)
+        case "filter":
+            desk.opened.set_filter(text)
+        case "time":
+            desk.opened.go_to_time(_time(desk, text))
+        case "search" if text:
+            desk.hunt.start_search(text)
+        case "search":
+            desk.hunt.end_search()
+
+
+def _time(desk: LogDesk, text: str) -> float:
+    wall = desk.scene.wall()
+    return time_typed(text, wall if desk.opened.time is None else desk.opened.time, wall)

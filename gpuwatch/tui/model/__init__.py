@@ -1,0 +1,1 @@
+"""What screens show, without widgets: the view, alerts, node summaries, the session's protocol."""

@@ -1,0 +1,176 @@
+"""The alerts and incidents that the screens paint: as the book has them, or held still with a frozen view."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+from gpuwatch.diagnose.ended_jobs.jobs import EndedJob
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.condition import ORDER
+from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
+from gpuwatch.diagnose.model.incident import Heard, Incident
+from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
+from gpuwatch.diagnose.model.text import plural
+from gpuwatch.wire import Role
+
+Standing: TypeAlias = Literal["firing", "acknowledged", "silenced", "resolved"]
+STANDINGS: tuple[Standing, ...] = ("firing", "acknowledged", "resolved", "silenced")
+"""In the order in which they want to be looked at."""
+ROLES: tuple[Role, ...] = ("root", "first", "echo", "hint")
+"""What names a cause before what only follows."""
+FOLDED_FROM = 3
+"""So many alerts of one code are one line of the list."""
+
+
+class Book(Protocol):
+    """What the screens need of `diagnose.alert_book.AlertBook`."""
+
+    @property
+    def alerts(self) -> Mapping[str, Alert]:
+        """The newest state of every alert, by id."""
+        ...
+
+    @property
+    def incidents(self) -> Sequence[Incident]:
+        """The newest first."""
+        ...
+
+    @property
+    def ended_jobs(self) -> Sequence[EndedJob]:
+        """Jobs that ended before their nodes were connected, the last one first."""
+        ...
+
+    @property
+    def checkpoints(self) -> Mapping[str | None, Checkpoint]:
+        """Job -> its last checkpoint."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """Moves when anything above did."""
+        ...
+
+    def hear(self, ident: str, heard: Heard, /) -> None:
+        """Keep with an incident whom its ranks wait for."""
+        ...
+
+
+@dataclass(frozen=True)
+class Told:
+    """All that is told at one moment. Alerts and incidents never change, so holding them is enough."""
+
+    alerts: Mapping[str, Alert] = field(default_factory=dict)
+    incidents: Sequence[Incident] = ()
+    firing: int = 0
+    """Alerts that fire; silenced and acknowledged ones do not count."""
+    criticals: int = 0
+    """Kinds of alerts that fire, errors among them: a cascade over 512 ranks is a handful."""
+    warnings: int = 0
+    ended: Sequence[EndedJob] = ()
+    """Jobs that ended before their nodes were connected, the last one first."""
+    checkpoints: Mapping[str | None, Checkpoint] = field(default_factory=dict)
+    """Job -> its last checkpoint."""
+
+    @property
+    def leading(self) -> Incident | None:
+        """The incident that wants to be looked at: the newest that nobody has taken and that is not over."""
+        return next((each for each in self.incidents if not each.over and not each.acknowledged), None)
+
+    @property
+    def loudest(self) -> Alert | None:
+        """The worst alert that fires and nobody has taken, of equals the newest; of warnings and worse."""
+        firing = [a for a in self.alerts.values() if standing(a) == "firing" and a.severity != "info"]
+        return min(firing, key=lambda alert: (ORDER.index(alert.severity), -alert.last), default=None)
+
+    @property
+    def error_lines(self) -> int:
+        """How many error lines no rule explains, those of ranks that train on among them."""
+        own = [alert for alert in self.alerts.values() if alert.code == UNEXPLAINED]
+        return sum(alert.count for alert in own if standing(alert) == "firing")
+
+    @property
+    def error_words(self) -> str:
+        """`3 error lines not matched by any rule`."""
+        return f"{plural(self.error_lines, 'error line')} not matched by any rule"
+
+    def incident(self, ident: str) -> Incident | None:
+        """An incident by its id."""
+        return next((each for each in self.incidents if each.id == ident), None)
+
+    def at(self, node: str, gpu: int | None = None) -> list[Alert]:
+        """What was told about a node, or about one of its GPUs: what fires first, then the newest."""
+        own = [a for a in self.alerts.values() if a.node == node and (gpu is None or a.gpu == gpu)]
+        return sorted(own, key=lambda each: (standing(each) != "firing", -each.last))
+
+
+def told_by(book: Book) -> Told:
+    """What the book says now."""
+    alerts = dict(book.alerts)
+    firing = [each for each in alerts.values() if standing(each) == "firing"]
+    bad = {each.code for each in firing if each.severity in ("critical", "error")}
+    warnings = {each.code for each in firing if each.severity == "warning"} - bad
+    ended = tuple(book.ended_jobs)
+    counts = len(firing), len(bad), len(warnings)
+    return Told(alerts, tuple(book.incidents), *counts, ended, dict(book.checkpoints))
+
+
+def standing(alert: Alert) -> Standing:
+    """How an alert stands; what the person said of it goes before what it does by itself."""
+    if alert.silenced:
+        return "silenced"
+    if alert.state == "resolved":
+        return "resolved"
+    return "acknowledged" if alert.acknowledged else "firing"
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Alerts of one code that stand alike: one line of the list, as long as nobody opens it."""
+
+    alerts: tuple[Alert, ...]
+    """At least one, the oldest first."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What they have in common."""
+        return self.alerts[0].code, standing(self.alerts[0])
+
+    @property
+    def folded(self) -> bool:
+        """Whether they are shown as one."""
+        return len(self.alerts) >= FOLDED_FROM
+
+    @property
+    def count(self) -> int:
+        """How often it happened, over all of them."""
+        return sum(alert.count for alert in self.alerts)
+
+    @property
+    def ranks(self) -> list[int]:
+        """Whose they are."""
+        return sorted({alert.rank for alert in self.alerts if alert.rank is not None})
+
+    @property
+    def nodes(self) -> list[str]:
+        """Where they are."""
+        return sorted({alert.node for alert in self.alerts if alert.node is not None})
+
+
+def bundles(alerts: Mapping[str, Alert], *, only_firing: bool = False) -> list[Bundle]:
+    """All alerts by code and standing: what fires first, of it the worst, of these what names a cause."""
+    found: dict[tuple[str, str], list[Alert]] = {}
+    for alert in alerts.values():
+        stands = standing(alert)
+        if not only_firing or (stands == "firing" and alert.severity != "info"):
+            found.setdefault((alert.code, stands), []).append(alert)
+    made = [Bundle(tuple(sorted(each, key=lambda alert: alert.first))) for each in found.values()]
+    return sorted(made, key=_order)
+
+
+def _order(bundle: Bundle) -> tuple[int, int, int, float]:
+    stands = STANDINGS.index(standing(bundle.alerts[0]))
+    worst = min(ORDER.index(alert.severity) for alert in bundle.alerts)
+    role = min(ROLES.index(alert.role) for alert in bundle.alerts)
+    return stands, worst, role, -max(alert.last for alert in bundle.alerts)

@@ -1,0 +1,72 @@
+"""How much is being watched: what the absence of an incident is worth."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from gpuwatch.diagnose.model.failure_classes import Packs
+from gpuwatch.diagnose.model.text import job_text, plural, ranks_text
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.logs.log_coverage import unlogged
+from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.wire import KERNEL_LOG
+
+TOO_MANY = "more log files than gpuwatch follows on one node; narrow `logs` in the hosts file"
+
+
+@dataclass(frozen=True)
+class Watching:
+    """What is read, and what cannot be."""
+
+    files: int
+    """Log files that are followed, the kernel logs not counted."""
+    nodes: int
+    """Nodes with at least one of them."""
+    all_nodes: int
+    kernels: int
+    """Nodes whose kernel log is read."""
+    rules: int
+    backlog: int
+    """Files of which what was there before is still being read."""
+    silent: tuple[str, ...]
+    """Nodes that are heard but know no log file."""
+    unlogged: tuple[str, ...]
+    """Ranks of which no log is followed, job by job."""
+    unreadable: tuple[tuple[str, tuple[str, ...]], ...]
+    """(why, which files or nodes)."""
+
+
+def watching(fleet: Fleet, packs: Packs) -> Watching:
+    """Count."""
+    files = nodes = kernels = backlog = 0
+    silent: list[str] = []
+    unreadable: dict[str, list[str]] = defaultdict(list)
+    for node in fleet.nodes.values():
+        own = [each for each in node.logs if each.path != KERNEL_LOG]
+        read = [each for each in own if each.state in ("following", "elsewhere")]
+        files += sum(each.state == "following" for each in own)
+        nodes += bool(read)
+        kernels += _kernel_is_read(node)
+        backlog += sum(each.backlog_pct is not None for each in read)
+        if node.hello is not None and not read:
+            silent.append(node.name)
+        if node.link.phase == "lost":
+            unreadable["not connected, logs not read"].append(node.name)
+        if node.logs_truncated:
+            unreadable[TOO_MANY].append(f"{node.name} {plural(node.logs_truncated, 'file')}")
+        for each in node.logs:
+            if each.state == "unreadable":
+                unreadable[each.reason or "cannot be read"].append(f"{node.name} {each.path}")
+    found = tuple((why, tuple(names)) for why, names in sorted(unreadable.items()))
+    without = tuple(
+        f"{ranks_text(each.ranks)} ({job_text(each.job)})" for each in unlogged(fleet.nodes.values())
+    )
+    return Watching(
+        files, nodes, len(fleet.nodes), kernels, len(packs.by_id), backlog, tuple(silent), without, found
+    )
+
+
+def _kernel_is_read(node: Node) -> bool:
+    listed = any(each.path == KERNEL_LOG and each.state == "following" for each in node.logs)
+    return listed or (node.hello is not None and node.hello.kernel_log is not None)

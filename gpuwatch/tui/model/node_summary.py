@@ -1,0 +1,221 @@
+"""One summary a node, made afresh only when the node moved: what the fleet screen and the status show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gpuwatch.diagnose.health.conditions import gpu_conditions, node_conditions
+from gpuwatch.diagnose.model.condition import Condition
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.nodes.metrics import METRICS, NODE_METRICS
+from gpuwatch.fleet.nodes.node import STALE_TICKS, Gpu, Node, NodeState
+from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.tui.model.severity import Severity
+
+_ORDER: dict[Severity, int] = {"ok": 0, "info": 1, "unknown": 2, "warning": 3, "error": 4, "critical": 5}
+
+
+STATE_SEVERITY: dict[NodeState, Severity] = {
+    "live": "ok",
+    "connecting": "unknown",
+    "stale": "warning",
+    "lost": "critical",
+}
+
+RUNNING_S, QUIET_S = 1.0, 3.0
+"""How old a judgement may get without news of the node: where words count seconds, and elsewhere."""
+
+
+def rank(severity: Severity) -> int:
+    """How bad a severity is."""
+    return _ORDER[severity]
+
+
+def gravity(condition: Condition) -> tuple[int, bool]:
+    """Sort key, the worst first; of two as bad an Xid, the driver's own word, says more than its effect."""
+    return -rank(condition.severity), condition.code != "xid"
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """What is said about one node. Figures are None when unknown."""
+
+    node: Node
+    name: str
+    state: NodeState
+    severity: Severity
+    judged_at: float
+    """When; the ages in the conditions' evidence count from then."""
+    until: float
+    """When it must be judged again even without news."""
+    stamp: tuple[int, NodeState, float]
+    """Two summaries with the same stamp are painted alike, but for ages."""
+    gpus: list[Gpu]
+    """By index."""
+    gpu_severity: dict[str, Severity]
+    """By UUID."""
+    conditions: list[Condition]
+    """The node's and its GPUs', the worst first."""
+    ok: int
+    stuck: int
+    unanswered: int
+    """GPUs that the driver counts and whose first values have not come yet."""
+    lost: int
+    """Lost GPUs and those that never showed up."""
+    expected: int
+    util_mean: float | None
+    util_min: float | None
+    memory_pct: float | None
+    power_w: float | None
+    temperature_max: float | None
+    cpu_pct: float | None
+    host_memory_pct: float | None
+    rx_bps: float | None
+    tx_bps: float | None
+
+    @property
+    def cells(self) -> int:
+        """GPUs that are known, and those that should be there."""
+        return max(len(self.gpus), self.expected)
+
+    @property
+    def trouble(self) -> str:
+        """The worst condition in words, or nothing."""
+        return self.conditions[0].sentence if self.conditions else ""
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _known(name: str, gpus: Iterable[Gpu], now: float) -> list[float]:
+    metric = METRICS[name]
+    return [value for gpu in gpus if (value := metric.read(gpu, now)) is not None]
+
+
+def _severities(conditions: Iterable[Condition]) -> list[Severity]:
+    return [condition.severity for condition in conditions]
+
+
+def _node_severity(state: NodeState, conditions: list[Condition]) -> Severity:
+    return max([STATE_SEVERITY[state], *_severities(conditions)], key=rank)
+
+
+def summarise(node: Node, thresholds: Thresholds, now: float) -> NodeView:
+    """Summarise one node. Lost and stuck GPUs do not take part in the means: their values are old."""
+    gpus = node.gpu_list()
+    answering = [gpu for gpu in gpus if gpu.state == "ok"]
+    state = node.state(now)
+    conditions = list(node_conditions(node, thresholds, now))
+    severities: dict[str, Severity] = {}
+    for gpu in gpus:
+        own = gpu_conditions(gpu, node, thresholds, now)
+        conditions += own
+        severities[gpu.info.uuid] = max(_severities(own), key=rank, default="ok")
+    conditions.sort(key=gravity)
+    stuck = sum(gpu.state == "stuck" for gpu in gpus)
+    unanswered = sum(gpu.state == "unanswered" for gpu in gpus)
+    utils, temps, powers = (_known(name, answering, now) for name in ("util", "temp", "power"))
+    cpu, host_memory, rx, tx = (NODE_METRICS[name].read(node, now) for name in ("cpu", "hostmem", "rx", "tx"))
+    running = state != "live" or len(answering) < len(gpus)  # their words count seconds
+    until = now + (RUNNING_S if running else QUIET_S)
+    if state == "live" and node.heard_at is not None:
+        until = min(until, node.heard_at + STALE_TICKS * node.interval_s)
+    return NodeView(
+        node,
+        node.name,
+        state,
+        _node_severity(state, conditions),
+        now,
+        until,
+        (node.version, state, now if running else 0.0),
+        gpus,
+        severities,
+        conditions,
+        ok=len(answering),
+        stuck=stuck,
+        unanswered=unanswered,
+        expected=node.gpus_expected(),
+        lost=node.gpus_expected() - len(answering) - stuck - unanswered if gpus else 0,
+        util_mean=_mean(utils),
+        util_min=min(utils, default=None),
+        memory_pct=_mean(_known("mem", answering, now)),
+        power_w=sum(powers) if powers else None,
+        temperature_max=max(temps, default=None),
+        cpu_pct=cpu,
+        host_memory_pct=host_memory,
+        rx_bps=rx,
+        tx_bps=tx,
+    )
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The whole fleet in a few numbers."""
+
+    states: dict[NodeState, int]
+    ok: int
+    stuck: int
+    unanswered: int
+    lost: int
+    expected: int
+    worst: list[tuple[str, Condition]]
+    """(node, condition), the worst first."""
+    warnings: int
+    criticals: int
+
+
+WAITING_SHARE = 8
+"""At most one of so many nodes is judged again in a frame only because time went on."""
+
+
+class Overview:
+    """The summaries of all nodes; `refresh` keeps them true."""
+
+    def __init__(self) -> None:
+        self.views: dict[str, NodeView] = {}
+        self.version = 0
+        """Moves when any summary did."""
+        self._fleet: Fleet | None = None
+        self._versions: dict[str, int] = {}
+
+    def refresh(self, fleet: Fleet, now: float) -> bool:
+        """Summarise the nodes that moved, and some whose last judgement grew old; True if there were any."""
+        if fleet is not self._fleet:
+            self._fleet, self.views, self._versions = fleet, {}, {}
+        thresholds, views, versions = fleet.plan.thresholds, self.views, self._versions
+        moved, waiting = False, []
+        for name, node in fleet.nodes.items():
+            view = views.get(name)
+            if view is None or versions[name] != node.version:
+                versions[name], moved = node.version, True
+                views[name] = summarise(node, thresholds, now)
+            elif now > view.until:
+                waiting.append(view)
+        waiting.sort(key=lambda view: view.until)
+        for view in waiting[: max(16, len(views) // WAITING_SHARE)]:
+            views[view.name] = summarise(view.node, thresholds, now)
+        moved = moved or bool(waiting)
+        self.version += moved
+        return moved
+
+    def totals(self) -> Totals:
+        """Add everything up."""
+        views = self.views.values()
+        states: dict[NodeState, int] = {"live": 0, "connecting": 0, "stale": 0, "lost": 0}
+        for view in views:
+            states[view.state] += 1
+        found = [(view.name, condition) for view in views for condition in view.conditions]
+        found.sort(key=lambda pair: gravity(pair[1]))
+        return Totals(
+            states,
+            sum(v.ok for v in views),
+            sum(v.stuck for v in views),
+            sum(v.unanswered for v in views),
+            sum(v.lost for v in views),
+            sum(v.expected for v in views),
+            found,
+            warnings=sum(c.severity == "warning" for _, c in found),
+            criticals=sum(c.severity in ("error", "critical") for _, c in found),
+        )

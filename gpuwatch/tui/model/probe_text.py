@@ -1,0 +1,138 @@
+"""How a probe's numbers and states are written on the screen. A dash is unknown; 0 never is."""
+
+from __future__ import annotations
+
+from gpuwatch.fleet.nodes.quantities import UNKNOWN
+from gpuwatch.probe.judging.text import words
+from gpuwatch.probe.judging.text.words import listed
+from gpuwatch.probe.results import ENDED, Phase, Results, Seat
+from gpuwatch.probe.verdict import Status, Verdict
+from gpuwatch.tui.model.severity import Severity
+
+DOING: dict[Phase, str] = {
+    "connecting": "querying the nodes",
+    "asking": "waiting for confirmation",
+    "reaching": "checking connectivity",
+    "starting": "starting the ranks",
+    "collectives": "collectives",
+    "pairs": "measuring links",
+    "retesting": "retesting suspect links",
+    "gpus": "testing each GPU",
+    "done": "done",
+    "refused": "refused",
+    "failed": "failed",
+    "cancelled": "cancelled",
+}
+NOT_THE_FABRIC = "CPU ranks over TCP, not the training fabric"
+SEVERITY: dict[Status, Severity] = {"ok": "ok", "noisy": "warning", "bad": "critical", "failed": "error"}
+WORD: dict[Status, str] = {"ok": "OK", "noisy": "NOISY", "bad": "BAD", "failed": "FAILED"}
+
+
+def rate_text(gb_per_s: float | None) -> str:
+    """10^9 bytes per second in three digits: `392`, `48.7`, `4.87`."""
+    return UNKNOWN if gb_per_s is None else words.three_digits(gb_per_s)
+
+
+def time_text(seconds: float | None) -> str:
+    """Three digits: `845us`, `12.3ms`, `1.23s`."""
+    return UNKNOWN if seconds is None else words.time_text(seconds)
+
+
+def size_text(size: int) -> str:
+    """2^20 bytes to an M: `1M`, `256M`, `1.5G`."""
+    value, prefix = float(size), ""
+    for prefix in ("B", "K", "M", "G"):
+        if value < 1024 or prefix == "G":
+            break
+        value /= 1024
+    return f"{value:.4g}{prefix}"
+
+
+def share_text(share: float | None) -> str:
+    """`98%`."""
+    return UNKNOWN if share is None else f"{share * 100:.0f}%"
+
+
+def op_text(op: str) -> str:
+    """A collective as people say it."""
+    return op.replace("_", " ")
+
+
+def lasting(seconds: float) -> str:
+    """`48s`, `2m05s`."""
+    whole = max(0, round(seconds))
+    return f"{whole}s" if whole < 100 else f"{whole // 60}m{whole % 60:02}s"
+
+
+def counted(number: int, word: str) -> str:
+    """`1 node`, `16 nodes`."""
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+
+
+def seat_text(seat: Seat) -> str:
+    """`gpu-003 GPU 4`; a rank without a GPU by its number."""
+    return f"{seat.node} rank {seat.rank}" if seat.gpu is None else f"{seat.node} GPU {seat.gpu}"
+
+
+def transports_text(results: Results) -> str:
+    """`NET/IB, P2P`; nothing where it is not known."""
+    return ", ".join(sorted(results.transports))
+
+
+def backend_text(results: Results) -> str:
+    """What carries the data, so that CPU ranks over TCP are never taken for the fabric."""
+    backend = results.backend or (results.estimate.backend if results.estimate else None)
+    if backend is None:
+        return ""
+    if backend == "gloo":
+        return f"gloo, {NOT_THE_FABRIC}"
+    return f"NCCL {results.nccl}" if results.nccl else "NCCL"
+
+
+def standing_of(results: Results) -> tuple[Severity, str]:
+    """How a probe stands, as a sign and one or two words."""
+    if results.phase == "refused":
+        return "warning", "REFUSED"
+    if results.phase == "cancelled":
+        return "unknown", "CANCELLED"
+    if results.phase == "failed" and (results.verdict is None or results.verdict.status == "ok"):
+        return "error", "FAILED"
+    if results.phase not in ENDED:
+        return "info", "RUNNING" if results.phase != "asking" else "READY"
+    if results.verdict is None:
+        return "unknown", "NO VERDICT"
+    return SEVERITY[results.verdict.status], WORD[results.verdict.status]
+
+
+def sentence_of(results: Results) -> str:
+    """What there is to say of it at once."""
+    if results.phase in ("refused", "failed") and results.reason:
+        return results.reason
+    if results.verdict is not None:
+        return results.verdict.sentence
+    if results.phase == "cancelled":
+        return results.reason or "cancelled before a verdict was possible"
+    return results.reason
+
+
+def culprit_text(verdict: Verdict) -> str:
+    """`node gpu-005 slow`."""
+    if not verdict.culprits:
+        return verdict.sentence
+    first = verdict.culprits[0]
+    kind = "" if first.name.startswith(first.kind) or first.kind == "direction" else f"{first.kind} "
+    named = listed([each.name for each in verdict.culprits], 2)
+    return f"{kind}{named} {first.state if first.ratio is None else 'slow'}"
+
+
+def hint(results: Results) -> tuple[Severity, str] | None:
+    """What the status line of every screen says of the newest probe; nothing where all is well."""
+    verdict = results.verdict
+    if results.phase == "asking":
+        return "info", "links: probe waiting for confirmation (5)"
+    if not results.over:
+        share = f" {100 * results.done_steps // results.all_steps}%" if results.all_steps else ""
+        return "info", f"links: probing{share} (5)"
+    if verdict is None or verdict.status not in ("bad", "failed"):
+        return None
+    return SEVERITY[verdict.status], f"links: {culprit_text(verdict)} (5)"

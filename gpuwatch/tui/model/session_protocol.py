@@ -1,0 +1,144 @@
+"""The session as the screens use it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from gpuwatch.diagnose.model.failure_classes import Packs
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.logs.log_stream import LogStream
+from gpuwatch.hosts.plan import Plan
+from gpuwatch.tui.model.alert_snapshot import Book
+from gpuwatch.tui.model.hang_query import Asking
+
+if TYPE_CHECKING:
+    from gpuwatch.probe.probe_request import Wish
+    from gpuwatch.probe.results import Results
+
+
+class Asker(Protocol):
+    """What a buffer needs of a session."""
+
+    def tail(self, node: str, file: str, lines: int = 200) -> LogStream:
+        """The last lines and every new one."""
+        ...
+
+    def read_lines(
+        self,
+        node: str,
+        file: str,
+        *,
+        offset: int | None = None,
+        time: float | None = None,
+        before: int = 0,
+        after: int = 0,
+    ) -> LogStream:
+        """Lines around a place."""
+        ...
+
+    def drop(self, stream: LogStream) -> None:
+        """Nobody looks at it any more."""
+        ...
+
+
+class Searcher(Protocol):
+    """What a search needs of a session."""
+
+    def search(
+        self, node: str, pattern: str, files: Sequence[str] = (), *, ignore_case: bool = False
+    ) -> LogStream:
+        """Search files of a node, on the node."""
+        ...
+
+    def drop(self, stream: LogStream) -> None:
+        """Nobody waits for it any more."""
+        ...
+
+
+class Probing(Protocol):
+    """What the app needs of a probe's conductor."""
+
+    @property
+    def results(self) -> Results:
+        """Everything measured so far; the conductor's thread writes it."""
+        ...
+
+    @property
+    def keeps_ranks(self) -> bool:
+        """Whether the ranks are still there, so that a link can be measured again."""
+        ...
+
+    def confirm(self) -> None:
+        """Go on from the phase "asking"."""
+        ...
+
+    def cancel(self) -> None:
+        """End it on all nodes; what was measured stays."""
+        ...
+
+    def retest(self, pairs: Sequence[tuple[int, int]], /) -> None:
+        """Measure these links once more, alone."""
+        ...
+
+
+class Watched(Asker, Searcher, Protocol):
+    """What the app needs of a session."""
+
+    plan: Plan
+    fleet: Fleet
+
+    def start(self) -> None:
+        """Start the links; returns at once."""
+        ...
+
+    def poll(self) -> bool:
+        """Move what arrived into the fleet."""
+        ...
+
+    @property
+    def packs(self) -> Packs:
+        """The rules that the logs are read with."""
+        ...
+
+    @property
+    def book(self) -> Book:
+        """The alerts and incidents."""
+        ...
+
+    @property
+    def probes(self) -> Sequence[Probing]:
+        """The probes of this session, the newest last."""
+        ...
+
+    def probe(self, wish: Wish, /) -> Probing:
+        """Look at the nodes and make a plan; nothing is measured before it is confirmed."""
+        ...
+
+    def retry(self, node: str | None = None) -> None:
+        """Dial a lost node again now, or all of them."""
+        ...
+
+    def inquire(self) -> Asking:
+        """Ask all ranks whom everyone waits for."""
+        ...
+
+    def acknowledge(self, ident: str, /) -> None:
+        """Somebody looks after an alert or an incident."""
+        ...
+
+    def unacknowledge(self, ident: str, /) -> None:
+        """Nobody does, after all."""
+        ...
+
+    def silence(
+        self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
+    ) -> str | None:
+        """Tell a code no more, at one place or anywhere; why later sessions will not know it, if so."""
+        ...
+
+    def unsilence(
+        self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
+    ) -> str | None:
+        """Tell it again; why later sessions will not know it, if so."""
+        ...

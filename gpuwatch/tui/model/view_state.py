@@ -1,0 +1,141 @@
+"""What the screens paint from: the fleet as it is, or as it was when the person froze the view."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gpuwatch.diagnose.hang.combined_verdict import kept
+from gpuwatch.diagnose.training.job_view.rank_placement import Seats
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.nodes.node import Gpu, Node
+from gpuwatch.hosts.plan import Plan
+from gpuwatch.tui.model.alert_snapshot import Told, told_by
+from gpuwatch.tui.model.hang_query import Question
+from gpuwatch.tui.model.session_protocol import Watched
+
+if TYPE_CHECKING:
+    pass
+
+
+def _still(fleet: Fleet) -> Fleet:
+    """A copy that stands still. Wire structs never change, so shallow copies of nodes and GPUs are enough."""
+    twin = copy.copy(fleet)
+    twin.events = fleet.events.copy()
+    twin.nodes = {name: _still_node(node) for name, node in fleet.nodes.items()}
+    return twin
+
+
+def _still_node(node: Node) -> Node:
+    twin = copy.copy(node)
+    twin.events = node.events.copy()
+    twin.gpus = {uuid: copy.copy(gpu) for uuid, gpu in node.gpus.items()}
+    return twin
+
+
+class Scene:
+    """The fleet and the time that every widget paints with. Freezing stops both; the session goes on."""
+
+    def __init__(
+        self,
+        session: Watched,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.session = session
+        self._clock = clock
+        self._wall = wall
+        self._frozen: Fleet | None = None
+        self._frozen_at = 0.0
+        self._frozen_wall = 0.0
+        self._told = Told()
+        self._told_version: int | None = None
+        self.seats = Seats()
+        """Where the ranks of every job are or were; they are remembered from the first frame on."""
+        self.questions: dict[str | None, Question] = {}
+        """Incident -> the newest question about it; None: about no incident."""
+        self.now = clock()
+
+    @property
+    def fleet(self) -> Fleet:
+        """The fleet to paint."""
+        return self._frozen or self.session.fleet
+
+    @property
+    def told(self) -> Told:
+        """The alerts and incidents to paint."""
+        version = self.session.book.version
+        if not self.frozen and version != self._told_version:
+            self._told, self._told_version = told_by(self.session.book), version
+        return self._told
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that is watched."""
+        return self.session.plan
+
+    @property
+    def demo(self) -> bool:
+        """Whether anything shown is simulated."""
+        return any(spec.link == "demo" for spec in self.plan.nodes)
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the view stands still."""
+        return self._frozen is not None
+
+    def ask(self, incident: str | None) -> Question:
+        """Ask all ranks whom everyone waits for; the answer is kept with the incident."""
+        question = Question(self.session.inquire(), incident, self._wall())
+        self.questions[incident] = question
+        return question
+
+    def tick(self) -> None:
+        """Take the time for the next frame, and the answers that came."""
+        for question in list(self.questions.values()):
+            self._follow(question)
+        self.now = self._frozen_at if self.frozen else self._clock()
+        self.seats.refresh(self.session.fleet)
+
+    def _follow(self, question: Question) -> None:
+        """Take in its answers, and keep them with the incident: also with one that was told only later."""
+        moved = question.update(self.session.fleet)
+        heard = question.hearing
+        if heard is None:
+            return
+        about = self.told.leading if question.incident is None else None
+        if about and about.job in {job.job for job in heard.jobs} and about.id not in self.questions:
+            question.incident, moved = about.id, True
+            self.questions[about.id] = self.questions.pop(None)
+        answer = kept(heard, question.at) if moved else None
+        if answer is not None and question.incident is not None:
+            self.session.book.hear(question.incident, answer)
+
+    def wall(self) -> float:
+        """The unix time that belongs to `now`."""
+        return self._frozen_wall if self.frozen else self._wall()
+
+    def frozen_for(self) -> float:
+        """Seconds since the view was frozen."""
+        return self._clock() - self._frozen_at if self.frozen else 0.0
+
+    def toggle_freeze(self) -> None:
+        """Freeze the view, or catch up."""
+        if self.frozen:
+            self._frozen = None
+        else:
+            self._told = self.told
+            self._frozen_at, self._frozen_wall = self._clock(), self._wall()
+            self._frozen = _still(self.session.fleet)
+        self.tick()
+
+    def node(self, name: str) -> Node | None:
+        """A node by name."""
+        return self.fleet.nodes.get(name)
+
+    def gpu(self, name: str, uuid: str) -> Gpu | None:
+        """A GPU by node and UUID."""
+        node = self.node(name)
+        return None if node is None else node.gpus.get(uuid)

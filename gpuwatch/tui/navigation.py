@@ -1,0 +1,240 @@
+"""Where a key leads: every way from one screen to another."""
+
+# ruff: noqa: PLC0415  a screen is imported when it is first opened: the first paint needs the fleet alone
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from textual.app import App
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.tui.incidents.evidence_location import Spot, ranks_of, spot_after, spot_of
+from gpuwatch.tui.model.view_state import Scene
+from gpuwatch.tui.toolkit.live_screen import LiveScreen
+
+if TYPE_CHECKING:
+    from gpuwatch.tui.links.probe_view import LinkView
+    from gpuwatch.tui.logs.workspace.workspace import LogDesk
+    from gpuwatch.tui.training.job_view import TrainingView
+
+
+class Travel(App[None]):
+    """An app that knows its screens and how to get there. `scene` says what is there."""
+
+    scene: Scene
+    _last_node: str | None = None
+    _turn: tuple[str, int | None] = "", None
+    """Incident and rank whose line was opened last."""
+
+    @cached_property
+    def desk(self) -> LogDesk:
+        """What is open in the logs, however often their screen is left."""
+        from gpuwatch.tui.logs.workspace.workspace import LogDesk
+
+        return LogDesk(self.scene)
+
+    @cached_property
+    def links(self) -> LinkView:
+        """Which probe is looked at, however often its screen is left."""
+        from gpuwatch.tui.links.probe_view import LinkView
+
+        return LinkView(self.scene)
+
+    @cached_property
+    def training(self) -> TrainingView:
+        """Which job is looked at, however often its screen is left."""
+        from gpuwatch.tui.training.job_view import TrainingView
+
+        return TrainingView(self.scene)
+
+    @property
+    def where(self) -> str:
+        """Which screen is shown."""
+        return self.screen.kind if isinstance(self.screen, LiveScreen) else ""
+
+    def show_node(self, name: str, uuid: str | None = None) -> None:
+        """Open a node, with the cursor on a GPU."""
+        from gpuwatch.tui.node.screen import NodeScreen
+
+        self.action_fleet()
+        self._last_node = name
+        self.push_screen(NodeScreen(name, uuid))
+
+    def show_gpu(self, name: str, uuid: str) -> None:
+        """Open a GPU, over its node."""
+        from gpuwatch.tui.node.gpu_screen import GpuScreen
+
+        if self.where != "node":
+            self.show_node(name, uuid)
+        self.push_screen(GpuScreen(name, uuid))
+
+    def show_incidents(self, ident: str | None = None) -> None:
+        """Open the incidents, with the cursor on one."""
+        from gpuwatch.tui.incidents.screen import IncidentsScreen
+
+        self.action_fleet()
+        self.push_screen(IncidentsScreen(ident))
+
+    def show_alert(self, alert: Alert, incident: Incident | None = None) -> None:
+        """The very line that an alert rests on; where it rests on values, the GPU or the node."""
+        if spot := spot_of(alert):
+            self._turn = incident.id if incident else "", alert.rank
+            self._show_spot(spot)
+        elif node := self.scene.fleet.nodes.get(alert.node or ""):
+            gpu = next((gpu for gpu in node.gpu_list() if gpu.info.index == alert.gpu), None)
+            self.show_place(node.name, None if gpu is None else gpu.info.uuid)
+        else:
+            self.notify("this alert has no log line and no node", timeout=3)
+
+    def show_place(self, node: str, uuid: str | None) -> None:
+        """Open a GPU, or a node, over the screen that is shown."""
+        from gpuwatch.tui.node.gpu_screen import GpuScreen
+        from gpuwatch.tui.node.screen import NodeScreen
+
+        self.push_screen(NodeScreen(node) if uuid is None else GpuScreen(node, uuid))
+
+    def show_rank_of(self, incident: Incident) -> None:
+        """The line of the next rank of an incident: first of the one that failed first."""
+        shown, rank = self._turn
+        if spot := spot_after(incident, rank if shown == incident.id else None):
+            self._turn = incident.id, spot.rank
+            self._show_spot(spot)
+        else:
+            self.notify("no log line of this incident has a rank", timeout=3)
+
+    def show_next_rank(self) -> None:
+        """The same from the logs: of the incident that led there, else of the one that matters most."""
+        told = self.scene.told
+        incident = told.incident(self._turn[0]) or told.leading
+        if incident is None:
+            self.notify("no incident; r steps through the ranks of an incident", timeout=3)
+        else:
+            self.show_rank_of(incident)
+
+    def show_ranks_of(self, incident: Incident, alert: Alert | None) -> None:
+        """The logs of all ranks of an incident around the second of an alert."""
+        at = incident.first if alert is None else alert.first
+        self.show_logs(ranks=ranks_of(incident), at=at, merged=True)
+
+    def _show_spot(self, spot: Spot) -> None:
+        ranks = () if spot.rank is None else (spot.rank,)
+        self.show_logs(spot.node, spot.file, offset=spot.offset, at=spot.at, ranks=ranks)
+
+    def action_fleet(self) -> None:
+        """The fleet screen."""
+        while len(self.screen_stack) > 1:
+            self.pop_screen()
+
+    def action_node(self) -> None:
+        """The node under the cursor, else the one seen last, else the first."""
+        if self.where == "node":
+            return
+        name = self.screen.node_name() if isinstance(self.screen, LiveScreen) else None
+        name = name or self._last_node or next(iter(self.scene.fleet.nodes), None)
+        if name is not None:
+            self.show_node(name)
+
+    def action_incidents(self) -> None:
+        """The incidents and alerts."""
+        if self.where != "incidents":
+            self.show_incidents()
+
+    def action_waiting(self) -> None:
+        """Ask all ranks whom everyone waits for: about the incident that is shown, else the leading one."""
+        from gpuwatch.tui.hang.screen import WaitingScreen
+        from gpuwatch.tui.incidents.screen import IncidentsScreen
+
+        shown = self.screen.incident() if isinstance(self.screen, IncidentsScreen) else None
+        about = shown or self.scene.told.leading
+        question = self.scene.ask(None if about is None else about.id)
+        if isinstance(self.screen, WaitingScreen):
+            self.screen.renew(question)
+        else:
+            self.push_screen(WaitingScreen(question))
+
+    def action_links(self) -> None:
+        """The probes of the links."""
+        from gpuwatch.tui.links.screen import LinksScreen
+
+        if self.where != "links":
+            self.action_fleet()
+            self.push_screen(LinksScreen(self.links))
+
+    def action_training(self) -> None:
+        """How the jobs train."""
+        from gpuwatch.tui.training.screen import TrainingScreen
+
+        if self.where != "training":
+            self.action_fleet()
+            self.push_screen(TrainingScreen(self.training))
+
+    def show_logs(
+        self,
+        node: str | None = None,
+        file: str | None = None,
+        *,
+        offset: int | None = None,
+        at: float | None = None,
+        ranks: Sequence[int] = (),
+        merged: bool = False,
+    ) -> None:
+        """Open the logs, over the screen that is shown.
+
+        Args:
+            node: The node of `file`, or the node whose files are to be shown.
+            file: The file to begin with.
+            offset: The byte of the line to go to in it; it stays highlighted.
+            at: The second to go to, unix seconds on our clock.
+            ranks: Whose logs to show beside it.
+            merged: All of it merged instead of one by one.
+        """
+        from gpuwatch.tui.logs.screen import LogsScreen
+        from gpuwatch.tui.logs.workspace.workspace import Wanted
+
+        wanted = Wanted(node, file, offset, at, tuple(ranks), merged)
+        if isinstance(self.screen, LogsScreen):
+            self.screen.lead(wanted)
+        else:
+            self.push_screen(LogsScreen(self.desk, wanted))
+
+    def action_logs(self) -> None:
+        """The logs: as they were left, else of what failed, else of the first ranks."""
+        from gpuwatch.tui.logs.screen import LogsScreen
+
+        if self.where != "logs":
+            self.push_screen(LogsScreen(self.desk))
+
+    def action_filter(self) -> None:
+        """Search in the logs where they are on the screen, else filter the fleet."""
+        if isinstance(self.screen, LiveScreen) and self.screen.open_filter():
+            return
+        self.action_fleet()
+        if isinstance(self.screen, LiveScreen):
+            self.screen.open_filter()
+
+    async def action_back(self) -> None:
+        """One step back: out of what is open on a screen, or out of the screen."""
+        if isinstance(self.screen, LiveScreen) and self.screen.step_back():
+            return
+        if len(self.screen_stack) > 1:
+            self.pop_screen()
+
+    async def action_back_or_quit(self) -> None:
+        """Back; at the fleet, quit."""
+        if len(self.screen_stack) > 1:
+            self.pop_screen()
+        else:
+            self.exit()
+
+    def action_help(self) -> None:
+        """The keys, and back."""
+        from gpuwatch.tui.chrome.help_screen import HelpScreen
+
+        if isinstance(self.screen, HelpScreen):
+            self.pop_screen()
+        else:
+            self.push_screen(HelpScreen())

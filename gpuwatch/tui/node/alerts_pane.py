@@ -1,0 +1,41 @@
+"""The alerts of a node or a GPU, on its own screen."""
+
+from __future__ import annotations
+
+from rich.segment import Segment
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.tui.model.alert_snapshot import standing
+from gpuwatch.tui.model.node_summary import NodeView
+from gpuwatch.tui.node.panes import NodePane
+from gpuwatch.tui.toolkit.item_page import hanging
+from gpuwatch.tui.toolkit.line_view import Row, note, wrapped
+from gpuwatch.tui.toolkit.styles import Look
+from gpuwatch.tui.toolkit.text import age_text
+
+
+def told_rows(alert: Alert, wall: float, width: int, look: Look) -> list[Row]:
+    """An alert on the page of its GPU or node: whole, in as many lines as it takes."""
+    fires = standing(alert) == "firing"
+    sign = look.mark(alert.severity) if fires else Segment(look.glyph(alert.severity), look.dim)
+    rank = "" if alert.rank is None else f"rank {alert.rank}: "
+    head = (Segment(" "), sign, Segment(" "))
+    style = look.severity[alert.severity] if fires else look.dim
+    times = f"x{alert.count}" if alert.count > 1 else ""
+    state = "" if fires else standing(alert)
+    gpu = "" if alert.gpu is None else f"GPU {alert.gpu}"
+    facts = (state, gpu, alert.code, times, f"{age_text(max(0.0, wall - alert.last))} ago")
+    under = wrapped("  ".join(fact for fact in facts if fact), width, look.dim, indent=3)
+    return [*hanging(head, rank + (alert.text or alert.title), width, style), *under]
+
+
+class NodeAlerts(NodePane):
+    """The alerts of a node, on its own screen."""
+
+    def __init__(self, name: str, *, id: str) -> None:  # noqa: A002 - textual's name
+        super().__init__(name, self._rows_of, id=id)
+
+    def _rows_of(self, view: NodeView, width: int, look: Look, now: float) -> list[Row]:  # noqa: ARG002 - a Builder
+        alerts, wall = self.scene.told.at(view.name), self.scene.wall()
+        rows = [row for alert in alerts for row in told_rows(alert, wall, width, look)]
+        return rows or [note("none", look)]

@@ -1,0 +1,139 @@
+"""The GPUs of one node in one widget, as large as the room allows."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import ClassVar
+
+from rich.segment import Segment
+
+from gpuwatch.fleet.nodes.node import Gpu
+from gpuwatch.tui.node.gpu_card import (
+    LINES,
+    Shape,
+    Subject,
+    as_card,
+    as_line,
+    as_pair,
+    line_heading,
+    shape_for,
+)
+from gpuwatch.tui.toolkit.line_view import Page, Row, highlighted, text_of, wrapped
+from gpuwatch.tui.toolkit.styles import clean
+from gpuwatch.tui.toolkit.text import link_words
+
+
+class GpuPanels(Page):
+    """One line, two lines or a card a GPU; the cursor walks over GPUs."""
+
+    DEFAULT_CSS: ClassVar[str] = "GpuPanels { height: 9; }"
+
+    def __init__(self, name: str, uuid: str | None) -> None:
+        super().__init__(id="gpus")
+        self.node_name = name
+        self.room = 9
+        """Lines that may be taken; the screen sets it."""
+        self.shape: Shape = "line"
+        self.across = 1
+        self._wanted = uuid
+
+    def gpus(self) -> list[Gpu]:
+        """The node's GPUs, by index."""
+        view = self.cockpit.overview.views.get(self.node_name)
+        return view.gpus if view else []
+
+    def chosen(self) -> Gpu | None:
+        """The GPU under the cursor."""
+        gpus = self.gpus()
+        return gpus[self.at] if self.at < len(gpus) else None
+
+    def build(self, width: int) -> list[Row]:
+        """All lines."""
+        view = self.cockpit.overview.views.get(self.node_name)
+        gpus = self.gpus()
+        if view is None or not gpus:
+            return self._without_gpus(width)
+        if self._wanted is not None:
+            self.at = next((i for i, gpu in enumerate(gpus) if gpu.info.uuid == self._wanted), 0)
+            self._wanted = None
+        self.shape, self.across = shape_for(len(gpus), width, self.room)
+        subjects = [Subject(gpu, view.node, view, self.scene.now) for gpu in gpus]
+        self.pinned = 0 if self.shape == "card" else 1
+        if self.shape == "card":
+            return self._cards(subjects, width)
+        rows: list[Row] = [line_heading(width, self.look)]
+        for index, subject in enumerate(subjects):
+            own = (
+                [as_line(subject, width, self.look)]
+                if self.shape == "line"
+                else as_pair(subject, width, self.look)
+            )
+            if index == self.at and self.has_focus:
+                own[0] = highlighted(own[0], width, self.look.cursor)
+            rows += own
+        return rows
+
+    def _without_gpus(self, width: int) -> list[Row]:
+        self.pinned = 0
+        node = self.scene.node(self.node_name)
+        if node is None or node.hello is None:
+            words = (link_words(node, self.scene.now) if node else "") or "waiting for the first message"
+            return wrapped(words, width, self.look.severity["unknown"])
+        return wrapped("No NVIDIA GPU on this node; host metrics only.", width, self.look.dim)
+
+    def _cards(self, subjects: list[Subject], width: int) -> list[Row]:
+        each = (width - 2 * (self.across - 1)) // self.across
+        rows: list[Row] = []
+        for first in range(0, len(subjects), self.across):
+            cards = [
+                as_card(subject, each, self.look, chosen=self.has_focus and first + i == self.at)
+                for i, subject in enumerate(subjects[first : first + self.across])
+            ]
+            rows += [self._side_by_side(line, each) for line in zip_longest(*cards, fillvalue=())]
+        return rows
+
+    @staticmethod
+    def _side_by_side(parts: tuple[Row, ...], each: int) -> Row:
+        out: list[Segment] = []
+        for position, part in enumerate(parts):
+            out += part
+            if position + 1 < len(parts):
+                out.append(Segment(" " * (each - sum(s.cell_length for s in part) + 2)))
+        return tuple(out)
+
+    def key(self, line: int) -> object:
+        """A line depends on what it says: the cursor is painted into it."""
+        return self._rows[line]
+
+    def row(self, line: int, width: int) -> Row:  # noqa: ARG002 - made for this width already
+        """A line."""
+        return self._rows[line]
+
+    # ---- the cursor
+
+    def items(self) -> int:
+        """GPUs."""
+        return len(self.gpus())
+
+    def first_line(self, item: int) -> int:
+        """Where a GPU begins."""
+        return self.pinned + item // self.across * LINES[self.shape]
+
+    def item_at(self, line: int, x: int) -> int | None:
+        """The GPU at a place."""
+        if line < self.pinned:
+            return None
+        column = min(self.across - 1, x * self.across // max(1, self.columns))
+        return (line - self.pinned) // LINES[self.shape] * self.across + column
+
+    def steps(self, dx: int, dy: int) -> int:
+        """Up and down go by a whole row of cards."""
+        return dx + dy * self.across
+
+    def copy_text(self) -> str:
+        """The GPU's facts in one line."""
+        gpu, view = self.chosen(), self.cockpit.overview.views.get(self.node_name)
+        if gpu is None or view is None:
+            return ""
+        subject = Subject(gpu, view.node, view, self.scene.now)
+        return f"{clean(view.name)} {text_of(as_line(subject, 160, self.look))} {clean(gpu.info.uuid)}"

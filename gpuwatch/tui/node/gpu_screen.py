@@ -1,0 +1,151 @@
+"""One GPU: every value with its age, its histories, its events."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical
+
+from gpuwatch.tui.chrome.status_bar import StatusLine
+from gpuwatch.tui.node.alerts_pane import told_rows
+from gpuwatch.tui.node.gpu_card import Subject
+from gpuwatch.tui.node.gpu_details import WINDOWS, fact_rows, plot_rows
+from gpuwatch.tui.node.gpu_text import ranks_on
+from gpuwatch.tui.node.panes import event_row
+from gpuwatch.tui.toolkit import keys
+from gpuwatch.tui.toolkit.key_hints import KeysLine
+from gpuwatch.tui.toolkit.line_view import Page, Row, heading, note
+from gpuwatch.tui.toolkit.live_screen import LiveScreen
+from gpuwatch.tui.toolkit.styles import clean, fit
+from gpuwatch.tui.toolkit.text import trouble_of, trouble_severity
+
+
+class GpuPage(Page):
+    """A page about one GPU."""
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - textual's name
+        super().__init__(id=id)
+        self.window = WINDOWS[0]
+        self.at = 1
+
+    def subject(self) -> Subject | None:
+        """The GPU that the screen is about."""
+        screen = self.screen
+        if not isinstance(screen, GpuScreen):
+            return None
+        view = self.cockpit.overview.views.get(screen.place[0])
+        gpu = self.scene.gpu(*screen.place)
+        return Subject(gpu, view.node, view, self.scene.now) if view and gpu else None
+
+    def build(self, width: int) -> list[Row]:
+        """The lines."""
+        subject = self.subject()
+        return [] if subject is None else self.rows_for(subject, width)
+
+    def rows_for(self, subject: Subject, width: int) -> list[Row]:
+        """The lines about a GPU."""
+        raise NotImplementedError
+
+
+class GpuTitle(GpuPage, can_focus=False):
+    """Which GPU, and what is wrong with it."""
+
+    DEFAULT_CSS: ClassVar[str] = "GpuTitle { height: 1; background: $surface; overflow-y: hidden; }"
+
+    def rows_for(self, subject: Subject, width: int) -> list[Row]:
+        """One line."""
+        look, gpu = self.look, subject.gpu
+        ranks = ",".join(str(r) for r in ranks_on(subject.node, gpu.info.uuid))
+        row = [
+            Segment(f" {clean(subject.view.name)} GPU {gpu.info.index} ", look.brand),
+            Segment(" "),
+            look.mark(subject.severity),
+            Segment(f" {clean(gpu.info.name)}  "),
+            Segment(f"rank {ranks}  " if ranks else "", look.title),
+        ]
+        if trouble := trouble_of(gpu, subject.now):
+            row.append(Segment(f" {clean(trouble)} ", look.badge[trouble_severity(gpu)]))
+        if subject.view.state != "live":
+            row.append(Segment(f" node {subject.view.state} ", look.badge["warning"]))
+        held = ", ".join(subject.throttle())
+        row.append(
+            Segment(
+                fit(f"  {held}", max(0, width - sum(s.cell_length for s in row))) if held else "", look.dim
+            )
+        )
+        return [tuple(row)]
+
+
+class GpuValues(GpuPage):
+    """All values."""
+
+    DEFAULT_CSS: ClassVar[str] = "GpuValues { width: 2fr; min-width: 40; height: 1fr; }"
+
+    def rows_for(self, subject: Subject, width: int) -> list[Row]:
+        """Grouped by how often they are read; then the alerts and events of this GPU."""
+        rows = fact_rows(subject, width, self.look)
+        alerts = self.scene.told.at(subject.node.name, subject.gpu.info.index)
+        if alerts:
+            rows = [*rows, heading("Alerts", width, self.look, "4 shows all")]
+            rows += [row for alert in alerts for row in told_rows(alert, self.scene.wall(), width, self.look)]
+        rows = [*rows, heading("Events", width, self.look)]
+        own = [event for event in reversed(subject.node.events) if event.gpu == subject.gpu.info.uuid]
+        for event in own:
+            rows += event_row(event, width, self.look)
+        return rows if own else [*rows, note("no events since start", self.look)]
+
+
+class GpuPlots(GpuPage):
+    """All histories."""
+
+    DEFAULT_CSS: ClassVar[str] = "GpuPlots { width: 3fr; height: 1fr; }"
+
+    def rows_for(self, subject: Subject, width: int) -> list[Row]:
+        """One plot under the other."""
+        return plot_rows(subject, self.window, width, self.size.height, self.look)
+
+
+class GpuScreen(LiveScreen):
+    """A GPU by node and UUID."""
+
+    kind = "gpu"
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.GPU]
+
+    def __init__(self, name: str, uuid: str) -> None:
+        super().__init__()
+        self.place = (name, uuid)
+
+    def compose(self) -> ComposeResult:
+        """Status, title, histories beside values, footer."""
+        yield StatusLine(id="status")
+        with Vertical():
+            yield GpuTitle(id="gpu-title")
+            with Horizontal(id="gpu-body"):
+                yield GpuPlots(id="gpu-plots")
+                yield GpuValues(id="gpu-values")
+        yield KeysLine(self.kind)
+
+    def on_mount(self) -> None:
+        """Start on the values, which scroll."""
+        self.query(GpuValues).focus()  # none is there when the app is ending
+
+    def node_name(self) -> str | None:
+        """The GPU's node."""
+        return self.place[0]
+
+    def action_neighbour(self, step: int) -> None:
+        """The GPU before or after, on this node."""
+        node = self.cockpit.scene.node(self.place[0])
+        uuids = [gpu.info.uuid for gpu in node.gpu_list()] if node else []
+        if self.place[1] in uuids:
+            self.place = (self.place[0], uuids[(uuids.index(self.place[1]) + step) % len(uuids)])
+            self.pull()
+
+    def action_zoom(self) -> None:
+        """The other time window."""
+        plots = self.query_one(GpuPlots)
+        plots.window = WINDOWS[(WINDOWS.index(plots.window) + 1) % len(WINDOWS)]
+        self.pull()

@@ -1,0 +1,97 @@
+"""The line over a node: who it is, how it is reached, what watching it costs."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+
+from gpuwatch.fleet.nodes.missing_text import without_gpus
+from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.fleet.nodes.quantities import MEMORY, seconds_text
+from gpuwatch.tui.chrome.status_bar import spread
+from gpuwatch.tui.model.node_summary import STATE_SEVERITY, NodeView
+from gpuwatch.tui.toolkit.line_view import Page, Row
+from gpuwatch.tui.toolkit.styles import Look, clean, fit
+from gpuwatch.tui.toolkit.text import models
+
+CLOCK_DOUBT_S = 1.0
+
+
+def software(node: Node) -> str:
+    """Driver, CUDA and agent."""
+    hello = node.hello
+    if hello is None:
+        return ""
+    parts = [("driver", hello.driver), ("CUDA", hello.cuda)]
+    return "  ".join(f"{word} {clean(value)}" for word, value in parts if value)
+
+
+def clock_text(node: Node) -> str:
+    """How far the node's clock is from ours."""
+    if node.clock is None:
+        return ""
+    offset, error = node.clock.offset_s, node.clock.error_s
+    return (
+        f"clock {offset * 1000:+.0f} ms (+-{error * 1000:.0f})"
+        if abs(offset) < CLOCK_DOUBT_S
+        else f"clock {offset:+.1f} s off"
+    )
+
+
+def cost_text(node: Node) -> str:
+    """What the agent takes."""
+    if node.cost is None or node.cost.cpu_pct is None:
+        return ""
+    memory = "" if node.cost.rss_bytes is None else f" {MEMORY.format(node.cost.rss_bytes).strip()}"
+    dropped = f" {node.cost.dropped} dropped" if node.cost.dropped else ""
+    return f"agent {node.cost.cpu_pct:.1f}% CPU{memory}{dropped}"
+
+
+def header(view: NodeView, width: int, look: Look, now: float) -> Row:
+    """The whole line; the right part gives way first."""
+    node = view.node
+    left = [
+        Segment(f" {clean(view.name)} ", look.brand),
+        Segment(" "),
+        look.mark(view.severity),
+        Segment(f" {view.state}", look.severity[STATE_SEVERITY[view.state]]),
+    ]
+    age = node.age(now)
+    if view.state in ("stale", "lost") and age is not None:
+        left.append(Segment(f" for {seconds_text(age)}", look.severity["warning"]))
+    left.append(Segment("  "))
+    present = view.ok + view.stuck
+    if view.gpus and present < view.expected:
+        left.append(Segment(f"{present} of {view.expected} GPUs  ", look.severity["critical"]))
+    kinds = clean(models(node)) if node.hello else "connecting"
+    kinds = kinds or without_gpus(node)
+    left.append(Segment(fit(kinds, max(8, min(cell_len(kinds), width - 30))) + "  "))
+    right: list[Segment] = []
+    used = sum(s.cell_length for s in left)
+    for text in (
+        software(node),
+        f"age {seconds_text(age)}" if age is not None else "",
+        cost_text(node),
+        clock_text(node),
+    ):
+        if text and used + len(text) + 2 <= width:
+            right.append(Segment(text + "  ", look.dim))
+            used += len(text) + 2
+    return spread(left, right, width)
+
+
+class NodeHeader(Page, can_focus=False):
+    """One line."""
+
+    DEFAULT_CSS: ClassVar[str] = "NodeHeader { height: 1; background: $surface; overflow-y: hidden; }"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(id="node-header")
+        self.node_name = name
+
+    def build(self, width: int) -> list[Row]:
+        """The line."""
+        view = self.cockpit.overview.views.get(self.node_name)
+        return [header(view, width, self.look, self.scene.now)] if view else []

@@ -1,0 +1,290 @@
+"""The panes under a node's GPUs: processes, host, topology, health, events. One function makes each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, TypeAlias
+
+from rich.segment import Segment
+
+from gpuwatch.diagnose.health.remedies import remedy_for
+from gpuwatch.fleet.nodes.quantities import MEMORY, RATE, UNKNOWN, seconds_text
+from gpuwatch.tui.model.node_summary import NodeView
+from gpuwatch.tui.model.severity import Severity
+from gpuwatch.tui.toolkit.charts import bar
+from gpuwatch.tui.toolkit.line_view import Page, Row, heading, note, text_of, wrapped
+from gpuwatch.tui.toolkit.styles import Look, clean, fit
+from gpuwatch.tui.toolkit.text import event_clock, event_title, evidence_text, link_words
+from gpuwatch.wire import Disk, Event, IbPort, Nic, Process
+
+Builder: TypeAlias = "Callable[[NodeView, int, Look, float], list[Row]]"
+
+
+def _rank_text(process: Process) -> str:
+    return f"~{process.rank}" if process.inferred else _text(process.rank)
+
+
+def _text(value: object) -> str:
+    return UNKNOWN if value is None else str(value)
+
+
+# --------------------------------------------------------------------------- processes
+
+
+def _held(process: Process, view: NodeView) -> tuple[str, float | None, float | None]:
+    """GPU numbers, memory and SM share over all GPUs that a process holds."""
+    index = {gpu.info.uuid: gpu.info.index for gpu in view.gpus}
+    numbers = ",".join(str(n) for n in sorted(index[h.uuid] for h in process.gpus if h.uuid in index))
+    memory = [h.memory_bytes for h in process.gpus if h.memory_bytes is not None]
+    shares = [h.sm_pct for h in process.gpus if h.sm_pct is not None]
+    return numbers or UNKNOWN, float(sum(memory)) if memory else None, max(shares, default=None)
+
+
+def _process_order(process: Process) -> tuple[int, int]:
+    return (1 << 30 if process.rank is None else process.rank, process.pid)
+
+
+def processes(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
+    """Who holds the GPUs, by rank."""
+    node = view.node
+    heading = f" {'rank':>5} {'pid':>8} {'user':<10} {'GPU':<5} {'memory':>7} {'SM':>5} {'CPU':>5} S "
+    job_width = 18 if width >= 110 else 0
+    heading += f"{'job or container':<18} " if job_width else ""
+    rows: list[Row] = [(Segment(fit(heading + "command", width), look.dim),)]
+    for process in sorted(node.processes, key=_process_order):
+        gpus, memory, share = _held(process, view)
+        sm, cpu = (UNKNOWN if v is None else f"{v:.0f}%" for v in (share, process.cpu_pct))
+        dead = process.state in ("D", "Z")
+        head = (
+            f" {_rank_text(process):>5} {process.pid:>8} {fit(process.user or UNKNOWN, 10)} {fit(gpus, 5)} "
+        )
+        numbers = f"{MEMORY.format(memory).strip():>7} {sm:>5} {cpu:>5} "
+        job = fit(process.job or process.container or UNKNOWN, 18) + " " if job_width else ""
+        command = clean(process.command or process.name)
+        room = width - len(head) - len(numbers) - 2 - job_width - bool(job_width)
+        rows.append(
+            (
+                Segment(head, look.strong if process.rank is not None else look.text),
+                Segment(numbers, look.text),
+                Segment(fit(process.state or "-", 1) + " ", look.severity["critical"] if dead else look.dim),
+                Segment(job, look.dim),
+                Segment(fit(command, room), look.text),
+            )
+        )
+    if not node.processes:
+        said = "no process uses a GPU" if node.processes_at is not None else "no process list yet"
+        rows.append(note(said, look))
+    if node.processes_partial:
+        rows.append((Segment(f" incomplete: {clean(node.processes_partial)}", look.severity["warning"]),))
+    if node.processes_at is not None and now - node.processes_at > 15:
+        rows.append(note(f"list is {seconds_text(now - node.processes_at)} old", look))
+    return rows
+
+
+# --------------------------------------------------------------------------- host
+
+
+def _meter(word: str, share: float | None, text: str, width: int, look: Look, *, high: float = 95.0) -> Row:
+    severity: Severity = "warning" if share is not None and share >= high else "ok"
+    cells = max(8, min(30, width - 56))
+    return (
+        Segment(f"  {fit(word, 15)} ", look.dim),
+        *bar(None if share is None else share / 100, cells, look, look.severity[severity]),
+        Segment(f" {UNKNOWN if share is None else f'{share:.0f}%':>4}  {text}", look.text),
+    )
+
+
+def _share(used: float | None, total: float | None) -> float | None:
+    return None if used is None or not total else 100.0 * used / total
+
+
+def _of(used: float | None, total: float | None) -> str:
+    return f"{MEMORY.format(used).strip()} of {MEMORY.format(total).strip()}"
+
+
+def _rates(rx: float | None, tx: float | None) -> str:
+    return f"in {RATE.format(rx)}B/s  out {RATE.format(tx)}B/s"
+
+
+def _disk_row(disk: Disk, width: int, look: Look) -> Row:
+    kind = f"  {clean(disk.filesystem)}" if disk.filesystem else ""
+    share = _share(disk.used_bytes, disk.total_bytes)
+    return _meter(disk.mount, share, _of(disk.used_bytes, disk.total_bytes) + kind, width, look)
+
+
+def _nic_row(nic: Nic, look: Look) -> Row:
+    down = nic.state not in (None, "up")
+    speed = "" if nic.speed_bps is None else f"  {nic.speed_bps * 8 / 1e9:.0f} Gbit/s"
+    faults = "".join(f"  {word} {n}" for word, n in (("errors", nic.errors), ("drops", nic.drops)) if n)
+    return (
+        look.mark("unknown" if down else "ok"),
+        Segment(f" {fit(nic.name, 15)} ", look.text),
+        Segment(f"{_rates(nic.rx_bps, nic.tx_bps)}{speed}  {clean(nic.state or UNKNOWN)}", look.text),
+        Segment(faults, look.severity["warning"]),
+    )
+
+
+def _port_row(port: IbPort, look: Look) -> Row:
+    severity: Severity = "unknown" if port.state is None else "ok" if port.state == "ACTIVE" else "critical"
+    rate = "" if port.rate_gbps is None else f"  {port.rate_gbps:.0f} Gbit/s"
+    faults = "".join(f"  {clean(word)} {n}" for word, n in (port.errors or {}).items() if n)
+    return (
+        look.mark(severity),
+        Segment(f" {fit(f'{port.device}/{port.port}', 15)} ", look.text),
+        Segment(f"{_rates(port.rx_bps, port.tx_bps)}{rate}  ", look.text),
+        Segment(
+            clean(port.state or UNKNOWN), look.severity[severity] if severity == "critical" else look.text
+        ),
+        Segment(faults, look.severity["warning"]),
+    )
+
+
+def host(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
+    """CPU, memory, disks and ports."""
+    node, sample = view.node, view.node.host
+    if sample is None:
+        return [note("no host sample yet", look)]
+    hello = node.hello
+    loads = " ".join(
+        UNKNOWN if v is None else f"{v:.1f}" for v in (sample.load_1m, sample.load_5m, sample.load_15m)
+    )
+    cores = f" on {hello.cpu_count} CPUs" if hello and hello.cpu_count else ""
+    wait = "" if sample.iowait_pct is None else f"  I/O wait {sample.iowait_pct:.0f}%"
+    rows = [
+        _meter("CPU", sample.cpu_pct, f"load {loads}{cores}{wait}", width, look),
+        _meter(
+            "memory",
+            _share(sample.memory_used_bytes, sample.memory_total_bytes),
+            _of(sample.memory_used_bytes, sample.memory_total_bytes),
+            width,
+            look,
+        ),
+        note(" swap            none", look)
+        if sample.swap_total_bytes == 0
+        else _meter(
+            "swap",
+            _share(sample.swap_used_bytes, sample.swap_total_bytes),
+            _of(sample.swap_used_bytes, sample.swap_total_bytes),
+            width,
+            look,
+            high=50.0,
+        ),
+    ]
+    rows += [_disk_row(disk, width, look) for disk in sample.disks or ()]
+    rows += [_nic_row(nic, look) for nic in sample.nics or ()]
+    rows += [_port_row(port, look) for port in sample.ib or ()]
+    age = "" if node.host_at is None else f"read {seconds_text(max(0.0, now - node.host_at))} ago"
+    machine = ", ".join(clean(t) for t in ((hello.cpu_model, hello.os, hello.kernel) if hello else ()) if t)
+    return [*rows, note("  ".join(part for part in (machine, age) if part), look)]
+
+
+# --------------------------------------------------------------------------- topology
+
+
+def topology(view: NodeView, width: int, look: Look, now: float) -> list[Row]:  # noqa: ARG001 - a Builder
+    """How the GPUs reach each other."""
+    hello = view.node.hello
+    if hello is None or hello.topology is None:
+        return [note("no topology from the driver", look)]
+    index = {gpu.info.uuid: gpu.info.index for gpu in view.gpus}
+    names = [f"GPU{index.get(uuid, '?')}" for uuid in hello.topology.uuids]
+    rows: list[Row] = [(Segment("       " + "".join(fit(n, 6) for n in names), look.dim),)]
+    for name, links in zip(names, hello.topology.links, strict=False):
+        cells = [Segment(f" {name:<6}", look.dim)]
+        for link in links:
+            near = link.startswith("NV")
+            style = look.dim if link == "X" else look.severity["ok"] if near else look.text
+            cells.append(Segment(fit(link, 6), style))
+        rows.append(tuple(cells))
+    meaning = (
+        "NVn: n NVLinks   PIX, PXB: PCIe switches   PHB: host bridge   NODE: same NUMA node   SYS: other NUMA"
+    )
+    return [*rows, note(meaning, look)]
+
+
+# --------------------------------------------------------------------------- notices and events
+
+
+def marked(severity: Severity, text: str, width: int, look: Look) -> list[Row]:
+    """A sentence behind the sign of its severity, in as many lines as it takes."""
+    first, *more = wrapped(text, width, look.severity[severity], indent=2) or [()]
+    return [(look.mark(severity), Segment(text_of(first)[1:], look.severity[severity])), *more]
+
+
+def notices(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
+    """The conditions that hold now with their evidence; then what cannot be read, and the remedy."""
+    rows: list[Row] = []
+    for condition in view.conditions:
+        mark: Severity = condition.severity
+        rows += marked(mark, condition.sentence, width, look)
+        rows += wrapped(evidence_text(condition.evidence, now - view.judged_at), width, look.dim, indent=3)
+        if remedy := remedy_for(condition, view.node):
+            rows += wrapped(f"{look.glyphs.slope} {remedy}", width, look.text, indent=3)
+    hello = view.node.hello
+    for notice in hello.notices if hello else ():
+        if notice.code in (condition.code for condition in view.conditions):
+            continue  # said above
+        rows += marked(notice.severity, notice.text, width, look)
+        if notice.remedy:
+            rows += wrapped(f"{look.glyphs.slope} {notice.remedy}", width, look.text, indent=3)
+    node = view.node
+    if node.link.phase != "live" or node.link.reason:
+        rows += marked("warning" if node.link.reason else "unknown", link_words(node, now), width, look)
+    if node.refused:
+        rows += wrapped(f"{node.refused} lines refused, the last: {node.refused_reason}", width, look.dim)
+    if node.link.noise:
+        rows += wrapped(f"the login shell printed: {node.link.noise}", width, look.dim)
+    return rows or [note("no problems detected", look)]
+
+
+def event_row(event: Event, width: int, look: Look, where: str = "") -> list[Row]:
+    """An event, what it says itself, and its remedy under it."""
+    severity: Severity = event.severity
+    head = f" {event_clock(event)} {where}"
+    title = Segment(f" {clean(event_title(event))}", look.severity[severity])
+    rows: list[Row] = [(look.mark(severity), Segment(head, look.dim), title)]
+    detail = clean(event.detail or "")
+    if len(detail) + 2 + sum(part.cell_length for part in rows[0]) <= width:
+        rows[0] = (*rows[0], Segment(f"  {detail}", look.text))
+    else:
+        rows += wrapped(detail, width, look.dim, indent=3)
+    return rows + wrapped(f"{look.glyphs.slope} {event.remedy}", width, look.text, indent=3) * bool(
+        event.remedy
+    )
+
+
+def events(view: NodeView, width: int, look: Look, now: float) -> list[Row]:  # noqa: ARG001 - a Builder
+    """What happened, the newest first."""
+    index = {gpu.info.uuid: gpu.info.index for gpu in view.gpus}
+    rows: list[Row] = []
+    for event in reversed(view.node.events):
+        where = f"GPU {index[event.gpu]}" if event.gpu in index else ""
+        rows += event_row(event, width, look, where)
+    source = view.node.hello.kernel_log if view.node.hello else None
+    missing = "" if source else "; kernel log not readable"
+    return rows or [note(f"no events since start{missing}", look)]
+
+
+def digest(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
+    """Health, host and events under each other: a wide screen has room for them beside the processes."""
+    rows: list[Row] = []
+    for title, builder in (("Health", notices), ("Host", host), ("Events", events)):
+        rows += [heading(title, width, look), *builder(view, width, look, now)]
+    return rows
+
+
+class NodePane(Page):
+    """One pane of a node."""
+
+    DEFAULT_CSS: ClassVar[str] = "NodePane { height: 1fr; }"
+
+    def __init__(self, name: str, builder: Builder, *, id: str, titled: bool = False) -> None:  # noqa: A002 - textual's
+        super().__init__(id=id)
+        self.node_name = name
+        self._builder = builder
+        self.pinned = 1 if titled else 0
+
+    def build(self, width: int) -> list[Row]:
+        """The lines that the builder makes."""
+        view = self.cockpit.overview.views.get(self.node_name)
+        return [] if view is None else self._builder(view, width, self.look, self.scene.now)

@@ -1,0 +1,124 @@
+"""Screen 2: one node, its GPUs, and what runs on it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal
+from textual.widgets import TabbedContent, TabPane
+
+from gpuwatch.tui.chrome.status_bar import StatusLine
+from gpuwatch.tui.model.alert_snapshot import standing
+from gpuwatch.tui.node.alerts_pane import NodeAlerts
+from gpuwatch.tui.node.gpu_cards import GpuPanels
+from gpuwatch.tui.node.header import NodeHeader
+from gpuwatch.tui.node.panes import Builder, NodePane, digest, events, host, notices, processes, topology
+from gpuwatch.tui.toolkit import keys
+from gpuwatch.tui.toolkit.key_hints import KeysLine
+from gpuwatch.tui.toolkit.line_view import Picker
+from gpuwatch.tui.toolkit.live_screen import LiveScreen, set_height
+
+PANES: tuple[tuple[str, str, Builder], ...] = (
+    ("processes", "Processes", processes),
+    ("host", "Host", host),
+    ("topology", "Topology", topology),
+    ("notices", "Health", notices),
+    ("events", "Events", events),
+)
+ALERTS = ("alerts", "Alerts")
+ALERTS_AT = 3
+TABS = [(id_, title) for id_, title, _ in PANES]
+TABS.insert(ALERTS_AT, ALERTS)
+FRAME_LINES = 5
+"""Status (2), header, tabs, footer."""
+LOWER_LINES = 8
+"""What the panes below keep for themselves."""
+
+
+class NodeScreen(LiveScreen):
+    """A node by name, with the cursor on a GPU."""
+
+    kind = "node"
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.NODE]
+
+    def __init__(self, name: str, uuid: str | None = None) -> None:
+        super().__init__()
+        self._node = name
+        self.header = NodeHeader(name)
+        self.gpus = GpuPanels(name, uuid)
+        self.tabs = TabbedContent(id="lower")
+        self.side = NodePane(name, digest, id="side")
+        self.panes = [
+            NodePane(name, builder, id=f"pane-{id_}", titled=id_ == "processes") for id_, _, builder in PANES
+        ]
+        self.panes.insert(ALERTS_AT, NodeAlerts(name, id="pane-alerts"))
+
+    def compose(self) -> ComposeResult:
+        """Status, header, GPUs, panes, footer."""
+        yield StatusLine(id="status")
+        yield self.header
+        yield self.gpus
+        with Horizontal(id="below"):
+            with self.tabs:
+                for (id_, title), pane in zip(TABS, self.panes, strict=True):
+                    with TabPane(title, id=id_):
+                        yield pane
+            yield self.side
+        yield KeysLine(self.kind)
+
+    def on_mount(self) -> None:
+        """Start on the GPUs."""
+        self.gpus.focus()
+
+    def node_name(self) -> str | None:
+        """This node."""
+        return self._node
+
+    def arrange_parts(self) -> None:
+        """The GPUs get what they need, but leave the panes their share."""
+        body = self.size.height - FRAME_LINES
+        self.gpus.room = max(3, body - min(LOWER_LINES, body // 2))
+        self.gpus.prepare()
+        set_height(self.gpus, max(2, min(self.gpus.room, self.gpus.count())))
+        self._count_tabs()
+
+    def _count_tabs(self) -> None:
+        view = self.cockpit.overview.views.get(self._node)
+        if view is None or len(self.query("ContentTab")) < len(TABS):  # not mounted yet
+            return
+        health = sum(condition.severity != "info" for condition in view.conditions)
+        counts = {"processes": len(view.node.processes), "notices": health, "events": len(view.node.events)}
+        counts["alerts"] = sum(standing(a) == "firing" for a in self.cockpit.scene.told.at(self._node))
+        for id_, title in TABS:
+            label = f"{title} {counts[id_]}" if counts.get(id_) else title
+            tab = self.tabs.get_tab(id_)
+            if str(tab.label) != label:
+                tab.label = label
+
+    def action_neighbour(self, step: int) -> None:
+        """The node before or after, in the order of the plan."""
+        names = list(self.cockpit.scene.fleet.nodes)
+        name = names[(names.index(self._node) + step) % len(names)]
+        self._node = self.header.node_name = self.gpus.node_name = name
+        self.gpus.at = 0
+        for pane in (*self.panes, self.side):
+            pane.node_name, pane.at = name, 0
+        self.pull()
+
+    def action_pane(self, step: int) -> None:
+        """The next pane below."""
+        names = [id_ for id_, _ in TABS]
+        self.tabs.active = names[(names.index(self.tabs.active) + step) % len(names)]
+        self.call_after_refresh(self.pull)
+
+    @on(TabbedContent.TabActivated)
+    def _fill(self) -> None:
+        self.call_after_refresh(self.pull)
+
+    @on(Picker.Chosen, "#gpus")
+    def _open_gpu(self) -> None:
+        if gpu := self.gpus.chosen():
+            self.cockpit.show_gpu(self._node, gpu.info.uuid)

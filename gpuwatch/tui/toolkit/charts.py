@@ -1,0 +1,123 @@
+"""Numbers as small pictures: bars, one-line sparklines and plots of several lines, in braille or ASCII."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.segment import Segment
+from rich.style import Style
+
+from gpuwatch.tui.toolkit.styles import Glyphs, Look
+
+_LEFT = (0x00, 0x40, 0x44, 0x46, 0x47)
+_RIGHT = (0x00, 0x80, 0xA0, 0xB0, 0xB8)
+_BRAILLE = tuple(
+    tuple(chr(0x2800 + left + right) if left or right else " " for right in _RIGHT) for left in _LEFT
+)
+"""The cell whose left column is filled to the first index, its right one to the second, 0 to 4."""
+_ASCII_STEPS = " .:-=+*#%@"
+_ASCII_LINE = ".-'"
+
+
+def bar(
+    level: float | None, width: int, look: Look, style: Style, mark: float | None = None
+) -> list[Segment]:
+    """A bar of `width` cells filled to `level` (0..1), with an optional limit mark at `mark` (0..1)."""
+    full, half, empty = look.glyphs.bar
+    if level is None:
+        return [Segment(look.glyphs.missing * width, look.track)]
+    halves = round(min(1.0, max(0.0, level)) * width * 2)
+    filled = full * (halves // 2) + (half if halves % 2 and look.glyphs.braille else "")
+    rest = empty * (width - len(filled))
+    if mark is not None and (at := min(width - 1, int(mark * width)) - len(filled)) >= 0:
+        tick = "┤" if look.glyphs.braille else "|"
+        return [Segment(filled, style), Segment(rest[:at], look.track), Segment(tick, look.dim),
+                Segment(rest[at + 1 :], look.track)]  # fmt: skip
+    return [Segment(filled, style), Segment(rest, look.track)]
+
+
+def resample(values: Sequence[float | None], count: int) -> list[float | None]:
+    """The last `count` points; fewer are padded with unknown at the left (time grows to the right)."""
+    newest = list(values[-count:])
+    return [None] * (count - len(newest)) + newest
+
+
+def _heights(values: Sequence[float | None], low: float, high: float, steps: int) -> list[int]:
+    share = (steps - 1) / ((high - low) or 1.0)
+    found = []
+    for value in values:
+        if value is None:
+            found.append(0)
+            continue
+        height = 1 + int((value - low) * share + 0.5)
+        found.append(1 if height < 1 else min(height, steps))
+    return found
+
+
+def sparkline(values: Sequence[float | None], low: float, high: float, width: int, glyphs: Glyphs) -> str:
+    """`width` cells, two samples a cell in braille, one in ASCII. Unknown is blank, known is never blank."""
+    return plot(values, low, high, width, 1, glyphs)[0]
+
+
+def plot(
+    values: Sequence[float | None], low: float, high: float, width: int, height: int, glyphs: Glyphs
+) -> list[str]:
+    """`height` lines of `width` cells, top line first, filled from below."""
+    if not glyphs.braille:
+        return _ascii_plot(values, low, high, width, height)
+    heights = _heights(resample(values, width * 2), low, high, height * 4)
+    lines = []
+    for row in range(height - 1, -1, -1):
+        base = row * 4
+        part = [0 if h <= base else 4 if h >= base + 4 else h - base for h in heights]
+        lines.append("".join([_BRAILLE[a][b] for a, b in zip(part[::2], part[1::2], strict=True)]))
+    return lines
+
+
+def _ascii_plot(
+    values: Sequence[float | None], low: float, high: float, width: int, height: int
+) -> list[str]:
+    steps = len(_ASCII_STEPS) - 1
+    heights = _heights(resample(values, width), low, high, height * steps)
+    return [
+        "".join(_ASCII_STEPS[min(steps, max(0, h - row * steps))] for h in heights)
+        for row in range(height - 1, -1, -1)
+    ]
+
+
+def curve(
+    values: Sequence[float | None], low: float, high: float, width: int, height: int, glyphs: Glyphs
+) -> list[str]:
+    """As `plot`, but a line: what is flat looks flat. Neighbours are joined, unknown values leave a gap."""
+    dots, across = (4, 2) if glyphs.braille else (len(_ASCII_LINE), 1)
+    spans: list[tuple[int, int]] = []
+    before = 0
+    for top in _heights(resample(values, width * across), low, high, height * dots):
+        foot = top if not before or not top else min(top, before + 1)
+        head = top if not before or not top else max(top, before - 1)
+        spans.append((foot, head))
+        before = top
+    draw = _braille_line if glyphs.braille else _ascii_line
+    return [draw(spans, row * dots) for row in range(height - 1, -1, -1)]
+
+
+def _braille_line(spans: Sequence[tuple[int, int]], base: int) -> str:
+    """One line of cells: the dots over `base` that lie within the span of each column."""
+    bits = [
+        (max(0, min(4, foot - 1 - base)), max(0, min(4, head - base))) if head else (0, 0)
+        for foot, head in spans
+    ]
+    codes = [
+        (_LEFT[a[1]] ^ _LEFT[a[0]]) | (_RIGHT[b[1]] ^ _RIGHT[b[0]])
+        for a, b in zip(bits[::2], bits[1::2], strict=True)
+    ]
+    return "".join([chr(0x2800 + code) if code else " " for code in codes])
+
+
+def _ascii_line(spans: Sequence[tuple[int, int]], base: int) -> str:
+    """The same with a character a column; `|` where the line passes through."""
+    line = []
+    for foot, head in spans:
+        low, high = max(foot, base + 1), min(head, base + len(_ASCII_LINE))
+        line.append(" " if not head or low > high else _ASCII_LINE[high - base - 1] if low == high else "|")
+    return "".join(line)

@@ -1,0 +1,84 @@
+"""The app as its screens and widgets use it, so that none of them imports it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.tui.model.node_summary import Overview, Totals
+from gpuwatch.tui.model.view_state import Scene
+from gpuwatch.tui.toolkit.faults import FaultLog
+from gpuwatch.tui.toolkit.refresh_rate import Pace
+from gpuwatch.tui.toolkit.styles import Look
+
+
+class Cockpit(Protocol):
+    """The data that is painted, and the ways to other screens."""
+
+    scene: Scene
+    look: Look
+    overview: Overview
+    totals: Totals
+    pace: Pace
+    asked_hz: float
+    faults: FaultLog
+
+    @property
+    def where(self) -> str:
+        """The kind of the screen that is shown."""
+        ...
+
+    def report_fault(self, part: str, error: Exception) -> str:
+        """Count a fault that a part survived; returns the line that says so."""
+        ...
+
+    def pump(self) -> None:
+        """Poll the session and repaint what changed."""
+        ...
+
+    def show_node(self, name: str, uuid: str | None = None) -> None:
+        """Open a node, with the cursor on a GPU."""
+        ...
+
+    def show_gpu(self, name: str, uuid: str) -> None:
+        """Open a GPU."""
+        ...
+
+    def show_place(self, node: str, uuid: str | None) -> None:
+        """Open a GPU, or a node, over the screen that is shown."""
+        ...
+
+    def show_incidents(self, ident: str | None = None) -> None:
+        """Open the incidents, with the cursor on one."""
+        ...
+
+    def show_alert(self, alert: Alert, incident: Incident | None = None) -> None:
+        """Open the log line, the GPU or the node of an alert."""
+        ...
+
+    def show_rank_of(self, incident: Incident) -> None:
+        """Open the log line of the next rank of an incident."""
+        ...
+
+    def show_next_rank(self) -> None:
+        """Open the log line of the next rank of the incident that was opened last."""
+        ...
+
+    def show_ranks_of(self, incident: Incident, alert: Alert | None) -> None:
+        """Open the logs of all ranks of an incident around the second of an alert."""
+        ...
+
+    def show_logs(
+        self,
+        node: str | None = None,
+        file: str | None = None,
+        *,
+        offset: int | None = None,
+        at: float | None = None,
+        ranks: Sequence[int] = (),
+        merged: bool = False,
+    ) -> None:
+        """Open the logs, over the screen that is shown."""
+        ...

@@ -1,0 +1,150 @@
+"""A page whose cursor walks over things of one or more lines each, with lines between them that only tell."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.segment import Segment
+from rich.style import Style
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.tui.toolkit.line_view import Page, Row, highlighted, wrapped
+from gpuwatch.tui.toolkit.styles import Look, clean
+
+
+def hanging(head: Row, text: str, width: int, style: Style) -> tuple[Row, ...]:
+    """A sign or number, and behind it a text of as many lines as it takes, all beginning in one column."""
+    indent = sum(part.cell_length for part in head)
+    rows = wrapped(text, width, style, indent=indent)
+    if not rows:
+        return (head,)
+    return ((*head, Segment(rows[0][0].text[indent:], style)), *rows[1:])
+
+
+@dataclass(frozen=True)
+class Thing:
+    """Something that the cursor can be on."""
+
+    key: Hashable
+    """Which thing it is, while the lines around it come and go."""
+    rows: tuple[Row, ...]
+    """At least one."""
+    alert: Alert | None = None
+    """Where Enter leads."""
+    text: str = ""
+    """What is copied; empty: the first line."""
+
+
+def command_things(
+    steps: Sequence[tuple[str, str]], width: int, look: Look, key: str = "do"
+) -> Iterator[Thing]:
+    """Commands to copy, numbered, each with what it does."""
+    for number, (what, command) in enumerate(steps, 1):
+        head = (Segment(f" {number} ", look.title),)
+        rows = hanging(head, f"{what}: {command}", width, look.text)
+        yield Thing((key, number), rows, text=clean(command))
+
+
+class ThingsPage(Page):
+    """Subclasses tell their lines and things; the cursor stays on its thing while others come and go."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - textual's name
+        super().__init__(id=id)
+        self.things: list[Thing] = []
+        self._starts: list[int] = []
+        self._on: Hashable = None
+        self._made_for: Hashable = None
+
+    def parts(self, width: int) -> Iterable[Row | Thing]:
+        """All lines and things, from top to bottom."""
+        raise NotImplementedError
+
+    def made_for(self) -> Hashable:
+        """What the lines depend on but for the width, the look and the second."""
+        raise NotImplementedError
+
+    def prepare(self) -> None:
+        """Make the lines when something moved, and once a second for ages."""
+        made_for = (
+            self.made_for(),
+            int(self.scene.now),
+            self.columns,
+            id(self.look),
+            self.at,
+            self.has_focus,
+        )
+        if made_for != self._made_for:
+            self._made_for = made_for
+            super().prepare()
+
+    def build(self, width: int) -> list[Row]:
+        """All lines, the cursor's thing on its background."""
+        parts = list(self.parts(width))
+        self.things = [part for part in parts if isinstance(part, Thing)]
+        self._find()
+        rows: list[Row] = []
+        self._starts = []
+        for part in parts:
+            if not isinstance(part, Thing):
+                rows.append(part)
+                continue
+            here = self.has_focus and len(self._starts) == self.at
+            self._starts.append(len(rows))
+            rows += [highlighted(row, width, self.look.cursor) for row in part.rows] if here else part.rows
+        return rows
+
+    def _find(self) -> None:
+        """The cursor goes where its thing went; a new one under it becomes its thing."""
+        self.at = max(0, min(self.at, len(self.things) - 1))
+        if not self.things or self.things[self.at].key == self._on:
+            return
+        self.at = next((i for i, thing in enumerate(self.things) if thing.key == self._on), self.at)
+        self._on = self.things[self.at].key
+
+    def items(self) -> int:
+        """How many things there are."""
+        return len(self.things)
+
+    def first_line(self, item: int) -> int:
+        """Where one begins."""
+        return self._starts[item] if item < len(self._starts) else 0
+
+    def item_at(self, line: int, x: int) -> int | None:  # noqa: ARG002 - the whole line belongs to it
+        """The one that a line belongs to."""
+        return next((i for i, start in reversed(list(enumerate(self._starts))) if start <= line), None)
+
+    def go(self, item: int) -> None:
+        """Put the cursor on one, remember which, and show all of it; with the first one what is above it."""
+        if not self.things:
+            self.scroll_relative(y=1 if item > 0 else -1, animate=False)
+            return
+        self.at = max(0, min(item, len(self.things) - 1))
+        self._on = self.things[self.at].key
+        self.show_line(0 if self.at == 0 else self._starts[self.at], span=len(self.things[self.at].rows))
+        self.pull()
+        self.post_message(self.Moved(self))
+
+    def go_to(self, key: Hashable) -> None:
+        """Put the cursor on a thing by its key, now or when it comes."""
+        self._on = key
+        item = next((i for i, thing in enumerate(self.things) if thing.key == key), None)
+        if item is not None:
+            self.go(item)
+
+    def chosen(self) -> Thing | None:
+        """What the cursor is on."""
+        return self.things[self.at] if self.at < len(self.things) else None
+
+    def key(self, line: int) -> Hashable:
+        """A line depends on what it says: the cursor is painted into it."""
+        return self._rows[line]
+
+    def row(self, line: int, width: int) -> Row:  # noqa: ARG002 - made for this width already
+        """A line."""
+        return self._rows[line]
+
+    def copy_text(self) -> str:
+        """What the thing under the cursor says."""
+        thing = self.chosen()
+        return "" if thing is None else thing.text or super().copy_text()

@@ -1,0 +1,79 @@
+"""A screen that is kept true by the pump."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual.screen import Screen
+from textual.widget import Widget
+
+from gpuwatch.tui.toolkit import keys
+from gpuwatch.tui.toolkit.cockpit import Cockpit
+from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
+from gpuwatch.tui.toolkit.line_view import Lines, Picker
+
+if TYPE_CHECKING:
+    from textual.binding import BindingType
+
+
+def set_height(part: Widget, lines: int) -> None:
+    """Give a part its height; textual lays everything out again, so only when it changed."""
+    if part.styles.height is None or part.styles.height.value != lines:
+        part.styles.height = lines
+
+
+def set_width(part: Widget, columns: int) -> None:
+    """The same with its width."""
+    if part.styles.width is None or part.styles.width.value != columns:
+        part.styles.width = columns
+
+
+class LiveScreen(ErrorBoundary, Screen[None]):
+    """Pulls its visible Line-API widgets once a frame."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.PANES]
+    kind: ClassVar[str]
+    """Which screen it is, for those who do not import it."""
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide"), (160, "-vast")]  # noqa: RUF012 - textual types it so
+
+    @property
+    def cockpit(self) -> Cockpit:
+        """The app, as screens use it."""
+        return cast("Cockpit", self.app)
+
+    def arrange_parts(self) -> None:
+        """Give the parts their heights, before they are pulled."""
+
+    def pull(self) -> int:
+        """Repaint what moved; returns the number of lines."""
+        if not self.is_mounted:
+            return 0
+        try:
+            self.arrange_parts()
+        except Exception as error:
+            self.cockpit.report_fault(self.part, error)
+        return sum(part.pull() for part in self.query(Lines) if part.is_on_screen)
+
+    def on_resize(self) -> None:
+        """Another size: the parts share the room anew before they are painted."""
+        self.pull()
+
+    def on_screen_resume(self) -> None:
+        """Back in sight: catch up."""
+        self.pull()
+
+    def copy_text(self) -> str:
+        """What `y` copies."""
+        return self.focused.copy_text() if isinstance(self.focused, Picker) else ""
+
+    def open_filter(self) -> bool:
+        """Ask what to find here; False: nothing is found on this screen."""
+        return False
+
+    def step_back(self) -> bool:
+        """Close what is open on this screen, one thing at a time; False: there is nothing."""
+        return False
+
+    def node_name(self) -> str | None:
+        """The node that this screen is about, or its cursor is on."""
+        return None

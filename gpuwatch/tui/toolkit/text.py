@@ -1,0 +1,93 @@
+"""Facts in words, for the places where a number alone would not tell: why a node or GPU shows nothing."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+from msgspec import structs
+
+from gpuwatch.diagnose.model.condition import Evidence
+from gpuwatch.fleet.nodes.missing_text import no_answer, without_gpus
+from gpuwatch.fleet.nodes.node import Gpu, Node
+from gpuwatch.fleet.nodes.quantities import seconds_text
+from gpuwatch.tui.model.severity import Severity
+from gpuwatch.wire import Event
+
+
+def since_s(gpu: Gpu, now: float) -> float | None:
+    """How long a GPU that does not answer has been so, as far as its call or values tell; None: not known."""
+    stuck = gpu.stuck_s(now) if gpu.state in ("stuck", "unanswered") else None
+    return gpu.age(now) if stuck is None else stuck
+
+
+def age_text(seconds: float) -> str:
+    """Whole seconds first, so that it does not flicker: `7s`, `42s`, `12m`, `3h`."""
+    return f"{seconds:.0f}s" if seconds < 99.5 else seconds_text(seconds)
+
+
+def evidence_text(evidence: Evidence, late_s: float) -> str:
+    """The evidence, with its age as it is `late_s` seconds after it was judged."""
+    if evidence.age_s is None:
+        return str(evidence)
+    return f"{structs.replace(evidence, age_s=None)}, {age_text(evidence.age_s + late_s)} ago"
+
+
+def trouble_severity(gpu: Gpu) -> Severity:
+    """How grave what `trouble_of` says is."""
+    return "unknown" if gpu.state == "unanswered" else "critical"
+
+
+def trouble_of(gpu: Gpu, now: float) -> str:
+    """In words, when the GPU does not answer."""
+    since = since_s(gpu, now)
+    lasted = "" if since is None else f" for {age_text(since)}"
+    if gpu.state == "stuck":
+        return f"STUCK in {gpu.stuck_in or 'a driver call'}{lasted}"
+    if gpu.state == "unanswered":
+        return no_answer(gpu, now)
+    return f"LOST{lasted}: {gpu.reason or 'not responding'}" if gpu.state == "lost" else ""
+
+
+def attempt_words(node: Node, now: float) -> str:
+    """What the link does next: `attempt 3`, `next attempt in 12s`; nothing on a live one."""
+    link = node.link
+    if link.phase == "live":
+        return ""
+    if link.retry_at is not None and link.retry_at > now:
+        return f"next attempt in {age_text(max(1.0, link.retry_at - now))}"
+    return f"attempt {link.attempt}" if link.attempt > 1 else ""
+
+
+def link_words(node: Node, now: float) -> str:
+    """Why a node is not live, and what happens next, in one sentence."""
+    parts = (
+        node.link.reason or ("connecting" if node.link.phase == "connecting" else ""),
+        attempt_words(node, now),
+    )
+    return "; ".join(part for part in parts if part)
+
+
+def absent_words(node: Node) -> str:
+    """Why a node shows no GPU, in a few words."""
+    if node.hello is None:
+        return node.link.reason or "connecting"
+    words = without_gpus(node)
+    return "no NVIDIA GPU, host metrics only" if words == "no GPU" else words
+
+
+def models(node: Node) -> str:
+    """`8x NVIDIA H100 80GB HBM3`; several models each with its count, the most frequent first."""
+    counted = Counter(gpu.info.name or "not known yet" for gpu in node.gpu_list())
+    return ", ".join(f"{number}x {name}" for name, number in counted.most_common())
+
+
+def event_clock(event: Event) -> str:
+    """When, by the node's clock."""
+    return time.strftime("%H:%M:%S", time.localtime(event.t))
+
+
+def event_title(event: Event) -> str:
+    """What, and how often."""
+    xid = f"Xid {event.code}: " if event.event == "xid" and event.code is not None else ""
+    return f"{xid}{event.title}" + (f" x{event.count}" if event.count > 1 else "")

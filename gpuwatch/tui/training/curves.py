@@ -1,0 +1,152 @@
+"""Loss, gradient norm, throughput and step time over the told steps, side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+
+from gpuwatch.diagnose.training.job_view.facts import JobFacts
+from gpuwatch.fleet.logs.progress import Step
+from gpuwatch.fleet.nodes.quantities import scaled_text
+from gpuwatch.tui.toolkit.charts import curve as line_of
+from gpuwatch.tui.toolkit.line_view import Page, Row
+from gpuwatch.tui.toolkit.styles import Look, fit
+from gpuwatch.tui.training.job_view import TrainingView
+
+GAP, LEAST = 2, 22
+"""Cells between two curves, and of the narrowest one."""
+AXIS = 6
+"""From so many lines on one of them says which steps they are."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One value of all steps."""
+
+    name: str
+    read: Callable[[Step], float | None]
+    many: bool = False
+    """Written with a prefix: `453k`."""
+
+
+CURVES = (
+    Curve("loss", lambda step: step.loss),
+    Curve("grad norm", lambda step: step.grad_norm),
+    Curve("tokens/s", lambda step: step.tokens_per_s, many=True),
+    Curve("samples/s", lambda step: step.samples_per_s, many=True),
+    Curve("step s", lambda step: step.took_s),
+)
+"""In the order in which they are kept where there is little room."""
+
+
+def told(steps: Sequence[Step]) -> list[tuple[Curve, list[float | None]]]:
+    """The curves of which any value is known; samples only where no tokens are told."""
+    found = [(curve, [curve.read(step) for step in steps]) for curve in CURVES]
+    some = [(curve, values) for curve, values in found if any(value is not None for value in values)]
+    names = {curve.name for curve, _ in some}
+    return [each for each in some if each[0].name != "samples/s" or "tokens/s" not in names]
+
+
+def bucketed(values: Sequence[float | None], count: int) -> list[float | None]:
+    """At most `count` points: of many each is the mean of its share, of few each stays as it is."""
+    if len(values) <= count:
+        return list(values)
+    points: list[float | None] = []
+    for index in range(count):
+        part = values[index * len(values) // count : (index + 1) * len(values) // count]
+        known = [value for value in part if value is not None and math.isfinite(value)]
+        points.append(math.fsum(known) / len(known) if known else None)
+    return points
+
+
+class TrainingCurves(Page, can_focus=False):
+    """The curves of the voice that speaks for the job; `lines` is the height."""
+
+    DEFAULT_CSS: ClassVar[str] = "TrainingCurves { height: 4; overflow-y: hidden; }"
+    can_focus = False
+
+    def __init__(self, view: TrainingView) -> None:
+        super().__init__(id="training-curves")
+        self.view = view
+        self.lines = 4
+        self._told, self._asked, self._seen = False, -1, -1
+        self._made_for: tuple[int, int, Look, int] | None = None
+        self._made: list[Row] = []
+
+    def is_told(self) -> bool:
+        """Whether there is anything to draw."""
+        if self._asked != self.view.version:
+            self._asked = self.view.version
+            voice = self.view.facts.speaker if self.view.facts else None
+            steps = () if voice is None else (*voice.past, *voice.steps)
+            self._told = any(curve.read(step) is not None for step in steps for curve in CURVES)
+        return self._told
+
+    def build(self, width: int) -> list[Row]:
+        """A title and the plot under it, for each curve; drawn a frame after the numbers are."""
+        facts, version = self.view.facts, self.view.version
+        wanted = (width, self.lines, self.look, version)
+        later = self._made_for is not None and wanted[:3] == self._made_for[:3] and version != self._seen
+        self._seen = version
+        if wanted != self._made_for and not later:
+            self._made_for = wanted
+            self._made = [] if facts is None or facts.speaker is None else self._draw(facts, width)
+        return self._made
+
+    def _draw(self, facts: JobFacts, width: int) -> list[Row]:
+        look, steps = self.look, facts.speaker.curve() if facts.speaker else []
+        curves = told(steps)[: max(1, (width - 2 + GAP) // (LEAST + GAP))]
+        if not curves:
+            return []
+        cells = (width - 2 - GAP * (len(curves) - 1)) // len(curves)
+        late = facts.late(facts.stepped_at, self.scene.now)
+        height = self.lines - (self.lines >= AXIS)
+        columns = [drawn(curve, values, cells, height, look, late) for curve, values in curves]
+        rows: list[Row] = []
+        for line in range(height):
+            parts = [Segment(" ")]
+            for number, column in enumerate(columns):
+                parts += [Segment(" " * GAP)] if number else []
+                parts += column[line]
+            rows.append(tuple(parts))
+        if self.lines >= AXIS:
+            rows.append((Segment(f" steps {steps[0].step:,} to {steps[-1].step:,}", look.dim),))
+        return rows
+
+
+def drawn(
+    curve: Curve, values: Sequence[float | None], width: int, height: int, look: Look, late: bool
+) -> list[list[Segment]]:
+    """One curve: a line that says between which values it runs, and the plot."""
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    odd = sum(value is not None for value in values) - len(known)
+    if not known:
+        title = [Segment(fit(f"{curve.name}: {odd} NaN or Inf", width), look.severity["warning"])]
+        return [title, *[[Segment(" " * width)] for _ in range(height - 1)]]
+    points = bucketed(values, width * (2 if look.glyphs.braille else 1))
+    plain = [None if value is None or not math.isfinite(value) else value for value in points]
+    low, high = min(known), max(known)
+    words = fit(_title(curve, low, high, odd, width), width)
+    title = [Segment(words, look.severity["warning"] if odd else look.dim)]
+    if high - low < 0.02 * abs(high):  # noises of a flat curve are not to fill the height
+        low, high = low - 0.05 * abs(high), high + 0.05 * abs(high)
+    style: Style = look.dim if late else look.severity["ok"]
+    picture = line_of(plain, low, high, width, max(1, height - 1), look.glyphs)
+    return [title, *[[Segment(line, style)] for line in picture]]
+
+
+def _title(curve: Curve, low: float, high: float, odd: int, width: int) -> str:
+    """`loss 2.12 to 2.23`, in fewer digits where there is no room."""
+    tail = f", {odd} NaN or Inf" if odd else ""
+    text = curve.name
+    for digits in (3, 2, 1):
+        least, most = (scaled_text(v, 1000) if curve.many else f"{v:.{digits}g}" for v in (low, high))
+        text = f"{curve.name} {least} to {most}{tail}" if least != most else f"{curve.name} {least}{tail}"
+        if len(text) <= width:
+            break
+    return text

@@ -1,0 +1,234 @@
+"""The job over its ranks: who speaks, how far it is, how fast, and what is wrong with it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+
+from gpuwatch.diagnose.model.text import plural
+from gpuwatch.diagnose.training.job_view.facts import Fact, JobFacts
+from gpuwatch.fleet.nodes.quantities import UNKNOWN, scaled_text
+from gpuwatch.tui.chrome.status_bar import spread
+from gpuwatch.tui.toolkit.charts import bar
+from gpuwatch.tui.toolkit.line_view import Page, Row
+from gpuwatch.tui.toolkit.styles import Look, clean, fit
+from gpuwatch.tui.toolkit.text import age_text
+from gpuwatch.tui.training.job_view import TrainingView
+
+ALERT_LINES = 3
+BAR = 24
+TITLE = 9
+"""The first value of every line stands in one column."""
+
+
+def span_text(seconds: float) -> str:
+    """A long time in two units: `1d 18h`, `3h 05m`, `4m 10s`."""
+    whole = int(seconds)
+    for size, small, words in ((86_400, 3600, "dh"), (3600, 60, "hm")):
+        if whole >= size:
+            return f"{whole // size}{words[0]} {whole % size // small:02}{words[1]}"
+    return f"{whole // 60}m {whole % 60:02}s" if whole >= 60 else f"{whole}s"
+
+
+def seconds_long(value: float) -> str:
+    """A step's time: `0.312s`, `3.20s`, `41.5s`."""
+    return f"{value:.3f}s" if value < 1 else f"{value:.2f}s" if value < 10 else f"{value:.1f}s"
+
+
+class Sheet:
+    """Writes the numbers of a job; what is late looks stale and says how old it is."""
+
+    def __init__(self, facts: JobFacts, look: Look, now: float) -> None:
+        self._facts, self._look, self._now = facts, look, now
+
+    def number(self, title: str, fact: Fact | None, text: str, *, first: bool = False) -> list[Segment]:
+        """A title and its value, or a dash; `first` in its line, it is aligned with those of other lines."""
+        look = self._look
+        parts = [Segment(f" {title.ljust(TITLE) if first else title} ", look.dim)]
+        if fact is None:
+            return [*parts, Segment(UNKNOWN, look.dim), Segment(" ")]
+        late = self._facts.late(fact.at, self._now)
+        parts.append(Segment(text, look.stale if late else look.strong))
+        if fact.computed:
+            parts.append(Segment(" computed", look.dim))
+        step = self._facts.facts.get("step")
+        own_age = step is None or fact.at < step.at - max(2.0, self._facts.gap_s or 0.0)
+        if own_age and not (fact.computed and not late):
+            parts.append(Segment(f" {age_text(fact.age_s(self._now))} ago", look.dim))
+        return [*parts, Segment(" ")]
+
+    def told(self, title: str, name: str, form: str, *, first: bool = False) -> list[Segment]:
+        """A told field by a format of its value, or a dash."""
+        fact = self._facts.facts.get(name)
+        return self.number(title, fact, "" if fact is None else form.format(fact.value), first=first)
+
+    def rarely(self, title: str, name: str, form: str) -> list[Segment]:
+        """A field that few logs tell: nothing where this one does not."""
+        return self.told(title, name, form) if name in self._facts.facts else []
+
+
+def whose(facts: JobFacts) -> str:
+    """Who speaks for the job, in words."""
+    voice = facts.speaker
+    if voice is None:
+        return "no progress in its logs"
+    who = voice.file.rpartition("/")[2] if facts.speaker_rank is None else f"rank {facts.speaker_rank}"
+    others = f"; the {facts.speaking - 1} others log steps, too" if facts.speaking > 1 else ""
+    return f"steps from the log of {who}{others}"
+
+
+def size_text(facts: JobFacts) -> str:
+    """How large the job is, as far as its ranks are seen."""
+    alive, seen = facts.ranks_alive, facts.ranks_seen
+    if alive < seen:
+        ranks = f"{alive or 'none'} of {max(facts.world or 0, seen)} ranks running"
+    else:
+        ranks = f"{seen} of {facts.world} ranks" if facts.world else f"{seen} ranks"
+    name = clean(facts.gpu_name or "GPU").removeprefix("NVIDIA ")
+    gpus = f", {facts.gpus}x {name}" if facts.gpus else ""
+    return f"{ranks} on {plural(facts.nodes, 'node')}{gpus}"
+
+
+class TrainingHead(Page, can_focus=False):
+    """The lines over the ranks."""
+
+    DEFAULT_CSS: ClassVar[str] = "TrainingHead { height: 5; overflow-y: hidden; }"
+    can_focus = False
+
+    def __init__(self, view: TrainingView) -> None:
+        super().__init__(id="training-head")
+        self.view = view
+
+    def build(self, width: int) -> list[Row]:
+        """Who, how far, what, how fast, and the alerts."""
+        facts, look = self.view.facts, self.look
+        if facts is None or (not facts.rows and facts.speaker is None):
+            text = " No training job detected: no process with a rank, no log with steps."
+            return [
+                (Segment(text, look.dim),),
+                (Segment(" For logs elsewhere, use `--log` or `logs:` in the hosts file.", look.dim),),
+            ]
+        sheet = Sheet(facts, look, self.scene.now)
+        lines = [self._who(facts, width), self._far(facts, sheet, width), self._losses(sheet)]
+        lines += [self._fast(facts, sheet), self._times(facts, sheet)]
+        return [*lines, *self._alerts(width)]
+
+    def _who(self, facts: JobFacts, width: int) -> Row:
+        look, view = self.look, self.view
+        name = " training without a job id " if facts.job is None else f" job {clean(facts.job)} "
+        partial = facts.ranks_alive < max(facts.world or 0, facts.ranks_seen)
+        left = [
+            Segment(name, look.brand),
+            Segment(f" {size_text(facts)}", look.severity["warning"] if partial else look.text),
+        ]
+        words = f"  {clean(whose(facts))}"
+        right = (
+            [Segment(f"job {view.number} of {len(view.jobs)}: [ ] ", look.title)]
+            if len(view.jobs) > 1
+            else []
+        )
+        used = sum(part.cell_length for part in (*left, *right))
+        if used + len(words) <= width:
+            left.append(Segment(words, look.dim))
+        return spread(left, right, width)
+
+    def _far(self, facts: JobFacts, sheet: Sheet, width: int) -> Row:
+        look, now = self.look, self.scene.now
+        step, total = facts.facts.get("step"), facts.facts.get("total_steps")
+        text = (
+            "" if step is None else f"{step.value:,.0f}" + ("" if total is None else f" / {total.value:,.0f}")
+        )
+        row = sheet.number("step", step, text, first=True)
+        if step is not None:
+            late = facts.late(facts.stepped_at, now)
+            age = step.age_s(now) if facts.stepped_at is None else now - facts.stepped_at
+            stopped = late and facts.gap_s is not None
+            told = f"no step for {span_text(age)} " if stopped else f"{age_text(max(0.0, age))} ago "
+            if stopped:
+                row.append(Segment(f"{look.glyph('warning')} ", look.severity["warning"]))
+            row.append(Segment(told, look.severity["warning"] if stopped else look.dim))
+        if facts.speaker is not None and (done := facts.speaker.done) is not None:
+            style: Style = look.dim if facts.late(facts.stepped_at, now) else look.severity["ok"]
+            row += [
+                Segment(" "),
+                *bar(done, min(BAR, max(8, width // 6)), look, style),
+                Segment(f" {100 * done:.1f} % "),
+            ]
+        eta = facts.facts.get("eta_s")
+        row += sheet.number("ETA", eta, "" if eta is None else span_text(eta.value))
+        last = self.scene.told.checkpoints.get(facts.job)
+        if last is not None and last.step is not None:
+            when = "" if last.at is None else f", {age_text(max(0.0, self.scene.wall() - last.at))} ago"
+            broken = last.complete is False
+            row.append(Segment("  checkpoint ", look.title))
+            style = look.severity["warning"] if broken else look.text
+            row.append(Segment(f"{last.step:,}{when}{', not complete' * broken}", style))
+        return tuple(row)
+
+    @staticmethod
+    def _losses(sheet: Sheet) -> Row:
+        return (
+            *sheet.told("loss", "loss", "{:.4g}", first=True),
+            *sheet.told("grad norm", "grad_norm", "{:.3g}"),
+            *sheet.told("lr", "lr", "{:.2e}"),
+            *sheet.rarely("loss scale", "loss_scale", "{:g}"),
+            *sheet.rarely("skipped", "skipped", "{:.0f}"),
+            *sheet.rarely("epoch", "epoch", "{:g}"),
+        )
+
+    def _fast(self, facts: JobFacts, sheet: Sheet) -> Row:
+        row: list[Segment] = []
+        tokens, whole = facts.facts.get("tokens_per_s"), facts.job_tokens_per_s
+        if whole is not None and facts.gpus:
+            text = f"{scaled_text(whole.value, 1000)} ({scaled_text(whole.value / facts.gpus, 1000)}/GPU)"
+            row += sheet.number("tokens/s", Fact(whole.value, whole.at), text, first=True)
+        elif tokens is not None or "samples_per_s" not in facts.facts:
+            text = "" if tokens is None else scaled_text(tokens.value, 1000)
+            row += sheet.number("tokens/s", tokens, text, first=True)
+        if (samples := facts.facts.get("samples_per_s")) is not None:
+            row += sheet.number("samples/s", samples, f"{samples.value:.4g}", first=not row)
+        mfu = facts.facts.get("mfu")
+        row += sheet.number("MFU", mfu, "" if mfu is None else f"{100 * mfu.value:.1f} %")
+        if mfu is None and facts.why_no_mfu:
+            row.append(Segment(f"{facts.why_no_mfu} ", self.look.dim))
+        return (*row, *sheet.rarely("TFLOP/s", "tflops", "{:.4g}"))
+
+    def _times(self, facts: JobFacts, sheet: Sheet) -> Row:
+        look, last = self.look, facts.facts.get("step_time_s")
+        if last is None and facts.speaker is not None and facts.speaker.steps:
+            step = facts.speaker.steps[-1]
+            last = None if step.took_s is None else Fact(step.took_s, step.at)
+        row = sheet.number("step time", last, "" if last is None else seconds_long(last.value), first=True)
+        if facts.times is not None:
+            times = facts.times
+            row.append(Segment(" p50 ", look.dim))
+            row.append(Segment(seconds_long(times.p50), look.text))
+            row.append(Segment("  p95 ", look.dim))
+            row.append(Segment(seconds_long(times.p95), look.text))
+            row.append(Segment("  p99 ", look.dim))
+            row.append(Segment(seconds_long(times.p99), look.text))
+            row.append(Segment(f"  of the last {plural(times.count, 'logged step')} ", look.dim))
+        for share in facts.shares:
+            style = look.severity["warning"] if share.flagged else look.text
+            sign = f"{look.glyph('warning')} " if share.flagged else ""
+            row += [Segment(f" {share.what} ", look.dim), Segment(f"{sign}{100 * share.share:.0f} %", style)]
+        return tuple(row)
+
+    def _alerts(self, width: int) -> list[Row]:
+        look, wall = self.look, self.scene.wall()
+        rows: list[Row] = []
+        for alert in self.view.alerts[:ALERT_LINES]:
+            more = len(self.view.alerts) - ALERT_LINES
+            tail = f" {age_text(max(0.0, wall - alert.first))}" + (
+                f", {more} more: 4" if more > 0 and len(rows) == ALERT_LINES - 1 else ""
+            )
+            rank = "" if alert.rank is None else f"rank {alert.rank}: "
+            text = f"{alert.title}: {rank}{alert.text}"
+            room = max(8, width - len(tail) - 4)
+            rows.append((
+                Segment(" "), look.mark(alert.severity), Segment(" "),
+                Segment(fit(text, room), look.severity[alert.severity]), Segment(tail, look.dim),
+            ))  # fmt: skip
+        return rows

@@ -1,0 +1,96 @@
+"""What screen 6 looks at: one job, worked out anew about once a second however often is painted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.condition import ORDER
+from gpuwatch.diagnose.training.job_view.build import heard_of, jobs_of, overview
+from gpuwatch.diagnose.training.job_view.facts import JobFacts
+from gpuwatch.diagnose.training.job_view.rank_placement import Job
+from gpuwatch.tui.model.alert_snapshot import standing
+from gpuwatch.tui.model.view_state import Scene
+
+EVERY_S, OLD_S = 1.0, 3.0
+"""What is older than the second was not looked at for a while."""
+CODES = (
+    "num.", "train.", "job.hang", "slower_than_peers", "spins_alone", "link_below_peers",
+    "lone_gpu", "less_used_than_peers",
+)  # fmt: skip
+"""Alerts that are about how a job trains."""
+
+
+class TrainingView:
+    """The job that is looked at, however often the screen is left."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self.jobs: list[Job] = []
+        self.facts: JobFacts | None = None
+        self.alerts: list[Alert] = []
+        """Of this job, the worst first; only those that fire."""
+        self.version = 0
+        """Moves when anything above did."""
+        self._chosen: Job = None
+        self._by_hand = False
+        self._seen: object = None
+        self._work: Iterator[JobFacts | None] | None = None
+        """What is being worked out."""
+
+    def refresh(self) -> None:
+        """Work the job out again, if it is time: a part a frame, all of it where what is shown is old."""
+        scene = self._scene
+        age_s = math.inf if self.facts is None else abs(scene.now - self.facts.made_at)
+        at_once = (scene.frozen, self._chosen, self._by_hand) != self._seen or (
+            age_s >= OLD_S and not scene.frozen
+        )
+        if at_once or (self._work is None and age_s >= EVERY_S and not scene.frozen):
+            self._work = self._begin()
+        while self._work is not None:
+            facts = next(self._work)
+            if facts is not None:
+                self._work = None
+                self._take(facts)
+            if not at_once:
+                return
+
+    def _begin(self) -> Iterator[JobFacts | None]:
+        scene = self._scene
+        heard = heard_of(scene.fleet, scene.seats)
+        self.jobs = jobs_of(scene.seats, heard)
+        if not self._by_hand or self._chosen not in self.jobs:
+            self._chosen = self.jobs[0] if self.jobs else None
+        self._seen = (scene.frozen, self._chosen, self._by_hand)
+        return overview(scene.fleet, scene.seats, heard, self._chosen, scene.now, scene.wall())
+
+    def _take(self, facts: JobFacts) -> None:
+        self.facts = facts
+        self.alerts = sorted(self._own_alerts(), key=lambda alert: ORDER.index(alert.severity))
+        self.version += 1
+
+    def _own_alerts(self) -> list[Alert]:
+        return [
+            alert
+            for alert in self._scene.told.alerts.values()
+            if alert.code.startswith(CODES)
+            and standing(alert) in ("firing", "acknowledged")
+            and (alert.job == self._chosen or (alert.job is None and self._is_ours(alert)))
+        ]
+
+    def _is_ours(self, alert: Alert) -> bool:
+        rows = self.facts.rows if self.facts else ()
+        return any(row.node == alert.node and alert.gpu in (None, row.gpu) for row in rows)
+
+    def turn(self, step: int) -> None:
+        """The job before or after."""
+        if self.jobs:
+            at = self.jobs.index(self._chosen) if self._chosen in self.jobs else 0
+            self._chosen, self._by_hand = self.jobs[(at + step) % len(self.jobs)], True
+            self.refresh()
+
+    @property
+    def number(self) -> int:
+        """Which of the jobs it is, from 1."""
+        return self.jobs.index(self._chosen) + 1 if self._chosen in self.jobs else 0

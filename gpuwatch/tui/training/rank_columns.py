@@ -1,0 +1,104 @@
+"""The columns of the table of ranks: what each shows, how wide, and which go when room is short."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from gpuwatch.diagnose.training.job_view.facts import RankRow
+from gpuwatch.fleet.nodes import quantities
+from gpuwatch.fleet.nodes.quantities import UNKNOWN, scaled_text
+from gpuwatch.tui.toolkit.text import age_text
+
+Write: TypeAlias = Callable[[float], str]
+Read: TypeAlias = "Callable[[RankRow, float], float | None]"
+
+
+@dataclass(frozen=True)
+class RankColumn:
+    """One column."""
+
+    name: str
+    title: str
+    width: int
+    keep: int
+    """The higher, the longer it stays on a narrow screen."""
+    read: Read
+    write: Write
+    source: Literal["log", "gpu", "age"]
+    """Where it comes from: what of that is late looks stale."""
+    flag: str = ""
+    """The column of `facts.COLUMNS` or the flag that marks it."""
+    falling: bool = True
+    """Whether the first sorting puts the largest first."""
+
+    def text(self, row: RankRow, now: float) -> str:
+        """The cell; a dash where nothing is known."""
+        value = self.read(row, now)
+        return UNKNOWN if value is None else self.write(value)
+
+    def order(self, row: RankRow, now: float, falling: bool) -> float:
+        """For sorting; what is unknown comes last."""
+        value = self.read(row, now)
+        if value is None:
+            return float("-inf") if falling else float("inf")
+        return value
+
+
+def step_text(seconds: float) -> str:
+    """`0.312`, `3.20`, `41.5`, `128`."""
+    return f"{seconds:.3f}" if seconds < 1 else f"{seconds:.2f}" if seconds < 10 else f"{seconds:.1f}"
+
+
+def _age(at: float | None, now: float) -> float | None:
+    return None if at is None else max(0.0, now - at)
+
+
+q = quantities
+COLUMNS = (
+    RankColumn("step", "step", 8, 99, lambda r, _: r.step, lambda v: f"{v:.0f}", "log", "", falling=False),
+    RankColumn("lag", "lag", 4, 98, lambda r, _: r.lag, lambda v: f"{min(v, 9999):.0f}", "log", "lag"),
+    RankColumn("step_s", "step s", 6, 97, lambda r, _: r.step_s, step_text, "log", "step_s"),
+    RankColumn(
+        "tokens", "tok/s", 6, 90, lambda r, _: r.tokens_per_s, lambda v: scaled_text(v, 1000), "log",
+        "tokens_per_s", falling=False,
+    ),
+    RankColumn("memory", "mem", 5, 88, lambda r, _: r.memory_bytes, q.MEMORY.text, "gpu", "memory_bytes"),
+    RankColumn("util", "util", 4, 50, lambda r, _: r.busy_pct, q.PERCENT.text, "gpu", falling=False),
+    RankColumn(
+        "clock", "SM MHz", 6, 94, lambda r, _: r.clock_mhz, q.MEGAHERTZ.text, "gpu", "clock_mhz",
+        falling=False,
+    ),
+    RankColumn("power", "power", 5, 80, lambda r, _: r.power_w, q.WATTS.text, "gpu", "power_w"),
+    RankColumn("temp", "temp", 4, 86, lambda r, _: r.temperature_c, q.CELSIUS.text, "gpu", "temperature_c"),
+    RankColumn("throttle", "throt", 5, 92, lambda r, _: r.throttle_pct, q.PERCENT.text, "gpu", "throttle"),
+    RankColumn("log", "log age", 7, 96, lambda r, n: _age(r.wrote_at, n), age_text, "age", "log"),
+    RankColumn("told", "step age", 8, 40, lambda r, n: _age(r.told_at, n), age_text, "age"),
+    RankColumn("gpu_age", "GPU age", 7, 30, lambda r, n: _age(r.gpu_at, n), age_text, "age"),
+)  # fmt: skip
+"""In the order of the screen."""
+SORTS = ("rank", *(column.name for column in COLUMNS))
+
+
+TRENDS = (("smclk", "SM clock", 0.4), ("power", "power", 0.0))
+"""Histories of the GPU that a wide screen has room for: a series of `GpuHistory`, its title, and where its
+picture begins as a share of the scale's top."""
+TREND_S = 120.0
+TREND_LEAST, TREND_MOST = 14, 24
+
+
+def trend_width(left: int) -> int:
+    """How wide each of the histories may be in the cells that the columns leave; 0: there is no room."""
+    each = left // len(TRENDS) - 2
+    return min(TREND_MOST, each) if each >= TREND_LEAST else 0
+
+
+def choose(width: int) -> tuple[list[RankColumn], int]:
+    """The columns that fit `width` cells, a cell for the flag behind each, and how many cells are left."""
+    left, chosen = width, []
+    for column in sorted(COLUMNS, key=lambda each: -each.keep):
+        if column.width + 1 <= left:
+            chosen.append(column)
+            left -= column.width + 1
+    return sorted(chosen, key=COLUMNS.index), left

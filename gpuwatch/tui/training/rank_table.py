@@ -1,0 +1,265 @@
+"""The ranks of a job as a table, the spread over all of them above it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+
+from gpuwatch.diagnose.training.job_view.facts import JobFacts, RankRow, Spread
+from gpuwatch.fleet.nodes.metrics import METRICS
+from gpuwatch.fleet.nodes.quantities import UNKNOWN
+from gpuwatch.tui.model.severity import Severity
+from gpuwatch.tui.toolkit.charts import sparkline
+from gpuwatch.tui.toolkit.line_view import Cell, Picker, Row, highlighted, joined, text_of
+from gpuwatch.tui.toolkit.styles import Look, clean, fit
+from gpuwatch.tui.training.job_view import TrainingView
+from gpuwatch.tui.training.rank_columns import (
+    COLUMNS,
+    SORTS,
+    TREND_S,
+    TRENDS,
+    RankColumn,
+    choose,
+    trend_width,
+)
+
+RANK, PLACE = 6, 15
+STATISTICS = ("imbalance", "mean", "std", "min", "max")
+"""Lines over the ranks, in the order in which they are kept when there is little room."""
+WORST = "worst"
+"""The order that puts on top who stands out."""
+SEVERITIES: tuple[Severity, ...] = ("ok", "info", "unknown", "warning", "error", "critical")
+PLAIN = 70
+"""A wider table has room for longer node names."""
+
+
+class RankTable(Picker):
+    """A line a rank. The cursor stays on its rank when the order changes."""
+
+    DEFAULT_CSS: ClassVar[str] = "RankTable { height: 1fr; min-height: 3; }"
+
+    def __init__(self, view: TrainingView) -> None:
+        super().__init__(id="ranks")
+        self.view = view
+        self.statistics = len(STATISTICS)
+        """How many of the lines above there is room for."""
+        self.sort_name = WORST
+        self.falling = False
+        self.only_flagged = False
+        self.rows: list[RankRow] = []
+        self._columns: list[RankColumn] = []
+        self._width, self._place, self._trend = 0, PLACE, 0
+        self._made_for: Hashable = None
+        self._on: object = None
+        """Rank and node under the cursor."""
+
+    def prepare(self) -> None:
+        """Order the ranks and choose the columns."""
+        made_for = (self.view.version, self.sort_name, self.falling, self.only_flagged)
+        self.pinned = 1 + self.statistics
+        self._width = self.columns
+        self._place = PLACE + max(0, min(9, (self._width - PLAIN) // 8))
+        self._columns, left = choose(self._width - 3 - RANK - self._place)
+        self._trend = trend_width(left)
+        if made_for == self._made_for:
+            return
+        self._made_for = made_for
+        rows = list(self.view.facts.rows) if self.view.facts else []
+        if self.only_flagged:
+            rows = [row for row in rows if severity_of(row) != "ok"]
+        if self.sort_name == WORST:
+            rows.sort(key=lambda row: -SEVERITIES.index(severity_of(row)), reverse=self.falling)
+        elif self.sort_name != "rank":
+            column, now = next(c for c in COLUMNS if c.name == self.sort_name), self.scene.now
+            rows.sort(key=lambda row: column.order(row, now, self.falling), reverse=self.falling)
+        elif self.falling:
+            rows.reverse()
+        self.rows = rows
+        self.at = max(0, min(self.at, len(rows) - 1))
+        if rows and self._on is not None and _identity(rows[self.at]) != self._on:
+            self.at = next((i for i, row in enumerate(rows) if _identity(row) == self._on), self.at)
+
+    def count(self) -> int:
+        """Heading, statistics and ranks."""
+        return self.pinned + len(self.rows)
+
+    def key(self, line: int) -> Hashable:
+        """All lines change when the job was worked out anew, and with the cursor."""
+        here = line - self.pinned == self.at
+        return (self._made_for, len(self._columns), self._width, self.pinned, here and (1, self.has_focus))
+
+    def row(self, line: int, width: int) -> Row:
+        """A line."""
+        if line == 0:
+            return self._heading()
+        if line < self.pinned:
+            return self._statistic(STATISTICS[line - 1])
+        rank, look, now = self.rows[line - self.pinned], self.look, self.scene.now
+        severity = severity_of(rank)
+        name = UNKNOWN if rank.rank is None else f"{'~' * rank.inferred}{rank.rank}"
+        place = rank.node if rank.gpu is None else f"{rank.node}:{rank.gpu}"
+        trouble = trouble_of(rank)
+        ground = look.text if rank.alive or rank.voice is not None else look.stale
+        parts = [
+            Segment(" "),
+            look.mark(severity),
+            Segment(" "),
+            Segment(fit(name, RANK - 1, ">") + " ", look.strong),
+        ]
+        room = self._place - 1 - (len(trouble) + 1 if trouble else 0)
+        where = fit(place, min(room, cell_len(clean(place))))
+        parts += [Segment(where + " ", ground), Segment(trouble, look.severity[severity])]
+        parts.append(Segment(" " * (room - cell_len(where) + (1 if trouble else 0))))
+        parts += joined([cell for column in self._columns for cell in self._cell(rank, column, look, now)])
+        parts += self._trends(rank)
+        row = tuple(parts)
+        if line - self.pinned != self.at:
+            return row
+        if self.has_focus:
+            return highlighted(row, width, look.cursor)
+        return (Segment(look.glyphs.cursor, look.title), *row[1:])
+
+    @staticmethod
+    def _cell(rank: RankRow, column: RankColumn, look: Look, now: float) -> tuple[Cell, ...]:
+        text = fit(column.text(rank, now), column.width, ">")
+        if column.flag and column.flag in rank.flags:
+            style = look.severity["warning"]
+            return ((text + look.glyph("warning"), style),)
+        late = rank.told_late if column.source == "log" else rank.gpu_late and column.source == "gpu"
+        return ((text + " ", look.stale if late else look.text),)
+
+    def _trends(self, rank: RankRow) -> list[Segment]:
+        """What its GPU did in the last minutes, where the screen has room for it."""
+        gpu = self.scene.gpu(rank.node, rank.uuid) if self._trend and rank.uuid is not None else None
+        if gpu is None:
+            return []
+        look, parts, points = self.look, [], self._trend * (2 if self.look.glyphs.braille else 1)
+        style = look.severity["ok"] if rank.flags and not rank.gpu_late else look.dim
+        for name, _, begins in TRENDS:
+            _, high = METRICS[name].scale(gpu) or (0.0, 1.0)
+            series = gpu.history.series(name, TREND_S, points, self.scene.now)
+            values = [None if value != value else value for value in series.tolist()]  # noqa: PLR0124 - NaN
+            parts += [
+                Segment("  "),
+                Segment(sparkline(values, begins * high, high, self._trend, look.glyphs), style),
+            ]
+        return parts
+
+    def _heading(self) -> Row:
+        look = self.look
+        parts = [Segment("   "), self._title("rank", "rank", RANK - 1, right=True), Segment(" ")]
+        count = f"node:GPU ({len(self.rows)})" if self.only_flagged else "node:GPU"
+        parts.append(Segment(fit(count, self._place), look.dim))
+        for column in self._columns:
+            parts += [self._title(column.name, column.title, column.width, right=True), Segment(" ")]
+        for _, title, _ in TRENDS if self._trend else ():
+            parts.append(Segment("  " + fit(f"{title}, 2 min", self._trend), look.dim))
+        return tuple(parts)
+
+    def _title(self, name: str, title: str, width: int, *, right: bool) -> Segment:
+        look, chosen = self.look, name == self.sort_name
+        arrow = (look.glyphs.down if self.falling else look.glyphs.up) if chosen else ""
+        return Segment(fit(arrow + title, width, ">" if right else "<"), look.title if chosen else look.dim)
+
+    def _statistic(self, name: str) -> Row:
+        look, facts = self.look, self.view.facts
+        parts = [Segment("   "), Segment(fit(_TITLES[name], RANK + self._place), look.dim)]
+        for column in self._columns:
+            apart = facts.spreads.get(column.flag) if facts and column.flag else None
+            parts += self._figure(name, apart, column, facts)
+        return tuple(parts)
+
+    def _figure(
+        self, name: str, apart: Spread | None, column: RankColumn, facts: JobFacts | None
+    ) -> list[Segment]:
+        look = self.look
+        if apart is None:
+            return [Segment(" " * (column.width + 1))]
+        late = column.source == "log" and facts is not None and facts.late(facts.stepped_at, self.scene.now)
+        style: Style = look.stale if late else look.dim
+        if name == "imbalance":
+            text = UNKNOWN if apart.imbalance is None else f"{min(999, 100 * apart.imbalance):.0f}%"
+            if apart.flagged:
+                return [Segment(fit(text, column.width, ">"), look.severity["warning"]), look.mark("warning")]
+        else:
+            text = column.write(getattr(apart, _FIGURES[name]))
+        return [Segment(fit(text, column.width, ">") + " ", style)]
+
+    # ---- gestures
+
+    def chosen(self) -> RankRow | None:
+        """The rank under the cursor."""
+        return self.rows[self.at] if self.at < len(self.rows) else None
+
+    def go(self, item: int) -> None:
+        """Put the cursor on a line and remember its rank."""
+        item = max(0, min(item, len(self.rows) - 1))
+        self._on = _identity(self.rows[item]) if self.rows else None
+        super().go(item)
+
+    def sort_by(self, name: str) -> None:
+        """Order by a column; again turns it round."""
+        if name == self.sort_name:
+            self.falling = not self.falling
+        else:
+            self.sort_name = name
+            self.falling = next((c.falling for c in COLUMNS if c.name == name), False)
+        self.repaint()
+
+    def sort_next(self) -> None:
+        """Order by the next column that is shown."""
+        shown = [WORST, "rank", *(column.name for column in self._columns)]
+        at = shown.index(self.sort_name) if self.sort_name in shown else -1
+        self.sort_by(shown[(at + 1) % len(shown)])
+
+    def reverse(self) -> None:
+        """Turn the order round."""
+        self.falling = not self.falling
+        self.repaint()
+
+    def click(self, line: int, x: int, *, twice: bool) -> None:
+        """A click on a title sorts by it; elsewhere it moves the cursor."""
+        if line > 0:
+            super().click(line, x, twice=twice)
+            return
+        left = 3 + RANK + self._place
+        if x < 3 + RANK:
+            self.sort_by("rank")
+        for column in self._columns:
+            if left <= x <= left + column.width and column.name in SORTS:
+                self.sort_by(column.name)
+            left += column.width + 1
+
+    def copy_text(self) -> str:
+        """The rank's line."""
+        return text_of(self.row(self.at + self.pinned, self.columns)) if self.rows else ""
+
+
+_TITLES = {"imbalance": "(max - min) / mean", "mean": "mean", "std": "std", "min": "min", "max": "max"}
+_FIGURES = {"mean": "mean", "std": "std", "min": "least", "max": "most"}
+
+
+def _identity(row: RankRow) -> tuple[object, str]:
+    return row.rank if row.rank is not None else row.file, row.node
+
+
+def severity_of(row: RankRow) -> Severity:
+    """How a rank stands: its GPU is gone or silent, it stands out, it has ended, or nothing of that."""
+    if row.gpu_state == "lost" or (row.gpu_at is not None and row.gpu_late and row.alive):
+        return "critical"
+    if row.ended:
+        return "unknown"
+    if row.flags:
+        return "warning"
+    return "ok" if row.alive or (row.voice is not None and not row.told_late) else "unknown"
+
+
+def trouble_of(row: RankRow) -> str:
+    """In a word what no number of the row says: its GPU is gone or mute, or its process is."""
+    if row.gpu_state in ("lost", "stuck"):
+        return row.gpu_state
+    return "ended" if row.ended else "stale" if row.gpu_at is not None and row.gpu_late else ""

@@ -1,0 +1,135 @@
+"""Screen 6: how a job trains, and how its ranks compare."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from gpuwatch.tui.chrome.status_bar import StatusLine
+from gpuwatch.tui.toolkit import keys
+from gpuwatch.tui.toolkit.key_hints import KeysLine
+from gpuwatch.tui.toolkit.line_view import Picker
+from gpuwatch.tui.toolkit.live_screen import LiveScreen, set_height
+from gpuwatch.tui.training.curves import TrainingCurves
+from gpuwatch.tui.training.header import TrainingHead
+from gpuwatch.tui.training.job_view import TrainingView
+from gpuwatch.tui.training.rank_table import STATISTICS, RankTable
+
+FRAME_LINES = 3
+"""Status (2) and footer."""
+BORROWED = frozenset(("fleet.sort", "fleet.sort.reverse", "fleet.unhealthy"))
+LEAST_RANKS = 5
+"""Ranks that are always seen, if there are so many."""
+MOST_CURVE = 11
+
+
+class TrainingScreen(LiveScreen):
+    """One job at a time."""
+
+    kind = "training"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *keys.TRAINING,
+        *(binding for binding in keys.FLEET if binding.id in BORROWED),
+    ]
+
+    def __init__(self, view: TrainingView) -> None:
+        super().__init__()
+        self.view = view
+        self.head = TrainingHead(view)
+        self.curves = TrainingCurves(view)
+        self.ranks = RankTable(view)
+        self._jobs = 0
+        """What the footer's keys were made for."""
+
+    def compose(self) -> ComposeResult:
+        """Status, job, curves, ranks, footer."""
+        yield StatusLine(id="status")
+        yield self.head
+        yield self.curves
+        yield self.ranks
+        yield KeysLine(self.kind)
+
+    def on_mount(self) -> None:
+        """Start on the ranks."""
+        self.view.refresh()
+        self.ranks.focus()
+
+    def pull(self) -> int:
+        """Repaint what moved; then work the job out, if it is time, so that no frame has to do both."""
+        painted = super().pull()
+        if self.is_mounted:
+            self.view.refresh()
+        return painted
+
+    def arrange_parts(self) -> None:
+        """The job says all it has to say; curves, spread and ranks share what is left."""
+        if (jobs := len(self.view.jobs)) != self._jobs:
+            self._jobs = jobs
+            self.refresh_bindings()
+        self.head.prepare()
+        facts = self.view.facts
+        room = self.size.height - FRAME_LINES - self.head.count()
+        set_height(self.head, self.head.count())
+        ranks = len(facts.rows) if facts else 0
+        self.ranks.statistics = 0 if ranks < 2 else 1 if room < 20 else len(STATISTICS)
+        least = 1 + self.ranks.statistics + min(LEAST_RANKS, max(1, ranks))
+        lines = min(MOST_CURVE, room - least, max(5, room // 4))
+        self.curves.display = lines >= 3 and self.curves.is_told()
+        self.curves.lines = max(3, lines)
+        set_height(self.curves, self.curves.lines)
+
+    # ---- what the cursor is on
+
+    def node_name(self) -> str | None:
+        """The node of the rank under the cursor."""
+        row = self.ranks.chosen()
+        return row.node if row and row.node in self.cockpit.scene.fleet.nodes else None
+
+    @on(Picker.Chosen, "#ranks")
+    def _open(self) -> None:
+        row = self.ranks.chosen()
+        if row is None:
+            return
+        if row.uuid is not None and self.cockpit.scene.gpu(row.node, row.uuid) is not None:
+            self.cockpit.show_place(row.node, row.uuid)
+        else:
+            self.action_another(1)
+
+    # ---- gestures
+
+    def action_another(self, step: int) -> None:  # noqa: ARG002 - there is one other way to show it
+        """The log of the rank, at the line that told its newest step."""
+        row = self.ranks.chosen()
+        if row is None or row.file is None:
+            self.notify("no log file of this rank is known", timeout=3)
+            return
+        offset = None if row.voice is None else row.voice.offset
+        ranks = () if row.rank is None else (row.rank,)
+        self.cockpit.show_logs(row.node, row.file, offset=offset, ranks=ranks)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """There is a next job where there are several."""
+        if action == "neighbour":
+            return len(self.view.jobs) > 1
+        return super().check_action(action, parameters)
+
+    def action_neighbour(self, step: int) -> None:
+        """The job before or after."""
+        self.view.turn(step)
+        self.pull()
+
+    def action_sort(self) -> None:
+        """Order by the next column."""
+        self.ranks.sort_next()
+
+    def action_reverse(self) -> None:
+        """Turn the order round."""
+        self.ranks.reverse()
+
+    def action_unhealthy(self) -> None:
+        """Only the ranks that stand out."""
+        self.ranks.only_flagged = not self.ranks.only_flagged
+        self.ranks.repaint()

@@ -1,0 +1,69 @@
+"""A program that the cockpit lends: in the agent's memory, and run from there."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import subprocess
+import zlib
+from pathlib import Path
+
+import pytest
+
+from gpuwatch.agent.hang.lent_pyspy import MAX_PACKED, MAX_PROGRAM, Lent
+
+PROGRAM = b"#!/bin/sh\necho lent to $1\nexit\n" + os.urandom(200_000)
+
+
+def pieces(program: bytes, size: int = 44_000, **other: object) -> list[dict[str, object]]:
+    packed = zlib.compress(program)
+    digest = hashlib.sha256(program).hexdigest()
+    return [
+        {
+            "piece": base64.b64encode(packed[at : at + size]).decode(),
+            "offset": at,
+            "size": len(packed),
+            "digest": digest,
+            **other,
+        }
+        for at in range(0, len(packed), size)
+    ]
+
+
+def test_it_is_run_from_memory_once_it_is_whole() -> None:
+    lent = Lent()
+    *first, last = pieces(PROGRAM.replace(b"lent to", b"lent to nobody but"))
+    for piece in first:
+        assert lent.take(piece) == {"ready": False}
+        assert lent.path is None
+    assert lent.take(last) == {"ready": True}
+    assert lent.path is not None
+    assert not os.path.lexists(Path(lent.path).readlink())  # no folder holds it
+    said = subprocess.run([lent.path, "me"], capture_output=True, text=True, check=False).stdout
+    assert said.startswith("lent to nobody but me")
+    assert lent.take(first[0]) == {"ready": True}  # it is here already
+
+
+def test_one_that_is_begun_anew_replaces_what_came_before() -> None:
+    lent = Lent()
+    lent.take(pieces(PROGRAM + b"older")[0])
+    assert [lent.take(piece)["ready"] for piece in pieces(PROGRAM)][-1]
+
+
+@pytest.mark.parametrize(
+    ("odd", "why"),
+    [
+        (pieces(PROGRAM)[1], "does not follow"),
+        (pieces(PROGRAM, size=1 << 20, digest="0" * 64)[0], "another digest"),
+        (pieces(PROGRAM, size=MAX_PACKED + 1)[0] | {"size": MAX_PACKED + 1}, "does not follow"),
+        (pieces(b"\0" * (MAX_PROGRAM + 1), size=1 << 20)[0], "another digest"),
+        (pieces(PROGRAM)[0] | {"piece": "?"}, "base64"),
+        ({"digest": "x", "offset": 0, "size": 4, "piece": base64.b64encode(b"junk").decode()}, "damaged"),
+    ],
+)
+def test_what_is_not_as_it_is_said_to_be_is_never_kept(odd: dict[str, object], why: str) -> None:
+    lent = Lent()
+    with pytest.raises(ValueError, match=why):
+        lent.take(odd)
+    assert lent.path is None

@@ -1,0 +1,85 @@
+"""The agent asks NCCL's RAS on a real socket."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import msgspec
+import pytest
+
+from gpuwatch.agent.hang.ras import ask, ras
+from gpuwatch.diagnose.hang.ras.reader import read_ras
+from gpuwatch.wire import RasAnswer, RasAnswers
+from tests import ras_server
+
+Start = Callable[..., int]
+
+
+@pytest.fixture
+def process() -> Iterator[Start]:
+    """Start a process with these variables besides ours; its pid."""
+    started = []
+
+    def start(**variables: str) -> int:
+        child = subprocess.Popen(
+            [sys.executable, "-c", "print(1, flush=True); input()"],
+            env={**os.environ, **variables},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert child.stdout is not None
+        child.stdout.readline()
+        started.append(child)
+        return child.pid
+
+    yield start
+    for child in started:
+        child.communicate(b"\n")
+
+
+def asked(address: str, seconds: float = 20.0) -> RasAnswer:
+    return msgspec.convert(ask(address, time.monotonic() + seconds), RasAnswer)
+
+
+@pytest.mark.parametrize("speaks_json", [True, False])
+def test_both_formats_come_whole(speaks_json: bool) -> None:
+    said = (
+        ras_server.answer([ras_server.rank(n, 7) for n in range(2000)]) if speaks_json else ras_server.text()
+    )
+    with ras_server.ras_server(said, speaks_json=speaks_json) as address:
+        found = asked(address)
+    assert (found.error, found.format, found.protocol) == (None, "json" if speaks_json else "text", "2")
+    assert read_ras(found, "gpu-001").version == ("2.28.9" if speaks_json else "2.24.3")
+
+
+def test_the_address_is_that_of_the_process_and_asked_once(process: Start) -> None:
+    with ras_server.ras_server(ras_server.answer([]), speaks_json=True) as address:
+        pids = [process(NCCL_RAS_ADDR=address), process(NCCL_RAS_ADDR=address)]
+        off = process(NCCL_RAS_ENABLE="0")
+        told = msgspec.convert(ras({"pids": [*pids, off, 1 << 30]}), RasAnswers)
+    assert [(each.address, each.pids, each.error) for each in told.answers] == [(address, pids, None)]
+
+
+def test_a_server_that_says_nothing_costs_only_its_time() -> None:
+    with ras_server.ras_server("", speaks_json=True, hangs=True) as address:
+        found = asked(address, seconds=0.5)
+    assert found.error is not None
+    assert "no answer" in found.error
+
+
+def test_nobody_and_somebody_else_are_told_apart() -> None:
+    free = socket.create_server(("127.0.0.1", 0))
+    port = free.getsockname()[1]
+    free.close()
+    assert "refused" in str(asked(f"127.0.0.1:{port}").error)
+    assert "not an address" in str(asked("nonsense").error)
+
+
+def test_hostile_requests_are_bounded() -> None:
+    assert ras({"pids": ["x", -1, None]}) == {"answers": []}
+    assert ras({}) == {"answers": []}

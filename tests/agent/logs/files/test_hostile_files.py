@@ -1,0 +1,166 @@
+"""Files as a cluster has them: strange names, no regular files, too many, huge, links, gone and made anew."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from gpuwatch.wire import Logs, Search, Tail
+from tests.agent.logs.conftest import LogAgent, append, texts, wait_for
+from tests.agent.running import newest
+
+Start = Callable[..., LogAgent]
+
+
+def test_a_name_may_hold_any_byte(folder: Path, agent_of: Start) -> None:
+    names = [b"new\nline.log", b"esc\x1b[31m.log", b"two words.log", b"caf\xe9.log", "größe.log".encode()]
+    for number, name in enumerate(names):
+        (folder / os.fsdecode(name)).write_text(f"BOOM code={number}\n")
+    agent = agent_of()
+    for number in range(len(names)):
+        found = agent.found(lambda one, number=number: one.fields == {"code": number})  # type: ignore[misc]
+        agent.file(found.file)
+        agent.send(Tail(id=10 + number, file=found.file))
+        assert texts(agent.lines(10 + number, bool)) == [f"BOOM code={number}"]
+        agent.send(Search(id=20 + number, pattern="BOOM", files=[found.file]))
+        frames = agent.lines(20 + number)
+        assert {frame.file for frame in frames if frame.lines} == {found.file}
+    assert sorted(one.file.rpartition("/")[2] for one in agent.findings()) == sorted(
+        ["new\\nline.log", "esc\\x1b[31m.log", "two words.log", "caf\\xe9.log", "größe.log"]
+    )
+
+
+def test_what_is_no_file_of_lines_is_left_alone(folder: Path, agent_of: Start) -> None:
+    os.mkfifo(folder / "a.log")
+    (folder / "b.log").symlink_to("/dev/zero")
+    (folder / "c.log").mkdir()
+    (folder / "d.log").symlink_to(folder)
+    (folder / "e.log").symlink_to("/proc/kmsg")
+    (folder / "z.log").write_text("BOOM code=1\n")
+    agent = agent_of(logs=[f"{folder}/*.log", f"{folder}/**/*.log"])
+    agent.found()
+    agent.file(folder / "z.log")
+    listed = agent.until(lambda fs: newest(fs, Logs, lambda f: bool(f.files)), "list").files
+    own = [
+        one.path for one in listed if one.path.startswith(str(folder))
+    ]  # other jobs run on this machine too
+    assert own == [str(folder / "z.log")]
+
+
+def test_more_files_than_can_be_followed_are_counted(folder: Path, agent_of: Start) -> None:
+    for number in range(2000):
+        (folder / f"{number:04}.log").touch()
+    agent = agent_of()
+    # a job that happens to run on this machine adds its own
+    full = agent.until(lambda fs: newest(fs, Logs, lambda f: f.truncated >= 1488), "list of 512 files")
+    assert len(full.files) == 512
+    append(folder / "0400.log", "BOOM code=1\n")
+    agent.found()
+
+
+def test_files_that_are_gone_make_room(folder: Path, agent_of: Start) -> None:
+    for number in range(520):
+        (folder / f"{number:04}.log").touch()
+    agent = agent_of()
+    agent.until(lambda fs: newest(fs, Logs, lambda f: f.truncated >= 8), "list")
+    for number in range(100):
+        (folder / f"{number:04}.log").unlink()
+    (folder / "new.log").write_text("BOOM code=1\n")
+    assert agent.found().file.endswith("new.log")
+
+
+def test_of_a_huge_file_only_the_end_is_looked_through(folder: Path, agent_of: Start) -> None:
+    log = folder / "a.log"
+    with log.open("wb") as file:
+        file.write(b"BOOM code=1\n")
+        file.seek(5 << 30)
+        file.write(b"\nBOOM code=2\n")
+    agent = agent_of()
+    assert agent.found().fields == {"code": 2}
+    agent.file(log, lambda one: one.backlog_pct is None)
+    assert len(agent.findings()) == 1
+    status = Path(f"/proc/{agent.reader()}/status").read_text()
+    assert int(status.split("VmHWM:")[1].split()[0]) < 120_000
+
+
+def test_the_link_to_the_latest_run_is_followed_once(folder: Path, agent_of: Start) -> None:
+    (folder / "run1.log").write_text("BOOM code=1\n")
+    link = folder / "latest.log"
+    link.symlink_to("run1.log")
+    agent = agent_of()
+    agent.found(lambda one: one.fields == {"code": 1})
+    (folder / "run2.log").write_text("BOOM code=2\n")
+    agent.found(lambda one: one.fields == {"code": 2})
+    link.unlink()
+    link.symlink_to("run2.log")
+    append(folder / "run1.log", "BOOM code=3\n")
+    append(folder / "run2.log", "BOOM code=4\n")
+    agent.found(lambda one: one.fields == {"code": 4})
+    agent.found(lambda one: one.fields == {"code": 3})
+    append(folder / "run1.log", "BOOM code=5\n")
+    agent.found(lambda one: one.fields == {"code": 5})
+    assert sorted(one.fields["code"] for one in agent.findings()) == [1, 2, 3, 4, 5]
+
+
+def test_the_folder_of_a_new_attempt(folder: Path, agent_of: Start) -> None:
+    run = folder / "job" / "attempt_0" / "0"
+    run.mkdir(parents=True)
+    (run / "stderr.log").write_text("BOOM code=1\n")
+    agent = agent_of(logs=[f"{folder}/**/*.log"])
+    agent.found()
+    shutil.rmtree(folder / "job")
+    agent.file(run / "stderr.log", lambda one: one.state == "gone")
+    for attempt in (0, 1):
+        again = folder / "job" / f"attempt_{attempt}" / "0"
+        again.mkdir(parents=True)
+        (again / "stderr.log").write_text(f"BOOM code={2 + attempt}\n")
+    agent.found(lambda one: one.fields == {"code": 2})
+    agent.found(lambda one: one.fields == {"code": 3})
+    assert sorted(one.fields["code"] for one in agent.findings()) == [1, 2, 3]
+
+
+def test_damaged_text_is_read_all_the_same(folder: Path, agent_of: Start) -> None:
+    log = folder / "a.log"
+    log.write_bytes(b"")
+    agent = agent_of()
+    agent.file(log)
+    agent.send(Tail(id=5, file=str(log)))
+    agent.lines(5, bool)
+    with log.open("ab") as file:
+        file.write(b"\0" * 70_000 + b"\nBOOM code=1\r\n\xff\xfe BOOM code=2\x00\xc3\n")
+        file.write(b"y" * (8 << 20) + b"\nBOOM code=3\nBOOM code=4")
+    for code in (1, 2, 3, 4):
+        agent.found(lambda one, code=code: one.fields == {"code": code})  # type: ignore[misc]
+    assert texts(agent.lines(5, lambda fs: "BOOM code=4" in texts(fs)))[1] == "BOOM code=1"
+
+
+def test_a_bar_that_runs_for_an_hour_is_one_line(folder: Path, agent_of: Start) -> None:
+    log = folder / "a.log"
+    log.write_text(
+        "before\n" + "".join(f"\r{n // 1000}%|##   | {n}/100000 [1:00<0:01, 9it/s]" for n in range(100_000))
+    )
+    agent = agent_of()
+    agent.file(log, lambda one: one.backlog_pct is None)
+    agent.send(Tail(id=5, file=str(log), lines=5))
+    frames = agent.lines(5, lambda fs: any("| 99999/" in text for text in texts(fs)))
+    assert len({line.offset for frame in frames for line in frame.lines if "100000" in line.text}) == 1
+    append(log, "\rBOOM code=1\n")
+    agent.found()
+
+
+def test_what_the_user_may_not_read_any_more_says_so(folder: Path, agent_of: Start) -> None:
+    inner = folder / "inner"
+    inner.mkdir()
+    (inner / "a.log").write_text("BOOM code=1\n")
+    agent = agent_of(logs=[f"{inner}/*.log"])
+    agent.found()
+    (inner / "a.log").unlink()
+    (inner / "a.log").symlink_to("a.log")  # a reason other than absence, also for root
+    loop = agent.file(inner / "a.log", lambda one: one.reason is not None)
+    assert loop.state == "unreadable"
+    (inner / "a.log").unlink()
+    (inner / "a.log").write_text("BOOM code=2\n")
+    agent.found(lambda one: one.fields == {"code": 2})
+    wait_for(lambda: len(agent.findings()) == 2, "each once")

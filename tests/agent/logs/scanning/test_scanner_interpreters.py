@@ -1,0 +1,77 @@
+"""The scanner on the oldest and the newest Python that a node may have."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gpuwatch.rules.compiling.compile import compiled
+from gpuwatch.rules.load import load_packs
+from tests.agent.pythons import interpreter
+
+AGENT = Path(__file__).parents[4] / "gpuwatch"
+SCRIPT = """
+import itertools, json, sys
+sys.path.insert(0, sys.argv[1])
+from agent.logs.matching.ruleset import RuleSet
+from agent.logs.scanning.scanner import Scanner
+rules, examples = json.load(sys.stdin)
+ruleset = RuleSet(rules)
+found = []
+for example in examples:
+    scanner = Scanner(ruleset, "a.log", itertools.count(1).__next__)
+    data = example.encode("utf-8") + b"\\n"
+    findings = scanner.feed(data, 0, 1.75e9) + scanner.end()
+    found.append(sorted((f["rule"], f["offset"], json.dumps(f["fields"], sort_keys=True)) for f in findings))
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize("version", ["3.6", "3.13"])
+def test_every_example_gives_the_same_on(version: str) -> None:
+    packs = load_packs()
+    examples = [text.rstrip("\n") for rule in packs.rules for text in rule.examples]
+    asked = json.dumps([compiled(packs.rules), examples])
+    said = [
+        subprocess.run(
+            [python, "-c", SCRIPT, str(AGENT)], input=asked, capture_output=True, text=True, check=True
+        ).stdout
+        for python in (interpreter(version), interpreter("3.11"))
+    ]
+    assert json.loads(said[0]) == json.loads(said[1])
+    assert all(json.loads(said[0])[:1])
+
+
+PROGRESS = """
+import itertools, json, sys
+sys.path.insert(0, sys.argv[1])
+from agent.logs.matching.ruleset import RuleSet
+from agent.logs.scanning.scanner import Scanner
+rules, examples = json.load(sys.stdin)
+ruleset = RuleSet(rules)
+found = []
+for example in examples:
+    scanner = Scanner(ruleset, "a.log", itertools.count(1).__next__)
+    scanner.feed(example.encode("utf-8") + b"\\n", 0, 1.75e9)
+    scanner.end()
+    found.append([sorted(frame["fields"].items()) for frame in scanner.progress()])
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize("version", ["3.6", "3.13"])
+def test_every_progress_line_gives_the_same_on(version: str) -> None:
+    dialects = load_packs().dialects
+    examples = [example.line for dialect in dialects for example in dialect.examples]
+    asked = json.dumps([compiled(dialects), examples])
+    said = [
+        subprocess.run(
+            [python, "-c", PROGRESS, str(AGENT)], input=asked, capture_output=True, text=True, check=True
+        ).stdout
+        for python in (interpreter(version), interpreter("3.11"))
+    ]
+    assert json.loads(said[0]) == json.loads(said[1])
+    assert all(json.loads(said[0])[:1])

@@ -1,0 +1,57 @@
+"""What dumps of a running job are worth: their age, and what the job did since."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuwatch.diagnose.hang.combined_verdict import waiting_for
+from gpuwatch.diagnose.hang.flight_recorder.job_dumps import (
+    DumpRead,
+    FlightHeard,
+    JobDumps,
+    outlived,
+    reasons_text,
+)
+from gpuwatch.diagnose.model import source_verdict
+
+WRITTEN = 1_790_000_000.0
+SAID = source_verdict.Testimony(
+    "flight", wrong=True, sentence="rank 2 never came", culprits=(2,), confidence="high"
+)
+
+
+def heard() -> FlightHeard:
+    read = tuple(DumpRead(rank, "a", f"/d/{rank}", 10, WRITTEN) for rank in range(4))
+    return FlightHeard((JobDumps("J", 4, read, {}, testimony=SAID),))
+
+
+@pytest.mark.parametrize("stepped", [{}, {"J": WRITTEN - 60}, {"other": WRITTEN + 60}])
+def test_dumps_from_after_the_last_step_stand(stepped: dict[str | None, float]) -> None:
+    assert outlived(heard(), stepped).testimony == SAID
+
+
+def test_dumps_from_before_the_last_step_are_hardly_believed() -> None:
+    said = outlived(heard(), {"J": WRITTEN + 60}).testimony
+    assert said is not None
+    assert said.confidence == "low"
+    assert "older than the job's last step" in said.evidence[0]
+    assert said.settle[0].startswith("fresh dumps")
+
+
+def test_a_doubtful_witness_makes_no_other_surer() -> None:
+    stacks = source_verdict.Testimony(
+        "stacks", wrong=True, sentence="rank 2 sleeps", culprits=(2,), confidence="medium"
+    )
+    doubtful = outlived(heard(), {"J": WRITTEN + 60}).testimony
+    assert doubtful is not None
+    verdict = waiting_for([stacks, doubtful])
+    assert verdict is not None
+    assert (verdict.sentence, verdict.confidence) == ("rank 2 sleeps", "medium")
+    surer = waiting_for([stacks, SAID])
+    assert surer is not None
+    assert surer.confidence == "high"
+
+
+def test_equal_reasons_are_told_once() -> None:
+    told = reasons_text({0: "none is there", 1: "none is there", 5: "b: no answer in 20 s"})
+    assert told == ["ranks 0-1: none is there", "rank 5: b: no answer in 20 s"]

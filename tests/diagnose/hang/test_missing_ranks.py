@@ -1,0 +1,142 @@
+"""Ranks that are gone when a report is made: their siblings show how many there must be."""
+
+from __future__ import annotations
+
+from time import process_time
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from gpuwatch import wire
+from gpuwatch.diagnose.alert_book import AlertBook
+from gpuwatch.diagnose.attempts.missing import missing_ranks
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
+from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.report.once.health import findings
+from tests.diagnose.finding import PACK
+from tests.fleet.jobs.two_jobs import WALL, Several, rank
+
+FOUR = {"LOCAL_WORLD_SIZE": "4"}
+
+
+def running(told: Several, node: str, *ranks: wire.Process, at: float = 60.0) -> None:
+    told.run(node, *ranks, at=at)
+    told.tell(node, wire.Sample(t=WALL + at, seq=5, host=wire.HostSample(t=WALL + at), gpus=[]), at=at)
+
+
+def member(number: int, world: int = 4, **more: Any) -> wire.Process:
+    """Rank 5 is the local rank 1: each node has four."""
+    local = more.pop("local_rank", number % 4)
+    facts: dict[str, Any] = {"job": "4711", "start": WALL, "variables": FOUR, **more}
+    return structs.replace(rank(number, 100 + number, world, **facts), local_rank=local)
+
+
+def missing(told: Several, at: float = 60.0) -> list[tuple[str, int]]:
+    return [(each.node.name, each.rank) for each in missing_ranks(told.fleet, at)]
+
+
+def test_the_one_that_its_siblings_miss_is_told() -> None:
+    told = Several()
+    running(told, "n1", *map(member, (0, 2, 3)))
+    assert missing(told) == [("n1", 1)]
+    codes = [(each.condition.code, each.condition.severity) for each in findings(told.fleet, 60.0)]
+    assert ("rank_missing", "error") in codes
+
+
+@pytest.mark.parametrize("master", ["127.0.0.1", "localhost:29500"])
+def test_a_rendezvous_on_the_loopback_has_all_ranks_on_its_node(master: str) -> None:
+    told = Several()
+    running(told, "n1", *(member(each, variables={}, master=master, job=None) for each in (0, 1, 3)))
+    assert missing(told) == [("n1", 2)]
+
+
+def test_nodes_that_are_not_watched_are_no_news() -> None:
+    told = Several()
+    running(told, "n1", *(member(each, 16) for each in range(4, 8)))
+    assert missing(told) == []
+    running(told, "n1", *(member(each, 16) for each in (4, 5, 7)))
+    assert missing(told) == [("n1", 6)]
+
+
+def test_a_zombie_is_missing_and_a_job_that_starts_has_time() -> None:
+    told = Several()
+    dead = member(1, state="Z")
+    running(told, "n1", member(0), dead, member(2), member(3))
+    assert missing(told) == [("n1", 1)]
+    running(told, "n1", *(member(each, start=WALL + 40) for each in (0, 2, 3)))
+    assert missing(told) == []
+
+
+def test_who_reached_the_announced_last_step_has_ended_as_it_should() -> None:
+    told = Several()
+    running(told, "n1", *map(member, (0, 2, 3)))
+    progress = wire.Progress(
+        t=WALL, seq=4, file="/runs/1/rank_0.log", offset=0, at=WALL, dialect="progress.common",
+        fields={"step": 50, "total_steps": 50}, rank=0, job="4711",
+    )  # fmt: skip
+    told.tell("n1", progress)
+    assert missing(told) == []
+
+
+def test_without_a_word_on_its_node_s_ranks_only_its_own_log_tells() -> None:
+    told = Several()
+    living = [member(each, variables={}, local_rank=None) for each in (0, 2)]
+    running(told, "n1", *living)
+    assert missing(told) == []
+    log: dict[str, Any] = {"job": "4711", "ranks": [1], "rank_from": "path"}
+    told.list_files("n1", wire.LogFile("/runs/1/rank_1.log", grown_at=WALL - 3600, **log))
+    running(told, "n1", *living)
+    assert missing(told) == []
+    told.list_files("n1", wire.LogFile("/runs/1/rank_1.log", grown_at=WALL + 20, last_lines=["bye"], **log))
+    running(told, "n1", *living)
+    assert missing(told) == [("n1", 1)]
+    assert missing_ranks(told.fleet, 60.0)[0].last_line == "bye"
+
+
+def test_ranks_that_are_numbered_by_their_order_prove_nothing() -> None:
+    told = Several()
+    running(told, "n1", *(member(each, rank_source="order") for each in (0, 2)))
+    assert missing(told) == []
+    running(told, "n1", *(member(each, rank_source="path") for each in (0, 2, 3)))
+    assert missing(told) == [("n1", 1)]
+
+
+def incidents(told: Several, until: float) -> list[tuple[str, int | None]]:
+    """Code and rank of those that stand after looks of every second."""
+    book = AlertBook(PACK, Thresholds())
+    for at in range(60, int(until) + 1):
+        running(told, "n1", *map(member, (0, 2, 3)), at=at)
+        book.update(told.fleet, float(at), WALL + at)
+    return [(each.code, each.rank) for each in book.incidents if not each.over]
+
+
+def test_the_screen_names_the_rank_that_was_gone_before_it_came() -> None:
+    told = Several()
+    assert incidents(told, 80.0) == []  # its siblings may end with it
+    assert incidents(told, 95.0) == [("rank.vanished", 1)]
+    log = wire.LogFile("/r/rank_1.log", grown_at=WALL + 5, job="4711", ranks=[1], last_lines=["bye"])
+    told.list_files("n1", log)
+    assert incidents(told, 70.0) == [("rank.vanished", 1)]  # its log shows that they did not
+
+
+def test_the_exception_of_the_rank_that_is_gone_leads() -> None:
+    told = Several()
+    log = wire.LogFile("/r/rank_1.log", grown_at=WALL + 5, job="4711", ranks=[1], rank_from="path")
+    told.list_files("n1", log)
+    lines = ["RuntimeError: shape mismatch"]
+    fields: dict[str, str | int | float] = {"exception": "RuntimeError", "message": "shape mismatch"}
+    more: dict[str, Any] = {"role": "first", "rank": 1, "job": "4711", "lines": lines, "fields": fields}
+    told.find("n1", "/r/rank_1.log", "python.exception", at=5.0, **more)
+    assert incidents(told, 70.0) == [("python.exception", 1)]
+
+
+def test_long_lines_are_searched_for_missing_ranks_as_far_as_agents_search() -> None:
+    """Judged at every look, so 64 kB lines of a hostile agent cost no second."""
+    lines = ("x" * 4000 + " missing ranks: 3, 5", "x " * 32_000 + " missing ranks: 7", "mi" * 32_000)
+    proof = Proof("line", lines[0], lines=lines * 20)
+    alert = Alert("a", "hang.horovod", "error", "", "", (proof,))
+    began = process_time()
+    assert absent_ranks(alert) == (3, 5)
+    assert process_time() - began < 0.2

@@ -1,0 +1,336 @@
+"""Stacks of all ranks merged: the one that is somewhere else."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+from msgspec import structs
+
+from gpuwatch.diagnose.hang.combined_verdict import hear, waiting_for
+from gpuwatch.diagnose.hang.stacks.compare import RankStack, judge_stacks
+from gpuwatch.diagnose.model import source_verdict
+from gpuwatch.diagnose.model.confidence import Confidence
+from gpuwatch.wire import KernelThread, ProcessStack, PythonThread, StackFrame
+
+TORCH = "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
+MINE = "/home/ann/train.py"
+WAITS = (("all_reduce", TORCH, 2700), ("wrapper", TORCH, 83), ("train_step", MINE, 11), ("main", MINE, 40))
+LOADS = (("data_loader_next", MINE, 9), ("main", MINE, 39))
+
+
+def python(rank: int, frames: tuple[tuple[str, str, int], ...], world: int | None = None) -> RankStack:
+    thread = PythonThread(name="MainThread", main=True, frames=[StackFrame(*frame) for frame in frames])
+    stack = ProcessStack(pid=1000 + rank, cpu_pct=0.0, python=[thread], threads=[kernel_thread("futex")])
+    return RankStack(rank, f"gpu-{rank // 8:03}", 1000 + rank, "4711", rank % 8, world, stack)
+
+
+def kernel_thread(
+    call: str | None, state: str = "S", cpu: float = 0.0, wchan: str | None = None
+) -> KernelThread:
+    return KernelThread(tid=1, name="python", state=state, cpu_pct=cpu, syscall=call, wchan=wchan)
+
+
+def kernel(rank: int, thread: KernelThread) -> RankStack:
+    stack = ProcessStack(
+        pid=1000 + rank, cpu_pct=thread.cpu_pct, threads=[thread], why="py-spy is not installed"
+    )
+    return RankStack(rank, f"gpu-{rank // 8:03}", 1000 + rank, "4711", rank % 8, None, stack)
+
+
+def test_the_minority_is_named_with_its_line_and_comes_first() -> None:
+    (job,) = judge_stacks([python(rank, LOADS if rank == 137 else WAITS) for rank in range(512)])
+    assert [len(spot.ranks) for spot in job.spots] == [1, 511]
+    said = job.testimony
+    assert (said.culprits, said.confidence) == ((137,), "high")
+    assert said.sentence == (
+        "rank 137 (gpu-017 GPU 1) is in data_loader_next (train.py:9), "
+        "while 511 of 512 ranks are in all_reduce, called by train_step (train.py:11)"
+    )
+
+
+def test_ranks_at_other_lines_inside_of_torch_are_together() -> None:
+    other = (("_work_wait", TORCH, 99), *WAITS)
+    (job,) = judge_stacks([python(rank, other if rank % 2 else WAITS) for rank in range(8)])
+    assert len(job.spots) == 1
+    assert not job.testimony.wrong
+    assert "all 8 ranks are in all_reduce" in job.testimony.sentence
+
+
+def test_halves_at_two_places_blame_nobody() -> None:
+    (job,) = judge_stacks([python(rank, LOADS if rank < 4 else WAITS) for rank in range(8)])
+    assert not job.testimony.wrong
+    assert "no majority" in job.testimony.sentence
+
+
+def test_of_two_ranks_the_one_that_the_other_waits_for_is_named() -> None:
+    (job,) = judge_stacks([python(0, WAITS), python(1, LOADS)])
+    said = job.testimony
+    assert (said.wrong, said.culprits, said.confidence) == (True, (1,), "medium")
+    assert said.sentence == (
+        "rank 1 (gpu-000 GPU 1) is in data_loader_next (train.py:9), "
+        "while the other one is in all_reduce, called by train_step (train.py:11)"
+    )
+    (job,) = judge_stacks([python(0, LOADS), python(1, (("forward", MINE, 12), *LOADS))])
+    assert not job.testimony.wrong
+
+
+def test_a_deadlock_names_those_that_wait_for_one_another_and_what_they_call() -> None:
+    receives = (("recv", TORCH, 2799), ("exchange", MINE, 22), ("main", MINE, 41))
+    (job,) = judge_stacks([python(rank, receives if rank in (1, 2) else WAITS) for rank in range(4)])
+    said = job.testimony
+    assert (said.wrong, said.culprits, said.confidence) == (True, (1, 2), "medium")
+    assert said.sentence == (
+        "all 4 ranks wait for each other: ranks 1-2 are in recv, called by exchange (train.py:22), "
+        "while 2 are in all_reduce, called by train_step (train.py:11)"
+    )
+    assert said.settle[0].startswith("the order of sends and receives on ranks 1-2")
+
+
+def test_a_pipeline_in_which_one_rank_computes_is_no_deadlock() -> None:
+    receives = (("recv", TORCH, 2799), ("forward", MINE, 22), ("main", MINE, 41))
+    places = {0: LOADS, 1: receives, 2: receives, 3: WAITS, 4: WAITS, 5: WAITS}
+    (job,) = judge_stacks([python(rank, place) for rank, place in places.items()])
+    assert "wait for each other" not in job.testimony.sentence
+
+
+def at(rank: int, frames: tuple[tuple[str, str, int], ...], below: KernelThread) -> RankStack:
+    """A rank with frames, and what the kernel says of its main thread."""
+    whole = python(rank, frames)
+    assert whole.stack is not None
+    return replace(whole, stack=structs.replace(whole.stack, threads=[below], cpu_pct=below.cpu_pct))
+
+
+STDLIB = "/usr/lib/python3.11/"
+SITE = "/opt/venv/lib/python3.11/site-packages/"
+OPENS = (("load_shard", MINE, 25), ("main", MINE, 39))
+
+
+@pytest.mark.parametrize(
+    ("frames", "words"),
+    [
+        (
+            (
+                ("_PollLikeSelector.select", f"{STDLIB}selectors.py", 415),
+                ("wait", f"{STDLIB}multiprocessing/connection.py", 947),
+                ("_BaseDataLoaderIter.__next__", f"{SITE}torch/utils/data/dataloader.py", 725),
+            ),
+            "waiting for its data loader",
+        ),
+        (
+            (("Cmd.cmdloop", f"{STDLIB}cmd.py", 126), ("Bdb.trace_dispatch", f"{STDLIB}bdb.py", 94)),
+            "at a breakpoint",
+        ),
+        (
+            (("Popen._try_wait", f"{STDLIB}subprocess.py", 2004), ("run", f"{STDLIB}subprocess.py", 550)),
+            "waiting for a program that it started",
+        ),
+    ],
+)
+def test_what_a_rank_waits_for_besides_others_is_said_in_words(
+    frames: tuple[tuple[str, str, int], ...], words: str
+) -> None:
+    ranks = [python(rank, (*frames, ("main", MINE, 39)) if rank == 2 else WAITS) for rank in range(4)]
+    (job,) = judge_stacks(ranks)
+    assert (job.testimony.culprits, job.testimony.confidence) == ((2,), "high")
+    assert f"is {words}, called by main (train.py:39), while" in job.testimony.sentence
+
+
+def test_a_stopped_rank_is_stopped_wherever_it_is() -> None:
+    """Also where it was stopped in the very call in which the others wait for it."""
+    stopped = at(2, WAITS, kernel_thread(None, "T"))
+    (job,) = judge_stacks([stopped, *(python(rank, WAITS) for rank in (0, 1, 3))])
+    assert (job.testimony.culprits, job.testimony.confidence) == ((2,), "high")
+    assert "stopped (a debugger or SIGSTOP) in all_reduce, called by train_step" in job.testimony.sentence
+
+
+def test_the_worker_that_is_stuck_is_told_with_its_rank() -> None:
+    rank = at(2, LOADS, kernel_thread("poll"))
+    assert rank.stack is not None
+    worker = KernelThread(tid=4711, name="pt_data_worker", state="D", wchan="nfs_wait_bit_killable")
+    rank = replace(rank, stack=structs.replace(rank.stack, children=[worker]))
+    (job,) = judge_stacks([rank, *(python(each, WAITS) for each in (0, 1, 3))])
+    assert (
+        "process 4711 (pt_data_worker) of rank 2 is stuck in the kernel in nfs_wait"
+        in job.testimony.evidence[2]
+    )
+
+
+def test_the_system_call_is_told_where_the_frames_end_before_it() -> None:
+    rank = at(2, OPENS, kernel_thread("flock"))
+    (job,) = judge_stacks([rank, *(python(rank, WAITS) for rank in (0, 1, 3))])
+    assert "1 of 4 in load_shard (train.py:25), 0 % CPU, waiting (flock)" in job.testimony.evidence[0]
+
+
+def test_all_but_one_wait_each_in_its_own_call() -> None:
+    """A pipeline: one stage sends, two receive, and one does neither."""
+    sends = (("send", TORCH, 2753), ("forward", MINE, 23), ("main", MINE, 41))
+    receives = (("recv", TORCH, 2799), ("forward", MINE, 22), ("main", MINE, 41))
+    places = {0: sends, 1: LOADS, 2: receives, 3: receives}
+    (job,) = judge_stacks([python(rank, place) for rank, place in places.items()])
+    said = job.testimony
+    assert (said.wrong, said.culprits, said.confidence) == (True, (1,), "medium")
+    assert "while 3 of 4 ranks are waiting for others, most of them in recv" in said.sentence
+
+
+def test_who_waits_alone_in_the_same_call_may_wait_in_another_group() -> None:
+    own = (("all_reduce", TORCH, 2700), ("reduce_pair", MINE, 15), ("main", MINE, 38))
+    (job,) = judge_stacks([python(rank, own if rank == 0 else WAITS) for rank in range(4)])
+    assert (job.testimony.culprits, job.testimony.confidence) == ((0,), "low")
+    assert "for which rank 0 (gpu-000 GPU 0) now waits" in job.testimony.settle[0]
+
+
+def test_ranks_that_all_wait_in_different_calls_hang_and_nobody_is_blamed() -> None:
+    pair = (("all_reduce", TORCH, 2700), ("reduce_pair", MINE, 15), ("main", MINE, 38))
+    late = (("broadcast", TORCH, 2600), ("main", MINE, 44))
+    places = {0: WAITS, 1: WAITS, 2: pair, 3: late}
+    (job,) = judge_stacks([python(rank, place) for rank, place in places.items()])
+    said = job.testimony
+    assert (said.wrong, said.culprits, said.confidence) == (True, (), "low")
+    assert said.sentence.startswith(
+        "all 4 ranks wait for each other in 3 different calls, 2 of them in all_reduce"
+    )
+    moving = [at(rank, place, kernel_thread("futex", cpu=60.0)) for rank, place in places.items()]
+    assert not judge_stacks(moving)[0].testimony.wrong, "their data is on its way"
+
+
+def test_a_wait_that_python_does_not_show_is_seen_by_the_kernel() -> None:
+    """`work.wait()` and `loss.item()` are no Python: the frame is the program's own line."""
+    in_c = (("train_step", MINE, 12), ("main", MINE, 40))
+    asleep = at(2, LOADS, kernel_thread("clock_nanosleep"))
+    (job,) = judge_stacks([asleep, *(python(rank, in_c) for rank in (0, 1, 3))])
+    assert (job.testimony.culprits, job.testimony.confidence) == ((2,), "medium")
+
+
+def test_before_the_first_collective_they_wait_where_they_meet() -> None:
+    meet = (
+        ("_new_process_group_helper", TORCH, 2169),
+        ("init_process_group", TORCH, 1899),
+        ("main", MINE, 9),
+    )
+    (job,) = judge_stacks([python(rank, LOADS if rank == 2 else meet) for rank in range(4)])
+    assert job.testimony.confidence == "high"
+    assert "3 of 4 ranks are in init_process_group, called by main" in job.testimony.sentence
+
+
+@pytest.mark.parametrize(
+    ("odd", "words"),
+    [
+        (kernel_thread("clock_nanosleep"), "asleep (clock_nanosleep)"),
+        (
+            kernel_thread(None, "D", wchan="nfs_wait_bit_killable"),
+            "stuck in the kernel in nfs_wait_bit_killable",
+        ),
+        (kernel_thread("read"), "waiting (read)"),
+        (kernel_thread(None, "Z"), "dead"),
+        (kernel_thread(None, "T"), "stopped"),
+    ],
+)
+@pytest.mark.parametrize("usual", [kernel_thread("futex"), kernel_thread(None, "R", 99.0)])
+def test_without_python_stacks_the_kernel_tells(odd: KernelThread, words: str, usual: KernelThread) -> None:
+    (job,) = judge_stacks([kernel(rank, odd if rank == 2 else usual) for rank in range(8)])
+    assert (job.by, job.testimony.culprits, job.testimony.confidence) == ("kernel", (2,), "medium")
+    assert words in job.testimony.sentence
+    assert any("py-spy" in each for each in job.testimony.settle)
+
+
+def test_only_the_kernels_function_may_be_readable() -> None:
+    usual, odd = kernel_thread(None, wchan="futex_do_wait"), kernel_thread(None, wchan="hrtimer_nanosleep")
+    (job,) = judge_stacks([kernel(rank, odd if rank == 0 else usual) for rank in range(4)])
+    assert job.testimony.culprits == (0,)
+    blind = kernel_thread(None)
+    (job,) = judge_stacks([kernel(rank, blind) for rank in range(4)])
+    assert not job.testimony.wrong
+    assert "not visible to this user" in job.testimony.sentence
+
+
+def test_one_without_python_stacks_is_compared_by_what_all_have() -> None:
+    stuck = kernel(3, kernel_thread(None, "D", wchan="nv_ioctl"))
+    (job,) = judge_stacks([*(python(rank, WAITS) for rank in range(3)), stuck])
+    assert job.by == "kernel"
+    assert job.testimony.culprits == (3,)
+    assert job.spots[-1].frames[0].startswith("all_reduce")
+
+
+def test_ranks_that_do_not_answer_are_told_and_lower_the_confidence() -> None:
+    ranks = [python(rank, LOADS if rank == 1 else WAITS) for rank in range(7)]
+    unseen = RankStack(7, "gpu-000", 1007, "4711", 7, None, None, "no answer in 20 s")
+    (job,) = judge_stacks([*ranks, unseen])
+    assert job.unseen == (unseen,)
+    assert (job.testimony.culprits, job.testimony.confidence) == ((1,), "low")
+    assert any("no answer in 20 s" in each for each in job.testimony.evidence)
+
+
+def test_ranks_that_run_nowhere_are_whom_the_others_wait_for() -> None:
+    (job,) = judge_stacks([python(rank, WAITS, world=64) for rank in range(64) if rank // 8 != 2])
+    assert job.absent == tuple(range(16, 24))
+    assert (job.testimony.culprits, job.testimony.confidence) == (job.absent, "medium")
+    assert job.testimony.sentence.startswith("ranks 16-23 run on no node that answered, while all 56 ranks")
+    (busy,) = judge_stacks([python(rank, LOADS, world=64) for rank in range(63)])
+    assert not busy.testimony.wrong
+
+
+def test_jobs_are_judged_apart() -> None:
+    other = RankStack(0, "gpu-009", 9, "other", None, None, python(0, LOADS).stack)
+    jobs = judge_stacks([other, *(python(rank, WAITS) for rank in range(4))])
+    assert [(job.job, len(job.spots)) for job in jobs] == [("4711", 1), ("other", 1)]
+
+
+def test_of_several_jobs_the_sentence_names_the_one_that_hangs() -> None:
+    well = [replace(python(rank, WAITS), job="4712") for rank in range(8)]
+    hung = [python(rank, LOADS if rank == 1 else WAITS) for rank in range(4)]
+    heard = hear([*well, *hung], [], {}, lambda _host, _pid: None)
+    assert heard.verdict is not None
+    assert heard.verdict.sentence.startswith("job 4711: rank 1 (gpu-000 GPU 1) is in data_loader_next")
+    assert heard.accused == ("4711", (1,))
+
+
+def test_a_thousand_ranks_cost_little() -> None:
+    stacks = [python(rank, LOADS if rank == 500 else WAITS) for rank in range(1000)]
+    few = stacks[450:550]
+    cost = {len(each): min(judged_s(each) for _ in range(3)) for each in (few, stacks)}
+    assert cost[1000] < 30 * cost[100] + 0.02, cost
+
+
+def judged_s(stacks: list[RankStack]) -> float:
+    began = time.process_time()
+    assert judge_stacks(stacks)[0].testimony.culprits == (500,)
+    return time.process_time() - began
+
+
+def said(
+    witness: source_verdict.Witness,
+    culprits: tuple[int, ...],
+    confidence: Confidence,
+    *,
+    wrong: bool = True,
+) -> source_verdict.Testimony:
+    sentence = f"{witness} says so"
+    return source_verdict.Testimony(witness, wrong, sentence, culprits, confidence, ("proof",), ("doubt",))
+
+
+def test_witnesses_that_agree_are_surer() -> None:
+    both = waiting_for([said("stacks", (2,), "medium"), said("ras", (2,), "medium")])
+    assert both is not None
+    assert (both.culprits, both.confidence) == ((2,), "high")
+    assert any("name the same rank" in each for each in both.evidence)
+
+
+def test_witnesses_that_contradict_each_other_are_less_sure() -> None:
+    both = waiting_for([said("stacks", (2,), "medium"), said("flight", (5,), "high")])
+    assert both is not None
+    assert (both.culprits, both.confidence) == ((5,), "medium")
+    assert "rank 2 instead" in both.settle[0]
+
+
+def test_one_who_saw_nothing_does_not_contradict() -> None:
+    both = waiting_for([said("stacks", (), "low", wrong=False), said("ras", (4,), "high")])
+    assert both is not None
+    assert (both.culprits, both.confidence) == ((4,), "high")
+    assert any("stacks says so" in each for each in both.evidence)
+    assert waiting_for([]) is None
+
+
+def test_without_ranks_there_is_no_verdict() -> None:
+    assert hear([], [], {}, lambda _host, _pid: None).verdict is None

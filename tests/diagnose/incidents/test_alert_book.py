@@ -1,0 +1,313 @@
+"""The book of alerts: states over time, silences, acknowledgements, and incidents that keep their numbers."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from gpuwatch import wire
+from gpuwatch.diagnose.alert_book import AlertBook
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
+from gpuwatch.link.stream.inbox import Arrival, ClockReading, Content, LinkStatus
+from tests.diagnose.finding import PACK
+from tests.diagnose.story import EPOCH, FINE, MEDIUM, NOW, SLOW
+
+LIMITS = Thresholds(hold_s=10, clear_s=20)
+TIMED_OUT: dict[str, str | int | float] = {"op": "ALLREDUCE", "seq": 7, "ran_ms": 600_000}
+
+
+class Cluster:
+    """Nodes of eight GPUs with one rank each, watched by a book whose clock is moved by hand."""
+
+    def __init__(self, nodes: int = 2, skew: float = 0.0) -> None:
+        self.names = [f"gpu-{index + 1:03d}" for index in range(nodes)]
+        self.fleet = Fleet(Plan(tuple(NodeSpec(name) for name in self.names)))
+        self.book = AlertBook(PACK, LIMITS)
+        self.now, self.skew, self.ids = NOW, skew, 0
+        self.lost: set[str] = set()
+        for index, name in enumerate(self.names):
+            self.greet(index, name)
+        self.step(1)
+
+    @property
+    def t(self) -> float:
+        """The nodes' clock."""
+        return EPOCH + self.now - NOW + self.skew
+
+    def tell(self, node: str, *what: Content) -> None:
+        for each in what:
+            told = wire.decode(wire.encode(each)) if isinstance(each, wire.Frame) else each
+            self.fleet.apply(Arrival(node, self.now, told))
+
+    def greet(self, index: int, name: str) -> None:
+        gpus = [
+            wire.GpuInfo(
+                f"GPU-{index}-{gpu}", gpu, "H100", f"00000000:{gpu:02X}:00.0", temperature_slowdown_c=87
+            )
+            for gpu in range(8)
+        ]
+        ranks = [
+            wire.Process(
+                pid=100 + gpu, name="python", rank=index * 8 + gpu, local_rank=gpu, job="4711",
+                world_size=len(self.names) * 8, gpus=[wire.ProcessGpu(f"GPU-{index}-{gpu}", 40 << 30)],
+                logs=[f"/logs/rank_{index * 8 + gpu}.log"],
+            )
+            for gpu in range(8)
+        ]  # fmt: skip
+        self.tell(name, LinkStatus("live"), ClockReading(self.skew, 0.01))
+        hello = wire.Hello(
+            t=self.t, seq=0, host=name, agent="1", python="3", pid=1, interval_s=1.0, gpus=gpus
+        )
+        self.tell(name, hello, wire.Ranks(t=self.t, seq=1, processes=ranks))
+
+    def step(
+        self,
+        seconds: float = 1.0,
+        hot: dict[str, float] | None = None,
+        silent: str = "",
+        odd: dict[str, wire.GpuFast] | None = None,
+    ) -> bool:
+        """Seconds pass with a sample of every node each; `hot`: UUID -> degrees, `odd`: UUID -> values."""
+        moved = False
+        for _ in range(int(seconds)):
+            self.now += 1
+            for index, name in enumerate(self.names):
+                if name == silent:
+                    continue
+                readings = [
+                    wire.GpuSample(
+                        uuid := f"GPU-{index}-{gpu}",
+                        fast=structs.replace(
+                            (odd or {}).get(uuid, FINE), t=self.t, temperature_c=(hot or {}).get(uuid, 60)
+                        ),
+                        medium=structs.replace(MEDIUM, t=self.t),
+                        slow=structs.replace(SLOW, t=self.t),
+                    )
+                    for gpu in range(8)
+                    if f"GPU-{index}-{gpu}" not in self.lost
+                ]
+                self.tell(name, wire.Sample(t=self.t, seq=2, gpus=readings))
+            moved |= self.book.update(self.fleet, self.now, EPOCH + self.now - NOW)
+        return moved
+
+    def find(self, rule: str, rank: int | None = None, node: str = "gpu-001", **more: object) -> wire.Finding:
+        known = PACK.by_id[rule]
+        if "id" not in more:
+            self.ids += 1
+        facts: dict[str, object] = {
+            "t": self.t, "seq": 3, "id": self.ids, "rule": rule,
+            "severity": known.severity, "role": known.role,
+            "file": f"/logs/rank_{rank}.log", "offset": self.ids * 50, "at": self.t, "timed": True,
+            "rank": rank, "lines": [f"{rule} {rank}"],
+        }  # fmt: skip
+        finding = wire.Finding(**{**facts, **more})  # type: ignore[arg-type]
+        self.tell(node, finding)
+        return finding
+
+    def states(self, code: str) -> list[str]:
+        return [alert.state for alert in self.book.alerts.values() if alert.code == code]
+
+
+def test_a_value_fires_after_it_held_and_ends_after_it_was_fine_for_a_while() -> None:
+    cluster = Cluster()
+    hot = {"GPU-0-3": 85.0}
+    cluster.step(9, hot)
+    assert cluster.states("temperature") == []
+    cluster.step(4, hot)
+    assert cluster.states("temperature") == ["firing"]
+    (alert,) = (a for a in cluster.book.alerts.values() if a.code == "temperature")
+    assert (alert.node, alert.gpu, alert.rank, alert.job) == ("gpu-001", 3, 3, "4711")
+    cluster.step(25, {"GPU-0-3": 81.0})  # under the limit of 82, but not by the margin
+    assert cluster.states("temperature") == ["firing"]
+    cluster.step(15)
+    assert cluster.states("temperature") == ["firing"]
+    cluster.step(10)
+    assert cluster.states("temperature") == ["resolved"]
+    assert cluster.book.incidents == []
+
+
+def test_a_short_peak_is_no_alert() -> None:
+    cluster = Cluster()
+    for _ in range(5):
+        cluster.step(3, {"GPU-0-3": 90.0})
+        cluster.step(25)
+    assert cluster.states("temperature") == []
+
+
+def test_an_outlier_among_its_neighbours_fires_under_every_limit() -> None:
+    cluster = Cluster()
+    cluster.step(15, {"GPU-1-2": 78.0})
+    (alert,) = cluster.book.alerts.values()
+    assert (alert.code, alert.node, alert.gpu) == ("hotter_than_peers", "gpu-002", 2)
+    assert "neighbours have 60 C" in alert.text
+
+
+def test_a_lost_gpu_and_its_xid_are_one_alert_and_one_incident() -> None:
+    cluster = Cluster(skew=30.0)
+    xid = wire.Event(
+        t=cluster.t, seq=4, event="xid", code=79, gpu="GPU-1-1", title="GPU has fallen off the bus",
+        severity="critical", source="kernel",
+    )  # fmt: skip
+    cluster.tell("gpu-002", xid)
+    cluster.find(
+        "gpu.xid.fell_off", None, "gpu-002", file=wire.KERNEL_LOG, fields={"xid": 79, "pci": "0000:01:00"}
+    )
+    at = cluster.now
+    cluster.step(1)
+    cluster.lost.add("GPU-1-1")
+    lost = wire.GpuSample("GPU-1-1", state="lost", reason="GPU is lost")
+    cluster.tell("gpu-002", wire.Sample(t=cluster.t, seq=5, gpus=[lost]))
+    cluster.step(2)
+    xids = [alert for alert in cluster.book.alerts.values() if alert.code in ("gpu.xid.fell_off", "gpu_lost")]
+    assert len(xids) == 1
+    assert xids[0].first == EPOCH + at - NOW
+    assert {proof.kind for proof in xids[0].proof} == {"line", "event", "value"}
+    (incident,) = cluster.book.incidents
+    assert incident.sentence.startswith("rank 9 (gpu-002 GPU 1): Xid 79, GPU fell off the bus")
+
+
+def test_a_recovery_line_ends_an_alert() -> None:
+    cluster = Cluster()
+    finding = cluster.find("data.loader_timeout", 3)
+    cluster.step()
+    assert cluster.states("data.loader_timeout") == ["firing"]
+    assert not cluster.book.incidents[0].over
+    cluster.tell("gpu-001", structs.replace(finding, closed=True))
+    cluster.step()
+    assert cluster.states("data.loader_timeout") == ["resolved"]
+    assert cluster.book.incidents[0].over
+
+
+def test_what_an_agent_tells_again_after_a_reconnect_is_the_same_alert() -> None:
+    cluster = Cluster()
+    finding = cluster.find("oom.cuda", 3)
+    cluster.step(30)
+    cluster.tell("gpu-001", LinkStatus("lost", "gone"), LinkStatus("live"))
+    again = structs.replace(finding, id=77, backlog=True, timed=False, at=cluster.t)
+    cluster.tell("gpu-001", again)
+    cluster.step(5)
+    (alert,) = cluster.book.alerts.values()
+    assert (alert.first, alert.timed, alert.count) == (finding.at, True, 1)
+    assert cluster.book.incidents[0].number == 1
+
+
+def test_acknowledged_and_silenced_alerts_are_not_counted() -> None:
+    cluster = Cluster()
+    cluster.find("oom.cuda", 3)
+    cluster.find("storage.full", 12, "gpu-002")
+    cluster.step()
+    assert cluster.book.counts["error"] == 2
+    (incident,) = cluster.book.incidents
+    cluster.book.silence("storage.*", node="gpu-002", until=EPOCH + 600)
+    cluster.step()
+    assert cluster.book.counts["error"] == 1
+    cluster.book.acknowledge(incident.id)
+    cluster.step()
+    assert cluster.book.counts["error"] == 0
+    assert (cluster.book.incidents[0].acknowledged, cluster.book.incidents[0].over) == (True, True)
+    cluster.step(1)
+    cluster.now += 600
+    cluster.step(11)
+    assert cluster.book.counts["error"] == 1
+    cluster.book.silence("storage.full")
+    cluster.step()
+    assert cluster.book.counts["error"] == 0
+    cluster.book.unsilence("storage.full")
+    cluster.step()
+    assert cluster.book.counts["error"] == 1
+
+
+def test_silences_are_plain_data_that_a_later_session_takes_back() -> None:
+    cluster = Cluster()
+    cluster.book.silence("oom.cuda", rank=3)
+    other = Cluster()
+    other.book.restore(cluster.book.silences)
+    other.find("oom.cuda", 3)
+    other.find("oom.cuda", 4)
+    other.step()
+    assert [alert.silenced for alert in other.book.alerts.values()] == [True, False]
+
+
+def test_an_incident_keeps_its_number_and_id_while_it_grows() -> None:
+    cluster = Cluster()
+    for rank in range(4):
+        cluster.find("peer.connection_lost", rank)
+        cluster.find("rank.abort", rank)
+    cluster.find("storage.full", 15, "gpu-002", at=cluster.t + 300)
+    cluster.step()
+    storage, unknown = cluster.book.incidents
+    cluster.find("oom.cuda", 9, "gpu-002", at=cluster.t - 3)
+    cluster.step(5)
+    after = {incident.number: incident for incident in cluster.book.incidents}
+    assert after[unknown.number].id == unknown.id
+    assert (after[unknown.number].code, after[unknown.number].rank) == ("oom.cuda", 9)
+    assert after[storage.number].id == storage.id
+
+
+def test_a_lost_node_explains_its_ranks() -> None:
+    cluster = Cluster(4)
+    cluster.step(5)
+    lost_at = cluster.t
+    cluster.tell("gpu-003", LinkStatus("lost", "no route to host"))
+    cluster.step(10, silent="gpu-003")
+    for rank in [*range(16), *range(24, 32)]:
+        cluster.find(
+            "nccl.watchdog_timeout", rank, f"gpu-{rank // 8 + 1:03d}", at=lost_at + 601, fields=TIMED_OUT
+        )
+    cluster.step(5, silent="gpu-003")
+    (incident,) = cluster.book.incidents
+    assert (incident.code, incident.node, incident.followers) == ("node_lost", "gpu-003", 24)
+    assert incident.sentence.startswith("gpu-003 with ranks 16-23 lost: no route to host")
+
+
+def test_all_nodes_lost_at_once_are_no_incident() -> None:
+    cluster = Cluster(4)
+    for name in cluster.names:
+        cluster.tell(name, LinkStatus("lost", "no route to host"))
+    for _ in range(20):
+        cluster.now += 1
+        cluster.book.update(cluster.fleet, cluster.now, EPOCH + cluster.now - NOW)
+    assert cluster.states("node_lost") == ["firing"] * 4
+    assert cluster.book.incidents == []
+
+
+def test_ranks_that_have_ended_are_still_placed() -> None:
+    cluster = Cluster()
+    cluster.tell("gpu-001", wire.Ranks(t=cluster.t, seq=9, processes=[]))
+    cluster.step(5)
+    cluster.find("gpu.xid.fell_off", None, file=wire.KERNEL_LOG, fields={"xid": 79, "pci": "0000:05:00"})
+    cluster.step(3)
+    assert cluster.book.incidents[0].rank == 5
+
+
+def test_nothing_moves_while_nothing_happens() -> None:
+    cluster = Cluster()
+    cluster.find("oom.cuda", 3)
+    cluster.step(3)
+    version = cluster.book.version
+    assert not cluster.step(20)
+    assert cluster.book.version == version
+
+
+def test_an_alert_keeps_its_id_when_a_better_or_an_earlier_line_joins_it() -> None:
+    cluster = Cluster()
+    cluster.find("nccl.watchdog_timeout", 3, at=cluster.t - 5.0, fields={"seq": 7})
+    cluster.step(12)
+    (before,) = cluster.book.alerts.values()
+    cluster.book.acknowledge(before.id)
+    cluster.find("nccl.watchdog_timeout", 3, at=cluster.t - 20.0, fields={**TIMED_OUT, "pg_id": 0})
+    cluster.step(12)
+    (after,) = cluster.book.alerts.values()
+    assert (after.id, after.acknowledged, len(after.parts)) == (before.id, True, 2)
+    assert after.text.startswith("timed out in ALLREDUCE seq 7")
+
+
+def test_a_flood_of_findings_comes_to_its_end() -> None:
+    cluster = Cluster()
+    for number in range(3000):
+        cluster.find("peer.connection_lost", number, lines=[f"peer {number} is gone"])
+    cluster.step(1)
+    assert cluster.book.behind
+    cluster.step(30)
+    assert not cluster.book.behind
+    assert len(cluster.book.alerts) == 3000

@@ -1,0 +1,316 @@
+"""One incident for a cascade, with the right rank, class and sentence."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from gpuwatch.fleet.jobs.places import Places
+from tests.diagnose.finding import T0, Teller, places
+
+
+def others(count: int, *but: int) -> list[int]:
+    return [rank for rank in range(count) if rank not in but]
+
+
+def test_the_sentence_of_the_design() -> None:
+    tell = Teller(places(64))
+    tell.kernel("gpu.xid.fell_off", 0, "gpu-003", xid=79, pci="0000:01:00")
+    tell.timeouts(others(64, 17), 0.5)
+    (incident,) = tell.judged()
+    assert re.fullmatch(
+        r"rank 17 \(gpu-003 GPU 1\): Xid 79, GPU fell off the bus \d\d:\d\d:\d\d; "
+        r"63 ranks then timed out in ALLREDUCE seq 2381",
+        incident.sentence,
+    )
+    assert (incident.rank, incident.node, incident.gpu, incident.code) == (
+        17,
+        "gpu-003",
+        1,
+        "gpu.xid.fell_off",
+    )
+    assert (incident.followers, incident.confidence, incident.first) == (63, "high", T0)
+    assert incident.do == ("ssh gpu-003 nvidia-smi -i 1",)
+    assert incident.explain == "gpu.xid.fell_off on gpu-003"
+    timeouts = [moment for moment in incident.timeline if moment.code == "nccl.watchdog_timeout"]
+    assert [(moment.count, len(moment.ranks)) for moment in timeouts] == [(63, 63)]
+    assert [moment.code for moment in incident.timeline] == [
+        "gpu.xid.fell_off",
+        "hang",
+        "nccl.watchdog_timeout",
+    ]
+
+
+def test_where_only_victims_speak_the_class_is_the_timeout_and_the_silent_rank_is_named() -> None:
+    tell = Teller(places(128))
+    tell.timeouts(others(128, 42), 0)
+    (incident,) = tell.judged()
+    assert incident.code == "nccl.watchdog_timeout"
+    assert incident.cause is None
+    assert (incident.rank, incident.node, incident.gpu) == (42, "gpu-006", 2)
+    assert re.fullmatch(
+        r"cause not logged: 127 of 128 ranks timed out in ALLREDUCE seq 2381 from [\d:]{8}; "
+        r"rank 42 \(gpu-006 GPU 2\) logged nothing: the likely one",
+        incident.sentence,
+    )
+    assert incident.silent == (42,)
+    assert incident.confidence == "medium"
+    assert "ssh gpu-006 py-spy dump --pid 1042" in incident.settle
+
+
+def test_when_all_ranks_wait_in_the_same_collective_no_rank_is_named() -> None:
+    tell = Teller(places(16))
+    tell.timeouts(range(16), 0)
+    (incident,) = tell.judged()
+    assert (incident.code, incident.rank, incident.confidence) == ("nccl.watchdog_timeout", None, "low")
+    assert "fabric" in incident.sentence
+
+
+def test_the_rank_in_another_operation_is_the_suspect() -> None:
+    tell = Teller(places(16))
+    tell.timeouts(others(16, 5), 0, seq=900)
+    tell.timeouts([5], 0, seq=899)
+    (incident,) = tell.judged()
+    assert (incident.code, incident.rank) == ("nccl.watchdog_timeout", 5)
+    assert "ALLREDUCE seq 899" in incident.sentence
+
+
+def test_counters_of_another_process_group_prove_nothing() -> None:
+    tell = Teller(places(8))
+    tell.timeouts(range(8), 0, seq=50, pg_id="0")
+    tell.timeouts([3], 10, seq=7, pg_id="5")
+    (incident,) = tell.judged()
+    assert incident.rank is None
+
+
+def test_an_out_of_memory_rank_explains_the_timeouts_although_others_entered_earlier() -> None:
+    tell = Teller(places(16))
+    tell.say("oom.cuda", 4.0, 3, tried="2.50 GiB")
+    tell.say("rank.exit_error", 6.0, 3, exitcode=1)
+    tell.timeouts(others(16, 3), 0)
+    (incident,) = tell.judged()
+    assert (incident.code, incident.rank, incident.followers) == ("oom.cuda", 3, 15)
+    assert "CUDA out of memory (tried to allocate 2.50 GiB)" in incident.sentence
+
+
+def test_the_kernel_explains_a_kill_and_the_launcher_tells_it_late() -> None:
+    tell = Teller(places(16))
+    for rank in others(16, 6):
+        tell.say("rdma.transport_retry", 3.0, rank, peer="10.0.0.1<4711>")
+    tell.kernel("oom.host.kernel", 0.0, "gpu-001", pid=1006)
+    tell.say("rank.killed", 9.0, 6, exitcode=-9)
+    (incident,) = tell.judged()
+    assert (incident.code, incident.rank, incident.confidence) == ("oom.host.kernel", 6, "high")
+
+
+def test_a_kill_that_nothing_explains_says_how_to_find_out() -> None:
+    tell = Teller(places(8))
+    tell.say("rank.killed", 0.0, 6, exitcode=-9)
+    for rank in others(8, 6):
+        tell.say("peer.connection_lost", 0.2, rank)
+        tell.say("rank.abort", 5.0, rank, exitcode=-6)
+    (incident,) = tell.judged()
+    assert (incident.code, incident.rank, incident.confidence) == ("rank.killed", 6, "medium")
+    assert any("dmesg" in step for step in incident.settle)
+
+
+def test_who_said_nothing_is_told_where_all_others_fell_over_its_connection() -> None:
+    """It was killed, and no launcher tells it: started by hand, or a launcher that has not noticed."""
+    raised = ["[rank1]: RuntimeError: [pair.cc:53] Connection closed by peer [10.1.2.3]:4711"]
+    ended = ["[W1] recvValue failed: Connection closed by peer"]
+    for lines, count in ((raised, 1), (ended, 0)):
+        tell = Teller(places(4))
+        for rank in others(4, 2):
+            tell.say("peer.connection_lost", 0.2, rank, lines=lines)
+        found = tell.judged()
+        assert len(found) == count, "a clean end closes connections, too"
+        assert [incident.rank for incident in found] == [2] * count
+        assert all("logged nothing" in incident.because for incident in found)
+        assert all("dmesg" in incident.settle[0] for incident in found), "it was killed: by whom"
+
+
+def test_addresses_in_the_lines_blame_the_node_behind_them() -> None:
+    tell = Teller(places(32))
+    for rank in range(24):
+        tell.say("rdma.transport_retry", 0.1 * rank, rank, peer="10.0.0.4")
+    (incident,) = tell.judged()
+    assert (incident.node, incident.code, incident.confidence) == (
+        "gpu-004",
+        "rdma.transport_retry",
+        "medium",
+    )
+    assert incident.sentence.startswith("gpu-004 or the link to it: 24 ranks say")
+
+
+def test_a_desync_report_wins_over_the_clock() -> None:
+    tell = Teller(places(16))
+    tell.timeouts(others(16, 9), 0)
+    tell.say("nccl.desync_report", 600.2, 0, culprit_ranks="[9]")
+    (incident,) = tell.judged()
+    assert (incident.code, incident.rank, incident.node) == ("nccl.desync_report", 9, "gpu-002")
+
+
+def test_an_error_that_its_rank_survived_is_not_the_cause() -> None:
+    tell = Teller(places(16))
+    tell.say("hub.network", -50, 2)
+    tell.timeouts(others(16, 11), 0)
+    (incident,) = tell.judged()
+    assert (incident.code, incident.rank) == ("nccl.watchdog_timeout", 11)
+
+
+def test_skewed_clocks_are_corrected_before_anything_is_put_in_order() -> None:
+    tell = Teller(places(16), skew={"gpu-001": 45.0, "gpu-002": -30.0})
+    tell.say("oom.cuda", 0.0, 3)
+    tell.say("storage.full", 20.0, 12)
+    tell.say("rank.exit_error", 1.0, 3)
+    (incident,) = tell.judged()
+    assert (incident.code, incident.rank, incident.first) == ("oom.cuda", 3, T0)
+
+
+def test_lines_without_a_time_do_not_decide_an_order() -> None:
+    tell = Teller(places(16))
+    tell.say("oom.cuda", 0.0, 3)
+    tell.say("storage.full", 700.0, 12, timed=False, backlog=True)
+    tell.timeouts(others(16, 3), 0.5)
+    (incident,) = tell.judged()
+    assert (incident.code, incident.rank) == ("oom.cuda", 3)
+    assert incident.confidence == "medium"
+    assert "no time" in incident.because
+
+
+def test_a_new_attempt_is_a_new_incident() -> None:
+    tell = Teller(places(8))
+    tell.say("oom.cuda", 0.0, 3)
+    tell.say("elastic.worker_restart", 8.0, None, "gpu-001", job="4711")
+    tell.say("storage.full", 40.0, 5)
+    first, second = tell.judged()
+    assert [(each.code, each.rank) for each in (first, second)] == [("oom.cuda", 3), ("storage.full", 5)]
+
+
+def test_two_jobs_that_fail_at_once_are_two_incidents() -> None:
+    one, other = places(8, job="a"), places(8, job="b", first=5)
+    tell = Teller(Places((*one.ranks, *other.ranks)))
+    tell.say("oom.cuda", 0.0, 3, "gpu-001", job="a")
+    tell.timeouts([0, 1, 2], 0.1, job="a")
+    tell.kernel("gpu.xid.fell_off", 0.2, "gpu-005", xid=79, pci="0000:02:00")
+    tell.timeouts([0, 1, 3], 0.3, job="b")
+    found = tell.judged()
+    assert [(each.job, each.code, each.rank, each.node) for each in found] == [
+        ("a", "oom.cuda", 3, "gpu-001"),
+        ("b", "gpu.xid.fell_off", 2, "gpu-005"),
+    ]
+
+
+def test_the_scheduler_ends_a_job_without_a_guilty_rank() -> None:
+    tell = Teller(places(8))
+    tell.say("slurm.time_limit", 0.0, None, "gpu-001", job="4711")
+    for rank in range(8):
+        tell.say("rank.killed", 2.0 + rank / 10, rank, exitcode=-9)
+    (incident,) = tell.judged()
+    assert (incident.code, incident.rank) == ("slurm.time_limit", None)
+    assert incident.sentence.startswith("job 4711: Slurm time limit reached")
+
+
+def test_warnings_alone_are_no_incident() -> None:
+    tell = Teller(places(8))
+    tell.kernel("gpu.xid.remap", 0, "gpu-001", xid=63, pci="0000:01:00")
+    assert tell.alerts()
+    assert tell.judged() == []
+
+
+def test_the_pid_that_the_launcher_did_not_end_had_ended_by_itself() -> None:
+    tell = Teller(places(8))
+    tell.timeouts([0, 1], 0)
+    for rank in others(8, 5):
+        tell.say("launch.siblings_killed", 600.5, None, "gpu-001", fields={"pid": 1000 + rank}, job="4711")
+    (incident,) = tell.judged()
+    assert (incident.code, incident.rank) == ("nccl.watchdog_timeout", 5)
+
+
+def test_512_ranks_are_one_incident_with_counts() -> None:
+    tell = Teller(places(512))
+    tell.say("data.loader_timeout", 0, 300)
+    tell.timeouts(others(512, 300), -60)
+    for rank in others(512, 300):
+        tell.say("rank.abort", 545.0, rank, exitcode=-6)
+    (incident,) = tell.judged()
+    assert (incident.rank, incident.followers, incident.code) == (300, 511, "data.loader_timeout")
+    assert len(incident.timeline) <= 5
+    assert len(incident.alerts) == 1 + 2 * 511
+
+
+def test_the_end_of_a_rank_is_told_with_the_exception_that_it_printed() -> None:
+    tell = Teller(places(8))
+    tell.say("python.exception", 0.0, 3, exception="KeyError", what="'labels'")
+    tell.say("rank.exit_error", 1.0, 3, exitcode=1)
+    tell.timeouts(others(8, 3), -1)
+    (incident,) = tell.judged()
+    assert (incident.code, incident.rank) == ("rank.exit_error", 3)
+    assert "ended with an error (KeyError: 'labels')" in incident.sentence
+
+
+def test_a_warning_repeated_for_an_hour_is_not_the_cause_of_what_comes_then() -> None:
+    tell = Teller(places(16))
+    for minute in range(60):
+        tell.say("hub.network", -3600 + 60 * minute, 2)
+    tell.kernel("gpu.xid.fell_off", 0, "gpu-002", xid=79, pci="0000:01:00")
+    tell.timeouts(others(16, 9), 0.5)
+    found = tell.judged()
+    assert [(each.code, each.rank) for each in found][-1] == ("gpu.xid.fell_off", 9)
+
+
+def test_clocks_that_cannot_be_compared_lower_the_confidence() -> None:
+    tell = Teller(places(16))
+    tell.say("oom.cuda", 0.0, 3)
+    tell.timeouts(others(16, 3), 0.5)
+    sure = tell.judged()[0].confidence
+    tell.found = [replace(each, error_s=2.5) for each in tell.found]
+    (incident,) = tell.judged()
+    assert (sure, incident.confidence) == ("high", "medium")
+    assert "clocks" in incident.because
+
+
+def test_slurm_tasks_are_ranks_only_where_they_run_on_the_very_node() -> None:
+    tell = Teller(places(16))
+    tell.say("rank.killed", 0.0, None, "gpu-001", fields={"node": "gpu-002", "tasks": 12})
+    tell.say("rank.abort", 1.0, None, "gpu-001", fields={"node": "gpu-002", "tasks": 1})
+    found = {alert.code: (alert.node, alert.rank) for alert in tell.alerts()}
+    assert found == {"rank.killed": ("gpu-002", 12), "rank.abort": ("gpu-002", None)}
+
+
+def test_one_line_in_two_files_is_one_alert_with_two_proofs() -> None:
+    tell = Teller(places(8))
+    tell.say("oom.cuda", 0.0, 3, lines=["CUDA out of memory"])
+    tell.say("oom.cuda", 0.3, 3, lines=["3: CUDA out of memory"], file="/logs/slurm.out")
+    (alert,) = tell.alerts()
+    assert {proof.file for proof in alert.proof} == {"/logs/rank_3.log", "/logs/slurm.out"}
+
+
+def test_the_lines_of_one_failure_are_one_alert_and_what_differs_is_not() -> None:
+    job = Teller(places(16))
+    for rank in range(1, 16):
+        told: tuple[dict[str, object], ...] = (
+            {"seq": 7, "last_enqueued": 9},
+            {"op": "ALLREDUCE", "seq": 7, "ran_ms": 30_000},
+            {"ran_ms": 30_001},
+        )
+        for wording, fields in zip("abc", told, strict=True):
+            job.say("nccl.watchdog_timeout", 630.0, rank, fields=fields, lines=[f"wording {wording}"])
+    job.say("nccl.watchdog_timeout", 631.0, 3, fields={"op": "BROADCAST", "seq": 2, "pg_id": 4})
+    alerts = job.alerts()
+    assert len(alerts) == 16
+    timeout = next(alert for alert in alerts if alert.rank == 1)
+    assert (timeout.text, timeout.count) == ("timed out in ALLREDUCE seq 7 after 30 s", 1)
+    assert timeout.fields["last_enqueued"] == 9
+    assert len(timeout.proof) == 3
+    (incident,) = job.judged()
+    (moment,) = [each for each in incident.timeline if each.what == timeout.text]
+    assert (moment.count, len(moment.ranks)) == (15, 15)
+
+
+def test_another_attempt_is_another_thing() -> None:
+    job = Teller(places(8))
+    job.say("oom.cuda", 10.0, 3, file="/runs/x/attempt_0/3/stderr.log")
+    job.say("oom.cuda", 30.0, 3, file="/runs/x/attempt_1/3/stderr.log")
+    assert len(job.alerts()) == 2
+    assert len(job.judged()) == 2

@@ -1,0 +1,126 @@
+# ruff: noqa: E501  log lines stay whole
+"""The deciding detail of the key line stands in the sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuwatch.diagnose.alerts.from_findings import Found, alerts_of
+from gpuwatch.diagnose.incidents.builder import incidents
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.rules.load import load_packs
+from gpuwatch.runs.files.files import gather
+from gpuwatch.runs.scan.scan import scan
+
+PACKS = load_packs()
+
+
+def first(folder: Path, text: str) -> Incident:
+    (folder / "train.log").write_text(text + "\n")
+    done = scan(gather([folder]), PACKS.rules, "agent", cores=1)
+    alerts = alerts_of([Found(each.node, each.finding) for each in done.heard], PACKS, done.places)
+    return incidents(alerts, done.places, PACKS, 0.0)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "details"),
+    [
+        (
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.25 GiB. GPU 5 has a total capacity of "
+            "79.11 GiB of which 1.02 GiB is free.",
+            ["3.25 GiB asked", "1.02 GiB free of 79.11 GiB", "GPU 5"],
+        ),
+        ("ModuleNotFoundError: No module named 'deepspeed'", ["'deepspeed'"]),
+        ("ImportError: /env/lib/kern.so: undefined symbol: _ZN3c10Ev", ["/env/lib/kern.so", "_ZN3c10Ev"]),
+        ("OSError: [Errno 28] No space left on device: '/scratch/ck/80.pt'", ["/scratch/ck/80.pt"]),
+        ("FileNotFoundError: [Errno 2] No such file or directory: '/data/m.json'", ["/data/m.json"]),
+        ("PermissionError: [Errno 13] Permission denied: '/cache/hub'", ["/cache/hub"]),
+        (
+            "RuntimeError: mat1 and mat2 shapes cannot be multiplied (64x768 and 1024x4096)",
+            ["64x768 and 1024x4096"],
+        ),
+        (
+            "RuntimeError: Error(s) in loading state_dict for GPT:\n\tsize mismatch for embed.weight: copying a param "
+            "with shape torch.Size([50257, 768]) from checkpoint, the shape in current model is "
+            "torch.Size([50304, 768]).",
+            ["embed.weight", "[50257, 768]", "[50304, 768]"],
+        ),
+        (
+            "kernel: Memory cgroup out of memory: Killed process 8812 (trainer) total-vm:99000000kB, "
+            "anon-rss:63000000kB, file-rss:100kB\n"
+            "kernel: oom_reaper: reaped process 8812 (trainer), now anon-rss:0kB",
+            ["trainer", "60.1 GB", "limit"],
+        ),
+        (
+            "kernel: python3 invoked oom-killer: gfp_mask=0x140cca, order=0\n"
+            "kernel: Out of memory: Killed process 4411 (trainer) total-vm:9kB, anon-rss:510123456kB, file-rss:8kB\n"
+            "kernel: oom_reaper: reaped process 4411 (trainer), now anon-rss:0kB",
+            ["trainer", "486 GB", "OOM killer"],
+        ),
+        (
+            "n1:1:9 [0] NCCL WARN NET/IB : Got completion from peer 10.9.9.2<51123> with status=12 opcode=129 len=0 "
+            "vendor err 129 (Recv) localGid fe80::1 remoteGids fe80::2 hca mlx5_3",
+            ["10.9.9.2", "mlx5_3"],
+        ),
+        ("srun: error: cn18: task 2: Exited with exit code 1", ["task 2 on cn18", "exit code 1"]),
+        ("srun: error: cn18: tasks 4-7: Out Of Memory", ["tasks 4-7 on cn18"]),
+        ("srun: error: cn18: task 5: Killed", ["task 5 on cn18"]),
+        (
+            "[123.4] NVRM: Xid (PCI:0000:3b:00): 95, pid=4444, name=python, Uncontained: FBHUB.",
+            ["Xid 95", "PCI 0000:3b:00"],
+        ),
+        (
+            "Mar  4 02:11:02 cn03 kernel: mlx5_core 0000:5e:00.0 ib0: Link down",
+            ["cn03", "ib0", "PCI 0000:5e:00.0"],
+        ),
+        (
+            "1m   Warning   OOMKilling  node/ip-10-0-3-7  Memory cgroup out of memory: Killed process 991 (python)",
+            ["ip-10-0-3-7", "process python"],
+        ),
+        (
+            "Warning  Evicted  pod/trainer-2  The node was low on resource: ephemeral-storage. Threshold: 10Gi.",
+            ["trainer-2", "Evicted", "ephemeral-storage"],
+        ),
+        (
+            "5m   Warning   BackOff   pod/web-1   Back-off restarting failed container",
+            ["pod web-1", "BackOff"],
+        ),
+    ],
+)
+def test_the_sentence_holds_what_decides(tmp_path: Path, text: str, details: list[str]) -> None:
+    sentence = first(tmp_path, text).sentence
+    assert [each for each in details if each.lower() not in sentence.lower()] == [], sentence
+
+
+def test_a_killed_process_leads_before_the_line_of_the_reaper(tmp_path: Path) -> None:
+    incident = first(
+        tmp_path,
+        "[Wed Mar 11 09:13:31 2026] python invoked oom-killer: gfp_mask=0xcc0, order=0\n"
+        "[Wed Mar 11 09:13:32 2026] Memory cgroup out of memory: Killed process 8812 (trainer) total-vm:9kB, "
+        "anon-rss:63000000kB\n"
+        "[Wed Mar 11 09:13:33 2026] oom_reaper: reaped process 8812 (trainer), now anon-rss:0kB\n",
+    )
+    assert incident.code == "oom.host.cgroup"
+    assert incident.cause is not None
+    assert "Killed process 8812" in incident.cause.proof[0].text
+
+
+def test_a_data_loaders_worker_is_no_worker_of_ray(tmp_path: Path) -> None:
+    incident = first(
+        tmp_path, "RuntimeError: DataLoader worker (pid 77120) exited unexpectedly with exit code 1."
+    )
+    assert {alert.code for alert in incident.alerts} <= {"data.loader_crash", "rank.exit_error"}
+
+
+def test_a_disabled_flight_recorder_dumps_nothing(tmp_path: Path) -> None:
+    incident = first(
+        tmp_path,
+        "[rank0]:[E311 09:45:20.1 ProcessGroupNCCL.cpp:616] [Rank 0] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum=71, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for 1800088 "
+        "milliseconds before timing out.\n"
+        "[rank0]:[E311 09:45:20.2 ProcessGroupNCCL.cpp:685] [Rank 0] Stack trace of the failed collective not found, "
+        "potentially because FlightRecorder is disabled. You can enable it by setting TORCH_NCCL_TRACE_BUFFER_SIZE.\n",
+    )
+    assert "nccl.flight_recorder_dump" not in {alert.code for alert in incident.alerts}

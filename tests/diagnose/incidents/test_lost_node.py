@@ -1,0 +1,63 @@
+"""Which ranks a lost node took with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuwatch.diagnose.alert_book import AlertBook
+from gpuwatch.diagnose.incidents.builder import incidents
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.fleet.jobs.places import Places, RankPlace
+from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.wire import Ranks
+from tests.diagnose.finding import PACK
+from tests.report.fleets import NODE_TIME, START, feed, healthy_fleet, hello
+
+LOST_AT = 10_000.0
+
+
+@pytest.mark.parametrize(("until", "named"), [(None, "ranks 2-3"), (LOST_AT - 60.0, "rank 2")])
+def test_a_lost_node_lists_no_rank_that_had_ended(until: float | None, named: str) -> None:
+    places = Places(
+        (
+            RankPlace(0, "n1", "7", since=1.0),
+            RankPlace(2, "n2", "7", since=1.0),
+            RankPlace(3, "n2", "7", since=1.0, until=until),
+        )
+    )
+    lost = Alert(
+        id="node_lost@n2",
+        code="node_lost",
+        severity="critical",
+        title="Node lost",
+        text="not reachable",
+        proof=(Proof("value", "last heard 40 s ago", LOST_AT, node="n2"),),
+        node="n2",
+        first=LOST_AT,
+        last=LOST_AT,
+    )
+    (incident,) = incidents([lost], places, PACK, LOST_AT)
+    assert incident.sentence.startswith(f"n2 with {named} not reachable")
+
+
+@pytest.mark.parametrize(("booted_s", "told_s"), [(60.0, 60.0), (-86_400.0, 90.0)])
+def test_a_node_with_another_boot_id_has_rebooted_with_its_ranks(booted_s: float, told_s: float) -> None:
+    """A boot time before it was heard last is not that of the node: the moment of its return bounds it."""
+    fleet = healthy_fleet("n2")
+    book = AlertBook(PACK, Thresholds())
+    feed(fleet, "n2", hello(2, boot_id="first"))
+    feed(fleet, "n2", hello(2, boot_id="first"))
+    book.update(fleet, START, NODE_TIME)
+    feed(
+        fleet,
+        "n2",
+        hello(2, boot_id="second", t=NODE_TIME + 90.0, booted_at=NODE_TIME + booted_s),
+        at=START + 90.0,
+    )
+    feed(fleet, "n2", Ranks(t=NODE_TIME + 90.0, seq=9), at=START + 90.0)
+    for second in range(90, 100, 3):
+        book.update(fleet, START + second, NODE_TIME + second)
+    told = [(one.code, one.node, one.first) for one in book.incidents if one.code == "node_rebooted"]
+    assert told == [("node_rebooted", "n2", NODE_TIME + told_s)]
+    (incident,) = (one for one in book.incidents if one.code == "node_rebooted")
+    assert incident.sentence.startswith("n2 with ranks 0-1 rebooted")

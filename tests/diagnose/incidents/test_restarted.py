@@ -1,0 +1,73 @@
+"""An error of an ended attempt, when all that gpuwatch knows stood in the logs before it came."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+
+from gpuwatch import wire
+from gpuwatch.wire.progress import PastStep
+from tests.diagnose.incidents.test_alert_book import Cluster
+
+BEGAN_S = -300.0
+"""When the attempt that runs now was started."""
+
+
+@pytest.mark.parametrize(
+    ("error_s", "not_before_s", "again_s", "steps_s", "over"),
+    [
+        (-400.0, None, None, (-250.0, -200.0), True),
+        (-250.0, -400.0, None, (-250.0, -200.0), True),  # without a time: bounded by the lines around it
+        (-100.0, None, None, (-250.0, -200.0), False),  # of the attempt that runs
+        (-400.0, None, None, (-450.0, -420.0), False),  # no step since
+        (-400.0, None, -350.0, (-250.0, -200.0), True),
+        (-400.0, None, -150.0, (-250.0, -200.0), False),  # the new attempt has the same error
+    ],
+)
+def test_it_is_over_where_the_log_shows_later_steps(
+    error_s: float,
+    not_before_s: float | None,
+    again_s: float | None,
+    steps_s: tuple[float, float],
+    *,
+    over: bool,
+) -> None:
+    cluster = Cluster(1)
+    t = cluster.t
+    ranks = [structs.replace(each, start=t + BEGAN_S) for each in cluster.fleet.nodes["gpu-001"].processes]
+    cluster.tell("gpu-001", wire.Ranks(t=t, seq=2, processes=ranks))
+    past = [PastStep(float(step), t + at) for step, at in enumerate(steps_s, 1)]
+    told = wire.Progress(
+        t=t, seq=4, file="/logs/rank_3.log", rank=3, job="4711", offset=90, at=t + steps_s[1], dialect="x",
+        backlog=True, timed=True, fields={"step": 2.0},
+    )  # fmt: skip
+    cluster.tell("gpu-001", structs.replace(told, fields={}, past=past), told)
+    cluster.find(
+        "rank.exit_error",
+        3,
+        backlog=True,
+        at=t + error_s,
+        timed=not_before_s is None,
+        count=1 if again_s is None else 2,
+        last_at=None if again_s is None else t + again_s,
+        not_before=None if not_before_s is None else t + not_before_s,
+    )
+    cluster.step(10)
+    assert [incident.over for incident in cluster.book.incidents] == [over]
+
+
+def test_a_report_that_is_due_takes_the_newest_steps_into_account() -> None:
+    cluster = Cluster(1)
+    t = cluster.t
+    cluster.find("rank.exit_error", 3, backlog=True, at=t - 400.0, timed=True)
+    cluster.step(1)
+    ranks = [structs.replace(each, start=t + BEGAN_S) for each in cluster.fleet.nodes["gpu-001"].processes]
+    told = wire.Progress(
+        t=t, seq=4, file="/logs/rank_3.log", rank=3, job="4711", offset=90, at=t - 200, dialect="x",
+        backlog=True, timed=True, fields={"step": 2.0},
+    )  # fmt: skip
+    past = structs.replace(told, fields={}, past=[PastStep(1.0, t - 250.0), PastStep(2.0, t - 200.0)])
+    cluster.tell("gpu-001", wire.Ranks(t=t, seq=2, processes=ranks), past, told)
+    cluster.book.judge_now()
+    cluster.book.update(cluster.fleet, cluster.now, cluster.t)  # at the same moment as the look before
+    assert [incident.over for incident in cluster.book.incidents] == [True]

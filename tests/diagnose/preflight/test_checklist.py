@@ -1,0 +1,178 @@
+"""The checklist: what one look at a fleet may say, and what it may not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from gpuwatch import wire
+from gpuwatch.diagnose.preflight.check import Check
+from gpuwatch.diagnose.preflight.checklist import checklist
+from gpuwatch.diagnose.preflight.links import links
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.hosts.plan import NodeSpec, Plan
+from gpuwatch.link.stream.inbox import Arrival, ClockReading, Content, LinkStatus
+from gpuwatch.probe.probe_request import Wish
+from gpuwatch.probe.results import NodeGround, Results
+from gpuwatch.probe.verdict import Verdict
+from tests.diagnose.story import EPOCH, FINE, HOST, MEDIUM, NOW, SLOW, info
+
+HALF = 40 << 30
+
+
+class Cluster:
+    """Nodes of eight GPUs, one rank each on the first ones."""
+
+    def __init__(self, count: int, *, kernel_log: str | None = "kmsg") -> None:
+        self.names = [f"gpu-{n:03d}" for n in range(1, count + 1)]
+        self.fleet = Fleet(Plan(tuple(NodeSpec(name) for name in self.names)))
+        for name in self.names:
+            hello = wire.Hello(
+                t=EPOCH, seq=0, host=name, agent="1", python="3", pid=1, interval_s=1.0,
+                gpus=[info(n) for n in range(8)], kernel_log=kernel_log,
+            )  # fmt: skip
+            self.tell(name, LinkStatus("live"), hello, self.sample())
+
+    @staticmethod
+    def sample() -> wire.Sample:
+        gpus = [wire.GpuSample(f"GPU-{n}", fast=FINE, medium=MEDIUM, slow=SLOW) for n in range(8)]
+        return wire.Sample(t=EPOCH, seq=1, gpus=gpus, host=HOST)
+
+    def tell(self, node: str, *what: Content, at: float = NOW) -> None:
+        for each in what:
+            self.fleet.apply(Arrival(node, at, each))
+
+    def ranks(self, world: int, port: int = 29500, wrote_s: float = 1.0) -> None:
+        for number, name in enumerate(self.names):
+            log = f"/logs/{number}.log"
+            process = wire.Process(
+                50, "python", rank=number, world_size=world, job="7", master=f"gpu-001:{port}", logs=[log]
+            )
+            file = wire.LogFile(log, grown_at=EPOCH - wrote_s)
+            self.tell(name, wire.Ranks(t=EPOCH, seq=2, processes=[process]))
+            self.tell(name, wire.Logs(t=EPOCH, seq=3, files=[file]))
+
+    def check(self, told: Mapping[str, wire.Particulars], now: float = NOW) -> dict[str, Check]:
+        found = checklist(self.fleet, told, (), (), now, EPOCH + now - NOW)
+        return {check.id: check for check in found}
+
+
+def test_what_many_nodes_have_in_common_is_said_once() -> None:
+    cluster = Cluster(64)
+    memory = cluster.check({})["gpu.memory"]
+    assert memory.detail == "gpu-[001-064] GPUs 0-7 50 % free"
+
+
+def test_a_claimed_world_of_a_thousand_million_costs_nothing() -> None:
+    cluster = Cluster(2)
+    cluster.ranks(world=999_999_999)
+    assert cluster.check({})["ranks.initialised"].detail == "job 7: 2 of 999999999 ranks, missing 2-999999998"
+
+
+def test_torchruns_own_port_is_not_taken_by_somebody_else() -> None:
+    cluster = Cluster(2)
+    cluster.ranks(world=2)
+    told = {
+        "gpu-001": wire.Particulars(
+            listens={"29500": 40}, ranks=[wire.RankParticulars(pid=50, rank=0, parent=40)]
+        ),
+        "gpu-002": wire.Particulars(listens={"29500": None}),
+    }
+    assert cluster.check(told)["net.port"].status == "PASS"
+    unseen = {**told, "gpu-001": wire.Particulars(listens={"29500": 0})}
+    assert cluster.check(unseen)["net.port"].status == "PASS"
+    strange = {**told, "gpu-001": wire.Particulars(listens={"29500": 4711})}
+    assert cluster.check(strange)["net.port"].status == "WARN"
+
+
+def test_a_job_that_writes_nothing_is_not_told_to_be_in_step() -> None:
+    cluster = Cluster(4)
+    cluster.ranks(world=4, wrote_s=2.0)
+    assert cluster.check({})["ranks.in_step"].status == "PASS"
+    cluster.ranks(world=4, wrote_s=1200.0)
+    check = cluster.check({})["ranks.in_step"]
+    assert (check.status, check.detail) == ("WARN", "job 7: 4 ranks, and no line in their logs for 20 min")
+
+
+def test_devices_and_places_may_have_other_names_but_not_be_missing() -> None:
+    cluster = Cluster(3)
+    cluster.ranks(world=3)
+
+    def told(*variables: dict[str, str]) -> dict[str, wire.Particulars]:
+        ranks = [[wire.RankParticulars(pid=50, variables=each)] for each in variables]
+        return {name: wire.Particulars(ranks=own) for name, own in zip(cluster.names, ranks, strict=True)}
+
+    own = [{"NCCL_IB_HCA": f"mlx5_{n}", "CUDA_CACHE_PATH": f"/local/{n}"} for n in range(3)]
+    assert cluster.check(told(*own))["env.equal"].status == "PASS"
+    check = cluster.check(told(*own[:2], {}))["env.equal"]
+    assert check.status == "FAIL"
+    assert "NCCL_IB_HCA gpu-[001-002] (set), gpu-003 (not set)" in check.detail
+
+
+@pytest.mark.parametrize(
+    ("limits", "blamed"),
+    [
+        ((1_048_576, 1_048_576, 1024), {"gpu-003"}),
+        ((20_000, 20_000, 256), {"gpu-003"}),
+        ((1024, 1024, 1024), {"gpu-001", "gpu-002", "gpu-003"}),
+        ((1024, 65_536, 1024), {"gpu-001", "gpu-003"}),
+    ],
+)
+def test_a_limit_is_blamed_on_the_nodes_that_have_it(limits: tuple[int, ...], blamed: set[str]) -> None:
+    cluster = Cluster(3)
+    cluster.ranks(world=3)
+    ranks = [[wire.RankParticulars(pid=50, nofile=limit)] for limit in limits]
+    told = {name: wire.Particulars(ranks=own) for name, own in zip(cluster.names, ranks, strict=True)}
+    check = cluster.check(told)["limits.nofile"]
+    assert (check.status, set(check.nodes)) == ("WARN", blamed)
+    assert all(f"{limit:,}" in check.detail for limit in limits)
+
+
+def test_a_node_that_fell_silent_is_not_said_never_to_have_answered() -> None:
+    cluster = Cluster(2)
+    cluster.tell("gpu-001", cluster.sample(), at=NOW + 60)
+    told = dict.fromkeys(cluster.names, wire.Particulars())
+    check = cluster.check(told, NOW + 60)["net.reachable"]
+    assert (check.status, check.nodes) == ("FAIL", ("gpu-002",))
+    assert check.detail == "gpu-002: it answered, and has been silent for 60 s"
+
+
+def test_a_node_that_does_not_tell_its_settings_is_named() -> None:
+    check = Cluster(2).check({"gpu-001": wire.Particulars()})["net.reachable"]
+    assert (check.status, check.nodes) == ("WARN", ("gpu-002",))
+
+
+def test_nothing_passes_that_nobody_could_see() -> None:
+    cluster = Cluster(2, kernel_log=None)
+    found = cluster.check({})
+    skipped = {"gpu.xid", "host.disk", "host.clock", "nccl.working"}
+    assert {id_ for id_ in skipped if found[id_].status == "SKIP"} == skipped
+    cluster.tell("gpu-001", ClockReading(0.0, 0.01))
+    assert cluster.check({})["host.clock"].detail == "clocks agree within 1 s: 1 node; 1 do not report it"
+
+
+def test_a_probe_that_left_a_node_out_does_not_pass() -> None:
+    results = Results(wish=Wish(), started=EPOCH)
+    results.phase, results.backend = "done", "gloo"
+    results.verdict = Verdict("ok", "all links are alike")
+    results.nodes = [NodeGround("gpu-001"), NodeGround("gpu-002", problem="no Python with torch")]
+    _, check = links(results)
+    assert (check.status, check.nodes) == ("WARN", ("gpu-002",))
+    assert "gpu-002 (no Python with torch)" in check.detail
+
+
+def test_a_driver_or_gpu_that_has_not_answered_passes_no_check() -> None:
+    cluster = Cluster(2)
+    starting = wire.Notice("nvml_starting", "NVML has not answered yet (nvmlInitWithFlags)", "info")
+    silent = wire.Hello(
+        t=EPOCH, seq=0, host="gpu-002", agent="1", python="3", pid=1, interval_s=1.0, notices=[starting]
+    )
+    cluster.tell("gpu-002", silent)
+    driver = cluster.check({}, NOW + 1)["gpu.driver"]
+    assert (driver.status, driver.nodes) == ("FAIL", ("gpu-002",))
+    assert "nvmlInitWithFlags" in driver.detail
+    assert "1 s" in driver.detail or "1.0 s" in driver.detail
+    cluster.tell("gpu-001", wire.Sample(t=EPOCH, seq=2, gpus=[wire.GpuSample("GPU-0", state="unanswered")]))
+    present = cluster.check({}, NOW + 1)["gpu.present"]
+    assert (present.status, present.nodes[0]) == ("FAIL", "gpu-001")

@@ -1,0 +1,192 @@
+"""What is told before any number, and what the tables advise."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuwatch.probe.judging.checks.expected import NVLINK, PCIE, matching
+from gpuwatch.probe.judging.judge import judge
+from gpuwatch.probe.protocol import Ground, GroundGpu, GroundNic, GroundPort
+from gpuwatch.probe.results import CounterChange, GpuResult, NodeGround, Results
+from tests.probe.judging.fabric import Fabric, through
+
+
+def cluster(fabric: Fabric, rate_gbps: float = 400.0, link_layer: str = "InfiniBand") -> Results:
+    """Nodes with GPUs and RDMA ports, over NCCL."""
+    results = fabric.results()
+    results.backend = "nccl"
+    results.nodes = [
+        NodeGround(
+            node,
+            Ground(
+                host=node,
+                pid=1,
+                gpus=[GroundGpu(index=at, uuid=f"GPU-{node}-{at}", name="H100") for at in range(2)],
+                nics=[GroundNic(name="eth0", address="10.0.0.1", prefix=24, speed_bps=3.125e9)],
+                ports=[
+                    GroundPort(
+                        device=f"mlx5_{at}",
+                        port=1,
+                        state="ACTIVE",
+                        link_layer=link_layer,
+                        rate_gbps=rate_gbps,
+                    )
+                    for at in range(2)
+                ],
+            ),
+        )
+        for node in dict.fromkeys(seat.node for seat in results.seats)
+    ]
+    return results
+
+
+def with_port(results: Results, node: int, **changed: object) -> Results:
+    """The second port of one node is different."""
+    ground = results.nodes[node].ground
+    assert ground is not None
+    ports = [ground.ports[0], GroundPort(**{"device": "mlx5_1", "port": 1, **changed})]  # type: ignore[arg-type]
+    results.nodes[node] = NodeGround(
+        f"host-{node}", Ground(host=ground.host, pid=1, gpus=ground.gpus, ports=ports)
+    )
+    return results
+
+
+@pytest.mark.parametrize(("layer", "kind"), [("InfiniBand", "IB"), ("Ethernet", "RoCE")])
+def test_tcp_where_rdma_is_ready(layer: str, kind: str) -> None:
+    results = cluster(Fabric(2, 2, gpus=True), link_layer=layer)
+    results.transports = {"NET/Socket": [0, 1, 2, 3]}
+    verdict = judge(results)
+
+    assert verdict.status == "bad"
+    assert verdict.sentence == (
+        f"expected {kind}, got TCP: mlx5_0 is active at 400 Gb/s, but NCCL says NET/Socket on host-0, host-1"
+    )
+    assert verdict.alerts[0] == verdict.sentence
+
+
+def test_rdma_is_as_it_should_be() -> None:
+    results = cluster(Fabric(4, 2, gpus=True))
+    results.transports = {"NET/IB": list(range(8)), "P2P/CUMEM": list(range(8))}
+
+    assert (judge(results).status, judge(results).alerts) == ("ok", ())
+
+
+def test_tcp_is_all_there_is() -> None:
+    results = cluster(Fabric(4, 2, gpus=True))
+    for node in range(4):
+        with_port(results, node, state="DOWN")
+        ground = results.nodes[node].ground
+        assert ground is not None
+        ground.ports.pop(0)
+    results.transports = {"NET/Socket": list(range(8))}
+
+    assert (judge(results).status, judge(results).alerts) == ("ok", ())
+
+
+def test_a_port_that_is_worse_than_everywhere_else() -> None:
+    fabric = Fabric(4, 2, gpus=True)
+
+    assert judge(with_port(cluster(fabric), 2, state="DOWN")).alerts == (
+        "host-2 mlx5_1 port 1 is down, active elsewhere",
+    )
+    assert judge(with_port(cluster(fabric), 2, state="ACTIVE", rate_gbps=200.0)).alerts == (
+        "host-2 mlx5_1 port 1 runs at 200 Gb/s, elsewhere at 400 Gb/s",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "text"),
+    [
+        ("ib:mlx5_0/1:symbol_error", 12.0, "host-1 mlx5_0/1: symbol_error grew by 12 during the probe"),
+        ("ib:mlx5_0/1:np_cnp_sent", 4000.0, None),
+        ("nvlink:GPU-host-1-1:replay", 1.0, "host-1 GPU 1: nvlink replay grew by 1 during the probe"),
+        ("nvlink:GPU-host-1-1:crc", 5.0, None),
+        ("nic:eth0:rx_errors", 3.0, "host-1 eth0: nic rx_errors grew by 3 during the probe"),
+        ("nic:eth0:rx_dropped", 3.0, None),
+        ("tcp:retransmits", 900.0, "host-1: TCP sent 900 segments again, the other nodes 30 (median)"),
+        ("tcp:retransmits", 200.0, None),
+        ("tcp:retransmits", 30.0, None),
+    ],
+)
+def test_counters_that_moved(name: str, more: float, text: str | None) -> None:
+    results = cluster(Fabric(4, 2, gpus=True))
+    results.counters = [
+        CounterChange("host-1", name, 7.0, 7.0 + more),
+        *(CounterChange(f"host-{other}", "tcp:retransmits", 0.0, 30.0) for other in (0, 2, 3)),
+    ]
+
+    assert judge(results).alerts == ((text,) if text else ())
+
+
+def test_counters_of_the_culprit_are_evidence_against_it() -> None:
+    results = cluster(Fabric(4, 2, gpus=True).slow(through("host-1")))
+    results.counters = [
+        CounterChange("host-1", "ib:mlx5_0/1:symbol_error", 0.0, 12.0),
+        CounterChange("host-2", "ib:mlx5_0/1:symbol_error", 0.0, 3.0),
+    ]
+
+    evidence = judge(results).culprits[0].evidence
+    assert "host-1 mlx5_0/1: symbol_error grew by 12 during the probe" in evidence
+    assert not any("host-2" in text for text in evidence)
+
+
+def test_a_pcie_link_that_is_narrow_under_load() -> None:
+    results = cluster(Fabric(4, 2, gpus=True))
+    results.counters = [
+        CounterChange(f"host-{node}", f"=pcie:GPU-host-{node}-{gpu}:{what}", 1.0, value)
+        for node in range(4)
+        for gpu in range(2)
+        for what, value in (("width", 8.0 if (node, gpu) == (3, 1) else 16.0), ("gen", 5.0))
+    ]
+
+    assert judge(results).alerts == ("host-3 GPU 1: PCIe x8 under load, its peers x16",)
+
+
+def test_advice_compares_with_the_ports() -> None:
+    good = judge(cluster(Fabric(4, 2, rate=47.0, gpus=True))).advice
+    little = judge(cluster(Fabric(4, 2, rate=20.0, gpus=True))).advice
+
+    assert good[0].startswith(
+        "links between nodes reach 47 GB/s: 94 % of NDR InfiniBand's 50 GB/s; usual is 47.5"
+    )
+    assert ", little: 47.5 GB/s is usual (Azure accepts 380 Gb/s" in little[0]
+
+
+def test_advice_says_that_gloo_is_not_the_fabric() -> None:
+    results = cluster(Fabric(4, rate=1.0))
+    results.backend = "gloo"
+
+    assert judge(results).advice[0] == (
+        "measured over TCP by the CPUs (gloo): this says nothing about NVLink or RDMA"
+    )
+    assert "32 % of the interface's 25 Gb/s" in judge(results).advice[1]
+
+
+def test_advice_on_copies_from_the_host() -> None:
+    results = cluster(Fabric(1, 2, gpus=True))
+    results.gpus = {rank: GpuResult(rank, h2d_bps=2.6e10) for rank in range(2)}
+
+    assert judge(results).advice[-1] == (
+        "copies from the host reach 26 GB/s: 41 % of PCIe 5 x16's 63 GB/s, little: 55 GB/s is usual"
+        " (ml-engineering; Azure accepts 48)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "nvlink", "pcie"),
+    [
+        ("NVIDIA H100 80GB HBM3", "NVLink 4", "PCIe 5 x16"),
+        ("NVIDIA H100 PCIe", None, "PCIe 5 x16"),
+        ("NVIDIA H200", "NVLink 4", "PCIe 5 x16"),
+        ("NVIDIA A100-SXM4-80GB", "NVLink 3", "PCIe 4 x16"),
+        ("NVIDIA A100 80GB PCIe", None, "PCIe 4 x16"),
+        ("Tesla V100-SXM2-32GB", "NVLink 2", "PCIe 3 x16"),
+        ("NVIDIA B200", "NVLink 5", None),
+        ("AMD Instinct MI300X", "xGMI", None),
+        ("cpu", None, None),
+    ],
+)
+def test_the_table_by_the_name_of_the_gpu(name: str, nvlink: str | None, pcie: str | None) -> None:
+    rows = matching(NVLINK, name), matching(PCIE, name)
+
+    assert tuple(row.name if row else None for row in rows) == (nvlink, pcie)

@@ -1,1 +1,0 @@
-"""The launcher of a probe, run for real on this machine."""

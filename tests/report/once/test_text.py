@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+from rich.console import Console
+
+from gpuwatch.diagnose.alert_book import AlertBook
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.link.stream.inbox import LinkStatus
+from gpuwatch.report.once.active import standing
+from gpuwatch.report.once.health import findings
+from gpuwatch.report.once.json_output import fleet_facts
+from gpuwatch.report.once.tables import draw, print_report
+from gpuwatch.report.once.text import Report, report
+from gpuwatch.rules.load import load_packs
+from gpuwatch.wire import GpuSample, LogFile, Logs, Notice
+from tests.report.fleets import (
+    GIB,
+    NODE_TIME,
+    START,
+    feed,
+    healthy_fleet,
+    hello,
+    plan,
+    process,
+    reading,
+    sample,
+)
+
+
+def made(fleet: Fleet, now: float = START) -> Report:
+    return report(fleet, findings(fleet, now), now, NODE_TIME)
+
+
+def printed(fleet: Fleet, now: float = START) -> str:
+    out = io.StringIO()
+    print_report(made(fleet, now), out)
+    return out.getvalue()
+
+
+def drawn(fleet: Fleet, width: int, now: float = START, **options: object) -> str:
+    out = io.StringIO()
+    console = Console(file=out, width=width, highlight=False, force_terminal=True, **options)  # type: ignore[arg-type]
+    draw(made(fleet, now), console, fit=True)
+    return out.getvalue()
+
+
+def row_of(text: str, uuid_index: int) -> str:
+    return next(line for line in text.splitlines() if line.split()[:1] == [str(uuid_index)])
+
+
+def test_one_line_a_gpu_with_its_rank_and_user() -> None:
+    text = printed(healthy_fleet())
+    row = row_of(text, 1)
+    for word in ("98%", "72.0G/80.0G", "61C", "640/700W", "ok", "rank 1", "alice", "101"):
+        assert word in row
+    assert "all healthy" in text.splitlines()[-1]
+
+
+def test_unknown_is_a_dash_and_zero_is_zero() -> None:
+    fleet = healthy_fleet(gpus=0)
+    feed(
+        fleet, "gpu-001", hello(1), sample(reading(0, utilization_pct=None, temperature_c=0.0, power_w=None))
+    )
+    cells = row_of(printed(fleet), 0).split()
+    assert "-" in cells
+    assert "0C" in cells
+    assert "-/700W" in cells
+
+
+def test_an_old_value_has_its_age_beside_it_and_a_fresh_one_has_not() -> None:
+    fleet = healthy_fleet(gpus=2)
+    feed(fleet, "gpu-001", sample(reading(0, t=NODE_TIME + 12), at=START + 12), at=START + 12)
+    text = printed(fleet, now=START + 12)
+    assert "old" not in row_of(text, 0)
+    assert "12s old" in row_of(text, 1)
+
+
+def test_a_stuck_gpu_names_the_call_and_a_lost_one_the_reason() -> None:
+    fleet = healthy_fleet(gpus=3)
+    stuck = GpuSample(uuid="GPU-0001", state="stuck", stuck_in="nvmlDeviceGetUtilizationRates", stuck_s=5.0)
+    lost = GpuSample(uuid="GPU-0002", state="lost", reason="GPU is lost")
+    feed(fleet, "gpu-001", sample(reading(0), stuck, lost), at=START)
+    text = printed(fleet)
+    assert "stuck 5.0s" in row_of(text, 1)
+    assert "nvmlDeviceGetUtilizationRates" in row_of(text, 1)
+    assert "lost" in row_of(text, 2)
+    assert "GPU is lost" in row_of(text, 2)
+    assert "2 of 3 GPUs" in text
+
+
+def test_an_unreachable_node_says_why_and_when_it_is_tried_again() -> None:
+    fleet = Fleet(plan("gpu-009"))
+    reason = "connection refused: nothing listens on port 22; start sshd there"
+    feed(fleet, "gpu-009", LinkStatus("lost", reason, retry_at=START + 8))
+    text = printed(fleet)
+    assert f"gpu-009  lost  {reason}  next attempt in 8.0s" in text
+    assert "all healthy" not in text
+
+
+def test_a_node_that_never_answered_is_shown_as_connecting() -> None:
+    assert "gpu-007  connecting" in printed(Fleet(plan("gpu-007")))
+
+
+def test_a_stale_node_keeps_its_values_with_their_age() -> None:
+    text = printed(healthy_fleet(), now=START + 30)
+    assert "gpu-001  stale  last sample 30s ago" in text
+    assert "30s old" in row_of(text, 0)
+
+
+def test_a_gpu_of_a_node_that_was_just_lost_is_not_called_ok() -> None:
+    fleet = healthy_fleet()
+    feed(fleet, "gpu-001", LinkStatus("lost", "the connection was reset"))
+    row = row_of(printed(fleet, now=START + 0.5), 0)
+    assert "0.5s old" in row
+    assert " ok " not in row
+
+
+def test_a_notice_of_many_nodes_is_said_once() -> None:
+    fleet = healthy_fleet(*(f"gpu-{n:03}" for n in range(1, 8)))
+    notice = Notice("kernel_log_unreadable", "the kernel log cannot be read.", remedy="Add the user to adm.")
+    for name in fleet.nodes:
+        feed(fleet, name, hello(2, notices=[notice]))
+    lines = [line for line in printed(fleet).splitlines() if "kernel log" in line]
+    expected = "gpu-[001-007]: the kernel log cannot be read. Add the user to adm."
+    assert [line.split(maxsplit=1)[1] for line in lines] == [expected]
+
+
+def test_logs_that_may_not_be_read_or_are_not_there_are_told() -> None:
+    fleet = healthy_fleet("gpu-001", "gpu-002")
+    fleet.plan = replace(fleet.plan, log_options=("/scratch/*.log",))
+    for name in fleet.nodes:
+        misses = {"/scratch/*.log": "nothing is there"}
+        feed(fleet, name, Logs(t=NODE_TIME, seq=8, complete=True, misses=misses))
+    assert "no log file at /scratch/*.log (--log)" in printed(fleet)
+    file = LogFile(path="/scratch/a.log", state="unreadable", reason="permission denied")
+    for name in fleet.nodes:
+        feed(fleet, name, Logs(t=0, seq=9, files=[file], complete=True))
+    assert "gpu-[001-002]: /scratch/a.log not read: permission denied" in printed(fleet)
+    assert "(--log)" not in printed(fleet)
+    named = {"file": "/scratch/a.log", "why": "permission denied"}
+    told = fleet_facts(fleet, [], START, NODE_TIME)["unreadable_logs"]
+    assert told == [{"node": name, **named} for name in ("gpu-001", "gpu-002")]
+
+
+def test_findings_say_where_what_and_why() -> None:
+    fleet = healthy_fleet(gpus=2)
+    feed(fleet, "gpu-001", sample(reading(0), reading(1, temperature_c=88.0)))
+    lines = [line for line in printed(fleet).splitlines() if line.startswith("critical")]
+    assert len(lines) == 1
+    assert "gpu-001 GPU 1: 88 C" in lines[0]
+    assert "limit 87" in lines[0]
+
+
+def test_remarks_of_one_kind_do_not_fill_the_screen() -> None:
+    fleet = healthy_fleet(gpus=20)
+    feed(fleet, "gpu-001", sample(*(reading(n, memory_used_bytes=79 * GIB) for n in range(20))))
+    lines = [line for line in printed(fleet).splitlines() if line.startswith("info")]
+    assert len(lines) == 5
+    assert "16 more of memory" in lines[-1]
+    assert "all healthy" in printed(fleet)
+
+
+def test_a_grave_notice_makes_the_fleet_unhealthy_and_is_told_once() -> None:
+    fleet = healthy_fleet(gpus=1)
+    notice = Notice("driver_mismatch", "the driver was updated", "critical", "Reboot the node.")
+    feed(fleet, "gpu-001", hello(1, notices=[notice]))
+    text = printed(fleet)
+    assert text.count("the driver was updated") == 1
+    assert "Reboot the node." in text
+    assert "1 critical" in text.splitlines()[-1]
+
+
+def test_a_rank_without_a_gpu_is_shown_under_its_node() -> None:
+    fleet = healthy_fleet(gpus=0)
+    feed(fleet, "gpu-001", hello(0))
+    node = fleet.nodes["gpu-001"]
+    node.processes = [process(77, 0, rank=3, gpus=[])]
+    assert "without a GPU: rank 3 alice 77 python" in printed(fleet)
+
+
+def test_a_demo_says_so_on_its_first_line() -> None:
+    assert printed(healthy_fleet(demo=True)).startswith("DEMO")
+    assert "DEMO" not in printed(healthy_fleet())
+
+
+def test_tables_of_all_nodes_line_up() -> None:
+    fleet = healthy_fleet("gpu-001", "gpu-002")
+    feed(fleet, "gpu-002", sample(reading(0, power_w=5.0), reading(1)))
+    rows = [line for line in printed(fleet).splitlines() if "H100" in line]
+    assert len({line.index("rank") for line in rows}) == 1
+
+
+def test_80_columns_hold_every_row_and_keep_what_matters_most() -> None:
+    text = drawn(healthy_fleet(), 80, color_system=None)
+    assert max(map(len, text.splitlines())) <= 80
+    row = row_of(text, 0)
+    for word in ("98%", "72.0G/80.0G", "ok"):
+        assert word in row
+    assert "H100" not in row
+    assert "NVIDIA H100" in drawn(healthy_fleet(), 140, color_system=None)
+
+
+def test_a_pipe_gets_no_escape_and_no_trailing_space() -> None:
+    text = printed(healthy_fleet())
+    assert "\x1b" not in text
+    assert all(line == line.rstrip() for line in text.splitlines())
+
+
+def test_markup_in_a_process_name_is_printed_as_it_is() -> None:
+    fleet = healthy_fleet(gpus=1)
+    fleet.nodes["gpu-001"].processes = [process(5, 0, name="[red]x[/] :boom:")]
+    assert "[red]x[/] :boom:" in printed(fleet)
+
+
+def test_a_job_that_is_silent_is_told_though_every_node_is_well() -> None:
+    fleet = healthy_fleet(gpus=2)
+    node = fleet.nodes["gpu-001"]
+    node.processes = [process(77 + n, n, rank=n, job="4711", logs=["/logs/a.log"]) for n in range(2)]
+    node.logs = [LogFile("/logs/a.log", searched_to=0, grown_at=NODE_TIME - 200)]
+    stands = standing(AlertBook(load_packs(), Thresholds()), fleet, NODE_TIME)
+    told = report(fleet, findings(fleet, START), START, NODE_TIME, stands)
+    assert [line.text for line in told.notices] == [
+        "warning   job 4711: 2 ranks, and no line in their logs for 3 min; "
+        "run gpuwatch stacks to find the rank that they wait for"
+    ]
+    assert told.verdict.text.endswith(": all healthy, but see above: 1 silent job")
+    facts = fleet_facts(fleet, [], START, NODE_TIME, stands)
+    assert facts["silent_jobs"] == [{"job": "4711", "ranks": 2, "nodes": ["gpu-001"], "silent_s": 200.0}]
+    node.logs = [LogFile("/logs/a.log", searched_to=0, grown_at=NODE_TIME - 20)]
+    assert standing(AlertBook(load_packs(), Thresholds()), fleet, NODE_TIME).silent == ()

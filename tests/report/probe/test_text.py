@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import replace
+
+import pytest
+from rich.cells import cell_len
+
+from gpuwatch.probe.judging.text.grade_symbols import ASCII, UNICODE, Marks
+from gpuwatch.probe.protocol import GpuUser, Ground
+from gpuwatch.probe.results import CollectiveResult, CounterChange, NodeGround, Results, Seat, Unreachable
+from gpuwatch.probe.verdict import Culprit, Verdict
+from gpuwatch.report.probe.format import rate_text, size_text, time_text
+from gpuwatch.report.probe.preflight import busy_lines, ground_lines, plan_lines, question, refused_lines
+from gpuwatch.report.probe.text import print_results, result_lines, wrapped
+from tests.report.probe.probes import cluster, gpu_checks, ground, measured, slow_node, with_pairs
+
+HOSTILE = "\x1b]0;owned\x07 [red] \u202e"
+
+
+def said(results: Results, width: int | None = None, marks: Marks = UNICODE) -> str:
+    return "\n".join(line.text for line in result_lines(results, marks, width))
+
+
+def lopsided(src: Seat, dst: Seat) -> float | None:
+    """380 GB/s inside nodes, 48 between them, a quarter of that at gpu-003; gpu-001 to gpu-004 is dead."""
+    if (src.node, dst.node) == ("gpu-001", "gpu-004"):
+        return None
+    if src.node == dst.node:
+        return 380.0
+    return 12.0 if "gpu-003" in (src.node, dst.node) else 48.0
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "-"), (0.0, "0.000"), (0.0001, "<.001"), (0.0243, "0.024"), (4.867, "4.87"), (392.4, "392")],
+)
+def test_rates_have_three_digits_and_unknown_is_no_zero(value: float | None, text: str) -> None:
+    assert rate_text(value) == text
+
+
+def test_times_and_sizes() -> None:
+    assert [time_text(each) for each in (None, 845e-6, 12.34e-3, 1.234, 30.0)] == [
+        "-",
+        "845us",
+        "12.3ms",
+        "1.23s",
+        "30.0s",
+    ]
+    assert [size_text(each) for each in (512, 65536, 1 << 20, 256 << 20, 3 << 29)] == [
+        "512B",
+        "64K",
+        "1M",
+        "256M",
+        "1.5G",
+    ]
+
+
+def test_gloo_is_never_taken_for_the_fabric() -> None:
+    results = cluster(2, 1, gpus=False)
+    first = next(iter(result_lines(results, UNICODE, 80)))
+    assert "CPU ranks over TCP: not the training fabric" in first.text
+    assert first.style == "warning"
+    assert "not the training fabric" in plan_lines(results)[0].text
+    assert "not the training fabric" not in said(cluster(2, 1))
+
+
+def test_nodes_that_are_alike_are_told_once() -> None:
+    results = cluster(4, 8)
+    results.nodes[2] = NodeGround("gpu-003", problem="no answer within 20 s")
+    text = [line.text for line in ground_lines(results)]
+    assert text[0] == "gpu-[001-002,004]"
+    assert text[1] == "  python  /opt/conda/bin/python, from a process (train.py), torch 2.7.1"
+    assert "8 x InfiniBand 400 Gb/s ACTIVE (mlx5_[0-7])" in text[4]
+    assert text[5:] == ["gpu-003", "  problem no answer within 20 s"]
+    alone = [line.text for line in ground_lines(cluster(1, 8))]
+    assert "process 4701 (train.py)" in alone[1]
+    assert "eth0 25 Gb/s 10.0.0.1/24" in alone[3]
+
+
+def test_the_question_names_nodes_and_seconds() -> None:
+    results = cluster(4, 8)
+    assert question(results) == "Run it on 4 nodes for about 40 s?"
+    plan = "\n".join(line.text for line in plan_lines(results))
+    assert "32 ranks on 4 nodes over ib0 (10.1.0.0/16)" in plan
+    assert "30 collective measurements, 180 pairs in 31 rounds, checks of every GPU" in plan
+    assert "about 40 s, 180 s at most; 12.0GB between the nodes" in plan
+
+
+def test_a_busy_cluster_is_refused_with_its_processes() -> None:
+    results = cluster(1, 8, phase="refused")
+    results.reason = "GPUs are busy: end it first, or use --allow-busy"
+    results.busy = {"gpu-001": [GpuUser(pid=4711, name="python", user="alice", memory_bytes=70 << 30)]}
+    assert [line.text for line in busy_lines(results)] == ["gpu-001 is busy: 4711 python of alice 70.0GB"]
+    assert ground_lines(results)[-1].text == "gpu-001 is busy: 4711 python of alice 70.0GB"
+    assert [line.text for line in refused_lines(results)] == [f"nothing was measured: {results.reason}"]
+
+
+def test_no_torch_anywhere_is_a_sentence_with_the_remedy() -> None:
+    results = cluster(2, 8, phase="refused")
+    results.reason = "no node can take part"
+    results.nodes = [
+        NodeGround(name, Ground(host=name, pid=1, tried=["/usr/bin/python3: no torch"])) for name in "ab"
+    ]
+    text = "\n".join(line.text for line in refused_lines(results))
+    assert "pip install 'gpuwatch-cluster[probe]'" in text
+    assert "`python:` in the hosts file" in text
+    results.nodes = [replace(results.nodes[0], problem=None)]
+    assert "/usr/bin/python3: no torch" in "\n".join(line.text for line in ground_lines(results))
+
+
+def test_every_line_of_the_tables_fits_80_cells() -> None:
+    results = with_pairs(cluster(2, 8), lopsided)
+    results.collectives = measured()
+    gpu_checks(results)
+    lines = said(results, 80).splitlines()
+    assert max(map(cell_len, lines)) <= 80
+    (head,) = [line for line in lines if line.startswith("collective")]
+    assert [word for word in ("size", "p50", "algbw", "busbw", "NIC", "check") if word not in head] == []
+    assert "min" in said(results, 120)
+
+
+def test_the_matrix_of_ranks_says_which_links_are_slow_and_which_failed() -> None:
+    results = with_pairs(cluster(8, 1, gpus=False), lopsided)
+    text = said(results)
+    rows = {line.split()[1]: line.split()[2:] for line in text.splitlines() if re.match(r" \d gpu-", line)}
+    assert rows["gpu-001"] == ["48.0", "✖12.0", "FAILED", "48.0", "48.0", "48.0", "48.0"]
+    assert rows["gpu-003"] == ["✖12.0"] * 7
+    assert "1 link FAILED, gpu-001 rank 0 -> gpu-004 rank 3: timed out after 30 s" in text
+    assert "✖ under 70%" in text
+    plain_text = said(results, marks=ASCII)
+    assert plain_text.isascii()
+    assert "x12.0" in plain_text
+
+
+def test_many_ranks_are_folded_to_the_worst_link_of_two_nodes() -> None:
+    results = with_pairs(cluster(8, 8), lopsided)
+    assert results.pairs[0, 24].error is not None
+    text = said(results)
+    rows = {line.split()[1]: line.split()[2:] for line in text.splitlines() if re.match(r" \d gpu-", line)}
+    assert rows["gpu-001"] == ["380", "48.0", "✖12.0", "FAILED", "48.0", "48.0", "48.0", "48.0"]
+    assert "8 links FAILED, gpu-001 GPU 0 -> gpu-004 GPU 0 and 7 more: timed out" in text
+
+
+def test_many_nodes_are_told_by_the_nodes_in_trouble() -> None:
+    results = with_pairs(cluster(40, 2), lopsided)
+    results.verdict = slow_node("gpu-003")
+    lines = said(results).splitlines()
+    table = lines[lines.index("links between 40 nodes, GB/s") + 1 :]
+    assert [row.split()[0] for row in table[1:4]] == ["gpu-003", "gpu-001", "gpu-004"]
+    assert table[1].split() == ["gpu-003", "156", "0", "156", "0", "12.0", "12.0", "12.0"]
+    assert table[4] == "37 nodes without a slow link, but with these; median 48.0 GB/s"
+    assert "  156 links of gpu-003" in lines
+    assert len(lines) < 30
+
+
+def test_the_verdict_stands_last_with_its_evidence() -> None:
+    results = cluster(4, 2)
+    results.verdict = slow_node("gpu-003")
+    lines = said(results).splitlines()
+    alert = lines.index("ALERT  expected IB, got TCP on rank 3")
+    sentence = next(n for n, line in enumerate(lines) if line.startswith("BAD  gpu-003 is slow"))
+    assert alert < sentence
+    assert lines[sentence + 2 :] == [
+        "  node gpu-003  25% of its peers",
+        "    14 of 14 links under 0.7",
+        "    the other links reach 48.7 GB/s",
+    ]
+
+
+def test_failures_of_collectives_name_who_was_waited_for() -> None:
+    results = cluster(2, 2)
+    failed = CollectiveResult("all_to_all", 1 << 20, error="rank 3 did not come within 30 s")
+    slow = replace(measured([4])[0], least_waiting=2)
+    wrong = replace(measured([16])[0], correct=False)
+    results.collectives = [failed, slow, wrong]
+    text = said(results)
+    assert re.search(r"all_to_all +1M +- .*FAILED", text)
+    assert "all_to_all 1M: rank 3 did not come within 30 s" in text
+    assert "all_reduce 4M: gpu-002 GPU 0 waited least" in text
+    assert "all_reduce 16M: wrong result" in text
+
+
+def test_unreachable_nodes_counters_and_partial_results() -> None:
+    results = cluster(2, 1, phase="cancelled")
+    results.unreachable = [Unreachable("gpu-001", "gpu-002", "no answer within 5 s: a firewall drops it")]
+    results.counters = [
+        CounterChange("gpu-001", "ib:mlx5_0/1:symbol_error", 3, 15),
+        CounterChange("gpu-001", "=pcie:GPU-1:gen", 1, 4),
+    ]
+    text = said(results)
+    assert "gpu-001 cannot connect to gpu-002: no answer within 5 s: a firewall drops it" in text
+    assert "gpu-001: ib:mlx5_0/1:symbol_error +12" in text
+    assert "gpu-001: pcie:GPU-1:gen 1 before, 4 under load" in text
+    assert "cancelled: results so far" in text
+    assert "verdict: none" in text
+
+
+def test_why_a_node_takes_no_part_is_told_once() -> None:
+    results = cluster(2, 1, phase="done")
+    why = "no Python with torch; name one with `python:`"
+    results.notes = [f"gpu-002 does not take part: {why}", "a word about something else"]
+    culprit = Culprit("node", "gpu-002", None, (why,), "took no part")
+    results.verdict = Verdict("failed", f"gpu-002 cannot take part: {why}", (culprit,))
+    text = said(results)
+    assert text.count(why) == 1
+    assert "node gpu-002  took no part" in text
+    assert "a word about something else" in text
+
+
+def test_why_a_node_was_lost_is_told_once_and_not_for_each_of_its_ranks() -> None:
+    why = "gpu-002 was lost: the session or the node went down"
+    results = cluster(2, 2, phase="failed")
+    results.reason = why
+    culprit = Culprit(
+        "node", "gpu-002", None, (f"rank 2: {why}", f"rank 3: {why}", "12 links were measured"), "was lost"
+    )
+    results.verdict = Verdict("failed", why, (culprit,), evidence=(why,))
+    text = said(results)
+    assert text.count(why) == 1
+    assert "12 links were measured" in text
+
+
+def test_remote_words_cannot_steer_the_terminal() -> None:
+    results = with_pairs(cluster(2, 1), lambda _src, _dst: None)
+    results.pairs = {key: replace(pair, error=HOSTILE) for key, pair in results.pairs.items()}
+    results.notes = [HOSTILE]
+    results.torch = HOSTILE
+    results.transports = {HOSTILE: [0]}
+    results.nodes = [NodeGround("gpu-001", problem=HOSTILE), ground(2)]
+    results.collectives = [CollectiveResult("broadcast", 1 << 20, error=HOSTILE)]
+    out = io.StringIO()
+    print_results(results, out)
+    text = out.getvalue() + "\n".join(line.text for line in ground_lines(results))
+    assert "owned" in text
+    assert "[red]" in text
+    assert not set("\x1b\x07\u202e") & set(text)
+
+
+def test_an_output_that_is_no_utf8_gets_ascii_signs() -> None:
+    results = with_pairs(cluster(8, 1), lopsided)
+    results.notes = ["Über-node"]
+    raw = io.BytesIO()
+    out = io.TextIOWrapper(raw, encoding="ascii", write_through=True)
+    print_results(results, out)
+    text = raw.getvalue().decode("ascii")
+    assert "x12.0" in text
+    assert "?ber-node" in text
+
+
+def test_a_long_sentence_goes_on_further_in() -> None:
+    text = "  " + "word " * 30
+    lines = wrapped(text.rstrip(), 40)
+    assert lines[0].startswith("  word")
+    assert all(line.startswith("      word") and len(line) <= 40 for line in lines[1:])
+    assert " ".join(lines).split() == text.split()

@@ -1,0 +1,92 @@
+"""Every built-in pattern takes time in proportion to the line, whatever the line repeats."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from gpuwatch.agent.logs.matching.matcher import SEARCHED
+from gpuwatch.rules.load import load_packs
+
+pytestmark = pytest.mark.long
+
+REPEATED = (
+    "0",
+    "0-0-0T",
+    "00:00:00 ",
+    "a",
+    "A",
+    " ",
+    "\t",
+    "-",
+    "_",
+    "[",
+    "(",
+    "{",
+    "'",
+    '"',
+    ",",
+    ":",
+    ".",
+    "=",
+    "|",
+    "/",
+    "0/0 ",
+    "0.0e",
+    "a=1 ",
+    "1,",
+    "x: ",
+    "█",
+    "%| ",
+    "rank ",
+    "[rank0]: ",
+    "0 ",
+    "aA0_",
+    "a.",
+    "a b ",
+    "\\",
+    "<",
+    "loss: 0 ",
+    "it/s ",
+    "gpu0 ",
+    "10.0.0.",
+    "a-",
+    "epoch 0 ",
+    "0:",
+    "{'",
+    "ssh ",
+    "Rank 0]",
+)
+SHARE = 4
+"""The longer line has this many times the length of the shorter one."""
+MOST = 9.0
+"""Times the CPU time of the shorter line; a quadratic pattern takes 16."""
+NOISE_S = 0.004
+"""Of CPU time for a whole line, below which nothing is compared."""
+
+
+def cost_s(pattern: re.Pattern[str], line: str) -> float:
+    best = float("inf")
+    for _ in range(3):
+        began = time.process_time()
+        pattern.search(line)
+        best = min(best, time.process_time() - began)
+        if best < NOISE_S:
+            break
+    return best
+
+
+@pytest.mark.timeout(600)
+def test_no_pattern_is_worse_than_linear() -> None:
+    slow = []
+    for entry in load_packs().all:
+        for text in (*entry.match, *entry.unless):
+            pattern = re.compile(text)
+            for piece in REPEATED:
+                line = (piece * SEARCHED)[:SEARCHED]
+                long = cost_s(pattern, line)
+                if long >= NOISE_S and long > MOST * cost_s(pattern, line[: SEARCHED // SHARE]):
+                    slow.append((entry.id, text[:60], piece, long))
+    assert not slow

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from gpuwatch.runs.files import packing as packing_module
+from gpuwatch.runs.files.files import gather
+from gpuwatch.runs.files.packing import Contents, packing_of
+
+TEXT = b"".join(b"2025-03-02 11:00:%02d step %d\n" % (n % 60, n) for n in range(20_000))
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "zstd": zstandard.compress,
+    "xz": lzma.compress,
+    "bzip2": bz2.compress,
+}
+
+
+def names(folder: Path) -> list[str]:
+    return [log.inner for log in gather([folder]).files]
+
+
+def test_a_folder_is_walked_in_a_natural_order(tmp_path: Path) -> None:
+    for name in ("rank_10.log", "rank_2.log", "a/rank_0.log", "dmesg"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    assert names(tmp_path) == ["dmesg", "rank_2.log", "rank_10.log", "a/rank_0.log"]
+
+
+def test_symlinks_are_followed_once_and_loops_end(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "rank_0.log").write_text("x")
+    (tmp_path / "run" / "again").symlink_to(tmp_path)
+    (tmp_path / "latest.log").symlink_to("run/rank_0.log")
+    (tmp_path / "gone.log").symlink_to("nowhere")
+    found = gather([tmp_path, tmp_path / "run"])
+    assert [log.inner for log in found.files] == ["run/rank_0.log"]
+    (dangling,) = found.skipped
+    assert (dangling.why, dangling.unreadable) == ("a symlink to nothing", False)
+
+
+def test_what_is_no_log_is_left_out_and_said(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"text, though")
+    (tmp_path / "loss.png").write_bytes(b"x")
+    (tmp_path / "core").write_bytes(random.Random(1).randbytes(9000))
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "error.json").write_text("{}")
+    (tmp_path / "empty.log").touch()
+    os.mkfifo(tmp_path / "pipe")
+    found = gather([tmp_path])
+    assert [log.inner for log in found.files] == ["empty.log", "error.json"]
+    assert {Path(each.name).name: each.why for each in found.skipped} == {
+        "model.safetensors": "checkpoint or weights",
+        "loss.png": "picture",
+        "core": "binary",
+        "config.json": "source or settings",
+        "pipe": "not a regular file",
+    }
+    assert not any(each.unreadable for each in found.skipped)
+
+
+def test_a_file_that_is_named_itself_is_read_whatever_it_is_called(tmp_path: Path) -> None:
+    path = tmp_path / "train.csv"
+    path.write_text("CUDA out of memory")
+    assert [log.path for log in gather([path]).files] == [path]
+
+
+def test_a_log_that_was_truncated_in_place_is_still_one(tmp_path: Path) -> None:
+    (tmp_path / "rank_0.log").write_bytes(b"\0" * 200_000 + b"step 1\n")
+    assert names(tmp_path) == ["rank_0.log"]
+
+
+def test_colours_bars_and_other_alphabets_are_text(tmp_path: Path) -> None:
+    text = "\x1b[32m  3%|▎   | 3/99 [00:01<00:40]\r\x1b[0m 学習を開始 — début\n" * 500
+    (tmp_path / "rank_0.log").write_text(text)
+    assert names(tmp_path) == ["rank_0.log"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs /proc")
+def test_what_cannot_be_read_is_told_and_does_not_stop_the_rest(tmp_path: Path) -> None:
+    (tmp_path / "broken.log").symlink_to("/proc/self/mem")  # reading its beginning fails for everybody
+    (tmp_path / "rank_0.log").write_text("x")
+    found = gather([tmp_path])
+    assert [log.inner for log in found.files] == ["rank_0.log"]
+    (skipped,) = found.skipped
+    assert (skipped.why, skipped.unreadable) == ("input/output error", True)
+
+
+@pytest.mark.parametrize("packing", PACKERS)
+def test_every_packing_is_unpacked_whatever_the_file_is_called(tmp_path: Path, packing: str) -> None:
+    path = tmp_path / "rank_0.log"
+    packed = PACKERS[packing]
+    path.write_bytes(packed(TEXT[:1000]) + packed(TEXT[1000:]))  # two members, as `cat a.gz b.gz` makes
+    assert packing_of(path.read_bytes()) == packing
+    contents = Contents(path, packing)
+    assert b"".join(contents.pieces()) == TEXT
+    assert contents.damage is None
+    assert contents.read == path.stat().st_size
+
+
+@pytest.mark.parametrize("packing", PACKERS)
+def test_a_bomb_comes_in_bounded_pieces_and_ends_at_a_bound(
+    tmp_path: Path, packing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packing_module, "LEAST_UNPACKED", 32 << 20)
+    path = tmp_path / "rank_0.log"
+    path.write_bytes(PACKERS[packing](bytes(80 << 20)))
+    assert path.stat().st_size < 100_000
+    contents = Contents(path, packing)
+    sizes = [len(piece) for piece in contents.pieces()]
+    assert max(sizes) <= (64 << 20 if packing == "zstd" else 2 << 20)
+    assert sum(sizes) <= 32 << 20 or packing == "gzip"
+    assert contents.damage is not None or packing == "gzip"  # 1 in 1,000 is what a log may reach
+
+
+@pytest.mark.parametrize("packing", ["bzip2", "xz"])
+def test_a_kilobyte_does_not_unpack_to_more_than_is_read_within_seconds(tmp_path: Path, packing: str) -> None:
+    path = tmp_path / "rank_0.log"
+    path.write_bytes(PACKERS[packing](b"\n" * (4 << 20)) * 40)
+    assert path.stat().st_size < 130_000
+    contents = Contents(path, packing)
+    assert sum(map(len, contents.pieces())) <= 128 << 20
+    assert contents.damage is not None
+
+
+@pytest.mark.parametrize("packing", PACKERS)
+def test_of_a_file_that_breaks_off_all_that_is_there_is_read(tmp_path: Path, packing: str) -> None:
+    noise = random.Random(3).randbytes(400_000).hex().encode()
+    path = tmp_path / "rank_0.log"
+    data = PACKERS[packing](noise)
+    path.write_bytes(data[: len(data) * 9 // 10])
+    contents = Contents(path, packing)
+    read = b"".join(contents.pieces())
+    assert noise.startswith(read)
+    assert packing in str(contents.damage)
+    assert len(read) > len(noise) / 2 or packing == "bzip2"  # its blocks are 900 kB
+
+
+def test_zeros_behind_packed_data_are_padding(tmp_path: Path) -> None:
+    path = tmp_path / "rank_0.log.gz"
+    path.write_bytes(gzip.compress(TEXT) + bytes(512))
+    contents = Contents(path, "gzip")
+    assert b"".join(contents.pieces()) == TEXT
+    assert contents.damage is None
+
+
+@pytest.mark.parametrize("packing", PACKERS)
+@pytest.mark.parametrize("zeros", [4, 100, 4096, 2_000_000])
+def test_a_member_behind_zeros_is_read(tmp_path: Path, packing: str, zeros: int) -> None:
+    path = tmp_path / "rank_0.log"
+    packed, padding = PACKERS[packing], bytes(zeros)
+    path.write_bytes(packed(TEXT[:1000]) + padding + packed(TEXT[1000:2000]) + packed(TEXT[2000:]) + padding)
+    contents = Contents(path, packing)
+    assert b"".join(contents.pieces()) == TEXT
+    assert contents.damage is None
+    assert contents.read == path.stat().st_size
+
+
+@pytest.mark.parametrize("packing", PACKERS)
+@pytest.mark.parametrize("zeros", [0, 100, 4096])
+def test_what_is_no_member_behind_zeros_is_damage(tmp_path: Path, packing: str, zeros: int) -> None:
+    path = tmp_path / "rank_0.log"
+    path.write_bytes(PACKERS[packing](TEXT) + bytes(zeros) + TEXT)
+    contents = Contents(path, packing)
+    assert b"".join(contents.pieces()) == TEXT
+    assert packing in str(contents.damage)
+
+
+@pytest.mark.parametrize("packing", PACKERS)
+def test_a_packed_log_that_begins_with_zeros_is_read(tmp_path: Path, packing: str) -> None:
+    (tmp_path / "rank_0.log").write_bytes(bytes(4096) + PACKERS[packing](TEXT))
+    (log,) = gather([tmp_path]).files
+    assert log.packing == packing
+    assert b"".join(Contents(log.path, packing).pieces()) == TEXT
+
+
+def test_skippable_frames_of_zstd_hold_no_text(tmp_path: Path) -> None:
+    skippable = b"\x50\x2a\x4d\x18" + (4).to_bytes(4, "little") + b"size"
+    (tmp_path / "rank_0.log").write_bytes(skippable + PACKERS["zstd"](TEXT) + skippable)
+    (log,) = gather([tmp_path]).files
+    assert b"".join(Contents(log.path, log.packing).pieces()) == TEXT
+
+
+@pytest.mark.parametrize("ending", [".lz4", ".Z", ".gz"])
+def test_a_log_in_an_unknown_packing_is_unread(tmp_path: Path, ending: str) -> None:
+    (tmp_path / f"rank_0.log{ending}").write_bytes(random.Random(3).randbytes(4000))
+    (skipped,) = gather([tmp_path]).skipped
+    assert skipped.unreadable
+
+
+def test_damaged_data_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "rank_0.log.gz"
+    data = bytearray(gzip.compress(random.Random(3).randbytes(50_000).hex().encode()))
+    data[20_000:20_400] = bytes(400)
+    path.write_bytes(data)
+    contents = Contents(path, "gzip")
+    b"".join(contents.pieces())
+    assert "damaged gzip data" in str(contents.damage)

@@ -1,0 +1,86 @@
+"""`scan` and `rules test` come to an end, whatever a pattern does on a line, and say what they left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from gpuwatch.agent.logs.matching.candidate import Line
+from gpuwatch.agent.logs.matching.chunk import Chunk
+from gpuwatch.agent.logs.matching.ruleset import RuleSet
+from gpuwatch.rules.compiling.compile import compiled
+from gpuwatch.rules.model.rule import Rule
+from gpuwatch.rules.scoring.score import Excerpt, score
+from gpuwatch.runs.files.files import gather
+from gpuwatch.runs.scan import bounded_scan
+from gpuwatch.runs.scan.scan import Scan, scan
+from tests.agent.logs.conftest import BOOM, ENDLESS
+
+BAIT = "ENDLESS " + "a" * 60 + "!\n"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_scan, "PIECE_S", 0.3)
+    monkeypatch.setattr(bounded_scan, "LINE_S", 0.2)
+
+
+def scanned(folder: Path, *rules: Rule) -> Scan:
+    return scan(gather([folder]), [BOOM, *rules])
+
+
+def codes(found: Scan) -> list[str]:
+    return sorted(str(each.finding.fields["code"]) for each in found.heard if each.finding.rule == BOOM.id)
+
+
+def test_a_rule_that_has_no_end_is_suspended_in_its_file_and_named(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("BOOM code=1\n" + BAIT + "BOOM code=2\n")
+    (tmp_path / "b.log").write_text("BOOM code=3\nENDLESS aab\n")
+    found = scanned(tmp_path, ENDLESS)
+    assert list(found.suspended) == [ENDLESS.id]
+    assert [file.trouble for file in found.files] == [None, None]
+    assert {each.finding.file[-5:] for each in found.heard if each.finding.rule == ENDLESS.id} == {"b.log"}
+    assert codes(
+        Scan(**{**vars(found), "heard": tuple(h for h in found.heard if h.finding.rule == BOOM.id)})
+    ) == [
+        "1",
+        "2",
+        "3",
+    ]
+
+
+def test_a_line_that_a_second_rule_has_no_end_on_is_skipped_and_counted(tmp_path: Path) -> None:
+    text = "BOOM code=1\n" + BAIT + "BOOM code=2\n"
+    (tmp_path / "a.log").write_text(text)
+    found = scanned(tmp_path, ENDLESS, replace(ENDLESS, id="test.endless_too"))
+    assert len(found.suspended) == 1
+    begin = text.index("ENDLESS")
+    assert f"bytes {begin} to {begin + len(BAIT)}" in (found.files[0].trouble or "")
+    assert codes(found) == ["1", "2"]
+
+
+def test_lines_without_an_end_are_skipped_where_no_rule_is_to_blame(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Endless(Line):
+        def __init__(self, chunk: Chunk, start: int, end: int, local_ranks: bool) -> None:
+            while b"code=2" in chunk.clean[start:end]:
+                pass
+            super().__init__(chunk, start, end, local_ranks)
+
+    monkeypatch.setattr("gpuwatch.agent.logs.scanning.scanner.Line", Endless)
+    (tmp_path / "a.log").write_text("".join(f"BOOM code={n}\n" for n in (1, 2, 3, 2, 4)))
+    found = scanned(tmp_path)
+    assert codes(found) == ["1", "3", "4"]
+    assert (found.files[0].trouble or "").startswith("2 lines (24 bytes)")
+    (tmp_path / "a.log").write_text("BOOM code=2\n" * 40 + "BOOM code=5\n")
+    assert "the rest is not read" in (scanned(tmp_path).files[0].trouble or "")
+
+
+def test_excerpts_are_judged_without_the_rule_that_has_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuwatch.rules.model.time_limit.EXCERPT_S", 0.3)
+    rules = RuleSet(compiled([BOOM, ENDLESS]))
+    judged = score(rules, [Excerpt("1", BOOM.id, "error", (BAIT.strip(), "BOOM code=1"))])
+    assert (judged.detected, list(rules.suspended)) == (1, [ENDLESS.id])

@@ -1,0 +1,233 @@
+"""Dumps hunted over links: the agent's own code over a made-up /proc, the judging in its real process."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from gpuwatch.agent.hang.flight_files import dump_files, dump_piece
+from gpuwatch.diagnose.hang.flight_recorder.job_dumps import FlightHeard, JobDumps
+from gpuwatch.fleet.pending_request import Asked
+from gpuwatch.session.hang import dump_transfer
+from gpuwatch.session.hang.dump_collection import DumpHunt
+from gpuwatch.session.hang.dump_selection import Seat
+from gpuwatch.session.session import Session
+from tests.diagnose.dumps import content, steps
+
+WORLD = 4
+WHOM = 2
+WAITS, BEHIND = steps(7), steps(6, "completed")
+
+
+class Nodes:
+    """What a hunt asks of a session: each node's processes in a /proc of its own, all with the same files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.seats: dict[tuple[str, int], Seat] = {}
+        self.silent: set[str] = set()
+        self.triggered: list[tuple[str, list[int]]] = []
+        self.when_asked: Callable[[int], None] = lambda _pid: None
+        self.now = 0.0
+        (folder / "dumps").mkdir()
+
+    def add(
+        self, node: str, rank: int, job: str = "J", *, pipe: bool = False, prefix: str = "dumps/r"
+    ) -> None:
+        process = self.folder / node / str(100 + rank)
+        process.mkdir(parents=True)
+        env = {"RANK": str(rank), "TORCH_FR_DUMP_TEMP_FILE": f"{self.folder}/{prefix}"}
+        if pipe:
+            env["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"] = f"{self.folder}/ask"
+            os.mkfifo(f"{self.folder}/ask{rank}.pipe")
+        (process / "environ").write_bytes(b"\0".join(f"{k}={v}".encode() for k, v in env.items()))
+        (process / "root").symlink_to("/")
+        self.seats[node, 100 + rank] = Seat(rank, job, WORLD)
+
+    def leave(self, rank: int, data: bytes | None = None) -> Path:
+        path = self.folder / f"dumps/r{rank}"
+        entries = BEHIND if rank == WHOM else WAITS
+        path.write_bytes(pickle.dumps(content(entries, {"0": range(WORLD)}), 2) if data is None else data)
+        return path
+
+    def ask_dump_files(self, node: str, pids: Sequence[int]) -> Asked:
+        return self._answer(node, dump_files, {"pids": list(pids)})
+
+    def ask_dump_piece(self, node: str, pid: int, prefix: str, name: str, offset: int) -> Asked:
+        return self._answer(node, dump_piece, {"pid": pid, "prefix": prefix, "name": name, "offset": offset})
+
+    def ask_dumps(self, node: str, pids: Sequence[int]) -> Asked:
+        self.triggered.append((node, list(pids)))
+        for pid in pids:
+            self.when_asked(pid)
+        return Asked(node, 0, data={"processes": [{"pid": pid} for pid in pids]})
+
+    def _answer(self, node: str, does: Callable[..., dict[str, Any]], request: dict[str, Any]) -> Asked:
+        asked = Asked(node, 0)
+        if node in self.silent:
+            return asked
+        try:
+            asked.data = does(request, str(self.folder / node))
+        except (OSError, ValueError) as error:
+            asked.error = str(error)
+        return asked
+
+    def hunt(self, *, whole: bool = True) -> DumpHunt:
+        session = cast("Session", self)
+        return DumpHunt(session, self.seats, whole=whole, longest_s=20.0, clock=lambda: self.now)
+
+    def finish(self, hunt: DumpHunt) -> FlightHeard:
+        """Every look is a second later; the process that judges takes its own time, and its clock stands."""
+        deadline = time.monotonic() + 60
+        while not hunt.over:
+            assert time.monotonic() < deadline
+            hunt.update()
+            self.now += 0.0 if hunt.phase == "judging" else 1.0
+            time.sleep(0.02 if hunt.phase == "judging" else 0)
+        assert hunt.heard is not None
+        return hunt.heard
+
+
+@pytest.fixture
+def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nodes:
+    """Two nodes with two ranks each."""
+    (tmp_path / "spool").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "spool"))
+    made = Nodes(tmp_path)
+    for rank in range(WORLD):
+        made.add(f"n{rank // 2}", rank, pipe=True)
+    return made
+
+
+def only(heard: FlightHeard) -> JobDumps:
+    (job,) = heard.jobs
+    return job
+
+
+def test_the_rank_that_never_came_is_named_and_nothing_is_left_or_written(
+    nodes: Nodes, tmp_path: Path
+) -> None:
+    for rank in range(WORLD):
+        nodes.leave(rank)
+    job = only(nodes.finish(nodes.hunt()))
+    assert job.testimony is not None
+    assert (job.testimony.culprits, job.testimony.confidence) == ((WHOM,), "high")
+    assert [(each.rank, each.node) for each in job.read] == [(0, "n0"), (1, "n0"), (2, "n1"), (3, "n1")]
+    assert job.testimony.evidence[0].startswith("4 of 4 dumps, ")
+    assert nodes.triggered == []
+    assert list((tmp_path / "spool").iterdir()) == []
+
+
+def test_a_silent_node_is_told_and_its_ranks_are_not_accused(nodes: Nodes) -> None:
+    nodes.silent.add("n1")
+    nodes.leave(0)
+    nodes.leave(1)
+    job = only(nodes.finish(nodes.hunt()))
+    assert job.without == {2: "n1: no answer in 20 s", 3: "n1: no answer in 20 s"}
+    assert job.testimony is not None
+    assert job.testimony.culprits == ()
+    assert "no dump of ranks 2-3: n1: no answer in 20 s" in job.testimony.evidence
+
+
+def test_what_is_no_dump_is_told_and_never_run(nodes: Nodes, tmp_path: Path) -> None:
+    trap = tmp_path / "trap"
+    nodes.leave(0, pickle.dumps(os.system)[:-1] + b"(S'touch " + str(trap).encode() + b"'\ntR.")
+    os.truncate(nodes.leave(1, b"\x80"), 2 * dump_transfer.MOST_BYTES)
+    nodes.leave(2, b"")
+    nodes.leave(3)
+    job = only(nodes.finish(nodes.hunt()))
+    assert [each.rank for each in job.read] == [3]
+    assert "refused" in job.without[0]
+    assert "128MB, more than the 64.0MB that are fetched" in job.without[1]
+    assert "empty" in job.without[2]
+    assert not trap.exists()
+    assert job.testimony is not None
+    assert job.testimony.culprits == ()
+
+
+def test_a_rank_that_left_none_is_named_where_all_others_did(nodes: Nodes) -> None:
+    for rank in (0, 1, 3):
+        nodes.leave(rank)
+    job = only(nodes.finish(nodes.hunt()))
+    assert job.without == {WHOM: "none is there"}
+    assert job.testimony is not None
+    assert job.testimony.culprits == (WHOM,)
+
+
+def test_without_any_dump_nothing_is_claimed(nodes: Nodes, tmp_path: Path) -> None:
+    heard = nodes.finish(nodes.hunt())
+    assert heard.testimony is None
+    assert set(only(heard).without) == {0, 1, 2, 3}
+    assert heard.may_write == (0, 1, 2, 3)
+    assert heard.places == (f"{tmp_path}/dumps/r",)
+
+
+def test_fresh_ones_are_written_only_when_asked_for_and_only_those_count(nodes: Nodes) -> None:
+    old = nodes.leave(3)
+    os.utime(old, (time.time() - 900,) * 2)
+
+    def answer(pid: int) -> None:
+        if pid != 103:
+            nodes.leave(pid - 100)
+
+    nodes.when_asked = answer
+    hunt = nodes.hunt()
+    nodes.finish(hunt)
+    assert hunt.write()
+    assert not hunt.write()
+    job = only(nodes.finish(hunt))
+    assert sorted(nodes.triggered) == [("n0", [100, 101]), ("n1", [102, 103])]
+    assert [each.rank for each in job.read] == [0, 1, 2]
+    assert "none was written within" in job.without[3]
+    assert job.testimony is not None
+    assert job.testimony.culprits == (WHOM,)
+    assert "triggered, written" in job.testimony.note
+
+
+def test_dumps_of_very_different_ages_are_not_believed(nodes: Nodes) -> None:
+    for rank in range(WORLD):
+        os.utime(nodes.leave(rank), (time.time() - (600 if rank == WHOM else 5),) * 2)
+    said = only(nodes.finish(nodes.hunt())).testimony
+    assert said is not None
+    assert said.confidence == "low"
+    assert said.settle[0].startswith("new dumps: these were written 10 min apart")
+
+
+def test_one_that_is_written_anew_while_it_is_fetched_is_fetched_anew(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuwatch.agent.hang.flight_files.MAX_PIECE", 1000)
+    for rank in range(WORLD):
+        nodes.leave(rank)
+    hunt = nodes.hunt()
+    while not (hunt.phase == "fetching" and hunt.progress.split()[1] != "0B"):
+        hunt.update()
+        nodes.now += 0.2
+    nodes.leave(0)
+    job = only(nodes.finish(hunt))
+    assert [each.rank for each in job.read] == [0, 1, 2, 3]
+
+
+def test_two_jobs_in_one_place_are_not_mixed_up(tmp_path: Path) -> None:
+    made = Nodes(tmp_path)
+    made.add("n0", 0, "A")
+    made.add("n0", 1, "B")
+    made.leave(0)
+    heard = made.finish(made.hunt())
+    assert all(job.read == () for job in heard.jobs)
+    assert all("jobs A, B write to the same" in job.without[0 if job.job == "A" else 1] for job in heard.jobs)
+
+
+def test_a_rank_on_a_node_that_was_not_asked_is_not_accused(nodes: Nodes) -> None:
+    del nodes.seats["n1", 103]
+    for rank in (0, 1, 2):
+        nodes.leave(rank)
+    job = only(nodes.finish(nodes.hunt(whole=False)))
+    assert job.without == {3: "it runs on no node that was asked"}

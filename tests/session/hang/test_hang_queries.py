@@ -1,0 +1,78 @@
+"""One query for each hang, of the silent job's ranks alone, and none where the plan says manual."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from gpuwatch.fleet.pending_request import Asked
+from gpuwatch.hosts.plan import NodeSpec, Plan
+from gpuwatch.link.stream.inbox import Arrival, LinkStatus
+from gpuwatch.session import Session
+from gpuwatch.session.hang import hang_queries
+from gpuwatch.session.hang.hang_queries import LONGEST_S, MOST, HangQueries
+from gpuwatch.wire import Process, Ranks
+
+
+class Recorded(Session):
+    """Not started: it notes what it would have asked, and its jobs hang when a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__(Plan((NodeSpec("node-1"), NodeSpec("node-2"))))
+        self.hanging: set[str] = set()
+        self.asked: list[tuple[str, tuple[int, ...], bool]] = []
+        ranks = [Process(pid=100 + n, name="python", rank=n, job="a" if n < 2 else "b") for n in range(4)]
+        for at, node in enumerate(("node-1", "node-2")):
+            self.fleet.apply(Arrival(node, 1.0, LinkStatus("live")))
+            self.fleet.apply(Arrival(node, 1.0, Ranks(t=1.0, seq=1, processes=ranks[at::2])))
+
+    def ask_stacks(
+        self,
+        node: str,
+        pids: Sequence[int],
+        py_spy: str | None = "",
+        seconds: float | None = None,
+        *,
+        sockets: bool = True,
+    ) -> Asked:
+        assert (py_spy, sockets) == ("", False)
+        assert seconds is not None
+        assert seconds < LONGEST_S
+        self.asked.append((node, tuple(pids), sockets))
+        return super().ask_stacks(node, pids, py_spy, seconds, sockets=sockets)
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    made = Recorded()
+    monkeypatch.setattr(type(made.book), "suspected_hangs", property(lambda _book: frozenset(made.hanging)))
+    return made
+
+
+def test_a_hang_is_asked_about_once_and_the_next_one_anew(session: Recorded) -> None:
+    queries = HangQueries(session, session.book)
+    queries.update()
+    assert session.asked == []
+    session.hanging = {"b"}
+    for _ in range(3):
+        queries.update()
+    assert [(node, pids) for node, pids, _ in session.asked] == [("node-1", (102,)), ("node-2", (103,))]
+    session.hanging = set()
+    queries.update()
+    session.hanging = {"a", "b"}
+    queries.update()
+    assert len(session.asked) == 6
+
+
+def test_ranks_that_gave_no_sure_answer_are_asked_a_few_times(
+    session: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hang_queries, "AGAIN_S", 0.0)
+    now = 0.0
+    queries = HangQueries(session, session.book, lambda: now)
+    session.hanging = {"b"}
+    for _ in range(3 * MOST):
+        now += LONGEST_S  # no node answers
+        queries.update()
+    assert [node for node, _, _ in session.asked] == ["node-1", "node-2"] * MOST

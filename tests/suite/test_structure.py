@@ -1,0 +1,104 @@
+"""The tree has no circles, of files or of folders, and no folder is a heap; imports for types count, too."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.util import resolve_name
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MAX_FILES, MAX_TEST_FILES = 14, 18
+"""Python files of one folder, `__init__.py` not counted."""
+Graph = Mapping[str, Iterable[str]]
+
+
+def module_of(file: Path) -> str:
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def imports() -> dict[str, frozenset[str]]:
+    """Module of gpuwatch -> the modules of gpuwatch that it imports, at whatever place of its text."""
+    files = {module_of(file): file for file in (ROOT / "gpuwatch").rglob("*.py")}
+    found = {}
+    for module, file in files.items():
+        package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+        names: set[str] = set()
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                source = resolve_name("." * node.level + (node.module or ""), package)
+                inner = {f"{source}.{alias.name}" for alias in node.names}
+                names |= inner & set(files) or {source}
+        found[module] = frozenset(names & set(files) - {module})
+    return found
+
+
+def circles(graph: Graph) -> list[list[str]]:
+    """Nodes that reach each other: the strongly connected components of two nodes and more."""
+    reached: dict[str, set[str]] = {}
+    for start in graph:
+        seen, waiting = set(), [start]
+        while waiting:
+            for other in graph.get(waiting.pop(), ()):
+                if other not in seen:
+                    seen.add(other)
+                    waiting.append(other)
+        reached[start] = seen
+    rings = {
+        tuple(sorted(other for other in reached[node] if node in reached.get(other, ())))
+        for node in graph
+        if node in reached[node]
+    }
+    return [list(ring) for ring in sorted(rings)]
+
+
+def folders() -> dict[str, set[str]]:
+    """Folder -> folders that its own files import from; a folder stands apart from those inside of it."""
+    packages = {module_of(file) for file in (ROOT / "gpuwatch").rglob("__init__.py")}
+
+    def folder(module: str) -> str:
+        return module if module in packages else module.rpartition(".")[0]
+
+    found: dict[str, set[str]] = defaultdict(set)
+    for module, others in imports().items():
+        if module != "gpuwatch.__main__":  # the program's entry: it stands beside what everything may import
+            found[folder(module)] |= {folder(other) for other in others - packages} - {folder(module)}
+    return found
+
+
+def test_a_circle_is_found() -> None:
+    assert circles({"a": ["b"], "b": ["c"], "c": ["b"], "d": ["a"]}) == [["b", "c"]]
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    assert circles(imports()) == []
+
+
+def test_no_folders_import_each_other_in_a_circle() -> None:
+    assert circles(folders()) == []
+
+
+@pytest.mark.parametrize(("top", "most"), [("gpuwatch", MAX_FILES), ("tests", MAX_TEST_FILES)])
+def test_no_folder_is_a_heap(top: str, most: int) -> None:
+    sizes = Counter(
+        file.parent.relative_to(ROOT) for file in (ROOT / top).rglob("*.py") if file.name != "__init__.py"
+    )
+    heaps = {
+        str(folder): size for folder, size in sizes.items() if size > most and str(folder) != "tests/bench"
+    }
+    assert heaps == {}
+
+
+def test_every_folder_says_in_one_line_what_lives_there() -> None:
+    for file in (ROOT / "gpuwatch").rglob("*.py"):
+        text = ast.get_docstring(ast.parse((file.parent / "__init__.py").read_text()))
+        if file.parent != ROOT / "gpuwatch":
+            assert text, file.parent

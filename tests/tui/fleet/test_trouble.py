@@ -1,0 +1,248 @@
+"""What is wrong is said where it is looked for: since when, why, what to do, and the way to it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gpuwatch import wire
+from gpuwatch.diagnose.health.remedies import REMEDIES
+from gpuwatch.hosts.plan import NodeSpec, Plan
+from gpuwatch.link.stream.inbox import Arrival, Content, LinkStatus
+from gpuwatch.tui.node.gpu_screen import GpuScreen
+from gpuwatch.tui.node.screen import NodeScreen
+from tests.tui.shots import plan_for
+from tests.tui.still import NOW, StillSession, demo_session, still_app
+from tests.tui.test_screens import fleet_of, text_on
+
+REASON = (
+    "the host key of gpu-1 changed: it is SHA256:0rLbYkZ1Hn6Jq0Jv2mWm1i0v8Kp1V1Y7aXc5bq3dE8s, known is "
+    "SHA256:Zt9o2mQe4uU1sR7pX3yVbN6kL8jH5gF2dS0aW4qE1cI (/home/ada/.ssh/known_hosts:12); if that is right, "
+    "run ssh-keygen -R gpu-1"
+)
+
+
+def words(text: str) -> str:
+    """Without what wrapping put in between."""
+    return re.sub(r"\s+", " ", text)
+
+
+def hello(**more: object) -> wire.Hello:
+    return wire.Hello(
+        t=1.0,
+        seq=0,
+        host="n",
+        agent="1",
+        python="3",
+        pid=1,
+        interval_s=1.0,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def session_of(*frames: Content) -> StillSession:
+    return StillSession(
+        Plan(nodes=(NodeSpec("gpu-1"), NodeSpec("gpu-2"))), [Arrival("gpu-1", NOW, f) for f in frames]
+    )
+
+
+async def test_conditions_stand_on_the_fleet_screen_with_evidence_and_remedy_and_lead_to_the_gpu() -> None:
+    app = still_app(demo_session(52))
+    async with app.run_test(size=(120, 40)) as pilot:
+        shown = text_on(app)
+        assert re.search(r"✖ gpu-011 GPU 5 +Xid 79: GPU fell off the bus", shown)
+        assert re.search(r"NVRM: Xid \(PCI:0000:c3:00\): 79, .* off the bus, 7s ago", shown)
+        assert "→ Drain the node and power-cycle it" in shown
+        assert re.search(r"Recent events", shown)
+        fleet_of(app).situation.focus()
+        await pilot.press("j", "enter")
+        assert isinstance(app.screen, GpuScreen)
+        assert app.screen.place[0] == "gpu-011"
+        await pilot.press("minus")
+        assert isinstance(app.screen, NodeScreen)
+
+
+async def test_the_cursor_stays_on_its_condition_when_a_worse_one_comes() -> None:
+    session = demo_session(52)
+    app = still_app(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        situation = fleet_of(app).situation
+        situation.focus()
+        await pilot.press("j")
+        before = situation.chosen()
+        session.fleet.apply(Arrival("gpu-001", NOW, LinkStatus("lost", "the cable is out")))
+        app.pump()
+        await pilot.pause()
+        after = situation.chosen()
+        assert before is not None
+        assert after is not None
+        assert (before.node, before.text) == (after.node, after.text)
+
+
+@pytest.mark.parametrize(("size", "least"), [((80, 24), 4), ((120, 40), 10), ((200, 60), 10)])
+async def test_the_room_is_used(size: tuple[int, int], least: int) -> None:
+    app = still_app(demo_session(52))
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        fleet = fleet_of(app)
+        assert fleet.situation.display
+        assert fleet.situation.size.height >= least
+        if size[1] >= 40:
+            assert fleet.table.size.height == 17
+    assert fleet.heat.layout_now.tall == (3 if size == (200, 60) else 1)
+
+
+async def test_beside_the_table_where_it_is_wide_and_the_table_long() -> None:
+    app = still_app(demo_session(30, plan_for(64)))
+    async with app.run_test(size=(160, 50)):
+        fleet = fleet_of(app)
+        assert fleet.situation.region.y == fleet.table.region.y
+        assert fleet.situation.region.x >= fleet.table.region.right
+
+
+@pytest.mark.parametrize("state", ["lost", "stuck"])
+async def test_a_gpu_that_does_not_answer_says_since_when_on_every_screen(state: str) -> None:
+    session = demo_session(30)
+    gpu = session.fleet.nodes["gpu-002"].gpu_list()[1]
+    assert gpu.fast_at is not None
+    moving = [gpu.fast_at + 42]
+    bad = wire.GpuSample(
+        gpu.info.uuid,
+        state=state,  # type: ignore[arg-type]
+        reason="GPU is lost" if state == "lost" else None,
+        stuck_in="nvmlDeviceGetPowerUsage" if state == "stuck" else None,
+        stuck_s=42.0 if state == "stuck" else None,
+    )
+    for name in session.fleet.nodes:
+        more = [bad] if name == "gpu-002" else []
+        session.fleet.apply(Arrival(name, moving[0], wire.Sample(t=72.0, seq=9, gpus=more)))
+    app = still_app(session, clock=lambda: moving[0])
+    async with app.run_test(size=(120, 40)) as pilot:
+        shown = text_on(app)
+        sign = "✖" if state == "lost" else "‼"
+        assert f"{sign}42s" in shown
+        assert re.search(rf"gpu-002 +[78]/8 .*42s ago: GPU 1: {state}", shown)
+        moving[0] += 2
+        app.pump()
+        await pilot.pause()
+        assert f"{sign}44s" in text_on(app)
+        app.show_node("gpu-002")
+        await pilot.pause()
+        assert f"{state.upper()} " in text_on(app)
+        assert "for 44s" in text_on(app)
+
+
+async def test_a_failing_link_says_why_and_when_it_tries_again() -> None:
+    session = session_of(LinkStatus("lost", REASON, retry_at=NOW + 12, attempt=3))
+    app = still_app(session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        assert "the host key of gpu-1 changed" in text_on(app)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert REASON in words(text_on(app))
+        assert "next attempt in 12s" in words(text_on(app))
+        session.fleet.apply(Arrival("gpu-1", NOW, LinkStatus("connecting", REASON, attempt=4)))
+        app.pump()
+        await pilot.pause()
+        assert REASON in words(text_on(app))
+        assert "attempt 4" in words(text_on(app))
+        await pilot.press("1")
+        await pilot.pause()
+        assert "the host key of gpu-1 changed" in text_on(app)
+
+
+async def test_a_lost_node_is_dialled_again_on_a_key() -> None:
+    session = session_of(LinkStatus("lost", REASON, retry_at=NOW + 12, attempt=3))
+    app = still_app(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("ctrl+r")
+        assert session.retried == ["gpu-1"]
+        session.fleet.apply(Arrival("gpu-1", NOW, LinkStatus("live")))
+        await pilot.press("ctrl+r")
+        assert session.retried == ["gpu-1"], "a live node is left alone"
+
+
+async def test_why_a_node_has_no_cells_does_not_push_its_neighbour_aside() -> None:
+    live = ("gpu-001", "gpu-002", "gpu-003")
+    told = [Arrival("gone", NOW, LinkStatus("lost", "a reason longer than a cell", attempt=1))]
+    for name in live:
+        gpus = [wire.GpuInfo(uuid=f"{name}-{number}", index=number, name="X") for number in range(8)]
+        told += [Arrival(name, NOW, LinkStatus("live")), Arrival(name, NOW, hello(gpus=gpus))]
+    app = still_app(StillSession(Plan(tuple(NodeSpec(name) for name in ("gone", *live))), told))
+    async with app.run_test(size=(110, 30)):
+        rows = text_on(app).splitlines()
+        beside = next(row for row in rows if "gone" in row and "gpu-001" in row)
+        below = next(row for row in rows if "gpu-002" in row and "gpu-003" in row)
+        assert beside.index("gpu-001") == below.index("gpu-003")
+
+
+async def test_a_port_whose_state_cannot_be_read_is_unknown_and_not_down() -> None:
+    ports = [wire.IbPort("mlx5_0", 1, state="DOWN"), wire.IbPort("mlx5_1", 1)]
+    sample = wire.Sample(t=1.0, seq=2, host=wire.HostSample(t=1.0, ib=ports))
+    app = still_app(session_of(LinkStatus("live"), hello(), sample))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("2", "v")
+        await pilot.pause()
+        rows = [row.strip() for row in text_on(app).splitlines() if re.search("mlx5_./1 +in ", row)]
+        assert [row[0] for row in rows] == ["✖", "?"]
+
+
+async def test_memory_that_is_the_hosts_is_called_unified() -> None:
+    gpu = wire.GpuInfo(uuid="GPU-0", index=0, name="NVIDIA GB10", unified_memory=True)
+    reading = wire.GpuSample(uuid="GPU-0", fast=wire.GpuFast(t=1.0, memory_used_bytes=30 << 30))
+    session = session_of(LinkStatus("live"), hello(gpus=[gpu]), wire.Sample(t=1.0, seq=2, gpus=[reading]))
+    app = still_app(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("enter", "enter")
+        await pilot.pause()
+        assert "unified memory" in text_on(app)
+
+
+async def test_a_node_without_a_gpu_can_be_opened_and_says_so() -> None:
+    app = still_app(session_of(LinkStatus("live"), hello()))
+    async with app.run_test(size=(80, 24)) as pilot:
+        assert "no NVIDIA GPU on this node; host metrics only" in text_on(app)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert isinstance(app.screen, NodeScreen)
+        assert "host metrics only" in text_on(app)
+        await pilot.press("1", "l")
+        await pilot.pause()
+        assert "gpu-2  connecting" in text_on(app)
+
+
+async def test_a_node_says_which_gpus_it_has() -> None:
+    names = ["NVIDIA H100 80GB HBM3"] * 6 + ["NVIDIA L4"] * 2
+    gpus = [wire.GpuInfo(uuid=f"GPU-{n}", index=n, name=name) for n, name in enumerate(names)]
+    app = still_app(session_of(LinkStatus("live"), hello(gpus=gpus)))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("enter")
+        await pilot.pause()
+        assert "6x NVIDIA H100 80GB HBM3, 2x NVIDIA L4" in text_on(app)
+
+
+async def test_a_theme_chosen_before_the_start_has_its_own_palette() -> None:
+    light, dark = still_app(demo_session(30), theme="gpuwatch-light"), still_app(demo_session(30))
+    async with light.run_test(), dark.run_test():
+        assert light.look.ramp != dark.look.ramp
+
+
+async def test_a_wrong_filter_hides_nothing_and_an_empty_choice_says_the_way_back() -> None:
+    app = still_app(demo_session(14))
+    async with app.run_test(size=(120, 40)) as pilot:
+        fleet = fleet_of(app)
+        fleet.shown.set_filter("nothing-is-called-so")
+        fleet.pull()
+        assert "nothing matches; esc shows all" in text_on(app)
+        fleet.shown.set_filter("temp>")
+        fleet.pull()
+        assert fleet.shown.error
+        assert len(fleet.shown.views) == 16
+        fleet.shown.set_filter("")
+        await pilot.press("exclamation_mark")
+        assert "nothing is unhealthy; esc shows all" in text_on(app)
+
+
+def test_remedies_are_sentences() -> None:
+    assert all(text.endswith(".") for text in REMEDIES.values())

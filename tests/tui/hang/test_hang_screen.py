@@ -1,0 +1,222 @@
+"""`D`: the question whom everyone waits for, its answers as they come, and what is kept with the incident."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from gpuwatch.diagnose.hang.combined_verdict import Hearing, hear
+from gpuwatch.diagnose.hang.flight_recorder.job_dumps import FlightHeard, JobDumps
+from gpuwatch.diagnose.hang.remedies import advised
+from gpuwatch.diagnose.hang.stacks.compare import RankStack
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.link.demo.links import EPOCH
+from gpuwatch.report.incidents.json_output import incident_facts
+from gpuwatch.tui.app import GpuwatchApp
+from gpuwatch.tui.hang.report_page import WRITE, HearingPage
+from gpuwatch.tui.hang.screen import WaitingScreen
+from tests.diagnose.hang.test_stacks import LOADS, WAITS, python
+from tests.tui.still import NOW, judged_session, still_app
+from tests.tui.test_screens import text_on
+from tests.tui.told_alerts import StillBook
+
+CULPRIT = 85
+SECOND = 52.0
+
+
+class Asked:
+    """An inquiry whose answers come when the test says so."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.answers: list[RankStack] = []
+        self.waiting = ["gpu-001", "gpu-011"]
+        self.asked = 128
+        self.told = 0
+        self.progress = ""
+        self.dumps: FlightHeard | None = None
+        self.wrote = 0
+
+    @property
+    def over(self) -> bool:
+        return not self.waiting
+
+    def update(self) -> bool:
+        moved, self.told = len(self.answers) != self.told, len(self.answers)
+        return moved
+
+    def hearing(self, fleet: Fleet) -> Hearing:
+        return advised(hear(self.answers, (), {}, lambda _host, _pid: None, self.dumps), fleet)
+
+    def write_dumps(self) -> bool:
+        self.wrote += 1
+        return self.dumps is not None
+
+    def answer(self) -> None:
+        """Everybody does: one is in its data loader."""
+        ranks = (python(rank, LOADS if rank == CULPRIT else WAITS) for rank in range(128))
+        self.answers = [replace(each, job="418207") for each in ranks]
+        self.waiting = []
+
+
+def asking_app(size_ascii: bool = False) -> tuple[GpuwatchApp, Asked]:
+    session = judged_session(SECOND)
+    session.inquiry = Asked()
+    return still_app(session, SECOND, ascii_only=size_ascii), session.inquiry
+
+
+def judged(app: GpuwatchApp) -> None:
+    """The book takes in what was heard; it judges in slices of time."""
+    session: Any = app.scene.session
+    before = session.book.version
+    while session.book.version == before:
+        session.book.update(session.fleet, NOW + 60, EPOCH + SECOND)
+
+
+def flat(app: GpuwatchApp) -> str:
+    return " ".join(text_on(app).split())
+
+
+async def frames(pilot: Pilot[None], app: GpuwatchApp) -> None:
+    app.pump()
+    await pilot.pause()
+    app.pump()
+    await pilot.pause()
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 45)])
+async def test_who_is_waited_for_is_said_with_the_commands_and_kept(size: tuple[int, int]) -> None:
+    app, asked = asking_app()
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("D")
+        await frames(pilot, app)
+        assert isinstance(app.screen, WaitingScreen)
+        assert "128 ranks sampled" in flat(app)
+        assert "waiting for gpu-001, gpu-011" in flat(app)
+        asked.answer()
+        await frames(pilot, app)
+        shown = flat(app)
+        assert "rank 85 (gpu-010 GPU 5) is in data_loader_next (train.py:9)" in shown
+        assert "D: refresh" in shown
+        assert "py-spy dump --pid 52005" in shown
+        await pilot.press("minus", "4")
+        judged(app)
+        await frames(pilot, app)
+        assert "Hang analysis (stacks)" in flat(app)
+        assert "rank 85 (gpu-010 GPU 5) is in data_loader_next" in flat(app)
+        assert "see what it executes: ssh gpu-011 py-spy dump --pid 52005" in flat(app)
+        (incident,) = app.scene.told.incidents
+        facts = incident_facts(incident)["heard"]
+        assert facts["culprits"] == [CULPRIT]
+        assert {"what": "end the job", "command": "scancel 418207"} in facts["do"]
+
+
+async def test_a_command_can_be_copied_from_the_incident_too() -> None:
+    app, asked = asking_app()
+    asked.answer()
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.press("4", "D")
+        await frames(pilot, app)
+        await pilot.press("minus")
+        judged(app)
+        await frames(pilot, app)
+        await pilot.press("down", "g")
+        for _ in range(6):
+            await pilot.press("down", "y")
+            if app.clipboard.startswith("scancel"):
+                break
+        assert app.clipboard == "scancel 418207"
+
+
+async def test_what_was_asked_before_there_was_an_incident_comes_to_it() -> None:
+    app, asked = asking_app()
+    session: Any = app.scene.session
+    book, session.book = session.book, StillBook()
+    session.book.version = -1
+    asked.answer()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("D")
+        await frames(pilot, app)
+        session.book = book
+        await frames(pilot, app)
+        judged(app)
+        (incident,) = app.scene.told.incidents
+        assert incident.heard is not None
+        assert incident.heard.culprits == (CULPRIT,)
+
+
+async def test_fresh_dumps_need_a_key_of_their_own() -> None:
+    app, asked = asking_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("D", "F")
+        await frames(pilot, app)
+        assert asked.wrote == 0
+        asked.answer()
+        asked.dumps = FlightHeard(may_write=(0, 1, 2), places=("/shared/dumps/rank_",))
+        await frames(pilot, app)
+        assert "F or Enter: trigger dumps on ranks 0-2" in flat(app)
+        assert "write files at /shared/dumps/rank_ and overwrite older dumps" in flat(app)
+        assert asked.wrote == 0
+        await pilot.press("F")
+        assert asked.wrote == 1
+        app.screen.query_one(HearingPage).go_to(WRITE)
+        await pilot.press("enter")
+        assert asked.wrote == 2
+
+
+async def test_without_a_pipe_it_is_said_what_the_job_would_need() -> None:
+    app, asked = asking_app()
+    asked.answer()
+    asked.dumps = FlightHeard(
+        jobs=(JobDumps("418207", 128, (), dict.fromkeys(range(128), "none is there")),),
+        places=("/shared/dumps/rank_",),
+    )
+    async with app.run_test(size=(120, 60)) as pilot:
+        await pilot.press("D")
+        await frames(pilot, app)
+        assert "0 of 128 dumps" in flat(app)
+        assert "ranks 0-127: none is there" in flat(app)
+        assert "TORCH_NCCL_DEBUG_INFO_PIPE_FILE" in flat(app)
+
+
+async def test_where_no_rank_runs_that_is_said_and_not_a_zero() -> None:
+    app, asked = asking_app()
+    asked.asked, asked.waiting = 0, []
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("D")
+        await frames(pilot, app)
+        assert "no rank of a job runs on these nodes" in flat(app)
+        assert "0 ranks" not in flat(app)
+
+
+async def test_a_command_can_be_copied() -> None:
+    app, asked = asking_app()
+    asked.answer()
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.press("D")
+        await frames(pilot, app)
+        page = app.screen.query_one("#hearing")
+        assert page.has_focus
+        for _ in range(20):
+            await pilot.press("y")
+            if app.clipboard.startswith("scancel"):
+                break
+            await pilot.press("down")
+        assert app.clipboard == "scancel 418207"
+
+
+async def test_asking_again_is_another_question() -> None:
+    app, _asked = asking_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("D")
+        await frames(pilot, app)
+        first = app.screen
+        second = app.scene.session.inquiry = Asked()  # type: ignore[attr-defined]
+        await pilot.press("D")
+        second.answer()
+        await frames(pilot, app)
+        assert app.screen is first
+        assert "data_loader_next" in flat(app)

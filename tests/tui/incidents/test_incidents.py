@@ -1,0 +1,359 @@
+"""Screen 4 and what all other screens say of alerts, over the demo's incident told by hand."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from msgspec import structs
+from textual.pilot import Pilot
+
+from gpuwatch import wire
+from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
+from gpuwatch.link.stream.inbox import Arrival
+from gpuwatch.tui.app import GpuwatchApp
+from gpuwatch.tui.chrome.status_bar import quiet
+from gpuwatch.tui.fleet.screen import FleetScreen
+from gpuwatch.tui.incidents.evidence_location import ranks_of, spot_after, spot_of, spots_by_rank
+from gpuwatch.tui.incidents.screen import IncidentsScreen
+from gpuwatch.tui.logs.screen import LogsScreen
+from gpuwatch.tui.model.alert_snapshot import bundles, told_by
+from gpuwatch.tui.node.gpu_screen import GpuScreen
+from gpuwatch.tui.toolkit.styles import make_look
+from tests.tui.still import NOW, demo_session, judged_session, still_app
+from tests.tui.test_screens import text_on
+from tests.tui.told_alerts import StillBook, demo_book, demo_incident, disk_alert, timeout_alert, xid_alert
+
+SENTENCE = "rank 85 (gpu-011 GPU 5): Xid 79, GPU fell off the bus 08:00:45; 127 ranks then timed out in"
+SIZES = [(80, 24), (120, 40), (200, 60)]
+
+
+@pytest.fixture(autouse=True)
+def utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sentence names a time of day."""
+    import time  # noqa: PLC0415
+
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+
+
+def told_app(book: StillBook | None = None) -> GpuwatchApp:
+    return still_app(demo_session(95, book=book or demo_book()), 95)
+
+
+def incidents_of(app: GpuwatchApp) -> IncidentsScreen:
+    assert isinstance(app.screen, IncidentsScreen)
+    return app.screen
+
+
+def flat(app: GpuwatchApp) -> str:
+    """All that is shown, line ends forgotten."""
+    return " ".join(text_on(app).split())
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_first_screen_says_who_why_and_what_to_do(size: tuple[int, int]) -> None:
+    app = told_app()
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("4")
+        await pilot.pause()
+        shown = flat(app)
+    assert SENTENCE in shown
+    assert "50s ago" in shown
+    assert "Confidence: high; the kernel log of gpu-011 names the GPU" in shown
+    assert "1 Take the node out of the scheduler" in shown
+    assert re.search(r"\+30\.\ds timed out in ALLREDUCE", shown)
+    assert "x127" in shown
+
+
+async def test_every_screen_leads_with_the_incident() -> None:
+    app = told_app()
+    async with app.run_test(size=(200, 60)) as pilot:
+        await pilot.pause()
+        assert SENTENCE in text_on(app).splitlines()[1]
+        assert "alerts ✖ 2 ▲ 1" in text_on(app)
+        for key in ("2", "enter", "4"):
+            await pilot.press(key)
+            await pilot.pause()
+            assert SENTENCE in text_on(app).splitlines()[1], app.screen
+
+
+async def test_the_situation_leads_with_it_and_enter_opens_it() -> None:
+    app = told_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        assert isinstance(app.screen, FleetScreen)
+        app.screen.situation.focus()
+        await pilot.pause()
+        assert SENTENCE in flat(app)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert incidents_of(app).detail.ident == "i-1"
+        await pilot.press("minus")
+        assert isinstance(app.screen, FleetScreen)
+
+
+async def test_enter_leads_to_the_very_line_r_to_the_next_rank_m_to_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = told_app()
+    opened: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+    monkeypatch.setattr(app, "show_logs", lambda *given, **named: opened.append((given, named)))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("4")
+        await pilot.press("enter", "r", "r", "m")
+    first, second, third, everyone = opened
+    assert first[0] == ("gpu-011", "kernel log")
+    assert first[1]["offset"] == 15
+    assert second[0][1].endswith("rank_000.log")
+    assert second[1]["offset"] == timeout_alert(0).proof[0].offset
+    assert third[1]["ranks"] == (1,)
+    assert everyone[1]["merged"]
+    assert everyone[1]["ranks"][0] == 85
+    assert len(everyone[1]["ranks"]) == 128
+
+
+async def test_enter_on_an_alert_without_a_line_goes_to_its_gpu_and_a_fold_opens() -> None:
+    bare = structs.replace(xid_alert(), id="a-hot", code="temperature", proof=())
+    app = told_app(StillBook([demo_incident()], [bare]))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("4")
+        alerts = incidents_of(app).alerts
+        alerts.focus()
+        await pilot.pause()
+        assert alerts.items() == 3
+        alerts.go_to(("nccl.watchdog_timeout", "firing"))
+        await pilot.press("enter")
+        assert alerts.items() == 3 + 127
+        await pilot.press("enter")
+        alerts.go_to("a-hot")
+        await pilot.press("enter")
+        await pilot.pause()
+        assert isinstance(app.screen, GpuScreen)
+        assert "Xid 79, GPU fell off the bus" in text_on(app)
+
+
+async def test_acknowledged_is_dim_and_gives_way_in_the_status_line_and_back() -> None:
+    book = demo_book()
+    app = told_app(book)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("4", "a")
+        await pilot.pause()
+        assert book.incidents[0].acknowledged
+        assert "acknowledged  08:00:45" in text_on(app)
+        assert SENTENCE[:30] not in text_on(app).splitlines()[1]
+        await pilot.press("a")
+        await pilot.pause()
+        assert not book.incidents[0].acknowledged
+        assert SENTENCE[:30] in text_on(app).splitlines()[1]
+
+
+async def test_silence_is_for_the_alert_under_the_cursor_at_its_place() -> None:
+    book = demo_book()
+    app = told_app(book)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("4")
+        alerts = incidents_of(app).alerts
+        alerts.focus()
+        alerts.go_to("a-disk")
+        await pilot.press("x")
+        await pilot.pause()
+        assert book.alerts["a-disk"].silenced
+        assert not book.alerts["a-xid"].silenced
+        assert "silenced" in text_on(app)
+        await pilot.press("exclamation_mark")
+        await pilot.pause()
+        assert "disk_full" not in text_on(app)
+        await pilot.press("exclamation_mark")
+        alerts.go_to("a-disk")
+        await pilot.press("x")
+        await pilot.pause()
+        assert not book.alerts["a-disk"].silenced
+
+
+async def test_y_copies_the_command_of_a_step() -> None:
+    app = told_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("4", "y")
+        assert app.clipboard.startswith(SENTENCE)
+        await pilot.press("down", "y")
+        assert app.clipboard == "scontrol update nodename=gpu-011 state=drain reason=xid79"
+
+
+async def test_without_an_incident_it_says_what_that_is_worth() -> None:
+    session = demo_session(14)
+    files = [
+        wire.LogFile("/var/log/train.log", state="unreadable", reason="permission denied"),
+        wire.LogFile("/scratch/a.log"),
+    ]
+    session.fleet.apply(Arrival("gpu-003", NOW, wire.Logs(t=1.0, seq=1, files=files, truncated=88)))
+    session.fleet.apply(Arrival("gpu-004", NOW, wire.Logs(t=1.0, seq=1, files=[])))
+    app = still_app(session, 14)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("4")
+        await pilot.pause()
+        shown = flat(app)
+    assert "No incidents detected." in shown
+    assert "127 log files on 15 of 16 nodes are read with 170 rules" in shown
+    assert "no log file found on gpu-004" in shown
+    assert "permission denied: gpu-003 /var/log/train.log" in shown
+    assert (
+        "more log files than gpuwatch follows on one node; narrow `logs` in the hosts file: gpu-003 88 files"
+        in shown
+    )
+
+
+async def test_a_new_incident_is_told_once_and_rings_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    for bell in (False, True):
+        session = demo_session(95)
+        app = GpuwatchApp(session, clock=lambda: NOW, bell=bell)
+        rings: list[bool] = []
+        monkeypatch.setattr(app, "bell", lambda rings=rings: rings.append(True))
+        async with app.run_test(size=(120, 40)) as pilot:
+            session.book = demo_book()
+            session.book.version = 99
+            for _ in range(3):
+                app.pump()
+                await pilot.pause()
+            told = [note.message for note in app._notifications]
+            assert len(told) == 1
+            assert told[0].startswith(SENTENCE)
+            assert rings == [True] * bell
+
+
+async def test_frozen_holds_incidents_still() -> None:
+    session = demo_session(95, book=demo_book())
+    app = still_app(session, 95)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("4", "p")
+        session.book.incidents.clear()
+        session.book.alerts.clear()
+        session.book.version += 1
+        app.pump()
+        await pilot.pause()
+        assert SENTENCE in flat(app)
+        await pilot.press("p")
+        await pilot.pause()
+        assert SENTENCE not in flat(app)
+        assert "No incidents detected." in flat(app)
+
+
+async def test_many_incidents_are_listed_the_cursor_chooses_which_is_whole() -> None:
+    other = structs.replace(
+        demo_incident(), id="i-0", number=1, sentence="rank 3 (gpu-001 GPU 3) ran out of GPU memory 07:10:00",
+        first=demo_incident().first - 3000, over=True, do=("Make the batch smaller",), settle=(),
+    )  # fmt: skip
+    newest = structs.replace(demo_incident(), number=2)
+    app = told_app(StillBook([newest, other]))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("4")
+        screen = incidents_of(app)
+        screen.incidents.focus()
+        await pilot.pause()
+        assert screen.detail.ident == "i-1"
+        await pilot.press("down")
+        await pilot.pause()
+        assert screen.detail.ident == "i-0"
+        assert "Make the batch smaller" in text_on(app)
+        assert "over" in text_on(app)
+
+
+@pytest.mark.parametrize("size", [(40, 12), *SIZES])
+@pytest.mark.parametrize("ascii_only", [False, True])
+async def test_every_line_is_as_wide_as_it_should_be(size: tuple[int, int], ascii_only: bool) -> None:
+    from gpuwatch.tui.toolkit.line_view import Lines  # noqa: PLC0415
+
+    app = still_app(demo_session(95, book=demo_book()), 95, ascii_only=ascii_only)
+    async with app.run_test(size=size) as pilot:
+        await press_around(pilot)
+        for part in app.screen.query(Lines):
+            for y in range(part.size.height):
+                assert part.render_line(y).cell_length == part.columns
+        assert text_on(app).isascii() == ascii_only
+
+
+async def press_around(pilot: Pilot[None]) -> None:
+    await pilot.press("4", "down", "down", "up", "tab", "tab", "down", "end", "home")
+    await pilot.pause()
+
+
+async def test_hostile_words_do_not_steer_the_terminal() -> None:
+    evil = "\x1b]52;c;AAAA\x07 \x9b31m \u202e rank 9"
+    incident = structs.replace(
+        demo_incident(), sentence=evil, do=(evil,), because=evil, explain=evil, settle=(evil,)
+    )
+    alert = structs.replace(disk_alert(), text=evil, code=evil, node=evil)
+    app = told_app(StillBook([incident], [alert]))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("4")
+        await pilot.pause()
+        assert all(line.isprintable() for line in text_on(app).splitlines())
+        await pilot.press("y")
+        assert app.clipboard.isprintable()
+
+
+def test_alerts_fold_by_code_and_standing_causes_first() -> None:
+    book = demo_book()
+    book.silence("disk_full", None, None, None, on=True)
+    codes = [bundle.key for bundle in bundles(book.alerts)]
+    assert codes == [
+        ("gpu.xid.fell_off", "firing"), ("nccl.watchdog_timeout", "firing"), ("disk_full", "silenced"),
+    ]  # fmt: skip
+    told = told_by(book)
+    assert (told.firing, told.criticals, told.warnings) == (128, 2, 0)
+    assert [alert.id for alert in told.at("gpu-011", 5)] == ["a-xid"]
+
+
+def test_the_way_through_an_incident_begins_with_the_first_failure() -> None:
+    incident = demo_incident()
+    assert ranks_of(incident)[:3] == [85, 0, 1]
+    spot = spot_after(incident, None)
+    assert spot is not None
+    assert (spot.rank, spot.file) == (85, "kernel log")
+    last = spots_by_rank(incident)[-1]
+    assert spot_after(incident, last.rank) == spot
+    assert spot_of(disk_alert()) is None
+
+
+async def test_the_demo_s_own_incident_is_told_from_the_log_lines_alone() -> None:
+    for second, following in ((47.0, ""), (95.0, "; 127 ranks then timed out in ALLREDUCE seq 2381")):
+        app = still_app(judged_session(second), second)
+        async with app.run_test(size=(120, 40)) as pilot:
+            await pilot.press("4")
+            await pilot.pause()
+            whole = "rank 85 (gpu-011 GPU 5): Xid 79, GPU fell off the bus 08:00:45" + following
+            for _ in range(200):
+                if whole in flat(app):
+                    break
+                await pilot.pause(0.02)
+            assert whole in flat(app)
+            assert "power-cycle" in flat(app)
+            incident = incidents_of(app).incident()
+            assert incident is not None
+            assert incident.sentence == whole
+            assert len(app.scene.told.incidents) == 1
+            await pilot.press("enter")
+            await pilot.pause()
+            assert isinstance(app.screen, LogsScreen)
+
+
+async def test_before_the_fall_the_demo_has_no_incident() -> None:
+    app = still_app(judged_session(44.0), 44.0)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("4")
+        await pilot.pause()
+        assert "No incidents detected." in text_on(app)
+
+
+def test_where_nodes_and_gpus_are_well_the_status_line_says_what_the_logs_tell() -> None:
+    """Not that nothing is wrong, beside a count of alerts."""
+    look = make_look(ascii_only=True)
+    taken = structs.replace(xid_alert(), acknowledged=True)
+    (told,) = quiet(told_by(StillBook(alerts=[taken, disk_alert()])), look, 60)
+    assert told.text == "! disk nearly full: /scratch is 96.1 % full "
+    (nothing,) = quiet(told_by(StillBook(alerts=[taken])), look, 60)
+    assert "no problems" in nothing.text
+    note = structs.replace(xid_alert(), id="e", code=UNEXPLAINED, severity="info", count=3)
+    (counted,) = quiet(told_by(StillBook(alerts=[taken, note])), look, 60)
+    assert "nothing wrong" not in counted.text
+    assert "3 error lines" in counted.text

@@ -1,0 +1,439 @@
+"""Screen 3 under a pilot: choosing, following, going back, merging, finding, coming back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from gpuwatch import wire
+from gpuwatch.link.demo.links import EPOCH
+from gpuwatch.tui.app import GpuwatchApp
+from gpuwatch.tui.fleet.screen import FleetScreen
+from gpuwatch.tui.logs.screen import LogsScreen
+from gpuwatch.tui.logs.widgets.grid import grid_for
+from gpuwatch.tui.logs.widgets.pane import LogPane
+from gpuwatch.tui.toolkit.line_view import Lines
+from tests.tui.counting import on_terminal, painted
+from tests.tui.hostile import POISON
+from tests.tui.logs.log_nodes import MIDNIGHT, FakeFile, LogSession, clock, story, with_finding
+from tests.tui.still import NOW, still_app
+
+RANK_5 = "/scratch/run7/logs/rank_5.log"
+LATER = MIDNIGHT + 12 * 3600 + 1200
+
+
+class Desk:
+    """The app on the log screen, with a clock that the test moves."""
+
+    def __init__(self, pilot: Pilot[None], app: GpuwatchApp, now: list[float]) -> None:
+        self.pilot, self.app, self.now = pilot, app, now
+
+    @property
+    def screen(self) -> LogsScreen:
+        assert isinstance(self.app.screen, LogsScreen)
+        return self.app.screen
+
+    @property
+    def panes(self) -> list[LogPane]:
+        return [pane for pane in self.screen.grid.panes if pane.display]
+
+    async def frames(self, count: int = 3) -> None:
+        for _ in range(count):
+            self.now[0] += 0.5
+            self.app.pump()
+            await self.pilot.pause()
+
+    async def press(self, *keys: str) -> None:
+        for key in keys:
+            await self.pilot.press(key)
+        await self.frames()
+
+    async def type(self, key: str, text: str) -> None:
+        await self.pilot.press(key)
+        self.screen.prompt.field.value = text
+        await self.pilot.pause()
+        await self.press("enter")
+
+    def text(self) -> str:
+        lines = []
+        for part in self.app.screen.query(Lines):
+            if part.is_on_screen:
+                lines += [part.render_line(y).text for y in range(part.size.height)]
+        return "\n".join(lines)
+
+    def under_cursor(self, pane: LogPane | None = None) -> str:
+        view = (pane or self.screen.pane).view
+        line = view.line() if view else None
+        return line.text if line else ""
+
+
+@contextlib.asynccontextmanager
+async def log_desk(
+    session: LogSession, size: tuple[int, int] = (120, 40), *, press: str = "3", ascii_only: bool = False
+) -> AsyncIterator[Desk]:
+    now = [NOW]
+    app = still_app(session, LATER - EPOCH, clock=lambda: now[0], ascii_only=ascii_only)
+    async with app.run_test(size=size) as pilot:
+        desk = Desk(pilot, app, now)
+        if press:
+            await desk.press(press)
+        yield desk
+
+
+async def test_three_shows_what_failed_and_minus_goes_back() -> None:
+    session = story()
+    with_finding(session, "gpu-002", RANK_5, "ERROR allocator", 5)
+    async with log_desk(session) as desk:
+        shown = desk.text()
+        assert "rank 5" in shown
+        assert "gpu-002" in shown
+        assert "following" in shown
+        assert "torch.OutOfMemoryError" in shown
+        assert "6 lines" in shown
+        await desk.press("minus")
+        assert isinstance(desk.app.screen, FleetScreen)
+        assert not session.fleet.streams  # nobody looks: nothing is asked of any node
+
+
+async def test_without_failures_the_first_and_the_last_of_many_ranks_are_shown() -> None:
+    async with log_desk(story()) as desk:
+        assert len(desk.panes) == 2
+        assert "rank 0" in desk.text()
+        assert "rank 7" in desk.text()
+        await desk.press("m")
+        assert "merged ranks 0-7" in desk.text()
+
+
+async def test_many_ranks_are_shown_as_far_as_there_is_room() -> None:
+    async with log_desk(story(), (80, 24)) as desk:
+        await desk.type("c", "0-7")
+        assert len(desk.panes) == 2
+        assert "1-2 of 8 logs" in desk.text()
+        await desk.press("right_square_bracket")
+        assert "3-4 of 8 logs" in desk.text()
+        assert "rank 2" in desk.text()
+        await desk.press("left_square_bracket", "left_square_bracket")
+        assert "7-8 of 8 logs" in desk.text()
+
+
+async def test_logs_are_chosen_by_text_and_mistakes_are_told_beside_it() -> None:
+    async with log_desk(story()) as desk:
+        await desk.type("c", "0-3,77")
+        assert "no log of rank 77; known are 0-7" in str(desk.screen.prompt.told.render())
+        assert desk.screen.prompt.display
+        desk.screen.prompt.field.value = "2,gpu-002"
+        await desk.press("enter")
+        assert len(desk.panes) == 6
+        assert "kernel log" in desk.text()
+        await desk.press("minus", "3")  # as it was left
+        assert len(desk.panes) == 6
+
+
+async def test_a_growing_file_is_followed_until_the_person_scrolls_back() -> None:
+    session = story()
+    async with log_desk(session) as desk:
+        await desk.type("c", "5")
+        session.write("gpu-002", RANK_5, "one more line")
+        await desk.frames()
+        assert "one more line" in desk.text()
+        await desk.press("pageup")
+        assert "paused" in desk.text()
+        before = desk.text().split("paused")[1].splitlines()[1:]
+        session.write("gpu-002", RANK_5, "\n".join(f"unseen {n}" for n in range(40)))
+        await desk.frames()
+        assert desk.text().split("paused")[1].splitlines()[1:] == before
+        assert "below" in desk.text()
+        await desk.press("G")
+        assert "unseen 39" in desk.text()
+        assert "following" in desk.text()
+
+
+async def test_scrolling_back_reads_on_the_node_and_says_so_meanwhile() -> None:
+    session = story()
+    async with log_desk(session) as desk:
+        await desk.type("c", "5")
+        session.hold = True
+        await desk.press("g")
+        assert "reading..." in desk.text()
+        assert "step 599" in desk.text()  # what is loaded stays in sight
+        session.let_go()
+        await desk.frames()
+        assert "step 0 " in desk.text()
+        assert session.asked[-1] == ("read", RANK_5)
+
+
+async def test_all_panes_share_one_time() -> None:
+    async with log_desk(story(), (200, 60)) as desk:
+        await desk.type("c", "0-3")
+        await desk.type("t", "12:01:40")
+        assert [desk.under_cursor(pane).split()[3] for pane in desk.panes] == ["200"] * 4
+        await desk.press(*["down"] * 30)
+        assert [desk.under_cursor(pane).split()[3] for pane in desk.panes] == ["230"] * 4
+        await desk.type("t", "+30s")
+        assert desk.under_cursor().split()[3] == "290"
+        await desk.press("7")
+        assert desk.under_cursor().split()[3] == "170"
+        await desk.press("G")
+        assert all(pane.view and pane.view.following for pane in desk.panes)
+
+
+async def test_an_alert_leads_to_its_line_and_m_to_all_ranks_of_those_seconds() -> None:
+    session = story()
+    finding = with_finding(session, "gpu-002", RANK_5, "ERROR allocator", 5)
+    async with log_desk(session, press="") as desk:
+        desk.app.show_logs("gpu-002", RANK_5, offset=finding.offset, at=finding.at, ranks=(0,))
+        await desk.frames()
+        assert "ERROR allocator" in desk.under_cursor(desk.panes[0])
+        assert len(desk.panes) == 2
+        await desk.press("m")
+        assert "merged ranks 0-7" in desk.text()
+        shown = desk.text()
+        assert "ERROR allocator" in shown
+        assert "8 ranks 0-7" in shown
+        await desk.press("m")
+        assert "ERROR allocator" in desk.under_cursor(desk.panes[0])
+        await desk.press("minus")
+        assert isinstance(desk.app.screen, FleetScreen)
+
+
+async def test_enter_in_the_merged_view_goes_to_the_lines_own_file() -> None:
+    session = story()
+    async with log_desk(session) as desk:
+        await desk.type("c", "4-7")
+        await desk.press("m", "e", "E")
+        assert "merged" in desk.text()
+        await desk.type("f", "allocator")
+        await desk.press("k")
+        assert "allocator" in desk.under_cursor()
+        await desk.press("enter")
+        assert desk.screen.desk.mode == "panes"
+        assert "allocator" in desk.under_cursor()
+
+
+async def test_errors_are_found_loaded_and_then_on_the_node() -> None:
+    session = story()
+    file = session.file("gpu-001", "/scratch/run7/logs/rank_1.log")
+    assert file is not None
+    first = file.lines[20]
+    file.lines[20] = wire.LogLine(
+        first.offset, first.end, first.text[:13] + "ERROR no luck", first.t, None, None, "error"
+    )
+    async with log_desk(session) as desk:
+        await desk.type("c", "1")
+        await desk.press("W")
+        assert "WARNING" in desk.under_cursor()
+        await desk.press("E")
+        assert "no luck" in desk.under_cursor()  # 580 lines above: found on the node
+        assert (
+            "search",
+            r"\b(error|exception|traceback|fatal|critical|panic|segmentation fault|killed)\b",
+        ) in session.asked
+        await desk.press("e", "e")
+        assert "timed out" in desk.under_cursor()
+        await desk.press("e")
+        assert "no more errors" in desk.text()
+
+
+async def test_search_lists_hits_of_all_nodes_and_goes_to_one() -> None:
+    session = story()
+    async with log_desk(session) as desk:
+        await desk.type("slash", "step 123 ")
+        assert "8 lines with 'step 123 ' on 2 nodes, done" in desk.text()
+        await desk.press("down", "enter")
+        assert "step 123 " in desk.under_cursor()
+        await desk.press("n")
+        assert "no more matches in this pane" in desk.text()
+        await desk.press("escape")
+        assert not desk.screen.results.display
+        assert isinstance(desk.app.screen, LogsScreen)
+
+
+async def test_a_wrong_pattern_is_told_and_a_search_can_be_cancelled() -> None:
+    session = story()
+    async with log_desk(session) as desk:
+        await desk.type("slash", "(open")
+        assert "unterminated" in str(desk.screen.prompt.told.render())
+        session.hold = True
+        desk.screen.prompt.field.value = "step"
+        await desk.press("enter")
+        assert "0%, esc cancels" in desk.text()
+        await desk.press("escape")
+        assert "cancelled" in desk.text()
+        assert not [s for s in session.fleet.streams.values() if s.kind == "search"]
+
+
+async def test_filter_bookmarks_folding_wrap_and_times() -> None:
+    async with log_desk(story()) as desk:
+        await desk.type("c", "5")
+        await desk.type("f", "!step")
+        assert "filter: not step" in desk.text()
+        assert "step 599" not in desk.text()
+        await desk.press("b")
+        await desk.type("f", "")
+        assert "step 599" in desk.text()
+        await desk.press("O")
+        assert 'File "/job/train.py"' in desk.text()
+        await desk.press("O", "o")
+        assert 'File "/job/train.py"' in desk.text()
+        await desk.press("o", "B")
+        assert "1 bookmarks" in desk.text()
+        await desk.press("enter", "escape", "g", "u")
+        assert "OutOfMemory" in desk.under_cursor()
+        await desk.press("T", "ctrl+w")
+        assert "~12:05:01.000" in desk.text()
+
+
+async def test_copying_takes_the_whole_line() -> None:
+    async with log_desk(story(), (80, 24)) as desk:
+        await desk.type("c", "5")
+        await desk.press("k", "y")
+        assert desk.app.clipboard == "12:05:01.000 ERROR allocator: out of memory on cuda:1"
+
+
+async def test_no_files_says_why_and_what_to_do() -> None:
+    session = LogSession(
+        {"gpu-001": [FakeFile("/var/log/job.log", state="unreadable", reason="permission denied")]}
+    )
+    session.files["gpu-001"].clear()
+    session.tell("gpu-001", wire.Logs(t=1.0, seq=3, files=[]))
+    session.poll()
+    async with log_desk(session) as desk:
+        await desk.frames()
+        assert "logs: ['" in desk.text()
+        assert "--log" in desk.text()
+        session.files["gpu-001"].append(FakeFile("/new.log", [0]))
+        session.files["gpu-001"][0].write("here I am")
+        session.tell("gpu-001", wire.Logs(t=1.0, seq=4, files=[session.files["gpu-001"][0].told()]))
+        await desk.frames()
+        assert "here I am" in desk.text()  # shown as soon as it is known
+
+
+async def test_clocks_that_are_not_known_are_told() -> None:
+    session = story()
+    session.fleet.nodes["gpu-002"].clock = None
+    async with log_desk(session) as desk:
+        await desk.press("m")
+        assert "gpu-002: clock offset uncertain by over 1 s" in desk.text()
+
+
+async def test_a_frozen_view_stands_still_but_can_be_read_back() -> None:
+    session = story()
+    async with log_desk(session) as desk:
+        await desk.type("c", "5")
+        await desk.press("p")
+        session.write("gpu-002", RANK_5, "unseen")
+        await desk.frames()
+        assert "unseen" not in desk.text()
+        await desk.press("g")
+        assert "step 0 " in desk.text()
+        await desk.press("p", "G")
+        assert "unseen" in desk.text()
+
+
+@pytest.mark.parametrize("size", [(40, 12), (80, 24), (200, 60)])
+@pytest.mark.parametrize("keys", [(), ("m",), ("slash", "x", "enter"), ("c",), ("B",), ("T", "ctrl+w")])
+async def test_every_size(size: tuple[int, int], keys: tuple[str, ...]) -> None:
+    async with log_desk(story(ranks=16, steps=40), size, ascii_only=size[0] == 80) as desk:
+        await desk.press(*keys)
+        for part in desk.app.screen.query(Lines):
+            for y in range(part.size.height if part.is_on_screen else 0):
+                assert part.render_line(y).cell_length == part.columns
+        assert len(desk.app.export_screenshot()) > 1000
+
+
+async def test_nothing_in_a_log_steers_the_terminal() -> None:
+    file = FakeFile(f"/logs/{POISON}.log", [0], reason=POISON)
+    file.write("before")
+    file.lines.append(wire.LogLine(file.size, file.size + 9, POISON, None, None, 0, "error", POISON))
+    session = LogSession({"gpu-001": [file]})
+    app = still_app(session)
+    async with on_terminal(app, (120, 40)) as driver:
+        app.call_later(app.action_logs)
+        while not (isinstance(app.screen, LogsScreen) and app.screen.is_mounted):
+            await asyncio.sleep(0.01)
+        for _ in range(3):
+            app.pump()
+            await painted(app)
+        sent = "".join(driver.written)
+    assert "evil" in sent
+    for bad in ("\x1b[2J", "\x1b]52", "\x9b", "\x90", "\u202e", "\u2066"):
+        assert bad not in sent
+    assert "[bold red]x[/]" in sent.replace("\x1b", "")
+
+
+def test_grids_use_the_room_without_holes() -> None:
+    assert grid_for(1, 80, 20) == (1, 1)
+    assert grid_for(2, 80, 20) == (1, 2)
+    assert grid_for(4, 120, 36) == (2, 2)
+    assert grid_for(16, 200, 56) == (4, 4)
+    assert grid_for(16, 80, 20) == (1, 2)
+    assert grid_for(16, 30, 5) == (1, 1)
+
+
+async def test_a_pane_repaints_only_what_moved() -> None:
+    session = story()
+    async with log_desk(session) as desk:
+        await desk.type("c", "5")
+        pane = desk.panes[0]
+        painted_before = pane.rows_painted
+        await desk.frames(2)
+        assert pane.rows_painted - painted_before <= 4  # the header's age at most
+
+
+async def test_the_pager_shows_what_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = tmp_path / "told"
+    pager = tmp_path / "pager.py"
+    pager.write_text(f"import sys\nopen({str(told)!r}, 'w').write(open(sys.argv[-1]).read())\n")
+    monkeypatch.setenv("PAGER", f"{sys.executable} {pager}")
+    session = story()
+    async with log_desk(session) as desk:
+        await desk.type("c", "5")
+        monkeypatch.setattr(desk.app, "suspend", contextlib.nullcontext)
+        await desk.press("P")
+    assert "OutOfMemoryError" in told.read_text()
+    assert clock(299.5 + 0.05) in told.read_text()
+
+
+async def test_a_line_that_a_rule_matched_is_marked_by_what_the_rule_says() -> None:
+    file = FakeFile("kernel log")
+    file.write("quiet beginning\nNVRM: Xid (PCI:0000:c3:00): 79, GPU has fallen off the bus.\nquiet end")
+    session = LogSession({"gpu-001": [file]})
+    async with log_desk(session) as desk:
+        await desk.frames()
+        (plain,) = [row for row in desk.text().splitlines() if "Xid" in row]
+        found = wire.Finding(
+            t=1.0, seq=9, id=1, rule="gpu.xid.fell_off", severity="critical", file=file.path,
+            offset=file.lines[1].offset, at=1.0, lines=[file.lines[1].text],
+        )  # fmt: skip
+        session.tell("gpu-001", found)
+        await desk.frames()
+        (marked,) = [row for row in desk.text().splitlines() if "Xid" in row]
+        assert plain.split("NVRM")[0].strip() == ""
+        assert marked.split("NVRM")[0].strip() == desk.app.look.glyph("critical")
+
+
+async def test_the_line_that_was_led_to_stands_out_alone_and_merged_and_r_goes_to_the_next_rank() -> None:
+    session = story()
+    finding = with_finding(session, "gpu-002", RANK_5, "ERROR allocator", 5)
+    async with log_desk(session, (80, 24), press="") as desk:
+        desk.app.show_logs("gpu-002", RANK_5, offset=finding.offset, at=finding.at, ranks=(0,))
+        await desk.frames()
+        bar = desk.app.look.glyphs.cursor
+        (marked,) = [row for row in desk.text().splitlines() if bar in row]
+        assert marked.startswith(desk.app.look.glyph("error") + bar)
+        assert "ERROR allocator" in marked
+        await desk.press("m")
+        (marked,) = [row for row in desk.text().splitlines() if bar in row]
+        assert "ERROR allocator" in marked
+        first = desk.screen
+        desk.app.show_logs("gpu-001", "/scratch/run7/logs/rank_0.log", ranks=(0,))
+        await desk.frames()
+        assert desk.screen is first  # one screen, so one step back leads out of it
+        await desk.press("minus")
+        assert isinstance(desk.app.screen, FleetScreen)
