@@ -10,11 +10,11 @@ import time
 from collections import deque
 
 from .base.settings import within
-from .base.ticker import KEPT_EVENTS, Pulse
+from .base.ticker import KEPT_EVENTS, Ticker
 from .frame_builder import Composer
 from .gpu.driver import Driver
 from .logs.supervisor import LogReader
-from .long_requests import Errands
+from .long_requests import BackgroundRequests
 from .node_reader import Node
 
 TYPE_CHECKING = False
@@ -55,11 +55,11 @@ class Emitter(object):
         """Frames that must not be lost while the pipe is full."""
         self._dropped = 0
         self._events = deque(maxlen=KEPT_EVENTS)  # type: deque[dict[str, Any]]
-        self._pulse = Pulse(self.wake, settings.interval_s)
+        self._pulse = Ticker(self.wake, settings.interval_s)
         self._node = Node(self._pulse, self._events, settings)
         self._driver = Driver(self._pulse, self._events, settings, self.leave)
         self._logs = LogReader(self.wake, settings.logs)
-        self._errands = Errands(settings, self.wake)
+        self._errands = BackgroundRequests(settings, self.wake)
         self._composer = Composer(self._driver, self._node, self._logs, self._events, settings)
 
     def wake(self):

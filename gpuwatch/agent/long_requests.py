@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .base.settings import Settings  # noqa: F401 - used in type comments
 
 
-class Errands(object):
+class BackgroundRequests(object):
     """Runs what a request asks for in a thread of its own; the emitter takes the replies when they are there.
 
     `does` is request -> data of the reply. An errand that does not come back (a dead mount, a process in the

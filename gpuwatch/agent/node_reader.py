@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
     from .base.settings import Settings  # noqa: F401 - used in type comments
-    from .base.ticker import Pulse  # noqa: F401 - used in type comments
+    from .base.ticker import Ticker  # noqa: F401 - used in type comments
 
 
 ADDRESSES_EVERY_S = 30.0
@@ -29,7 +29,7 @@ class Node(Reader):
     """
 
     def __init__(self, pulse, events, settings):
-        # type: (Pulse, deque[dict[str, Any]], Settings) -> None
+        # type: (Ticker, deque[dict[str, Any]], Settings) -> None
         Reader.__init__(self, "host", pulse, events)
         self.facts = machine.describe()
         self.addresses = own_addresses(settings.proc)

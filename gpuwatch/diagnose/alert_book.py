@@ -7,7 +7,7 @@ from time import perf_counter
 
 from msgspec import structs
 
-from gpuwatch.diagnose.alerts.deduplication import Joiner
+from gpuwatch.diagnose.alerts.deduplication import Deduplicator
 from gpuwatch.diagnose.alerts.operator_marks import OperatorMarks
 from gpuwatch.diagnose.alerts.reported import ReportedAlerts
 from gpuwatch.diagnose.alerts.stable_ids import LastingIds
@@ -72,7 +72,7 @@ class AlertBook:
         """Job -> its last checkpoint, as of the last judgement."""
         self._packs = packs
         self._thresholds = thresholds
-        self._joiner = Joiner()
+        self._joiner = Deduplicator()
         self._reported = ReportedAlerts(packs, self._joiner)
         self._rounds = Rounds(thresholds)
         self._hangs = HangWatch(thresholds)

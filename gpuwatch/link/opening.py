@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from gpuwatch.hosts.plan import Plan
-from gpuwatch.link.agent.agent_link import CLOSE_S, AgentLink, Switchboard
+from gpuwatch.link.agent.agent_link import CLOSE_S, AgentLink, LinkContext
 from gpuwatch.link.agent.login_slots import ConnectSlots
 from gpuwatch.link.dialers import Dialers
-from gpuwatch.link.start.log_settings import LogWishes
+from gpuwatch.link.start.log_settings import LogConfig
 from gpuwatch.link.stream.carrier import Dialer
 from gpuwatch.link.stream.inbox import Inbox
 from gpuwatch.link.stream.link import Link
@@ -101,7 +101,7 @@ def open_links(
     """
     dialers = Dialers(plan, options, ask)
     slots = ConnectSlots(options.connect_workers)
-    board = Switchboard(inbox, plan.interval_s, slots, logs=LogWishes(plan, earlier))
+    board = LinkContext(inbox, plan.interval_s, slots, logs=LogConfig(plan, earlier))
     by_name: dict[str, Link] = {}
     if any(spec.link == "demo" for spec in plan.nodes):
         from gpuwatch.link.demo.links import demo_links  # noqa: PLC0415 - only the demo pays for it

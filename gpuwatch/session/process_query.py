@@ -30,7 +30,7 @@ def ask_processes(
     Args:
         session: Started.
         pids: By node.
-        py_spy: As of `Inquiry`.
+        py_spy: As of `HangQuery`.
         longest_s: A node that has not answered by then is given up.
         poll: Polls the session, and pauses.
 

@@ -26,7 +26,7 @@ from gpuwatch.session.hang.hang_queries import HangQueries
 from gpuwatch.session.settings.followed_folders import FollowedFolders
 from gpuwatch.session.settings.settings_folder import own_packs, settings_folder
 from gpuwatch.session.settings.silence_file import SilenceFile
-from gpuwatch.session.shared_file_owners import Sharing
+from gpuwatch.session.shared_file_owners import SharedFileOwners
 from gpuwatch.wire import (
     AnyRequest,
     AskDumpFiles,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from gpuwatch.probe.conducting.conductor import Conductor
     from gpuwatch.probe.judging.checks.baseline import Baseline
     from gpuwatch.probe.probe_request import Wish
-    from gpuwatch.session.hang.hang_query import Inquiry
+    from gpuwatch.session.hang.hang_query import HangQuery
     from gpuwatch.session.hang.py_spy_upload import Program
 
 
@@ -98,7 +98,7 @@ class Session:
         """Node -> CPU seconds that taking in its frames may take."""
         self._asked = 0
         self._hang_queries = HangQueries(self, self.book) if plan.hang_query == "auto" else None
-        self._sharing = Sharing()
+        self._sharing = SharedFileOwners()
         self._options = options or LinkOptions()
         self._followed = FollowedFolders(settings_folder() / "followed.json")
         self._links = open_links(plan, self.inbox, self._options, ask, self._followed.read())
@@ -287,11 +287,11 @@ class Session:
         if self.fleet.streams.pop((stream.node, stream.id), None) is not None:
             self._tell(stream.node, Cancel(id=self._number(), of=stream.id))
 
-    def inquire(self) -> Inquiry:
+    def inquire(self) -> HangQuery:
         """Ask all ranks and NCCL whom everyone waits for; call its `update` after every poll."""
-        from gpuwatch.session.hang.hang_query import Inquiry  # noqa: PLC0415 - loaded when it is asked for
+        from gpuwatch.session.hang.hang_query import HangQuery  # noqa: PLC0415 - loaded when it is asked for
 
-        return Inquiry(self)
+        return HangQuery(self)
 
     def probe(self, wish: Wish, baseline: Baseline | None = None) -> Conductor:
         """Start a probe over the ways of the links, which need not be started; it asks before it measures.

@@ -68,7 +68,7 @@ class SharedSearches:
                 self._told[name] = told
 
 
-class Sharing:
+class SharedFileOwners:
     """Tells the agents which files another one follows, whenever that changes."""
 
     def __init__(self) -> None:

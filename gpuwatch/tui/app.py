@@ -18,32 +18,32 @@ from textual.timer import Timer
 from textual.widget import AwaitMount, Widget
 
 from gpuwatch.tui.command_palette import Palette
-from gpuwatch.tui.command_provider import JumpProvider
+from gpuwatch.tui.command_provider import PlaceProvider
 from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.model.node_summary import Overview, Totals
 from gpuwatch.tui.model.session_protocol import Watched
 from gpuwatch.tui.model.view_state import Scene
-from gpuwatch.tui.navigation import Travel
+from gpuwatch.tui.navigation import Navigation
 from gpuwatch.tui.terminal_driver import TerminalDriver
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
 from gpuwatch.tui.toolkit.faults import FaultLog, fault_file
 from gpuwatch.tui.toolkit.live_screen import LiveScreen
 from gpuwatch.tui.toolkit.refresh_rate import FASTEST_HZ, Pace
-from gpuwatch.tui.toolkit.styles import Colours, Look, clean, make_look, wants_ascii
+from gpuwatch.tui.toolkit.styles import Colours, Look, build_styles, clean, wants_ascii
 from gpuwatch.tui.toolkit.themes import THEMES, Colourless
 
 CRASHED = 70
 """Exit status after a fault of our own (EX_SOFTWARE of sysexits.h)."""
 
 
-class GpuwatchApp(ErrorBoundary, Travel):
+class GpuwatchApp(ErrorBoundary, Navigation):
     """The cockpit over a session. Session and clocks are given, so that a test can hold them still."""
 
     TITLE = "gpuwatch"
     CSS_PATH = "gpuwatch.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.EVERYWHERE]
-    COMMANDS: ClassVar = Travel.COMMANDS | {JumpProvider}
+    COMMANDS: ClassVar = Navigation.COMMANDS | {PlaceProvider}
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class GpuwatchApp(ErrorBoundary, Travel):
         return "few" if self.console.color_system in ("standard", "windows") else "many"
 
     def _make_look(self) -> Look:
-        return make_look(dark=self.current_theme.dark, colours=self._colours(), ascii_only=self._ascii)
+        return build_styles(dark=self.current_theme.dark, colours=self._colours(), ascii_only=self._ascii)
 
     def _restyle(self) -> None:
         self.look = self._make_look()

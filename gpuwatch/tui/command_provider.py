@@ -17,7 +17,7 @@ MOST_AT_FIRST = 6
 """Nodes that are offered before anything is typed."""
 
 
-class JumpProvider(Provider):
+class PlaceProvider(Provider):
     """Nodes as `node`, GPUs as `node gpu N`."""
 
     @property

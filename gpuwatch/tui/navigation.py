@@ -12,17 +12,17 @@ from textual.app import App
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
-from gpuwatch.tui.incidents.evidence_location import Spot, ranks_of, spot_after, spot_of
+from gpuwatch.tui.incidents.evidence_location import Spot, location_after, location_of, ranks_of
 from gpuwatch.tui.model.view_state import Scene
 from gpuwatch.tui.toolkit.live_screen import LiveScreen
 
 if TYPE_CHECKING:
     from gpuwatch.tui.links.probe_view import LinkView
-    from gpuwatch.tui.logs.workspace.workspace import LogDesk
+    from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
     from gpuwatch.tui.training.job_view import TrainingView
 
 
-class Travel(App[None]):
+class Navigation(App[None]):
     """An app that knows its screens and how to get there. `scene` says what is there."""
 
     scene: Scene
@@ -31,11 +31,11 @@ class Travel(App[None]):
     """Incident and rank whose line was opened last."""
 
     @cached_property
-    def desk(self) -> LogDesk:
+    def desk(self) -> LogWorkspace:
         """What is open in the logs, however often their screen is left."""
-        from gpuwatch.tui.logs.workspace.workspace import LogDesk
+        from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
 
-        return LogDesk(self.scene)
+        return LogWorkspace(self.scene)
 
     @cached_property
     def links(self) -> LinkView:
@@ -81,7 +81,7 @@ class Travel(App[None]):
 
     def show_alert(self, alert: Alert, incident: Incident | None = None) -> None:
         """The very line that an alert rests on; where it rests on values, the GPU or the node."""
-        if spot := spot_of(alert):
+        if spot := location_of(alert):
             self._turn = incident.id if incident else "", alert.rank
             self._show_spot(spot)
         elif node := self.scene.fleet.nodes.get(alert.node or ""):
@@ -100,7 +100,7 @@ class Travel(App[None]):
     def show_rank_of(self, incident: Incident) -> None:
         """The line of the next rank of an incident: first of the one that failed first."""
         shown, rank = self._turn
-        if spot := spot_after(incident, rank if shown == incident.id else None):
+        if spot := location_after(incident, rank if shown == incident.id else None):
             self._turn = incident.id, spot.rank
             self._show_spot(spot)
         else:

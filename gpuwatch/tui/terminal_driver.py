@@ -9,7 +9,7 @@ from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 
 
-class Deaf:
+class IgnoreWriteErrors:
     """A file that drops what cannot be written: when the terminal went away nobody reads it anyway.
 
     Without it textual's writer thread dies of the first failure, its bounded queue fills up, and the process
@@ -51,4 +51,4 @@ class TerminalDriver(LinuxDriver):
     ) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
         if self._file is not None:
-            self._file = Deaf(self._file)  # type: ignore[assignment]  # all that the writer thread asks of a file
+            self._file = IgnoreWriteErrors(self._file)  # type: ignore[assignment]  # all that the writer thread asks of a file

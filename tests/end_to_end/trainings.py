@@ -26,7 +26,7 @@ from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
 from gpuwatch.runs.flight.files import gather_dumps
 from gpuwatch.session import Session
-from gpuwatch.session.hang.hang_query import Inquiry
+from gpuwatch.session.hang.hang_query import HangQuery
 from tests.end_to_end.cluster import ROOT, watch
 from tests.parts import need, need_torch
 
@@ -117,7 +117,7 @@ class Scene:
         """As with D: all ranks, and again where a busy machine kept py-spy from answering for some."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
-            inquiry = Inquiry(self.session, ras=False, py_spy=shutil.which("py-spy", path=beside()))
+            inquiry = HangQuery(self.session, ras=False, py_spy=shutil.which("py-spy", path=beside()))
             self.until(story, partial(answered, inquiry))
             hearing = inquiry.hearing(self.session.fleet)
             (job,) = (each for each in hearing.jobs if each.job == name_of(story))
@@ -136,7 +136,7 @@ class Scene:
         kill(self.jobs[story])
 
 
-def answered(inquiry: Inquiry) -> bool:
+def answered(inquiry: HangQuery) -> bool:
     """Whether all have answered, or will not."""
     inquiry.update()
     return inquiry.over

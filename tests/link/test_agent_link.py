@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from gpuwatch.hosts.plan import NodeSpec
-from gpuwatch.link.agent.agent_link import AgentLink, Switchboard
+from gpuwatch.link.agent.agent_link import AgentLink, LinkContext
 from gpuwatch.link.agent.backoff import RetryPace
 from gpuwatch.link.agent.call import CallTiming
 from gpuwatch.link.command import CommandDialer
@@ -37,7 +37,7 @@ Start = Callable[..., tuple[AgentLink, Watcher]]
 @pytest.fixture
 def start() -> Iterator[Start]:
     """Starts links that are closed after the test, which must leave nothing behind."""
-    opened: list[tuple[AgentLink, Switchboard]] = []
+    opened: list[tuple[AgentLink, LinkContext]] = []
 
     def begin(
         dialer: Dialer = dial_local,
@@ -47,7 +47,7 @@ def start() -> Iterator[Start]:
         **timing: float,
     ) -> tuple[AgentLink, Watcher]:
         inbox = Inbox()
-        board = Switchboard(
+        board = LinkContext(
             inbox,
             interval_s=0.1,
             timing=replace(CallTiming(), **timing),
@@ -312,7 +312,7 @@ class _Blocked:
 def test_a_blocked_send_holds_up_no_other_link() -> None:
     with nothing_left():
         inbox = Inbox()
-        board = Switchboard(
+        board = LinkContext(
             inbox, interval_s=0.1, timing=CallTiming(ping_every_s=0.1), modules=stub_agent(), retry=QUICK
         )
         stuck = [
@@ -347,7 +347,7 @@ def test_the_agent_leaves_when_the_cockpit_is_killed(tmp_path: Path) -> None:
     script.write_text(
         textwrap.dedent(
             """
-            from gpuwatch.link.agent.agent_link import AgentLink, Switchboard
+            from gpuwatch.link.agent.agent_link import AgentLink, LinkContext
             from gpuwatch.hosts.plan import NodeSpec
             from gpuwatch.link.stream.inbox import Inbox
             from gpuwatch.link.local import dial_local
@@ -356,7 +356,7 @@ def test_the_agent_leaves_when_the_cockpit_is_killed(tmp_path: Path) -> None:
             from tests.link.watching import Watcher
             import time
             inbox = Inbox()
-            AgentLink(NodeSpec("n1"), dial_local, Switchboard(inbox, modules=stub_agent())).start()
+            AgentLink(NodeSpec("n1"), dial_local, LinkContext(inbox, modules=stub_agent())).start()
             print(Watcher(inbox).next(Hello).pid, flush=True)
             time.sleep(3600)
             """

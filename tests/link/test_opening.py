@@ -12,7 +12,7 @@ import time
 import pytest
 
 from gpuwatch.hosts.plan import NodeSpec, Plan
-from gpuwatch.link.agent.agent_link import AgentLink, Switchboard
+from gpuwatch.link.agent.agent_link import AgentLink, LinkContext
 from gpuwatch.link.agent.login_slots import ConnectSlots
 from gpuwatch.link.local import dial_local
 from gpuwatch.link.opening import Links, open_links
@@ -51,7 +51,7 @@ class _SocketCarrier:
 def test_200_links_close_at_once_whatever_they_are_doing() -> None:
     with nothing_left():
         inbox = Inbox()
-        board = Switchboard(inbox, slots=ConnectSlots(150, lease_s=3600.0), modules=stub_agent())
+        board = LinkContext(inbox, slots=ConnectSlots(150, lease_s=3600.0), modules=stub_agent())
         dialled: list[str] = []
 
         def dial(command: str) -> _SocketCarrier:
@@ -76,7 +76,7 @@ def _greeted(watcher: Watcher) -> set[str]:
 def test_many_real_children_are_gone_after_close() -> None:
     with nothing_left():
         inbox = Inbox()
-        board = Switchboard(inbox, modules=stub_agent())
+        board = LinkContext(inbox, modules=stub_agent())
         names = [f"n{n}" for n in range(12)]
         links = Links([AgentLink(NodeSpec(name), dial_local, board) for name in names], [], [board])
         links.start()
@@ -97,7 +97,7 @@ def test_a_dialer_that_hangs_does_not_hold_up_the_end() -> None:
             def close(self) -> None:
                 hang.set()
 
-        board = Switchboard(inbox)
+        board = LinkContext(inbox)
         links = Links([AgentLink(NodeSpec("n1"), dial, board)], [Dialing()], [board])  # type: ignore[arg-type]
         links.start()
         Watcher(inbox).next(LinkStatus)

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from gpuwatch.hosts.plan import NodeSpec
-from gpuwatch.link.agent.agent_link import AgentLink, Switchboard
+from gpuwatch.link.agent.agent_link import AgentLink, LinkContext
 from gpuwatch.link.agent.backoff import RetryPace
 from gpuwatch.link.agent.call import CallTiming
 from gpuwatch.link.command import CommandDialer
@@ -40,7 +40,7 @@ def sshd(tmp_path: Path) -> Iterator[Sshd]:
 @contextmanager
 def _watching(sshd: Sshd, way: str, nodes: int = 1, silence_s: float = 60.0) -> Iterator[Watcher]:
     inbox = Inbox()
-    board = Switchboard(
+    board = LinkContext(
         inbox,
         interval_s=0.1,
         timing=CallTiming(silence_s=silence_s),

@@ -17,7 +17,7 @@ def test_every_renamed_key_has_both_names_with_one_value() -> None:
 
 def test_a_verdict_is_written_under_both_names() -> None:
     facts = report.testimony_facts(
-        source_verdict.Testimony("stacks", wrong=True, sentence="rank 3 idle", settle=("its stack",))
+        source_verdict.SourceVerdict("stacks", wrong=True, sentence="rank 3 idle", settle=("its stack",))
     )
     assert (facts["problem"], facts["wrong"]) == (True, True)
     assert facts["to_confirm"] == facts["settle"] == ["its stack"]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 KEPT_EVENTS = 500
 
 
-class Pulse(object):
+class Ticker(object):
     """Lets readers go once a tick. A reader that is late misses beats; nobody waits for it."""
 
     def __init__(self, wake, interval_s):
@@ -59,7 +59,7 @@ class Reader(object):
     """A thread that reads something once a tick and leaves what it found in `found`."""
 
     def __init__(self, name, pulse, events):
-        # type: (str, Pulse, deque[dict[str, Any]]) -> None
+        # type: (str, Ticker, deque[dict[str, Any]]) -> None
         self.name = name
         self.found = deque(maxlen=64)  # type: deque[tuple[str, Any]]
         """(kind, value), oldest first; taken by the emitter."""

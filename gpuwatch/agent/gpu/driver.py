@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable  # noqa: F401 - used in type comments
 
     from ..base.settings import Settings  # noqa: F401 - used in type comments
-    from ..base.ticker import Pulse  # noqa: F401 - used in type comments
+    from ..base.ticker import Ticker  # noqa: F401 - used in type comments
 
 _WAIT_S = 5.0
 _PAUSE_S = 5.0
@@ -38,7 +38,7 @@ class Driver(object):
     """The GPUs and what is known of the driver. `notice` says why there are none."""
 
     def __init__(self, pulse, events, settings, leave):
-        # type: (Pulse, deque[dict[str, Any]], Settings, Callable[[str], None]) -> None
+        # type: (Ticker, deque[dict[str, Any]], Settings, Callable[[str], None]) -> None
         self.nvml = Nvml()
         self.slot = CallSlot()
         self.settings = settings

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Protocol  # noqa: F401 - used in type comments
 
     from ..base.settings import Settings
-    from ..base.ticker import Pulse  # noqa: F401 - used in type comments
+    from ..base.ticker import Ticker  # noqa: F401 - used in type comments
     from .nvml import Nvml
 
     class GpuDriver(Protocol):
@@ -60,7 +60,7 @@ class Gpu(Reader):
     """Leaves ("fast" | "medium" | "slow" | "processes", value) in `found`."""
 
     def __init__(self, index, driver, pulse, events):
-        # type: (int, GpuDriver, Pulse, deque[dict[str, Any]]) -> None
+        # type: (int, GpuDriver, Ticker, deque[dict[str, Any]]) -> None
         Reader.__init__(self, "GPU {}".format(index), pulse, events)
         self.index = index
         self.asker = Asker(driver.nvml)

@@ -14,7 +14,7 @@ from .discovery.discovery import Discovery
 from .files.catalog import SMALL_BACKLOG, Catalog
 from .files.finder import Finder
 from .files.mounts import Mounts
-from .ipc.activity_marker import Crumbs
+from .ipc.activity_marker import ActivityMarker
 from .ipc.lifeline import die_with
 from .ipc.outbox import Outbox
 from .load_rules import load
@@ -65,7 +65,7 @@ class Worker(object):
         self._requests = requests
         self._outbox = outbox
         self._poll_s = float(config.get("poll_s", 0.25))
-        self._crumbs = Crumbs(*config["crumbs"])
+        self._crumbs = ActivityMarker(*config["crumbs"])
         self._numbers = Numbers(int(config.get("next_id", 1)))
         self._ruleset, bad_rules = load(config.get("rules"), config.get("suspended", {}))
         self._ruleset.entered, self._ruleset.left = self._crumbs.rule, self._crumbs.after_rule

@@ -22,7 +22,7 @@ from gpuwatch.cli.base.source import Refusal, Source, lend_option, source_option
 if TYPE_CHECKING:
     from gpuwatch.report.hang.process_stacks import SeenProcess
     from gpuwatch.session import Session
-    from gpuwatch.session.hang.hang_query import Inquiry
+    from gpuwatch.session.hang.hang_query import HangQuery
 
 POLL_S = 0.05
 WAIT_S = 15.0
@@ -104,13 +104,13 @@ def stacks(  # noqa: PLR0913, PLR0917 - click hands over every option
         known = fold(spec.name for spec in source.plan.nodes)
         raise Refusal([f"--node {name}: no such node; choose from {known}" for name in unknown])
     from gpuwatch.report.hang.stacks import print_stacks, stacks_json
-    from gpuwatch.session.hang.hang_query import LONGEST_S, Inquiry
+    from gpuwatch.session.hang.hang_query import LONGEST_S, HangQuery
 
     chosen = set(nodes) or {spec.name for spec in source.plan.nodes}
     with leaving_politely(), source.session() as session:
         with telling() as tell:
             unasked = wait_for_processes(session, chosen, wait_s, tell)
-            inquiry = Inquiry(
+            inquiry = HangQuery(
                 session,
                 nodes=chosen,
                 py_spy=None if no_py_spy else py_spy,
@@ -183,7 +183,7 @@ def wait_for_processes(
     return {node.name: node.link.reason or f"no answer within {longest_s:.0f} s" for node in missing}
 
 
-def follow(session: Session, inquiry: Inquiry, tell: Callable[[str], None]) -> None:
+def follow(session: Session, inquiry: HangQuery, tell: Callable[[str], None]) -> None:
     """Until everyone has answered, or had the time to."""
     while not inquiry.over:
         session.poll()

@@ -58,13 +58,13 @@ Value = TypeVar("Value")
 
 def joined(alerts: Iterable[Alert]) -> list[Alert]:
     """Alerts by time, those of one thing made one, with the proofs of all."""
-    joiner = Joiner()
+    joiner = Deduplicator()
     for alert in alerts:
         joiner.put(alert)
     return joiner.joined()
 
 
-class Joiner:
+class Deduplicator:
     """Keeps what was put in folded; only buckets that something was put into are folded anew."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from gpuwatch.diagnose.alerts.deduplication import joined
 from gpuwatch.diagnose.alerts.unexplained import quoted
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import KERNEL_RULES, NODE_NAMING, UNEXPLAINED, Packs
-from gpuwatch.diagnose.model.rank_index import STARTED_S, Whereabouts, bus_key
+from gpuwatch.diagnose.model.rank_index import STARTED_S, RankIndex, bus_key
 from gpuwatch.diagnose.model.text import what
 from gpuwatch.diagnose.sources.kernel_claims import kernel_claim
 from gpuwatch.fleet.jobs.places import Places, RankPlace
@@ -59,7 +59,7 @@ def alerts_of(found: Iterable[Found], packs: Packs, places: Places) -> list[Aler
     The same finding told again (a reconnect, a backlog read twice) is one, and so are two witnesses of one
     thing: a line in two files, an Xid in the kernel log and by the driver.
     """
-    where = Whereabouts(places)
+    where = RankIndex(places)
     alerts: dict[str, Alert] = {}
     for each in found:
         alert = alert_of(each, packs, where)
@@ -68,7 +68,7 @@ def alerts_of(found: Iterable[Found], packs: Packs, places: Places) -> list[Aler
     return joined(alerts.values())
 
 
-def alert_of(found: Found, packs: Packs, where: Whereabouts) -> Alert:
+def alert_of(found: Found, packs: Packs, where: RankIndex) -> Alert:
     """One finding as an alert; `retold` puts a later word on the same thing to it."""
     finding = found.finding
     rule = packs.by_id.get(finding.rule)
@@ -138,7 +138,7 @@ def _role(finding: Finding, *, refuted: bool) -> Role:
     return "echo" if finding.fields.get("xid") in FOLLOW_UPS else finding.role
 
 
-def _slurm_job(finding: Finding, where: Whereabouts) -> str | None:
+def _slurm_job(finding: Finding, where: RankIndex) -> str | None:
     """The job that the scheduler's line is about, where it is known or, in logs of the past, none is."""
     job = finding.fields.get("job") if finding.rule.startswith("slurm.") else None
     return None if job is None or (where.jobs and str(job) not in where.jobs) else str(job)
@@ -167,7 +167,7 @@ def retold(known: Alert, alert: Alert) -> Alert:
 
 
 def _place(
-    found: Found, where: Whereabouts, at: float, *, kernel: bool
+    found: Found, where: RankIndex, at: float, *, kernel: bool
 ) -> tuple[str | None, RankPlace | None, RankSource | None]:
     """Node, rank's place and how the rank is known."""
     finding = found.finding
@@ -223,7 +223,7 @@ def _dated(finding: Finding, at: float) -> float | None:
 
 
 def _kernel_place(
-    finding: Finding, node: str, where: Whereabouts, at: float | None
+    finding: Finding, node: str, where: RankIndex, at: float | None
 ) -> tuple[str, RankPlace | None, RankSource | None]:
     """A kernel's line is about its own node and the device that it names, whoever prints it."""
     job, fields = finding.job, finding.fields
@@ -272,7 +272,7 @@ def _ray_host(finding: Finding) -> str | None:
     return hosts[-1] if hosts else None
 
 
-def _task(finding: Finding, node: str, where: Whereabouts, at: float) -> RankPlace | None:
+def _task(finding: Finding, node: str, where: RankIndex, at: float) -> RankPlace | None:
     """The rank behind Slurm's task number: only where a rank of that number runs on the very node.
 
     A task may as well be a launcher of several ranks; the first one has the number of rank 0 then.
@@ -285,7 +285,7 @@ def _task(finding: Finding, node: str, where: Whereabouts, at: float) -> RankPla
 
 
 def _rank_place(
-    found: Found, node: str | None, where: Whereabouts, at: float, *, kernel: bool
+    found: Found, node: str | None, where: RankIndex, at: float, *, kernel: bool
 ) -> tuple[RankPlace | None, RankSource | None]:
     finding = found.finding
     job, fields = finding.job, finding.fields
@@ -320,7 +320,7 @@ def _rank_place(
     return where.of_file(found.node, finding.file, job), "path"
 
 
-def _of_pod(pod: object, where: Whereabouts, job: str | None) -> RankPlace | None:
+def _of_pod(pod: object, where: RankIndex, job: str | None) -> RankPlace | None:
     """The one rank of a job that runs in the pod which a line of the cluster names; its node is not told."""
     node = None if pod is None else where.named(pod)
     there = {place.rank: place for place in where.on(node, job)}
@@ -329,7 +329,7 @@ def _of_pod(pod: object, where: Whereabouts, job: str | None) -> RankPlace | Non
 
 
 def _by_pid(
-    finding: Finding, node: str | None, where: Whereabouts, job: str | None, *, kernel: bool
+    finding: Finding, node: str | None, where: RankIndex, job: str | None, *, kernel: bool
 ) -> RankPlace | None:
     """The rank whose pid a rule reads of the line; else the one rank whose process the key line names."""
 
@@ -349,7 +349,7 @@ def _by_pid(
     return next(iter(known.values())) if len(known) == 1 else None
 
 
-def _gpu_index(finding: Finding, node: str | None, where: Whereabouts, *, kernel: bool) -> int | None:
+def _gpu_index(finding: Finding, node: str | None, where: RankIndex, *, kernel: bool) -> int | None:
     """The GPU that a line names, where no rank uses it: a kernel line by address, others by index."""
     address = finding.fields.get("pci") or finding.fields.get("bus_id")
     known = where.gpu(node, finding.gpu, None if address is None else str(address)) if kernel else None

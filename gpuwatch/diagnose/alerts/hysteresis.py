@@ -81,7 +81,7 @@ def eased(thresholds: Thresholds) -> Thresholds:
     )
 
 
-class Holding:
+class Hysteresis:
     """What holds now, by id, and which of it is told. One of these serves all nodes."""
 
     def __init__(self, thresholds: Thresholds) -> None:

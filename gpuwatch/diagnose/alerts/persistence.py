@@ -9,7 +9,7 @@ from msgspec import structs
 from gpuwatch.diagnose.model.alert import Alert
 
 
-class Lasting:
+class DurationTracker:
     """By the ids of alerts. `alerts` are those that fire, and those that did."""
 
     def __init__(self, clear_s: float, skipped_s: float = inf) -> None:

@@ -7,12 +7,12 @@ from itertools import islice
 
 from msgspec import structs
 
-from gpuwatch.diagnose.alerts.deduplication import Joiner
+from gpuwatch.diagnose.alerts.deduplication import Deduplicator
 from gpuwatch.diagnose.alerts.from_events import alert_of_event
 from gpuwatch.diagnose.alerts.from_findings import Found, alert_of, retold, stated_host
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import Packs
-from gpuwatch.diagnose.model.rank_index import Whereabouts
+from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.sources.log_writers import LogWriters, ReadFile
 from gpuwatch.fleet.fleet import Fleet, NodeEvent, NodeFinding
 from gpuwatch.fleet.jobs.places import Places
@@ -31,9 +31,9 @@ Source = NodeFinding | NodeEvent
 class ReportedAlerts:
     """Keeps the alerts of findings and events up to date, and passes each change on to the joiner."""
 
-    def __init__(self, packs: Packs, joiner: Joiner) -> None:
+    def __init__(self, packs: Packs, joiner: Deduplicator) -> None:
         self.places = Places()
-        self.where = Whereabouts(self.places)
+        self.where = RankIndex(self.places)
         self._packs = packs
         self._joiner = joiner
         self._alerts: dict[str, Alert] = {}
@@ -86,7 +86,7 @@ class ReportedAlerts:
         places = places_of(list(fleet.nodes.values()), self.places, wall)
         if places == self.places:
             return False
-        self.places, self.where = places, Whereabouts(places)
+        self.places, self.where = places, RankIndex(places)
         changed = False
         for name, source in self._sources.items():
             alert = self._alerts[name]

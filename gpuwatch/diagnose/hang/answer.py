@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from gpuwatch.diagnose.hang.classifier import SilentHang
-from gpuwatch.diagnose.hang.combined_verdict import Hearing, kept
+from gpuwatch.diagnose.hang.combined_verdict import HangReport, kept
 from gpuwatch.diagnose.hang.signals import RankSigns
 from gpuwatch.diagnose.hang.stacks.compare import RankStack, main_thread
 from gpuwatch.diagnose.model.condition import duration
@@ -37,7 +37,7 @@ class HangAnswer:
     """The ranks were found at the same lines twice."""
 
 
-def answer_of(hearing: Hearing, job: str, at: float) -> HangAnswer | None:
+def answer_of(hearing: HangReport, job: str, at: float) -> HangAnswer | None:
     """What the incident of this job takes from the answers; None: no rank was asked.
 
     Args:
@@ -65,7 +65,7 @@ def confirmed(before: HangAnswer, after: HangAnswer) -> HangAnswer:
     return replace(after, heard=heard, repeated=True)
 
 
-def _pausing(hearing: Hearing, job: str, culprits: Sequence[int]) -> bool:
+def _pausing(hearing: HangReport, job: str, culprits: Sequence[int]) -> bool:
     """Whether any frame of the accused ranks is of a function that saves, evaluates or prepares."""
     stacks = (
         each

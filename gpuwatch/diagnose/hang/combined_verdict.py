@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gpuwatch.diagnose.hang.flight_recorder.job_dumps import FlightHeard
+from gpuwatch.diagnose.hang.flight_recorder.job_dumps import FlightEvidence
 from gpuwatch.diagnose.hang.ras.model import Ras
 from gpuwatch.diagnose.hang.ras.verdict import NOBODY, Locate, judge_ras
 from gpuwatch.diagnose.hang.stacks.compare import JobStacks, RankStack, judge_stacks
 from gpuwatch.diagnose.model.confidence import LEVELS
 from gpuwatch.diagnose.model.incident import Heard
-from gpuwatch.diagnose.model.source_verdict import Testimony
+from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import place, ranges
 
 NAMES = {"flight": "flight recorder", "ras": "NCCL's RAS", "stacks": "stacks"}
@@ -20,7 +20,7 @@ SETTLED_BY = {"flight": "flight recorder's dumps", "stacks": "(gpuwatch stacks)"
 SHOWN_PLACES = 8
 
 
-def waiting_for(testimonies: Sequence[Testimony]) -> Testimony | None:
+def waiting_for(testimonies: Sequence[SourceVerdict]) -> SourceVerdict | None:
     """The surest witness's sentence, with what the others say as evidence; None without any.
 
     Where two name the same rank, that is surer than either alone; where they name different ones, it is less
@@ -55,17 +55,17 @@ def waiting_for(testimonies: Sequence[Testimony]) -> Testimony | None:
     return replace(first, confidence=LEVELS[level], evidence=tuple(evidence), settle=tuple(settle))
 
 
-def _told(said: Testimony) -> str:
+def _told(said: SourceVerdict) -> str:
     if said.witness == "ras":
         return said.sentence
     return f"{NAMES[said.witness]}{f' ({said.note})' if said.note else ''}: {said.sentence}"
 
 
-def _weight(said: Testimony) -> tuple[bool, bool, int]:
+def _weight(said: SourceVerdict) -> tuple[bool, bool, int]:
     return said.wrong, bool(said.culprits), LEVELS.index(said.confidence)
 
 
-def kept(heard: Hearing, at: float) -> Heard | None:
+def kept(heard: HangReport, at: float) -> Heard | None:
     """What an incident keeps of it; None: nothing was heard. `at` is when they were asked (unix seconds)."""
     said = heard.verdict
     if said is None:
@@ -76,19 +76,19 @@ def kept(heard: Hearing, at: float) -> Heard | None:
 
 
 @dataclass(frozen=True)
-class Hearing:
+class HangReport:
     """Everything that the ranks and NCCL said when they were asked."""
 
-    verdict: Testimony | None
+    verdict: SourceVerdict | None
     """None: there are no ranks."""
     jobs: tuple[JobStacks, ...]
     """The largest first."""
     ras: tuple[Ras, ...]
-    ras_said: Testimony | None
+    ras_said: SourceVerdict | None
     """None: RAS was not asked, or did not answer."""
     ras_trouble: Mapping[str, str]
     """Node -> why its NCCL said nothing."""
-    dumps: FlightHeard | None = None
+    dumps: FlightEvidence | None = None
     """None: nobody asked for dumps, or they are not judged yet."""
     do: tuple[tuple[str, str], ...] = ()
     """What to do: what it does, and the command to copy; the gentlest first."""
@@ -112,9 +112,9 @@ def hear(
     ras: Sequence[Ras],
     ras_trouble: Mapping[str, str],
     locate: Locate,
-    flight: FlightHeard | None = None,
+    flight: FlightEvidence | None = None,
     names: Mapping[str, str] = NOBODY,
-) -> Hearing:
+) -> HangReport:
     """Judge what came; `flight` is what the jobs' dumps say, `names` is address -> node."""
     jobs = tuple(judge_stacks(stacks))
     said = judge_ras(ras, locate, names) if ras else None
@@ -123,10 +123,10 @@ def hear(
     verdict = waiting_for([each for each in witnesses if each is not None])
     if verdict is not None and verdict.witness == "flight" and flight is not None:
         verdict = _placed(verdict, [each for each in stacks if each.job == flight.jobs[0].job])
-    return Hearing(verdict, jobs, tuple(ras), said, ras_trouble, flight)
+    return HangReport(verdict, jobs, tuple(ras), said, ras_trouble, flight)
 
 
-def _named(job: JobStacks, jobs: Sequence[JobStacks]) -> Testimony:
+def _named(job: JobStacks, jobs: Sequence[JobStacks]) -> SourceVerdict:
     """What the stacks of a job say, with its name where there are several."""
     said = job.testimony
     return (
@@ -134,7 +134,7 @@ def _named(job: JobStacks, jobs: Sequence[JobStacks]) -> Testimony:
     )
 
 
-def _placed(said: Testimony, stacks: Sequence[RankStack]) -> Testimony:
+def _placed(said: SourceVerdict, stacks: Sequence[RankStack]) -> SourceVerdict:
     """Dumps know ranks alone: where the culprits run is added."""
     places = {each.rank: place(each.rank, each.node, each.gpu) for each in stacks}
     known = [places[rank] for rank in said.culprits if rank in places]

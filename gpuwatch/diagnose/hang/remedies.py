@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gpuwatch.diagnose.hang.answer import pauses
-from gpuwatch.diagnose.hang.combined_verdict import Hearing
+from gpuwatch.diagnose.hang.combined_verdict import HangReport
 from gpuwatch.diagnose.hang.stacks.compare import RankStack, held_children, kernel_thread
 from gpuwatch.diagnose.hang.stacks.kernel_waits import STOPPED
 from gpuwatch.fleet.fleet import Fleet
@@ -16,7 +16,7 @@ from gpuwatch.shell_command import command_line, over_ssh, value
 from gpuwatch.wire import Process
 
 
-def advised(heard: Hearing, fleet: Fleet) -> Hearing:
+def advised(heard: HangReport, fleet: Fleet) -> HangReport:
     """What was heard, with the commands about the ranks that it names."""
     accused = heard.accused
     if accused is None:

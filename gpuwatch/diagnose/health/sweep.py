@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuwatch.diagnose.alerts.hysteresis import Holding, eased
+from gpuwatch.diagnose.alerts.hysteresis import Hysteresis, eased
 from gpuwatch.diagnose.health.conditions import gpu_conditions, node_conditions
 from gpuwatch.diagnose.health.counter_growth import Growth
 from gpuwatch.diagnose.health.idle_gpus import idle_conditions
@@ -25,7 +25,7 @@ class Rounds:
 
     def __init__(self, thresholds: Thresholds) -> None:
         self._thresholds, self._eased = thresholds, eased(thresholds)
-        self.holding = Holding(thresholds)
+        self.holding = Hysteresis(thresholds)
         self._cursor = 0.0
         self._at: float | None = None
         self._seen: dict[str, tuple[int, NodeState]] = {}

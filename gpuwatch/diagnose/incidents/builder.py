@@ -31,7 +31,7 @@ from gpuwatch.diagnose.model.failure_classes import (
 )
 from gpuwatch.diagnose.model.incident import UNKNOWN, Incident
 from gpuwatch.diagnose.model.last_activity import Activity, last_activity
-from gpuwatch.diagnose.model.rank_index import Whereabouts
+from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.text import guessed, plural
 from gpuwatch.diagnose.outcome.consequence import severity_of_incident
 from gpuwatch.fleet.jobs.places import Places, RankPlace
@@ -68,7 +68,7 @@ def incidents(
         now: Unix seconds; decides only whether a date stands in a sentence.
         last_lines: Rank -> the last line that it logged, where its file is known.
     """
-    where = Whereabouts(places)
+    where = RankIndex(places)
     return in_order(
         incident_of(group, where, packs, now, last_lines) for group in groups(list(alerts), where)
     )
@@ -82,7 +82,7 @@ def in_order(found: Iterable[Incident]) -> list[Incident]:
 
 def incident_of(
     group: Group,
-    where: Whereabouts,
+    where: RankIndex,
     packs: Packs,
     now: float,
     last_lines: Mapping[int, Activity] | None = None,
@@ -179,7 +179,7 @@ def _class(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Alert]) -> 
     return errors[0].code if errors else UNKNOWN
 
 
-def _settled_by(told: headline.Told, blame: Blame, where: Whereabouts) -> tuple[str, ...]:
+def _settled_by(told: headline.Told, blame: Blame, where: RankIndex) -> tuple[str, ...]:
     """What would settle the doubt: of a hang without a word its own signs tell."""
     cause = told.cause
     if cause is not None and cause.code == HANG:
@@ -199,7 +199,7 @@ def _first_moment(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Aler
 
 
 def _blame(
-    found: Verdict, stuck: Hang | None, alerts: Sequence[Alert], where: Whereabouts, job: str | None
+    found: Verdict, stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None
 ) -> Blame:
     if found.cause is None:
         return _suspected(stuck, alerts, where, job)
@@ -237,7 +237,7 @@ def _without_accused(blame: Blame, cause: Alert | None, alerts: Sequence[Alert])
     return replace(blame, node=None, gpu=None, level="low")
 
 
-def _joined(blame: Blame, joined: tuple[int, str], where: Whereabouts, job: str | None) -> Blame:
+def _joined(blame: Blame, joined: tuple[int, str], where: RankIndex, job: str | None) -> Blame:
     """The rank that other lines tell: no surer than medium."""
     rank, because = joined
     there = _at(rank, where, job)
@@ -279,7 +279,7 @@ def _certainty_of_end(cause: Alert, alerts: Sequence[Alert]) -> tuple[Confidence
     return "medium", "only how the process ended is known, not why"
 
 
-def _at(rank: int, where: Whereabouts, job: str | None) -> Blame:
+def _at(rank: int, where: RankIndex, job: str | None) -> Blame:
     place = where.of(rank, job)
     return Blame(rank) if place is None else Blame(rank, place.node, place.gpu)
 
@@ -289,7 +289,7 @@ def _rank_of_node(
     cause: Alert,
     stuck: Hang | None,
     alerts: Sequence[Alert],
-    where: Whereabouts,
+    where: RankIndex,
     job: str | None,
 ) -> Blame:
     """A fault of a node or GPU: the rank there that ended, fell silent or suffers, if it is only one."""
@@ -317,7 +317,7 @@ def _rank_of_node(
     return blame
 
 
-def _all_placed(where: Whereabouts, job: str | None) -> bool:
+def _all_placed(where: RankIndex, job: str | None) -> bool:
     """Whether the node of every rank is known, and there are several ranks."""
     ranks = where.world(job)
     placed = {place.rank for place in where.ranks(job) if place.node}
@@ -325,7 +325,7 @@ def _all_placed(where: Whereabouts, job: str | None) -> bool:
 
 
 def _by_address(
-    cause: Alert, stuck: Hang | None, alerts: Sequence[Alert], where: Whereabouts, job: str | None
+    cause: Alert, stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None
 ) -> Blame:
     """Lines that name an address blame the node behind it, not who prints them."""
     votes = blamed_nodes([alert for alert in alerts if alert.code in PEER_TROUBLE], where)
@@ -347,7 +347,7 @@ def _by_address(
     return Blame(cause.rank, cause.node, cause.gpu, "low", because)
 
 
-def _away(cause: Alert, alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> Blame:
+def _away(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> Blame:
     """Those that waited say it; to blame is the one node or rank that is known and does not."""
     came = [alert for alert in alerts if alert.code == cause.code]
     nodes = {place.node for place in where.ranks(job) if place.node} - {alert.node for alert in came}
@@ -360,12 +360,12 @@ def _away(cause: Alert, alerts: Sequence[Alert], where: Whereabouts, job: str | 
     return Blame(level="medium", because="the ranks that entered report missing ranks, but not which")
 
 
-def _suspected(stuck: Hang | None, alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> Blame:
+def _suspected(stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> Blame:
     """No cause in the logs: the one rank or node that did not take part."""
     return _among_silent(alerts, where, job) if stuck is None else _among_suspects(stuck, where, job)
 
 
-def _among_silent(alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> Blame:
+def _among_silent(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> Blame:
     """No timeout tells who waited: the node that others name, or the only rank without a line."""
     votes = blamed_nodes(alerts, where)
     if votes and (len(votes) == 1 or votes[0][1] > votes[1][1]):
@@ -378,7 +378,7 @@ def _among_silent(alerts: Sequence[Alert], where: Whereabouts, job: str | None) 
     return Blame(because="only affected ranks logged errors")
 
 
-def _among_suspects(stuck: Hang, where: Whereabouts, job: str | None) -> Blame:
+def _among_suspects(stuck: Hang, where: RankIndex, job: str | None) -> Blame:
     """Those that did not take part in what the others timed out in."""
     suspects = stuck.suspects
     if stuck.listed:

@@ -14,7 +14,7 @@ from gpuwatch.diagnose.model.failure_classes import (
     UNSPECIFIC,
     explains,
 )
-from gpuwatch.diagnose.model.rank_index import Whereabouts
+from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.sources.absent_ranks import absent_in
 
 EXIT_S = 600.0
@@ -29,7 +29,7 @@ TERMINATED = 3
 
 
 def rank_of_cause(
-    cause: Alert, stuck: Hang | None, alerts: Sequence[Alert], where: Whereabouts, job: str | None
+    cause: Alert, stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None
 ) -> tuple[int, str] | None:
     """Give the rank of a cause without one, and why; None where the lines do not tell, or tell of several."""
     if cause.rank is not None or cause.code in SCHEDULER or cause.code in PEER_TROUBLE | TIMEOUTS:
@@ -52,9 +52,7 @@ def rank_of_cause(
     return None
 
 
-def _lost(
-    cause: Alert, alerts: Sequence[Alert], where: Whereabouts, job: str | None
-) -> tuple[int, str] | None:
+def _lost(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> tuple[int, str] | None:
     """Give the rank that the others say they lost, or the only one of the job that lost nobody."""
     later = [
         alert
@@ -91,7 +89,7 @@ def first_to_end(cause: Alert, alerts: Sequence[Alert]) -> int | None:
 
 
 def first_to_suffer(
-    cause: Alert, alerts: Sequence[Alert], where: Whereabouts, job: str | None
+    cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None
 ) -> tuple[int, str] | None:
     """Give the rank that a cause without a rank hit first, and why, by the ranks' own errors.
 
@@ -134,13 +132,13 @@ def _first_ranks(errors: Sequence[Alert]) -> set[int | None]:
     return {min(each, key=lambda alert: alert.proof[0].offset or 0).rank for each in files.values()}
 
 
-def _node_of(alert: Alert, where: Whereabouts, job: str | None) -> str | None:
+def _node_of(alert: Alert, where: RankIndex, job: str | None) -> str | None:
     """The node of the rank of an alert, by its place or by its line."""
     place = None if alert.rank is None else where.of(alert.rank, job)
     return place.node if place is not None and place.node else alert.node
 
 
-def _may_be_on(rank: int, cause: Alert, alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> bool:
+def _may_be_on(rank: int, cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> bool:
     """Whether a rank may run where a cause happened, by its place and by the lines about it."""
     place = where.of(rank, job)
     nodes = {alert.node for alert in alerts if alert.rank == rank and alert.code in EXITS}

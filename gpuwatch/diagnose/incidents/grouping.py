@@ -12,7 +12,7 @@ from msgspec import structs
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import PRECURSORS, REBOOTED
-from gpuwatch.diagnose.model.rank_index import Whereabouts, lived
+from gpuwatch.diagnose.model.rank_index import RankIndex, lived
 from gpuwatch.diagnose.model.timing import attempt_of, attempts_end, bounds, onset, sure
 from gpuwatch.fleet.jobs.places import Reach
 
@@ -47,7 +47,7 @@ class Group:
         self.alerts.append(alert)
 
 
-def groups(alerts: Sequence[Alert], where: Whereabouts) -> list[Group]:
+def groups(alerts: Sequence[Alert], where: RankIndex) -> list[Group]:
     """Every group that is worth an incident, by its begin."""
     partners = [alert for alert in alerts if _joins(alert)]
     limits = bounds(partners)
@@ -77,7 +77,7 @@ def _joins(alert: Alert) -> bool:
     return alert.severity != "info" or alert.role in ("echo", "hint")
 
 
-def _worth_it(group: Group, where: Whereabouts) -> bool:
+def _worth_it(group: Group, where: RankIndex) -> bool:
     """Something failed: errors, not only warnings, hints and what a clean end prints too."""
     return _thrown_out(group) or any(
         alert.severity in ("error", "critical")
@@ -105,7 +105,7 @@ def _thrown_out(group: Group) -> bool:
     return len(raised - {None}) > 1
 
 
-def _job(alert: Alert, where: Whereabouts) -> str | None:
+def _job(alert: Alert, where: RankIndex) -> str | None:
     """The job that an alert is of: named, or the only one on its rank, GPU or node."""
     line = _is_line(alert)
     if alert.job is not None:
@@ -136,7 +136,7 @@ def _is_line(alert: Alert) -> bool:
     return alert.proof[0].kind == "line" and not alert.kernel
 
 
-def _reach(alert: Alert, where: Whereabouts) -> Reach:
+def _reach(alert: Alert, where: RankIndex) -> Reach:
     return where.reach(alert.proof[0].node, alert.proof[0].file)
 
 
@@ -150,7 +150,7 @@ def _moments(alerts: Sequence[Alert], own: Mapping[str, str | None]) -> dict[str
     return {job: sorted(moments) for job, moments in found.items()}
 
 
-def _likely(alert: Alert, told: Mapping[str, list[float]], where: Whereabouts) -> str | None:
+def _likely(alert: Alert, told: Mapping[str, list[float]], where: RankIndex) -> str | None:
     """The job of an alert that names none: the only one that failed then, if no other can have said it."""
     jobs = list(told)
     if len(jobs) > 1:
@@ -173,7 +173,7 @@ def _near(moments: Sequence[float], moment: float) -> bool:
     return at < len(moments) and moments[at] <= moment + GAP_S
 
 
-def _may_be_of(alert: Alert, job: str, where: Whereabouts) -> bool:
+def _may_be_of(alert: Alert, job: str, where: RankIndex) -> bool:
     """Whether an alert without a job can be of the only one that is known."""
     if alert.node is None or alert.rank is not None:
         return True
@@ -239,7 +239,7 @@ class _Subjects:
         return told or (alert.rank is not None and alert.rank in self._ranks)
 
 
-def _adopted(homeless: list[Alert], found: list[Group], where: Whereabouts) -> list[Alert]:
+def _adopted(homeless: list[Alert], found: list[Group], where: RankIndex) -> list[Alert]:
     """What happened to a node that several jobs use goes to the one that failed then; the rest comes back."""
     left = [alert for alert in homeless if _is_line(alert)]
     for alert in (each for each in homeless if not _is_line(each)):

@@ -24,7 +24,7 @@ from gpuwatch.diagnose.model.failure_classes import (
     UNSPECIFIC,
 )
 from gpuwatch.diagnose.model.last_activity import Activity
-from gpuwatch.diagnose.model.rank_index import Whereabouts
+from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.text import clock, collective, job_text, place, plural, ranges, when
 
 NODE_S = 5.0
@@ -52,7 +52,7 @@ class Told:
     """What the rank that was waited for logged last."""
 
 
-def sentence(told: Told, where: Whereabouts, now: float) -> str:
+def sentence(told: Told, where: RankIndex, now: float) -> str:
     """As `rank 17 (gpu-003 GPU 1): Xid 79, GPU fell off the bus 12:03:11; 63 ranks then timed out in ...`."""
     if told.cause is None:
         return _unknown(told, now)
@@ -62,7 +62,7 @@ def sentence(told: Told, where: Whereabouts, now: float) -> str:
     return f"{head}; {tail}" if tail else head
 
 
-def followers(told: Told, where: Whereabouts) -> int:
+def followers(told: Told, where: RankIndex) -> int:
     """Ranks that only follow, each counted once; nodes where no rank is known."""
     ranks = _following(told, where)
     if ranks or any(alert.rank is not None for alert in told.alerts):
@@ -70,7 +70,7 @@ def followers(told: Told, where: Whereabouts) -> int:
     return len({alert.node for alert in told.alerts if alert.node is not None} - {told.node})
 
 
-def _following(told: Told, where: Whereabouts) -> set[int]:
+def _following(told: Told, where: RankIndex) -> set[int]:
     blamed = set(told.named) | ({told.rank} if told.rank is not None else set())
     cause = told.cause
     if told.rank is None and told.node is not None:
@@ -90,7 +90,7 @@ def _following(told: Told, where: Whereabouts) -> set[int]:
     return suffering - blamed
 
 
-def _head(told: Told, cause: Alert, where: Whereabouts, now: float) -> str:
+def _head(told: Told, cause: Alert, where: RankIndex, now: float) -> str:
     at = when(cause, now)
     who = _tasks(told, cause) or place(told.rank, told.node, told.gpu)
     if cause.code in SCHEDULER:
@@ -141,7 +141,7 @@ def _with_exception(told: Told, cause: Alert) -> str:
     return f"{cause.text.partition(' (')[0]} ({raised.text})"
 
 
-def _there(told: Told, cause: Alert, where: Whereabouts) -> set[int]:
+def _there(told: Told, cause: Alert, where: RankIndex) -> set[int]:
     """Ranks that say the same within moments, all on one node of several: it is about the node."""
     if cause.kernel or told.rank is None or told.node is None or told.named:
         return set()
@@ -170,7 +170,7 @@ def _broken(told: Told, cause: Alert, who: str, at: str) -> str:
     return f"{who}: {cause.text} {at}" if who else f"{cause.text[:1].upper()}{cause.text[1:]} {at}"
 
 
-def _tail(told: Told, where: Whereabouts) -> str:
+def _tail(told: Told, where: RankIndex) -> str:
     """What the others did then."""
     ranks = _following(told, where)
     if not ranks:

@@ -10,7 +10,7 @@ from gpuwatch.diagnose.incidents.suspects import Hang
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.failure_classes import EXITS, PEER_TROUBLE, Packs
 from gpuwatch.diagnose.model.incident import UNKNOWN
-from gpuwatch.diagnose.model.rank_index import Whereabouts
+from gpuwatch.diagnose.model.rank_index import RankIndex
 
 SLURM_JOB = re.compile(r"(\d+(?:_\d+)?)(?:@.*)?")
 """A job with an id of Slurm's, or one of several that run under it."""
@@ -58,7 +58,7 @@ def settle(
     who: tuple[int | None, str | None, int | None],
     stuck: Hang | None,
     job: str | None,
-    where: Whereabouts,
+    where: RankIndex,
     *,
     ended: bool,
     unexplained: bool,

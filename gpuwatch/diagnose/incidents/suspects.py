@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gpuwatch.diagnose.model.alert import Alert, process_group
 from gpuwatch.diagnose.model.failure_classes import LAUNCHER, TIMEOUTS, TOOK_PART
-from gpuwatch.diagnose.model.rank_index import Whereabouts
+from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.text import HALVES, collective
 from gpuwatch.diagnose.model.timing import onset
 from gpuwatch.diagnose.sources.absent_ranks import absent_in
@@ -55,7 +55,7 @@ class Hang:
         return self.listed or self.left_out or self.odd or self.silent
 
 
-def hang(alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> Hang | None:
+def hang(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> Hang | None:
     """The hang that timeouts tell of; None where there are none."""
     timeouts = [alert for alert in alerts if alert.code in TIMEOUTS]
     if not timeouts:
@@ -137,7 +137,7 @@ def _nothing_pending(alerts: Sequence[Alert], group: str) -> set[int]:
     return idle if busy and len(idle) <= max(FEW, len(busy) // 8) else set()
 
 
-def _left_out(alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> tuple[int, ...]:
+def _left_out(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> tuple[int, ...]:
     """`Sending process N closing signal` lists all processes of a node but the one that had failed."""
     ended: dict[str, set[object]] = defaultdict(set)
     for alert in alerts:
@@ -152,7 +152,7 @@ def _left_out(alerts: Sequence[Alert], where: Whereabouts, job: str | None) -> t
     return tuple(found) if len(found) == 1 else ()
 
 
-def blamed_nodes(alerts: Sequence[Alert], where: Whereabouts) -> list[tuple[str, int]]:
+def blamed_nodes(alerts: Sequence[Alert], where: RankIndex) -> list[tuple[str, int]]:
     """Nodes that other nodes' lines name by address, with how many ranks do; the most named first."""
     votes: dict[str, set[object]] = defaultdict(set)
     for alert in alerts:

@@ -16,7 +16,7 @@ LAST_WORDS_S = 120.0
 """So long after its ranks a job is told of: launchers wait 30 to 60 s for those that do not end."""
 
 
-class Whereabouts:
+class RankIndex:
     """An index over `Places`; the places do not change under it.
 
     Of several jobs only those count that ran at the moment in question, and no guess is made between them.

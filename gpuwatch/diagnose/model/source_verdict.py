@@ -12,7 +12,7 @@ Witness: TypeAlias = Literal["flight", "ras", "stacks"]
 
 
 @dataclass(frozen=True)
-class Testimony:
+class SourceVerdict:
     """One sentence and what it rests on."""
 
     witness: Witness

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import EXITS, KERNEL_RULES
-from gpuwatch.diagnose.model.rank_index import Whereabouts
+from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.places import RankPlace
@@ -66,7 +66,7 @@ def node_reports(fleet: Fleet, now: float, wall: float) -> dict[str, NodeReport]
 
 
 def with_contradictions(
-    alerts: Iterable[Alert], where: Whereabouts, reports: Mapping[str, NodeReport]
+    alerts: Iterable[Alert], where: RankIndex, reports: Mapping[str, NodeReport]
 ) -> list[Alert]:
     """The alerts, those marked that the node of their rank contradicts or does not confirm."""
     found = []
@@ -80,7 +80,7 @@ def with_contradictions(
     return found
 
 
-def changed(alerts: Iterable[Alert], where: Whereabouts, reports: Mapping[str, NodeReport]) -> bool:
+def changed(alerts: Iterable[Alert], where: RankIndex, reports: Mapping[str, NodeReport]) -> bool:
     """Whether a contradiction came up, or fell, since the alerts were marked."""
     return any(
         (alert.doubt, alert.refuted) != contradiction(alert, where, reports)
@@ -89,7 +89,7 @@ def changed(alerts: Iterable[Alert], where: Whereabouts, reports: Mapping[str, N
     )
 
 
-def contradiction(alert: Alert, where: Whereabouts, reports: Mapping[str, NodeReport]) -> Doubt:
+def contradiction(alert: Alert, where: RankIndex, reports: Mapping[str, NodeReport]) -> Doubt:
     """What speaks against a line about another node's rank, or against one about a rank that still runs."""
     place = None if alert.rank is None else where.of(alert.rank, alert.job)
     if place is not None and alert.rank_from in ("line", "field", "index") and _lives(alert, place, reports):
@@ -111,7 +111,7 @@ def _about_rank(
     alert: Alert,
     place: RankPlace,
     senders: set[str],
-    where: Whereabouts,
+    where: RankIndex,
     reports: Mapping[str, NodeReport],
 ) -> Doubt:
     """A line about a rank of another node, confirmed by its end there, or as read from its own file."""
@@ -129,7 +129,7 @@ def _about_rank(
 
 
 def _about_node(
-    alert: Alert, node: str, senders: set[str], where: Whereabouts, reports: Mapping[str, NodeReport]
+    alert: Alert, node: str, senders: set[str], where: RankIndex, reports: Mapping[str, NodeReport]
 ) -> Doubt:
     """A line that names another node, from nodes that run no job together with it.
 
@@ -147,7 +147,7 @@ def _about_node(
 
 
 def _about_listed(
-    alert: Alert, senders: set[str], where: Whereabouts, reports: Mapping[str, NodeReport]
+    alert: Alert, senders: set[str], where: RankIndex, reports: Mapping[str, NodeReport]
 ) -> Doubt:
     """A line that lists ranks of another node, from nodes that run nothing of their job."""
     places = [where.of(rank, alert.job) for rank in absent_ranks(alert)]
@@ -168,7 +168,7 @@ def _shared_files(alert: Alert, reports: Mapping[str, NodeReport]) -> set[str]:
     return {identity for identity in seen if identity is not None}
 
 
-def _jobs(node: str, where: Whereabouts, reports: Mapping[str, NodeReport]) -> set[str | None]:
+def _jobs(node: str, where: RankIndex, reports: Mapping[str, NodeReport]) -> set[str | None]:
     """The jobs of a node's ranks, those that ended included, and of its launchers."""
     return {place.job for place in where.on(node)} | reports.get(node, NodeReport()).jobs
 

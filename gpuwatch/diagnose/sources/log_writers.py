@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TypeAlias
 
-from gpuwatch.diagnose.model.rank_index import Whereabouts
+from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.runs.ranks.owners import hosts_in
 from gpuwatch.wire import KERNEL_LOG, Finding
@@ -55,7 +55,7 @@ class LogWriters:
         self._shared.update(known)
         return new
 
-    def note(self, node: str, finding: Finding, host: str | None, where: Whereabouts) -> bool:
+    def note(self, node: str, finding: Finding, host: str | None, where: RankIndex) -> bool:
         """Take the host that a finding's own lines state; True where its file turns out to name others."""
         file = node, finding.file
         if host is None or finding.file == KERNEL_LOG or file in self._naming:
@@ -73,7 +73,7 @@ class LogWriters:
         """Whether a line of this file that names no host may be another node's than the reader's."""
         return (node, path) in self._naming or self._shared.get((node, path), node) != node
 
-    def writer(self, node: str, path: str, where: Whereabouts) -> str | None:
+    def writer(self, node: str, path: str, where: RankIndex) -> str | None:
         """The node of such a file: the only one that writes it, else the one that its path names."""
         known = None if (node, path) in self._naming else self._shared.get((node, path))
         hosts = (

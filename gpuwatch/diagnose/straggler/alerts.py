@@ -9,7 +9,7 @@ from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.text import clock
 from gpuwatch.diagnose.straggler.cpu import CpuStraggler
 from gpuwatch.diagnose.straggler.gpu_load import Load, Usual
-from gpuwatch.diagnose.straggler.outliers import Sign, Unlike
+from gpuwatch.diagnose.straggler.outliers import Outlier, Sign
 from gpuwatch.diagnose.straggler.slowdown_cause import causes
 from gpuwatch.wire import Severity
 
@@ -36,7 +36,7 @@ class Suspect:
     """Of its GPU, where one is known."""
     usual: Usual | None
     """The medians over its job and GPU model."""
-    signs: tuple[Unlike, ...]
+    signs: tuple[Outlier, ...]
     hold_s: float
     """How long a sign must last."""
 
@@ -47,22 +47,22 @@ class Suspect:
             return f"{self.job}:{self.rank}"
         return f"{self.load.node}:{self.load.info.index}"
 
-    def alert_id(self, sign: Unlike) -> str:
+    def alert_id(self, sign: Outlier) -> str:
         """The id of the alert that this sign of it leads."""
         return f"{kind(sign)[0]}@{self.id}"
 
-    def lead(self, lasted: Sequence[Unlike]) -> Unlike | None:
+    def lead(self, lasted: Sequence[Outlier]) -> Outlier | None:
         """The gravest of the signs that lasted."""
         order = (*SLOW, *ODD)
         return min(lasted, key=lambda each: (order.index(each.sign), -(each.cost or 0.0)), default=None)
 
 
-def kind(sign: Unlike) -> tuple[str, str, Severity]:
+def kind(sign: Outlier) -> tuple[str, str, Severity]:
     """Code, title and severity of the alert that a sign leads."""
     return ODD.get(sign.sign, (CODE, "Straggler", "warning"))
 
 
-def alert_of(suspect: Suspect, lead: Unlike, lasted_s: float, hotter_c: float, wall: float) -> Alert:
+def alert_of(suspect: Suspect, lead: Outlier, lasted_s: float, hotter_c: float, wall: float) -> Alert:
     """The alert of a rank that stood out for so long by its gravest sign, where so much hotter is hot."""
     code, title, severity = kind(lead)
     load, why = suspect.load, _why(suspect, lead, hotter_c)
@@ -96,11 +96,11 @@ def alert_of(suspect: Suspect, lead: Unlike, lasted_s: float, hotter_c: float, w
     )
 
 
-def _count(lead: Unlike) -> str:
+def _count(lead: Outlier) -> str:
     return f"{lead.peers + 1} ranks" if lead.alike == 1 else f"{lead.alike} among {lead.peers + 1} ranks"
 
 
-def _why(suspect: Suspect, lead: Unlike, hotter_c: float) -> list[str]:
+def _why(suspect: Suspect, lead: Outlier, hotter_c: float) -> list[str]:
     if suspect.load is None or suspect.usual is None or lead.sign in ODD:
         return [lead.cause] if lead.cause else []
     capped = any(each.sign == "clock" for each in suspect.signs)
@@ -108,7 +108,7 @@ def _why(suspect: Suspect, lead: Unlike, hotter_c: float) -> list[str]:
     return found or [each.cause for each in (lead, *suspect.signs) if each.cause][:1]
 
 
-def _evidence(suspect: Suspect, lead: Unlike) -> Iterator[str]:
+def _evidence(suspect: Suspect, lead: Outlier) -> Iterator[str]:
     """The figures that stand out, the lead's first, then those that were equal."""
     yield lead.evidence
     yield from (each.evidence for each in suspect.signs if each is not lead)

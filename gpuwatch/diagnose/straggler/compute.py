@@ -12,13 +12,13 @@ from statistics import median
 
 from gpuwatch.diagnose.health.peer_comparison import ENOUGH, EQUAL_PCT, WORKING_PCT, works_alone
 from gpuwatch.diagnose.straggler.gpu_load import Load, middle
-from gpuwatch.diagnose.straggler.outliers import Unlike, equally_busy, few, lowest
+from gpuwatch.diagnose.straggler.outliers import Outlier, equally_busy, few, lowest
 
 FULL_PCT, FULL_EQUAL_PCT = 90.0, 5.0
 """Peers that compute or wait in collectives are about always busy; power is compared only among such."""
 
 
-def slow_clocks(group: Sequence[Load], clock_pct: float) -> Iterator[Unlike]:
+def slow_clocks(group: Sequence[Load], clock_pct: float) -> Iterator[Outlier]:
     """A clock under a share of the median at about equal utilization."""
     known = [
         (each, each.clock_mhz, each.busy_pct)
@@ -38,13 +38,13 @@ def slow_clocks(group: Sequence[Load], clock_pct: float) -> Iterator[Unlike]:
     ]
     for each, clock in slow:
         share = clock / usual
-        yield Unlike(
+        yield Outlier(
             "clock", each.rank, len(known) - 1, "SM clock", f"{clock:.0f} MHz", f"{usual:.0f} MHz",
             f"at {share:.2f}x clock", 1 - share, load=each, alike=len(slow),
         )  # fmt: skip
 
 
-def idle(group: Sequence[Load], busy_pct: float) -> Iterator[Unlike]:
+def idle(group: Sequence[Load], busy_pct: float) -> Iterator[Outlier]:
     """A GPU that stands still for a part of the step in which all others are busy: its host is late."""
     known = [(each, each.busy_pct) for each in group if each.busy_pct is not None]
     if len(known) < ENOUGH:
@@ -54,20 +54,20 @@ def idle(group: Sequence[Load], busy_pct: float) -> Iterator[Unlike]:
     if usual < FULL_PCT or len(low) > few(len(known)):
         return
     for each, busy in low:
-        yield Unlike(
+        yield Outlier(
             "busy", each.rank, len(known) - 1, "utilization", f"{busy:.0f} %", f"{usual:.0f} %",
             f"busy only {busy:.0f} % of the time where its peers are {usual:.0f} %", 1 - busy / usual,
             "its host is late (data, code or storage)", each, len(low),
         )  # fmt: skip
 
 
-def power(group: Sequence[Load], power_pct: float) -> Iterator[Unlike]:
+def power(group: Sequence[Load], power_pct: float) -> Iterator[Outlier]:
     """The one that draws unlike all others at equal, full utilization: it works while they wait, or waits."""
     equal = equally_busy(group, FULL_PCT, FULL_EQUAL_PCT)
     low = lowest(equal, lambda each: each.power_w, power_pct / 100.0)
     if low is not None:
         each, own, usual = low
-        yield Unlike(
+        yield Outlier(
             "spins", each.rank, len(equal) - 1, "power", f"{own:.0f} W", f"{usual:.0f} W",
             f"at {own / usual:.2f}x power and full utilization", None,
             "it spins in a collective: it waits or has less to do, and slows nobody", each,
@@ -75,7 +75,7 @@ def power(group: Sequence[Load], power_pct: float) -> Iterator[Unlike]:
     high = lowest(equal, lambda each: 1.0 / each.power_w if each.power_w else None, power_pct / 100.0)
     if high is not None:
         each, own, usual = high[0], 1.0 / high[1], 1.0 / high[2]
-        yield Unlike(
+        yield Outlier(
             "works_alone", each.rank, len(equal) - 1, "power", f"{own:.0f} W", f"{usual:.0f} W",
             f"at {own / usual:.1f}x power", None, "it works while the others spin in a collective", each,
         )  # fmt: skip

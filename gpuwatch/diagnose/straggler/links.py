@@ -7,7 +7,7 @@ from statistics import median
 
 from gpuwatch.diagnose.health.peer_comparison import ENOUGH, EQUAL_PCT, WORKING_PCT
 from gpuwatch.diagnose.straggler.gpu_load import Load
-from gpuwatch.diagnose.straggler.outliers import Sign, Unlike, equally_busy, few, lowest
+from gpuwatch.diagnose.straggler.outliers import Outlier, Sign, equally_busy, few, lowest
 
 LEAST_PCIE_BPS, LEAST_NVLINK_BPS = 1e8, 1e9
 """Links that move less are idle, and idle links differ by chance."""
@@ -17,7 +17,7 @@ KINDS: tuple[tuple[Sign, str, float, Callable[[Load], float | None]], ...] = (
 )
 
 
-def narrow_pcie(group: Sequence[Load], link_pct: float) -> Iterator[Unlike]:
+def narrow_pcie(group: Sequence[Load], link_pct: float) -> Iterator[Outlier]:
     """A link that is slower than its peers', in a slot that gives no more.
 
     One under its own maximum is a condition of its own (`pcie_degraded`).
@@ -32,20 +32,20 @@ def narrow_pcie(group: Sequence[Load], link_pct: float) -> Iterator[Unlike]:
         return
     for each, rate in slow:
         if not _below_own(each):
-            yield Unlike(
+            yield Outlier(
                 "pcie", each.rank, len(known) - 1, "PCIe", each.pcie, wide,
                 f"at {rate / usual:.2f}x PCIe rate", None, f"{each.pcie}, its peers {wide}", each, len(slow),
             )  # fmt: skip
 
 
-def throughput(group: Sequence[Load], link_pct: float) -> Iterator[Unlike]:
+def throughput(group: Sequence[Load], link_pct: float) -> Iterator[Outlier]:
     """The one that moves far less than all others over NVLink or PCIe, at equal utilization."""
     equal = equally_busy(group, WORKING_PCT, EQUAL_PCT)
     for sign, name, least, read in KINDS:
         low = lowest(equal, read, link_pct / 100.0)
         if low is not None and low[2] >= least:
             each, own, usual = low
-            yield Unlike(
+            yield Outlier(
                 sign, each.rank, len(equal) - 1, f"{name} throughput", f"{own / 1e9:.2f} GB/s",
                 f"{usual / 1e9:.2f} GB/s", f"at {own / usual:.2f}x {name} throughput", load=each,
             )  # fmt: skip

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpuwatch.diagnose.alerts.persistence import Lasting
+from gpuwatch.diagnose.alerts.persistence import DurationTracker
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.straggler.alerts import Suspect, alert_of, cpu_alert
 from gpuwatch.diagnose.straggler.compute import idle, power, slow_clocks
 from gpuwatch.diagnose.straggler.cpu import cpu_stragglers, cpu_workers
 from gpuwatch.diagnose.straggler.gpu_load import Group, Load, Loads, Usual
 from gpuwatch.diagnose.straggler.links import narrow_pcie, throughput
-from gpuwatch.diagnose.straggler.outliers import Unlike
+from gpuwatch.diagnose.straggler.outliers import Outlier
 from gpuwatch.diagnose.straggler.own_time import unlike_by_own_times
 from gpuwatch.diagnose.straggler.stepping_jobs import Pace, Stepping, paces
 from gpuwatch.fleet.fleet import Fleet
@@ -35,7 +35,7 @@ class StragglerWatch:
         self._window_s = max(EVERY_S, min(LONGEST_WINDOW_S, thresholds.hold_s))
         """What must last is a mean over so long: no moment inside of a step is taken for all of it."""
         self._at = float("-inf")
-        self._lasting = Lasting(thresholds.clear_s, SKIPPED_S)
+        self._lasting = DurationTracker(thresholds.clear_s, SKIPPED_S)
         self._stepping = Stepping()
         self._reading: Loads | None = None
 
@@ -72,9 +72,9 @@ class StragglerWatch:
     ) -> Iterator[Suspect]:
         """Who stands out now, and by which figures."""
         places = {(job, load.rank): load for (job, _), group in groups.items() for load in group}
-        found: dict[tuple[str, int, str | None], tuple[Load | None, list[Unlike]]] = {}
+        found: dict[tuple[str, int, str | None], tuple[Load | None, list[Outlier]]] = {}
 
-        def stands_out(job: str, each: Unlike, load: Load | None) -> None:
+        def stands_out(job: str, each: Outlier, load: Load | None) -> None:
             key = job, each.rank, None if load is None else load.info.uuid
             found.setdefault(key, (load, []))[1].append(each)
 
@@ -111,7 +111,7 @@ class StragglerWatch:
         return self._thresholds.hold_s if pace is None else max(self._thresholds.hold_s, pace.limit_s)
 
 
-def unlike_peers(group: Sequence[Load], limits: Thresholds, *, steps: bool) -> Iterator[Unlike]:
+def unlike_peers(group: Sequence[Load], limits: Thresholds, *, steps: bool) -> Iterator[Outlier]:
     """Who stands out among the ranks of one job and GPU model.
 
     Args:

@@ -24,7 +24,7 @@ pipeline) come in several, and lie close together."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unlike:
+class Outlier:
     """One rank that stands out now."""
 
     sign: Sign

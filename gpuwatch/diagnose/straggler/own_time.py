@@ -12,7 +12,7 @@ from statistics import median
 
 from gpuwatch.diagnose.health.peer_comparison import ENOUGH
 from gpuwatch.diagnose.model.condition import duration
-from gpuwatch.diagnose.straggler.outliers import Unlike, few
+from gpuwatch.diagnose.straggler.outliers import Outlier, few
 from gpuwatch.diagnose.straggler.stepping_jobs import job_of
 from gpuwatch.diagnose.training.throughput import COMMUNICATION
 from gpuwatch.fleet.fleet import Fleet
@@ -27,7 +27,7 @@ STEP = "step"
 RECENT = 5
 
 
-def unlike_by_own_times(fleet: Fleet, now: float, limit_pct: float) -> Iterator[tuple[str, Unlike]]:
+def unlike_by_own_times(fleet: Fleet, now: float, limit_pct: float) -> Iterator[tuple[str, Outlier]]:
     """The ranks of all jobs that stand out by what they tell, with their jobs."""
     jobs: dict[str, dict[int, dict[str, float]]] = {}
     for voice in fleet.progress.voices.values():
@@ -58,7 +58,7 @@ def _of_now(known: Sequence[tuple[float, float]], now: float) -> bool:
     return now - known[-1][0] <= max(LATE_S, LATE_GAPS * gap_s)
 
 
-def slow_ranks(times: Mapping[int, Mapping[str, float]], limit_pct: float) -> Iterator[Unlike]:
+def slow_ranks(times: Mapping[int, Mapping[str, float]], limit_pct: float) -> Iterator[Outlier]:
     """Who stands out in any timer by a worthwhile part of the step.
 
     Args:
@@ -83,14 +83,14 @@ def slow_ranks(times: Mapping[int, Mapping[str, float]], limit_pct: float) -> It
 
 def _longer(
     name: str, known: Mapping[int, float], usual: float, limit: float, step_s: float
-) -> Iterator[Unlike]:
+) -> Iterator[Outlier]:
     slow = {
         rank: own for rank, own in known.items() if own > usual * (1 + limit) and own - usual > limit * step_s
     }
     if len(slow) > few(len(known)):
         return
     for rank, own in slow.items():
-        yield Unlike(
+        yield Outlier(
             "time", rank, len(known) - 1, f"time in {name}", _told(own), _told(usual),
             f"at {own / usual:.2f}x its peers' time in {name}", (own - usual) / max(own, step_s),
             alike=len(slow),
@@ -99,11 +99,11 @@ def _longer(
 
 def _waits_least(
     name: str, known: Mapping[int, float], usual: float, gap_s: float, step_s: float
-) -> Iterator[Unlike]:
+) -> Iterator[Outlier]:
     """The one for whom the others wait in a collective comes last and hardly waits itself."""
     (first, rank), (second, _) = sorted((own, rank) for rank, own in known.items())[:2]
     if usual - first > gap_s and second - first > gap_s / 2:
-        yield Unlike(
+        yield Outlier(
             "last", rank, len(known) - 1, f"time in {name}", _told(first), _told(usual),
             f"last in {name}, where its peers wait {_told(usual - first)} a step for it",
             min(1.0, (usual - first) / step_s),

@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import isfinite
 from statistics import median
 
-from gpuwatch.diagnose.alerts.persistence import Lasting
+from gpuwatch.diagnose.alerts.persistence import DurationTracker
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.training.first_nan import first_nans
 from gpuwatch.diagnose.training.numerics import numerics
@@ -48,7 +48,7 @@ class TrainingWatch:
     def __init__(self, thresholds: Thresholds) -> None:
         self._at = float("-inf")
         self._slow_step_s = thresholds.slow_step_s
-        self._lasting = Lasting(thresholds.clear_s)
+        self._lasting = DurationTracker(thresholds.clear_s)
 
     @property
     def alerts(self) -> dict[str, Alert]:

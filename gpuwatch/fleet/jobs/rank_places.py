@@ -22,7 +22,7 @@ KEPT_ENDED = 2_048
 def places_of(nodes: Collection[Node], before: Places | None = None, wall: float | None = None) -> Places:
     """All that the nodes tell now, and what `before` knew of ranks that have ended meanwhile.
 
-    A rank that two nodes claim has two places: `Whereabouts` then names neither.
+    A rank that two nodes claim has two places: `RankIndex` then names neither.
     A rank that is gone keeps its place until another job's rank is seen on its GPU. `wall`: unix seconds now.
     """
     earlier = () if before is None else before.ranks

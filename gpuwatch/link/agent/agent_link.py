@@ -15,7 +15,7 @@ from gpuwatch.link.agent.login_slots import ConnectSlots
 from gpuwatch.link.agent.start_method import Way, agent_way, smi_way
 from gpuwatch.link.agent.thread_pool import Crew
 from gpuwatch.link.start.failure_reasons import Ending
-from gpuwatch.link.start.log_settings import LogWishes
+from gpuwatch.link.start.log_settings import LogConfig
 from gpuwatch.link.stream.carrier import CarrierError, Dialer
 from gpuwatch.link.stream.frame_stream import ItemStream, Started, kept_allowance
 from gpuwatch.link.stream.inbox import Arrival, Content, Inbox, LinkStatus
@@ -27,7 +27,7 @@ CLOSE_S = 2.0
 
 
 @dataclass(frozen=True)
-class Switchboard:
+class LinkContext:
     """What all links of a session share."""
 
     inbox: Inbox
@@ -37,7 +37,7 @@ class Switchboard:
     crew: Crew = field(default_factory=lambda: Crew("link crew"))
     timing: CallTiming = field(default_factory=CallTiming)
     retry: RetryPace = field(default_factory=RetryPace)
-    logs: LogWishes | None = None
+    logs: LogConfig | None = None
     """None: the agents read no logs."""
     modules: Mapping[str, str] | None = None
     """Shipped instead of the installed agent (tests)."""
@@ -60,7 +60,7 @@ class _Outcome:
 class AgentLink:
     """Implements `link.stream.link.Link` over any dialer."""
 
-    def __init__(self, spec: NodeSpec, dialer: Dialer, board: Switchboard) -> None:
+    def __init__(self, spec: NodeSpec, dialer: Dialer, board: LinkContext) -> None:
         self.node = spec.name
         self._spec = spec
         self._dialer = dialer

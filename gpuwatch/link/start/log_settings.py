@@ -17,7 +17,7 @@ VARIABLE = "GPUWATCH_DISCOVER"
 """`off` in the environment: the logs of ended jobs are not searched for in this call."""
 
 
-class LogWishes:
+class LogConfig:
     """The part of an agent's config that is about logs; what is the same for every node is made once.
 
     It is made in the first link's thread, so that no screen waits for the rule packs to be read.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from gpuwatch.probe.conducting.nodes.line import Lost, NodeLine
-from gpuwatch.probe.conducting.nodes.node_pool import CancelledError, Company, Confirmed, RetestAsked
+from gpuwatch.probe.conducting.nodes.node_pool import CancelledError, Confirmed, NodePool, RetestAsked
 from gpuwatch.probe.conducting.planning.schedule import Pair
 from gpuwatch.probe.conducting.stages.collectives import Collectives
 from gpuwatch.probe.conducting.stages.counters import compare, count
@@ -72,7 +72,7 @@ class Conductor:
         """
         self.results = Results(wish=wish, started=wall())
         self._clock, self._wall = clock, wall
-        self._company = Company(nodes, clock)
+        self._company = NodePool(nodes, clock)
         self._run = ProbeRun(self._company, self.results, clock)
         self._judge, self._suspects, self._baseline = judge, suspects, baseline
         self._before: Callable[[], None] | None = None

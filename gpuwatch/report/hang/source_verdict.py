@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuwatch.diagnose.model.source_verdict import Testimony
+from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.plain import plain
 from gpuwatch.report.incidents.text import INDENT, fact, heading, steps
 from gpuwatch.report.once.json_output import Facts
@@ -12,7 +12,7 @@ from gpuwatch.report.output.line import Line
 from gpuwatch.report.output.renamed_keys import with_new_names
 
 
-def testimony_lines(said: Testimony, before: Sequence[Line] = ()) -> list[Line]:
+def testimony_lines(said: SourceVerdict, before: Sequence[Line] = ()) -> list[Line]:
     """The sentence first; `before` stands between it and the evidence."""
     lines = [Line(plain(said.sentence), "critical" if said.wrong else "ok"), *before]
     if said.wrong:
@@ -23,7 +23,7 @@ def testimony_lines(said: Testimony, before: Sequence[Line] = ()) -> list[Line]:
     return lines + steps("to confirm", said.settle)
 
 
-def testimony_facts(said: Testimony) -> Facts:
+def testimony_facts(said: SourceVerdict) -> Facts:
     """The same for scripts."""
     return with_new_names(
         {

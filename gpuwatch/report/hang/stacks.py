@@ -8,17 +8,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TextIO
 
 from gpuwatch import __version__
-from gpuwatch.diagnose.hang.combined_verdict import Hearing
+from gpuwatch.diagnose.hang.combined_verdict import HangReport
 from gpuwatch.diagnose.hang.flight_recorder.job_dumps import (
     NO_PIPES,
-    FlightHeard,
+    FlightEvidence,
     JobDumps,
     dumps_text,
     reasons_text,
 )
 from gpuwatch.diagnose.hang.ras.model import Bucket, Communicator, Peer
 from gpuwatch.diagnose.hang.stacks.compare import JobStacks, RankStack, Spot
-from gpuwatch.diagnose.model.source_verdict import Testimony
+from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import NO_RANK_SEEN, plural, ranges, ranks_text
 from gpuwatch.plain import plain
 from gpuwatch.report.hang.process_stacks import SeenProcess, process_facts, process_lines
@@ -31,7 +31,7 @@ from gpuwatch.report.output.renamed_keys import with_new_names
 
 
 def print_stacks(
-    heard: Hearing, unasked: Mapping[str, str], out: TextIO, seen: Sequence[SeenProcess] = ()
+    heard: HangReport, unasked: Mapping[str, str], out: TextIO, seen: Sequence[SeenProcess] = ()
 ) -> None:
     """Write the report; colours follow the terminal."""
     with console_on(out) as console:
@@ -40,7 +40,7 @@ def print_stacks(
 
 
 def stacks_lines(
-    heard: Hearing, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()
+    heard: HangReport, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()
 ) -> Iterator[Line]:
     """The sentence, then every job's ranks by place, the fewest first."""
     if heard.verdict is None:
@@ -64,12 +64,12 @@ def stacks_lines(
         yield Line(plain(f"no answer from NCCL RAS ({node}: {why})"))
 
 
-def command_lines(heard: Hearing) -> list[Line]:
+def command_lines(heard: HangReport) -> list[Line]:
     """What to do, as commands to copy."""
     return steps("what to do", [f"{what}: {command}" for what, command in heard.do])
 
 
-def dumps_lines(dumps: FlightHeard) -> Iterator[Line]:
+def dumps_lines(dumps: FlightEvidence) -> Iterator[Line]:
     """What was read of each job's flight recorders, and of which ranks nothing."""
     now = time.time()
     for job in dumps.jobs:
@@ -117,14 +117,14 @@ def _ranks(ranks: Sequence[RankStack]) -> str:
 # --------------------------------------------------------------------------- JSON
 
 
-def stacks_json(heard: Hearing, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()) -> str:
+def stacks_json(heard: HangReport, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()) -> str:
     """The report as JSON text."""
     return json.dumps(stacks_facts(heard, unasked, seen), indent=2, ensure_ascii=False)
 
 
-def stacks_facts(heard: Hearing, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()) -> Facts:
+def stacks_facts(heard: HangReport, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()) -> Facts:
     """The report as plain data; `docs/json.md` tells every key."""
-    nothing = Testimony("stacks", wrong=False, sentence=NO_RANK_SEEN)
+    nothing = SourceVerdict("stacks", wrong=False, sentence=NO_RANK_SEEN)
     return with_new_names(
         {
             "gpuwatch": __version__,
@@ -140,7 +140,7 @@ def stacks_facts(heard: Hearing, unasked: Mapping[str, str], seen: Sequence[Seen
     )
 
 
-def dumps_facts(dumps: FlightHeard) -> Facts:
+def dumps_facts(dumps: FlightEvidence) -> Facts:
     """The flight recorders of all jobs."""
     return {
         "may_write": list(dumps.may_write),
@@ -151,7 +151,7 @@ def dumps_facts(dumps: FlightHeard) -> Facts:
 
 def job_dumps_facts(job: JobDumps) -> Facts:
     """Those of one job."""
-    nothing = Testimony("flight", wrong=False, sentence="no dump was read")
+    nothing = SourceVerdict("flight", wrong=False, sentence="no dump was read")
     return {
         "job": job.job,
         **testimony_facts(job.testimony or nothing),
@@ -214,7 +214,7 @@ def rank_facts(each: RankStack) -> Facts:
     }
 
 
-def ras_facts(heard: Hearing) -> Facts:
+def ras_facts(heard: HangReport) -> Facts:
     """What NCCL told."""
     assert heard.ras_said is not None  # noqa: S101 - asked for by the caller
     return {

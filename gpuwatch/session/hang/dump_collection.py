@@ -13,13 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from gpuwatch.diagnose.hang.flight_recorder.isolated import DUMPS, Apart, Judged, Order
-from gpuwatch.diagnose.hang.flight_recorder.job_dumps import DumpRead, FlightHeard, JobDumps, with_age
+from gpuwatch.diagnose.hang.flight_recorder.isolated import DUMPS, IsolatedAnalysis, Judged, Order
+from gpuwatch.diagnose.hang.flight_recorder.job_dumps import DumpRead, FlightEvidence, JobDumps, with_age
 from gpuwatch.fleet.nodes.quantities import scaled_text
 from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.plain import plain
 from gpuwatch.session.hang.dump_selection import Case, Key, Listed, Seat, chosen
-from gpuwatch.session.hang.dump_transfer import Courier, Parcel
+from gpuwatch.session.hang.dump_transfer import DumpFileTransfer, DumpTransfer
 from gpuwatch.session.hang.dump_trigger import WRITE_S, Writing
 from gpuwatch.session.hang.node_requests import NodeRequests
 from gpuwatch.wire import DumpPlaces
@@ -29,7 +29,7 @@ FETCH_S = 120.0
 NOT_WRITTEN = f"none was written within {WRITE_S:.0f} s of being asked"
 
 
-class DumpHunt:
+class DumpCollection:
     """Make it, poll the session, call `update` after every poll until it is `over`; then it may `write`."""
 
     def __init__(
@@ -53,7 +53,7 @@ class DumpHunt:
             wall: Unix seconds.
         """
         self.phase: Phase = "listing"
-        self.heard: FlightHeard | None = None
+        self.heard: FlightEvidence | None = None
         """What the dumps said last; None: nothing yet."""
         self._session, self._seats, self._whole = session, dict(seats), whole
         self._clock, self._wall = clock, wall
@@ -63,9 +63,9 @@ class DumpHunt:
         self._silent: dict[str, str] = {}
         """Node -> why it listed nothing."""
         self._writing: Writing | None = None
-        self._couriers: list[Courier] = []
+        self._couriers: list[DumpTransfer] = []
         self._cases: list[Case] = []
-        self._judges: list[Apart | None] = []
+        self._judges: list[IsolatedAnalysis | None] = []
         """One a case."""
         self._spool: tempfile.TemporaryDirectory[str] | None = None
         by_node: dict[str, list[int]] = {}
@@ -171,12 +171,12 @@ class DumpHunt:
         self._cases = chosen(listed)
         self._judges = [None] * len(self._cases)
         folders = self._folders()
-        by_node: dict[str, list[Parcel]] = {}
+        by_node: dict[str, list[DumpFileTransfer]] = {}
         for case in self._cases:
             for parcel in case.parcels.values():
                 by_node.setdefault(parcel.node, []).append(parcel)
         self._couriers = [
-            Courier(self._session, node, parcels, lambda parcel: folders[parcel.job], self._clock)
+            DumpTransfer(self._session, node, parcels, lambda parcel: folders[parcel.job], self._clock)
             for node, parcels in by_node.items()
         ]
         self._deadline = self._clock() + FETCH_S
@@ -208,14 +208,14 @@ class DumpHunt:
             self._judges = [self._start_judge(number, case) for number, case in enumerate(self._cases)]
             self.phase = "judging"
 
-    def _start_judge(self, number: int, case: Case) -> Apart | None:
+    def _start_judge(self, number: int, case: Case) -> IsolatedAnalysis | None:
         for rank, parcel in case.parcels.items():
             if parcel.why is not None:
                 case.unread[rank] = f"{parcel.node}: {parcel.path}: {parcel.why}"
         if self._spool is None or all(parcel.why is not None for parcel in case.parcels.values()):
             return None
         order = Order(case.world or None, sorted(case.unread))
-        return Apart(Path(self._spool.name) / f"job{number}", order, clock=self._clock)
+        return IsolatedAnalysis(Path(self._spool.name) / f"job{number}", order, clock=self._clock)
 
     def _judge(self) -> None:
         judged = [None if judge is None else judge.take() for judge in self._judges]
@@ -226,7 +226,7 @@ class DumpHunt:
         said.sort(key=lambda each: not (each.testimony is not None and each.testimony.wrong))
         places = {place.prefix for told in self._places.values() for place in told.places if place.named}
         writers = {self._seats[node, pid].rank for node, pids in self._writers().items() for pid in pids}
-        self.heard = FlightHeard(tuple(said), tuple(sorted(writers)), tuple(sorted(places)))
+        self.heard = FlightEvidence(tuple(said), tuple(sorted(writers)), tuple(sorted(places)))
         self.phase = "over"
 
     def _said(self, case: Case, judged: Judged | str | None) -> JobDumps:

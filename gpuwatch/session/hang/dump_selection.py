@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from gpuwatch.diagnose.hang.stacks.compare import MAX_WORLD
 from gpuwatch.diagnose.model.condition import duration
-from gpuwatch.session.hang.dump_transfer import Parcel
+from gpuwatch.session.hang.dump_transfer import DumpFileTransfer
 from gpuwatch.wire import DumpFile, DumpPlace, DumpPlaces
 
 Key: TypeAlias = tuple[str, int]
@@ -36,7 +36,7 @@ class Case:
     job: str | None
     world: int
     """Ranks of the job; 0: not known."""
-    parcels: dict[int, Parcel] = field(default_factory=dict)
+    parcels: dict[int, DumpFileTransfer] = field(default_factory=dict)
     none: dict[int, str] = field(default_factory=dict)
     """Ranks that have left no dump: that may be a fault of theirs."""
     unread: dict[int, str] = field(default_factory=dict)
@@ -97,8 +97,8 @@ def _case(job: str | None, seats: Mapping[int, Key], listed: Listed) -> Case:
     return case
 
 
-def _parcel(job: str | None, node: str, place: DumpPlace, file: DumpFile, at: float) -> Parcel:
-    return Parcel(
+def _parcel(job: str | None, node: str, place: DumpPlace, file: DumpFile, at: float) -> DumpFileTransfer:
+    return DumpFileTransfer(
         job=job,
         rank=file.rank,
         node=node,

@@ -30,7 +30,7 @@ class Pieces(Protocol):
 
 
 @dataclass
-class Parcel:
+class DumpFileTransfer:
     """One dump on a node."""
 
     job: str | None
@@ -56,15 +56,15 @@ class Parcel:
         return self.prefix + self.name
 
 
-class Courier:
+class DumpTransfer:
     """Brings the dumps of one node into a folder, as `rank_N.gz`."""
 
     def __init__(
         self,
         session: Pieces,
         node: str,
-        parcels: Sequence[Parcel],
-        folder: Callable[[Parcel], Path],
+        parcels: Sequence[DumpFileTransfer],
+        folder: Callable[[DumpFileTransfer], Path],
         clock: Callable[[], float],
     ) -> None:
         """Begin with the next `update`.
@@ -115,7 +115,7 @@ class Courier:
             self._end(parcel, why)
         self._asked = None
 
-    def _take(self, parcel: Parcel, asked: Asked) -> None:
+    def _take(self, parcel: DumpFileTransfer, asked: Asked) -> None:
         piece, why = asked.read(DumpPiece)
         if piece is None:
             self._end(parcel, plain(why or "no answer"))
@@ -132,7 +132,7 @@ class Courier:
         else:
             self._keep(parcel, piece, data)
 
-    def _keep(self, parcel: Parcel, piece: DumpPiece, data: bytes) -> None:
+    def _keep(self, parcel: DumpFileTransfer, piece: DumpPiece, data: bytes) -> None:
         try:
             with (self._folder(parcel) / f"rank_{parcel.rank}.gz").open("ab") as file:
                 file.write(data)
@@ -143,7 +143,7 @@ class Courier:
         if piece.bytes <= 0 or parcel.taken >= parcel.size:
             self._end(parcel, None if parcel.taken == parcel.size else "it got shorter while it was read")
 
-    def _again(self, parcel: Parcel, piece: DumpPiece) -> None:
+    def _again(self, parcel: DumpFileTransfer, piece: DumpPiece) -> None:
         """It was written anew meanwhile: from the beginning, once."""
         if parcel.attempts:
             self._end(parcel, "it was being written while it was read")
@@ -153,7 +153,7 @@ class Courier:
         parcel.taken, parcel.size, parcel.mtime = 0, piece.size_bytes, piece.mtime
         (self._folder(parcel) / f"rank_{parcel.rank}.gz").unlink(missing_ok=True)
 
-    def _end(self, parcel: Parcel, why: str | None) -> None:
+    def _end(self, parcel: DumpFileTransfer, why: str | None) -> None:
         parcel.why = why
         self._left.remove(parcel)
         if why is not None:

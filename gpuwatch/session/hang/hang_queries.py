@@ -16,7 +16,7 @@ from gpuwatch.diagnose.hang.answer import HangAnswer, answer_of, confirmed
 from gpuwatch.diagnose.hang.monitor import CODE
 
 if TYPE_CHECKING:
-    from gpuwatch.session.hang.hang_query import Inquiry
+    from gpuwatch.session.hang.hang_query import HangQuery
     from gpuwatch.session.hang.node_requests import NodeRequests
 
 LONGEST_S = 10.0
@@ -31,7 +31,7 @@ MOST = 3
 class Query:
     """One, of one silence of a job."""
 
-    inquiry: Inquiry
+    inquiry: HangQuery
     at: float
     """When the ranks were asked (unix seconds)."""
     answer: HangAnswer | None = None
@@ -85,10 +85,10 @@ class HangQueries:
             if query.answer is not None and not query.kept:
                 query.kept = self._keep(job, query.answer)
 
-    def _inquiry(self, job: str) -> Inquiry:
-        from gpuwatch.session.hang.hang_query import Inquiry  # noqa: PLC0415 - loaded when a job hangs
+    def _inquiry(self, job: str) -> HangQuery:
+        from gpuwatch.session.hang.hang_query import HangQuery  # noqa: PLC0415 - loaded when a job hangs
 
-        return Inquiry(self._session, silent_job=job, longest_s=LONGEST_S, clock=self._clock)
+        return HangQuery(self._session, silent_job=job, longest_s=LONGEST_S, clock=self._clock)
 
     def _take(self, job: str, query: Query) -> None:
         query.inquiry.update()

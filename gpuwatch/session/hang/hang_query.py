@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from gpuwatch.diagnose.hang.combined_verdict import Hearing, hear
+from gpuwatch.diagnose.hang.combined_verdict import HangReport, hear
 from gpuwatch.diagnose.hang.flight_recorder.job_dumps import outlived
 from gpuwatch.diagnose.hang.ras.model import Ras, RasError
 from gpuwatch.diagnose.hang.ras.reader import read_ras
@@ -19,10 +19,10 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.rank_places import places_of
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.fleet.pending_request import Asked
-from gpuwatch.session.hang.dump_collection import DumpHunt
+from gpuwatch.session.hang.dump_collection import DumpCollection
 from gpuwatch.session.hang.dump_selection import Key, Seat
 from gpuwatch.session.hang.node_requests import NodeRequests
-from gpuwatch.session.hang.py_spy_upload import Loan
+from gpuwatch.session.hang.py_spy_upload import PySpyUpload
 from gpuwatch.wire import RasAnswer, RasAnswers, Stacks
 
 LONGEST_S = 20.0
@@ -36,7 +36,7 @@ RAS_NODES = 2
 """Of a job: one answer tells all of it, and the first node may be the sick one."""
 
 
-class Inquiry:
+class HangQuery:
     """Make it, poll the session, call `update` after every poll until it is `over`."""
 
     def __init__(
@@ -78,7 +78,7 @@ class Inquiry:
         self._py_spy = py_spy
         self._silent_job = silent_job
         self._session = session
-        self._loans: dict[str, Loan] = {}
+        self._loans: dict[str, PySpyUpload] = {}
         """Node -> the py-spy on its way there."""
         chosen = [n for n in session.fleet.nodes.values() if nodes is None or n.name in nodes]
         self._whole = len(chosen) == len(session.fleet.nodes)
@@ -88,7 +88,7 @@ class Inquiry:
             self._ras.append(session.ask_ras(name, pids))
         known = self._whole and all(node.processes_at is not None for node in chosen)
         self.dumps = (
-            DumpHunt(session, self._seats(chosen), whole=known, longest_s=longest_s, clock=clock)
+            DumpCollection(session, self._seats(chosen), whole=known, longest_s=longest_s, clock=clock)
             if dumps and silent_job is None
             else None
         )
@@ -143,7 +143,7 @@ class Inquiry:
             self.version += 1
         return self.version != before
 
-    def hearing(self, fleet: Fleet) -> Hearing:
+    def hearing(self, fleet: Fleet) -> HangReport:
         """What has come so far, judged."""
         addresses = places_of(fleet.nodes.values()).addresses
         ranks = {key: each.rank for key, each in self.stacks.items()}
@@ -163,7 +163,7 @@ class Inquiry:
     def _lending(self) -> list[str]:
         return [node for node, loan in self._loans.items() if not loan.over]
 
-    def _lend(self, loan: Loan) -> None:
+    def _lend(self, loan: PySpyUpload) -> None:
         """Go on; when the node has it, its ranks are asked once more."""
         loan.update()
         if loan.ready:
@@ -246,7 +246,7 @@ class Inquiry:
         told, why = asked.read(Stacks)
         program = self._session.py_spy if self._silent_job is None else None
         if told is not None and told.lacks_py_spy and program is not None and asked.node not in self._loans:
-            self._loans[asked.node] = Loan(self._session, asked.node, program, self._clock)
+            self._loans[asked.node] = PySpyUpload(self._session, asked.node, program, self._clock)
         by_pid = {stack.pid: stack for stack in told.processes} if told is not None else {}
         gone = why or ("the process has ended" if asked.done else self._no_answer())
         for key, each in self.stacks.items():

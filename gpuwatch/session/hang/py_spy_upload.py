@@ -59,7 +59,7 @@ class Lender(Protocol):
         ...
 
 
-class Loan:
+class PySpyUpload:
     """To one node; call `update` after every poll until it is `over`."""
 
     def __init__(self, session: Lender, node: str, program: Program, clock: Callable[[], float]) -> None:

@@ -51,10 +51,10 @@ def _gpu_of(view: NodeView, index: int | None) -> Gpu | None:
     return next((gpu for gpu in view.gpus if gpu.info.index == index), None)
 
 
-class Situation(Page):
+class ActiveProblems(Page):
     """Conditions over events; the cursor walks over both."""
 
-    DEFAULT_CSS: ClassVar[str] = "Situation { height: 1fr; }"
+    DEFAULT_CSS: ClassVar[str] = "ActiveProblems { height: 1fr; }"
 
     def __init__(self) -> None:
         super().__init__(id="situation")

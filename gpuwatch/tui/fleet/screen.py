@@ -11,7 +11,7 @@ from textual.containers import Container, Horizontal
 from textual.widgets import Input, Label
 
 from gpuwatch.tui.chrome.status_bar import StatusLine
-from gpuwatch.tui.fleet.attention import Situation
+from gpuwatch.tui.fleet.attention import ActiveProblems
 from gpuwatch.tui.fleet.heat_map import HeatMap
 from gpuwatch.tui.fleet.node_filter import Shown
 from gpuwatch.tui.fleet.node_table import NodeTable
@@ -48,7 +48,7 @@ class FleetScreen(LiveScreen):
         self.shown = Shown()
         self.heat = HeatMap(self.shown)
         self.table = NodeTable(self.shown)
-        self.situation = Situation()
+        self.situation = ActiveProblems()
         self.lower = Container(id="fleet-lower")
         self.filter_bar = Horizontal(id="filter-bar")
         self.field = Input(placeholder="temp>85 & host~=dgx", id="filter-text", compact=True)

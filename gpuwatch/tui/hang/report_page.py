@@ -6,15 +6,20 @@ from collections.abc import Hashable, Iterator
 
 from rich.segment import Segment
 
-from gpuwatch.diagnose.hang.combined_verdict import Hearing
-from gpuwatch.diagnose.hang.flight_recorder.job_dumps import NO_PIPES, FlightHeard, dumps_text, reasons_text
+from gpuwatch.diagnose.hang.combined_verdict import HangReport
+from gpuwatch.diagnose.hang.flight_recorder.job_dumps import (
+    NO_PIPES,
+    FlightEvidence,
+    dumps_text,
+    reasons_text,
+)
 from gpuwatch.diagnose.hang.stacks.compare import JobStacks, Spot
-from gpuwatch.diagnose.model.source_verdict import Testimony
+from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import plural, ranges, ranks_text
 from gpuwatch.tui.incidents.incident_detail import SURE
 from gpuwatch.tui.model.hang_query import Question
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.item_page import Thing, ThingsPage, command_things, hanging
+from gpuwatch.tui.toolkit.item_page import ItemPage, Thing, command_things, hanging
 from gpuwatch.tui.toolkit.line_view import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean
 from gpuwatch.tui.toolkit.text import age_text
@@ -27,7 +32,7 @@ WRITE = "write"
 """The thing that stands for having fresh dumps written."""
 
 
-class HearingPage(ThingsPage):
+class HearingPage(ItemPage):
     """The page of one question."""
 
     DEFAULT_CSS = "HearingPage { height: 1fr; }"
@@ -72,7 +77,7 @@ class HearingPage(ThingsPage):
             told += f"; {asking.progress}"
         yield from wrapped(told + ("" if not asking.over else "; D: refresh"), width, look.dim, indent=3)
 
-    def _verdict(self, said: Testimony, width: int) -> Iterator[Row | Thing]:
+    def _verdict(self, said: SourceVerdict, width: int) -> Iterator[Row | Thing]:
         look = self.look
         severity: Severity = "critical" if said.wrong else "ok"
         head = (Segment(" "), look.mark(severity), Segment(" "))
@@ -82,7 +87,7 @@ class HearingPage(ThingsPage):
             mark, words = SURE[said.confidence]
             yield from hanging((Segment(" "), look.mark(mark), Segment(" ")), words, width, look.text)
 
-    def _grounds(self, said: Testimony, width: int) -> Iterator[Row | Thing]:
+    def _grounds(self, said: SourceVerdict, width: int) -> Iterator[Row | Thing]:
         """What it rests on, and what would take away the doubt: under what is to be done."""
         look = self.look
         if said.evidence:
@@ -98,12 +103,12 @@ class HearingPage(ThingsPage):
                 ("settle", number), hanging(slope, line.replace("`", ""), width, look.dim), text=clean(line)
             )
 
-    def _commands(self, heard: Hearing, width: int) -> Iterator[Row | Thing]:
+    def _commands(self, heard: HangReport, width: int) -> Iterator[Row | Thing]:
         if heard.do:
             yield heading("What to do", width, self.look, "y copies the command")
         yield from command_things(heard.do, width, self.look)
 
-    def _dumps(self, dumps: FlightHeard, width: int) -> Iterator[Row | Thing]:
+    def _dumps(self, dumps: FlightEvidence, width: int) -> Iterator[Row | Thing]:
         """What was read of the flight recorders, of whom nothing and why, and the choice of fresh ones."""
         look = self.look
         yield heading("Flight recorders", width, look)
@@ -123,7 +128,7 @@ class HearingPage(ThingsPage):
         elif not dumps.may_write:
             yield from wrapped(NO_PIPES, width, look.dim, indent=3)
 
-    def _choice(self, dumps: FlightHeard, width: int) -> Thing:
+    def _choice(self, dumps: FlightEvidence, width: int) -> Thing:
         look = self.look
         where = f" at {', '.join(dumps.places)}" if dumps.places else ""
         head = (Segment(f" {look.glyphs.slope} ", look.title),)
@@ -168,7 +173,7 @@ class HearingPage(ThingsPage):
             rows += wrapped(frame, width, look.dim, indent=8)
         return Thing((job.job, number), tuple(rows), text=clean(f"{spot.what}: rank {who}"))
 
-    def _silent(self, heard: Hearing, width: int) -> Iterator[Row | Thing]:
+    def _silent(self, heard: HangReport, width: int) -> Iterator[Row | Thing]:
         """Who did not answer, and why."""
         look = self.look
         unseen = [each for job in heard.jobs for each in job.unseen]

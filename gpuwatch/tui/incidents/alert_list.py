@@ -13,7 +13,7 @@ from gpuwatch.diagnose.model.text import plural, ranges
 from gpuwatch.hosts.names import fold
 from gpuwatch.tui.model.alert_snapshot import Bundle, bundles, standing
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.item_page import Thing, ThingsPage
+from gpuwatch.tui.toolkit.item_page import ItemPage, Thing
 from gpuwatch.tui.toolkit.line_view import Row, heading, note
 from gpuwatch.tui.toolkit.styles import Look, clean, fit
 from gpuwatch.tui.toolkit.text import age_text
@@ -89,7 +89,7 @@ def _row(cells: Cells, width: int, look: Look) -> Row:
     return (*head, Segment(fit(text, max(0, room)), look.text if fires else look.dim))
 
 
-class AlertList(ThingsPage):
+class AlertList(ItemPage):
     """Alerts; Enter opens a folded line, or leads to the log line."""
 
     DEFAULT_CSS = "AlertList { height: 8; }"

@@ -20,7 +20,7 @@ class Spot:
     rank: int | None
 
 
-def spot_of(alert: Alert) -> Spot | None:
+def location_of(alert: Alert) -> Spot | None:
     """The best line that an alert rests on; None where it rests on values alone."""
     for proof in alert.proof:
         node = proof.node or alert.node
@@ -44,13 +44,13 @@ def spots_by_rank(incident: Incident) -> list[Spot]:
     """For each rank its first line of the incident, the rank that failed first in front."""
     first: dict[int, Spot] = {}
     for alert in sorted(incident.alerts, key=lambda each: each.first):
-        spot = spot_of(alert)
+        spot = location_of(alert)
         if spot is not None and spot.rank is not None:
             first.setdefault(spot.rank, spot)
     return [first[rank] for rank in ranks_of(incident) if rank in first]
 
 
-def spot_after(incident: Incident, rank: int | None) -> Spot | None:
+def location_after(incident: Incident, rank: int | None) -> Spot | None:
     """The line of the rank after `rank`, of the first one after the last; None where no line has a rank."""
     spots = spots_by_rank(incident)
     if not spots:

@@ -14,7 +14,7 @@ from gpuwatch.diagnose.model.text import clock
 from gpuwatch.tui.incidents.incident_list import severity_of, standing_of
 from gpuwatch.tui.incidents.incident_timeline import moment_things, rank_rows
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.item_page import Thing, ThingsPage, command_things, hanging
+from gpuwatch.tui.toolkit.item_page import ItemPage, Thing, command_things, hanging
 from gpuwatch.tui.toolkit.line_view import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean
 from gpuwatch.tui.toolkit.text import age_text
@@ -60,7 +60,7 @@ def command_in(text: str) -> str:
     return found[0] if found else text
 
 
-class IncidentHead(ThingsPage):
+class IncidentHead(ItemPage):
     """The sentence, always in sight; from it down leads into the detail."""
 
     DEFAULT_CSS = "IncidentHead { height: 4; background: $surface; overflow-y: hidden; }"
@@ -109,7 +109,7 @@ class IncidentHead(ThingsPage):
         )
 
 
-class IncidentDetail(ThingsPage):
+class IncidentDetail(ItemPage):
     """The page about the incident that the screen is about."""
 
     DEFAULT_CSS = "IncidentDetail { width: 1fr; height: 1fr; }"

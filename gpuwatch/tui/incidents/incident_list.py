@@ -9,7 +9,7 @@ from rich.segment import Segment
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.tui.model.log_coverage import Watching, watching
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.item_page import Thing, ThingsPage, hanging
+from gpuwatch.tui.toolkit.item_page import ItemPage, Thing, hanging
 from gpuwatch.tui.toolkit.line_view import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import Look, clean, fit
 from gpuwatch.tui.toolkit.text import age_text
@@ -28,7 +28,7 @@ def severity_of(incident: Incident) -> Severity:
     return "unknown" if standing_of(incident) else incident.severity
 
 
-class IncidentList(ThingsPage):
+class IncidentList(ItemPage):
     """One thing an incident."""
 
     DEFAULT_CSS = "IncidentList { height: 2; }"

@@ -11,7 +11,7 @@ from gpuwatch.diagnose.model.incident import Incident, Moment
 from gpuwatch.diagnose.model.text import clock, plural, ranges
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.item_page import Thing, ThingsPage, hanging
+from gpuwatch.tui.toolkit.item_page import ItemPage, Thing, hanging
 from gpuwatch.tui.toolkit.line_view import Row, heading, text_of, wrapped
 from gpuwatch.tui.toolkit.styles import Look, clean
 
@@ -114,7 +114,7 @@ def rank_rows(incident: Incident, fleet: Fleet, width: int, look: Look) -> Itera
     yield tuple(legend)
 
 
-class IncidentMoments(ThingsPage):
+class IncidentMoments(ItemPage):
     """The time line beside the detail, where there is room."""
 
     DEFAULT_CSS = "IncidentMoments { width: 1fr; height: 1fr; margin: 0 0 0 2; }"

@@ -14,7 +14,7 @@ from gpuwatch.probe.probe_request import Wish
 from gpuwatch.tui.links.matrix_cells import CALM, sign
 from gpuwatch.tui.links.probe_view import LinkView
 from gpuwatch.tui.model.probe_text import counted, sentence_of, standing_of
-from gpuwatch.tui.toolkit.item_page import Thing, ThingsPage, hanging
+from gpuwatch.tui.toolkit.item_page import ItemPage, Thing, hanging
 from gpuwatch.tui.toolkit.line_view import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import Look, fit
 
@@ -42,7 +42,7 @@ WISHES: tuple[tuple[str, str, str, Wish], ...] = (
 )
 
 
-class LinkStart(ThingsPage):
+class LinkStart(ItemPage):
     """The choice, in words of what is to be had."""
 
     DEFAULT_CSS: ClassVar[str] = "LinkStart { height: 1fr; }"
@@ -100,7 +100,7 @@ def legend(width: int, look: Look) -> Iterator[Row]:
         yield from hanging((Segment(" "), Segment(text, style), Segment("  ")), meaning, width, look.text)
 
 
-class LinkProbes(ThingsPage):
+class LinkProbes(ItemPage):
     """A line for every probe of the session, the newest first."""
 
     DEFAULT_CSS: ClassVar[str] = "LinkProbes { height: 3; }"

@@ -6,11 +6,11 @@ from collections.abc import Hashable, Iterable
 
 from gpuwatch.probe.results import Results
 from gpuwatch.tui.links.probe_view import LinkView
-from gpuwatch.tui.toolkit.item_page import Thing, ThingsPage
+from gpuwatch.tui.toolkit.item_page import ItemPage, Thing
 from gpuwatch.tui.toolkit.line_view import Row
 
 
-class LinkPage(ThingsPage):
+class LinkPage(ItemPage):
     """Its lines are made again when the probe moved or another one is shown."""
 
     def __init__(self, view: LinkView, *, id: str) -> None:  # noqa: A002 - textual's name

@@ -22,7 +22,7 @@ from gpuwatch.tui.logs.widgets.prompt import LogPrompt
 from gpuwatch.tui.logs.widgets.results import LogResults
 from gpuwatch.tui.logs.widgets.toolbar import LogBar
 from gpuwatch.tui.logs.workspace.prompt_input import WRONG, Purpose, enter, try_out
-from gpuwatch.tui.logs.workspace.workspace import MODES, LogDesk, Wanted
+from gpuwatch.tui.logs.workspace.workspace import MODES, LogWorkspace, Wanted
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.key_hints import KeysLine
 from gpuwatch.tui.toolkit.line_view import Picker
@@ -42,7 +42,7 @@ class LogsScreen(LiveScreen):
         *(binding for binding in keys.INCIDENTS if binding.id == "incident.rank"),
     ]
 
-    def __init__(self, desk: LogDesk, wanted: Wanted | None = None) -> None:
+    def __init__(self, desk: LogWorkspace, wanted: Wanted | None = None) -> None:
         """Show the desk.
 
         Args:

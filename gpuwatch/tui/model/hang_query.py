@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Protocol
 from gpuwatch.diagnose.hang.flight_recorder.job_dumps import NO_PIPES
 
 if TYPE_CHECKING:
-    from gpuwatch.diagnose.hang.combined_verdict import Hearing
+    from gpuwatch.diagnose.hang.combined_verdict import HangReport
     from gpuwatch.fleet.fleet import Fleet
 
 
 class Asking(Protocol):
-    """What is needed of `session.hang.hang_query.Inquiry`."""
+    """What is needed of `session.hang.hang_query.HangQuery`."""
 
     @property
     def version(self) -> int:
@@ -47,7 +47,7 @@ class Asking(Protocol):
         """Have the ranks write dumps; False: none can, or not now."""
         ...
 
-    def hearing(self, fleet: Fleet) -> Hearing:
+    def hearing(self, fleet: Fleet) -> HangReport:
         """What has come so far, judged."""
         ...
 
@@ -67,7 +67,7 @@ class Question:
         self.incident = incident
         self.at = at
         self.version = 0
-        self.hearing: Hearing | None = None
+        self.hearing: HangReport | None = None
         self._settled = False
 
     def update(self, fleet: Fleet) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gpuwatch.diagnose.hang.combined_verdict import kept
-from gpuwatch.diagnose.training.job_view.rank_placement import Seats
+from gpuwatch.diagnose.training.job_view.rank_placement import RankPlacement
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.hosts.plan import Plan
@@ -52,7 +52,7 @@ class Scene:
         self._frozen_wall = 0.0
         self._told = Told()
         self._told_version: int | None = None
-        self.seats = Seats()
+        self.seats = RankPlacement()
         """Where the ranks of every job are or were; they are remembered from the first frame on."""
         self.questions: dict[str | None, Question] = {}
         """Incident -> the newest question about it; None: about no incident."""

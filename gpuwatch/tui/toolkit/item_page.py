@@ -46,7 +46,7 @@ def command_things(
         yield Thing((key, number), rows, text=clean(command))
 
 
-class ThingsPage(Page):
+class ItemPage(Page):
     """Subclasses tell their lines and things; the cursor stays on its thing while others come and go."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - textual's name

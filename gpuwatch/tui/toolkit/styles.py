@@ -198,7 +198,7 @@ def _badges(dark: bool, colours: Colours) -> dict[str, Style]:
     return {name: Style(color=ink, bgcolor=paper, bold=True) for name, paper in inks.items()}
 
 
-def make_look(*, dark: bool = True, colours: Colours = "many", ascii_only: bool = False) -> Look:
+def build_styles(*, dark: bool = True, colours: Colours = "many", ascii_only: bool = False) -> Look:
     """Work out the look for a theme and a terminal."""
     grey = {"many": "#8b949e" if dark else "#5f6368", "few": "white", "none": None}[colours]
     faint = {"many": "#343b45" if dark else "#c9ced6", "few": "bright_black", "none": None}[colours]

@@ -7,7 +7,7 @@ import pytest
 from gpuwatch.diagnose.hang.combined_verdict import waiting_for
 from gpuwatch.diagnose.hang.flight_recorder.job_dumps import (
     DumpRead,
-    FlightHeard,
+    FlightEvidence,
     JobDumps,
     outlived,
     reasons_text,
@@ -15,14 +15,14 @@ from gpuwatch.diagnose.hang.flight_recorder.job_dumps import (
 from gpuwatch.diagnose.model import source_verdict
 
 WRITTEN = 1_790_000_000.0
-SAID = source_verdict.Testimony(
+SAID = source_verdict.SourceVerdict(
     "flight", wrong=True, sentence="rank 2 never came", culprits=(2,), confidence="high"
 )
 
 
-def heard() -> FlightHeard:
+def heard() -> FlightEvidence:
     read = tuple(DumpRead(rank, "a", f"/d/{rank}", 10, WRITTEN) for rank in range(4))
-    return FlightHeard((JobDumps("J", 4, read, {}, testimony=SAID),))
+    return FlightEvidence((JobDumps("J", 4, read, {}, testimony=SAID),))
 
 
 @pytest.mark.parametrize("stepped", [{}, {"J": WRITTEN - 60}, {"other": WRITTEN + 60}])
@@ -39,7 +39,7 @@ def test_dumps_from_before_the_last_step_are_hardly_believed() -> None:
 
 
 def test_a_doubtful_witness_makes_no_other_surer() -> None:
-    stacks = source_verdict.Testimony(
+    stacks = source_verdict.SourceVerdict(
         "stacks", wrong=True, sentence="rank 2 sleeps", culprits=(2,), confidence="medium"
     )
     doubtful = outlived(heard(), {"J": WRITTEN + 60}).testimony

@@ -305,9 +305,11 @@ def said(
     confidence: Confidence,
     *,
     wrong: bool = True,
-) -> source_verdict.Testimony:
+) -> source_verdict.SourceVerdict:
     sentence = f"{witness} says so"
-    return source_verdict.Testimony(witness, wrong, sentence, culprits, confidence, ("proof",), ("doubt",))
+    return source_verdict.SourceVerdict(
+        witness, wrong, sentence, culprits, confidence, ("proof",), ("doubt",)
+    )
 
 
 def test_witnesses_that_agree_are_surer() -> None:

@@ -9,7 +9,7 @@ from gpuwatch import wire
 from gpuwatch.diagnose.health.node_checks import identity
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
-from gpuwatch.diagnose.model.rank_index import Whereabouts
+from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.rank_places import places_of
 from gpuwatch.hosts.plan import Thresholds
@@ -272,7 +272,7 @@ def test_a_hello_that_takes_another_nodes_name_changes_nothing_of_that_node(orde
         rank = Process(50, "python", rank=int(name[-1]), job="7", master="gpu-002:29500", world_size=3)
         greeting = hello(2, host="gpu-002", boot_id=name, addresses=["10.0.0.2"])
         feed(fleet, name, greeting, Ranks(t=NODE_TIME, seq=1, processes=[rank]))
-    where = Whereabouts(places_of(list(fleet.nodes.values())))
+    where = RankIndex(places_of(list(fleet.nodes.values())))
     assert (where.named("gpu-002"), where.named("gpu-001")) == ("gpu-002", "gpu-001")
     assert [place.node for rank in (1, 2) if (place := where.of(rank, "7"))] == ["gpu-001", "gpu-002"]
     assert conflicts(fleet, "gpu-001") == ["host_name_taken"]
@@ -291,7 +291,7 @@ def test_a_rank_that_two_nodes_claim_is_on_neither() -> None:
     claim("gpu-001", 0, 1)
     claim("gpu-002", 2, 3)
     claim("gpu-003", 4, 1)
-    where = Whereabouts(places_of(list(fleet.nodes.values())))
+    where = RankIndex(places_of(list(fleet.nodes.values())))
     assert where.of(1, "7") is None
     found = {rank: place.node for rank in (0, 2, 3, 4) if (place := where.of(rank, "7"))}
     assert found == {0: "gpu-001", 2: "gpu-002", 3: "gpu-002", 4: "gpu-003"}
@@ -300,7 +300,7 @@ def test_a_rank_that_two_nodes_claim_is_on_neither() -> None:
     }  # fmt: skip
     claim("gpu-003", 4, 5)
     assert not any(conflicts(fleet, name) for name in fleet.nodes)
-    where = Whereabouts(places_of(list(fleet.nodes.values())))
+    where = RankIndex(places_of(list(fleet.nodes.values())))
     assert where.of(1, "7") is not None
 
 

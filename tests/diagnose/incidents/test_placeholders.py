@@ -10,7 +10,7 @@ from gpuwatch.diagnose.incidents.placeholders import command, filled
 from gpuwatch.diagnose.incidents.playbook import playbook, settle
 from gpuwatch.diagnose.incidents.suspects import Hang
 from gpuwatch.diagnose.model.incident import UNKNOWN
-from gpuwatch.diagnose.model.rank_index import Whereabouts
+from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.fleet.jobs.places import Places
 from gpuwatch.rules.load import load_packs
 
@@ -94,7 +94,7 @@ def test_what_settles_a_doubt_keeps_no_placeholder(
     for hang in (None, stuck):
         unexplained = code == "unknown"
         steps = settle(
-            code, "low", who, hang, "4711", Whereabouts(Places()), ended=ended, unexplained=unexplained
+            code, "low", who, hang, "4711", RankIndex(Places()), ended=ended, unexplained=unexplained
         )
         assert steps
         assert not [step for step in steps if LEFT.search(step)]

@@ -12,7 +12,7 @@ from gpuwatch.diagnose.training.job_view.build import Heard, heard_of, jobs_of, 
 from gpuwatch.diagnose.training.job_view.facts import JobFacts, spread, step_times
 from gpuwatch.diagnose.training.job_view.mfu import flops_per_token, mfu, scope_of
 from gpuwatch.diagnose.training.job_view.peak_flops import PEAKS, peak_flops
-from gpuwatch.diagnose.training.job_view.rank_placement import MAX_JOBS, Seats
+from gpuwatch.diagnose.training.job_view.rank_placement import MAX_JOBS, RankPlacement
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Model, NodeSpec, Plan
 from gpuwatch.link.stream.inbox import Arrival, ClockReading, LinkStatus
@@ -28,7 +28,7 @@ class Job:
     def __init__(self, nodes: int = 2, model: Model | None = None, offset_s: float = 0.0) -> None:
         self.names = [f"n{number}" for number in range(nodes)]
         self.fleet = Fleet(Plan(tuple(NodeSpec(name) for name in self.names), model=model))
-        self.seats = Seats()
+        self.seats = RankPlacement()
         self.offset_s = offset_s
         self.world = 4 * nodes
         self.dialect = "common"

@@ -15,7 +15,7 @@ from gpuwatch.diagnose.hang.flight_recorder.job_dumps import JobDumps
 from gpuwatch.hosts.builtin import local_plan
 from gpuwatch.session import Session
 from gpuwatch.session.hang.dump_transfer import MOST_BYTES
-from gpuwatch.session.hang.hang_query import Inquiry
+from gpuwatch.session.hang.hang_query import HangQuery
 from tests.cli.running import gpuwatch
 from tests.end_to_end.hang.hanging import RANKS, WHOM, hanging_job
 from tests.parts import SEEN_BY_EVERY_AGENT, need, need_torch
@@ -57,7 +57,7 @@ def until(session: Session, done: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-def answered(inquiry: Inquiry) -> bool:
+def answered(inquiry: HangQuery) -> bool:
     inquiry.update()
     return inquiry.over
 
@@ -126,7 +126,7 @@ def asked(hanging: Hanging) -> JobDumps:
     with Session(local_plan()) as session:
         (node,) = session.fleet.nodes.values()
         until(session, lambda: {p.rank for p in node.processes if p.job == hanging.job} == set(range(RANKS)))
-        inquiry = Inquiry(session, ras=False, py_spy=None)
+        inquiry = HangQuery(session, ras=False, py_spy=None)
         until(session, lambda: answered(inquiry))
         heard = inquiry.hearing(session.fleet).dumps
     assert heard is not None

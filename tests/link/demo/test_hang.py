@@ -8,7 +8,7 @@ import gzip
 import msgspec
 
 from gpuwatch import wire
-from gpuwatch.diagnose.hang.combined_verdict import Hearing, hear
+from gpuwatch.diagnose.hang.combined_verdict import HangReport, hear
 from gpuwatch.diagnose.hang.flight_recorder.verdict import judge_flight
 from gpuwatch.diagnose.hang.ras.reader import read_ras
 from gpuwatch.diagnose.hang.stacks.compare import RankStack
@@ -20,7 +20,7 @@ from gpuwatch.link.stream.inbox import Inbox
 from gpuwatch.runs.flight.dumps import read_dump
 
 
-def heard(second: float) -> Hearing:
+def heard(second: float) -> HangReport:
     stacks, ras = [], []
     for link in demo_links(demo_plan(), Inbox()):
         assert isinstance(link, DemoLink)

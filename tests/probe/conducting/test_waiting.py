@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpuwatch.probe.conducting.nodes.line import Heard
-from gpuwatch.probe.conducting.nodes.node_pool import Company
+from gpuwatch.probe.conducting.nodes.node_pool import NodePool
 from gpuwatch.probe.conducting.stages.ranks import STEP_MARGIN_S, Ranks
 from gpuwatch.probe.conducting.stages.reach import Rendezvous
 from gpuwatch.probe.conducting.stages.run import ProbeRun
@@ -17,7 +17,7 @@ TIMEOUT_S = 30.0
 MEETING = Rendezvous("gpu-0", "10.0.0.1", 4000, pairs_only=False)
 
 
-class Words(Company):
+class Words(NodePool):
     """Says at which second what is heard of the ranks."""
 
     def __init__(self, *said: tuple[float, Done]) -> None:

@@ -16,7 +16,7 @@ from gpuwatch.diagnose.alerts.from_events import alert_of_event
 from gpuwatch.diagnose.alerts.from_findings import Found, alert_of
 from gpuwatch.diagnose.incidents.builder import incidents
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.rank_index import Whereabouts
+from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.fleet.jobs.places import Places, RankPlace
 from gpuwatch.rules.compiling.compile import compiled
 from gpuwatch.rules.load import load_packs
@@ -39,7 +39,7 @@ def rules() -> RuleSet:
 def by_nvml(code: int) -> Alert:
     """The driver's event, as on a node whose kernel log may not be read."""
     event = wire.Event(seq=1, **{**xid_event(code, GPU), "t": T0})
-    alert = alert_of_event(NODE, event, PACKS, Whereabouts(PLACES), 0.0)
+    alert = alert_of_event(NODE, event, PACKS, RankIndex(PLACES), 0.0)
     assert alert is not None
     return alert
 
@@ -50,7 +50,7 @@ def by_line(code: int, text: str = ", pid=4242, name=train.py", place: str = f"P
     assert len(found) == 1, (code, found)
     own = {name: value for name, value in found[0].items() if name in wire.Finding.__struct_fields__}
     own |= {"t": T0, "seq": 1, "file": wire.KERNEL_LOG, "at": T0, "last_at": T0, "timed": True}
-    return alert_of(Found(NODE, wire.Finding(**own)), PACKS, Whereabouts(PLACES))
+    return alert_of(Found(NODE, wire.Finding(**own)), PACKS, RankIndex(PLACES))
 
 
 def judged(alert: Alert) -> list[tuple[str, str, str | None, int | None, int | None]]:

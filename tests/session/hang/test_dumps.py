@@ -13,10 +13,10 @@ from typing import Any, cast
 import pytest
 
 from gpuwatch.agent.hang.flight_files import dump_files, dump_piece
-from gpuwatch.diagnose.hang.flight_recorder.job_dumps import FlightHeard, JobDumps
+from gpuwatch.diagnose.hang.flight_recorder.job_dumps import FlightEvidence, JobDumps
 from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.session.hang import dump_transfer
-from gpuwatch.session.hang.dump_collection import DumpHunt
+from gpuwatch.session.hang.dump_collection import DumpCollection
 from gpuwatch.session.hang.dump_selection import Seat
 from gpuwatch.session.session import Session
 from tests.diagnose.dumps import content, steps
@@ -79,11 +79,11 @@ class Nodes:
             asked.error = str(error)
         return asked
 
-    def hunt(self, *, whole: bool = True) -> DumpHunt:
+    def hunt(self, *, whole: bool = True) -> DumpCollection:
         session = cast("Session", self)
-        return DumpHunt(session, self.seats, whole=whole, longest_s=20.0, clock=lambda: self.now)
+        return DumpCollection(session, self.seats, whole=whole, longest_s=20.0, clock=lambda: self.now)
 
-    def finish(self, hunt: DumpHunt) -> FlightHeard:
+    def finish(self, hunt: DumpCollection) -> FlightEvidence:
         """Every look is a second later; the process that judges takes its own time, and its clock stands."""
         deadline = time.monotonic() + 60
         while not hunt.over:
@@ -106,7 +106,7 @@ def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nodes:
     return made
 
 
-def only(heard: FlightHeard) -> JobDumps:
+def only(heard: FlightEvidence) -> JobDumps:
     (job,) = heard.jobs
     return job
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from gpuwatch.diagnose.hang.combined_verdict import Hearing, hear
-from gpuwatch.diagnose.hang.flight_recorder.job_dumps import FlightHeard, JobDumps
+from gpuwatch.diagnose.hang.combined_verdict import HangReport, hear
+from gpuwatch.diagnose.hang.flight_recorder.job_dumps import FlightEvidence, JobDumps
 from gpuwatch.diagnose.hang.remedies import advised
 from gpuwatch.diagnose.hang.stacks.compare import RankStack
 from gpuwatch.fleet.fleet import Fleet
@@ -37,7 +37,7 @@ class Asked:
         self.asked = 128
         self.told = 0
         self.progress = ""
-        self.dumps: FlightHeard | None = None
+        self.dumps: FlightEvidence | None = None
         self.wrote = 0
 
     @property
@@ -48,7 +48,7 @@ class Asked:
         moved, self.told = len(self.answers) != self.told, len(self.answers)
         return moved
 
-    def hearing(self, fleet: Fleet) -> Hearing:
+    def hearing(self, fleet: Fleet) -> HangReport:
         return advised(hear(self.answers, (), {}, lambda _host, _pid: None, self.dumps), fleet)
 
     def write_dumps(self) -> bool:
@@ -155,7 +155,7 @@ async def test_fresh_dumps_need_a_key_of_their_own() -> None:
         await frames(pilot, app)
         assert asked.wrote == 0
         asked.answer()
-        asked.dumps = FlightHeard(may_write=(0, 1, 2), places=("/shared/dumps/rank_",))
+        asked.dumps = FlightEvidence(may_write=(0, 1, 2), places=("/shared/dumps/rank_",))
         await frames(pilot, app)
         assert "F or Enter: trigger dumps on ranks 0-2" in flat(app)
         assert "write files at /shared/dumps/rank_ and overwrite older dumps" in flat(app)
@@ -170,7 +170,7 @@ async def test_fresh_dumps_need_a_key_of_their_own() -> None:
 async def test_without_a_pipe_it_is_said_what_the_job_would_need() -> None:
     app, asked = asking_app()
     asked.answer()
-    asked.dumps = FlightHeard(
+    asked.dumps = FlightEvidence(
         jobs=(JobDumps("418207", 128, (), dict.fromkeys(range(128), "none is there")),),
         places=("/shared/dumps/rank_",),
     )

@@ -15,12 +15,12 @@ from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.chrome.status_bar import quiet
 from gpuwatch.tui.fleet.screen import FleetScreen
-from gpuwatch.tui.incidents.evidence_location import ranks_of, spot_after, spot_of, spots_by_rank
+from gpuwatch.tui.incidents.evidence_location import location_after, location_of, ranks_of, spots_by_rank
 from gpuwatch.tui.incidents.screen import IncidentsScreen
 from gpuwatch.tui.logs.screen import LogsScreen
 from gpuwatch.tui.model.alert_snapshot import bundles, told_by
 from gpuwatch.tui.node.gpu_screen import GpuScreen
-from gpuwatch.tui.toolkit.styles import make_look
+from gpuwatch.tui.toolkit.styles import build_styles
 from tests.tui.still import NOW, demo_session, judged_session, still_app
 from tests.tui.test_screens import text_on
 from tests.tui.told_alerts import StillBook, demo_book, demo_incident, disk_alert, timeout_alert, xid_alert
@@ -307,12 +307,12 @@ def test_alerts_fold_by_code_and_standing_causes_first() -> None:
 def test_the_way_through_an_incident_begins_with_the_first_failure() -> None:
     incident = demo_incident()
     assert ranks_of(incident)[:3] == [85, 0, 1]
-    spot = spot_after(incident, None)
+    spot = location_after(incident, None)
     assert spot is not None
     assert (spot.rank, spot.file) == (85, "kernel log")
     last = spots_by_rank(incident)[-1]
-    assert spot_after(incident, last.rank) == spot
-    assert spot_of(disk_alert()) is None
+    assert location_after(incident, last.rank) == spot
+    assert location_of(disk_alert()) is None
 
 
 async def test_the_demo_s_own_incident_is_told_from_the_log_lines_alone() -> None:
@@ -347,7 +347,7 @@ async def test_before_the_fall_the_demo_has_no_incident() -> None:
 
 def test_where_nodes_and_gpus_are_well_the_status_line_says_what_the_logs_tell() -> None:
     """Not that nothing is wrong, beside a count of alerts."""
-    look = make_look(ascii_only=True)
+    look = build_styles(ascii_only=True)
     taken = structs.replace(xid_alert(), acknowledged=True)
     (told,) = quiet(told_by(StillBook(alerts=[taken, disk_alert()])), look, 60)
     assert told.text == "! disk nearly full: /scratch is 96.1 % full "

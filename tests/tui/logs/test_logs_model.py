@@ -18,7 +18,7 @@ from gpuwatch.tui.logs.pager import page, pager_command
 from gpuwatch.tui.logs.search.node_search import LogSearch
 from gpuwatch.tui.logs.search.rank_selection import first_choice
 from gpuwatch.tui.logs.workspace.time_input import TimeError, time_typed
-from gpuwatch.tui.logs.workspace.workspace import LogDesk
+from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
 from gpuwatch.tui.model.view_state import Scene
 from gpuwatch.wire import LogLine
 from tests.tui.logs.log_nodes import MIDNIGHT, TRACE, FakeFile, LogSession, clock, story, with_finding
@@ -346,7 +346,7 @@ def test_a_rank_in_a_file_that_ranks_share_is_shown_alone() -> None:
     shared = FakeFile("/job.out", [0, 1])
     shared.write("[rank0]: a\n[rank1]: b\n  more of b\n[rank0]: c")
     session = LogSession({"gpu-001": [shared]})
-    desk = LogDesk(Scene(session, lambda: 10.0, lambda: NOON))
+    desk = LogWorkspace(Scene(session, lambda: 10.0, lambda: NOON))
     desk.choose("1")
     view = desk.opened.view_of(desk.sources[0])
     session.poll()
@@ -361,7 +361,7 @@ def test_failed_ranks_come_in_the_order_of_their_first_error() -> None:
     session = story(ranks=8, steps=4, failing=5)
     with_finding(session, "gpu-001", "/scratch/run7/logs/rank_1.log", "collective timed out", 1)
     with_finding(session, "gpu-002", "/scratch/run7/logs/rank_5.log", "ERROR allocator", 5)
-    desk = LogDesk(Scene(session, lambda: 10.0, lambda: NOON))
+    desk = LogWorkspace(Scene(session, lambda: 10.0, lambda: NOON))
     assert list(desk.special("failed")) == [5, 1]
     assert [source.rank for source in first_choice(desk.scene)[1]] == [5, 1]
 

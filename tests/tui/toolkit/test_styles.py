@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from gpuwatch.tui.fleet.heat_layout import arrange
 from gpuwatch.tui.toolkit.charts import bar, curve, plot, sparkline
 from gpuwatch.tui.toolkit.refresh_rate import Pace
-from gpuwatch.tui.toolkit.styles import ASCII, UNICODE, clean, fit, make_look, wants_ascii
+from gpuwatch.tui.toolkit.styles import ASCII, UNICODE, build_styles, clean, fit, wants_ascii
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_curve_is_a_line_that_is_joined_and_leaves_gaps() -> None:
 
 
 def test_a_bar_is_as_wide_as_asked_for_at_every_level() -> None:
-    for look in (make_look(), make_look(ascii_only=True)):
+    for look in (build_styles(), build_styles(ascii_only=True)):
         for level in (None, -1.0, 0.0, 0.01, 0.5, 0.999, 1.0, 7.0):
             assert sum(s.cell_length for s in bar(level, 10, look, look.text, mark=0.8)) == 10
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..files.catalog import Catalog  # noqa: F401 - used in type comments
     from ..files.mounts import Mounts  # noqa: F401 - used in type comments
-    from ..ipc.activity_marker import Crumbs  # noqa: F401 - used in type comments
+    from ..ipc.activity_marker import ActivityMarker  # noqa: F401 - used in type comments
     from ..matching.prefilter import Sieve  # noqa: F401 - used in type comments
     from ..matching.ruleset import RuleSet  # noqa: F401 - used in type comments
     from .walk import Candidate  # noqa: F401 - used in type comments
@@ -36,7 +36,7 @@ class Discovery(object):
     """Call `step` when nothing else waits; nothing is done where `discover` of the config is not true."""
 
     def __init__(self, config, catalog, mounts, crumbs, ruleset, sieve):
-        # type: (dict[str, Any], Catalog, Mounts, Crumbs, RuleSet, Sieve) -> None
+        # type: (dict[str, Any], Catalog, Mounts, ActivityMarker, RuleSet, Sieve) -> None
         self._on = bool(config.get("discover"))
         self._proc = str(config.get("proc", "/proc"))
         self._earlier = [str(folder) for folder in config.get("earlier_folders", ())]

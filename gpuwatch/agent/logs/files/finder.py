@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import subprocess  # noqa: F401 - used in type comments
     from typing import Any, Callable, Iterator  # noqa: F401 - used in type comments
 
-    from ..ipc.activity_marker import Crumbs  # noqa: F401 - used in type comments
+    from ..ipc.activity_marker import ActivityMarker  # noqa: F401 - used in type comments
     from .catalog import Catalog  # noqa: F401 - used in type comments
 
 AGAIN_S = 3.0
@@ -48,7 +48,7 @@ class Finder(object):
     """Puts what it finds into the catalog."""
 
     def __init__(self, config, catalog, crumbs):
-        # type: (dict[str, Any], Catalog, Crumbs) -> None
+        # type: (dict[str, Any], Catalog, ActivityMarker) -> None
         hosts = config.get("hosts", [])
         self._catalog = catalog
         self._crumbs = crumbs

@@ -19,7 +19,7 @@ else nothing that can be left out."""
 NOTHING = Crumb("", "", (0, 0, 0), "")
 
 
-class Crumbs(object):
+class ActivityMarker(object):
     """The writing side."""
 
     def __init__(self, read_end, write_end):

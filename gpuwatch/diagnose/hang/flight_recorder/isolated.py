@@ -1,6 +1,7 @@
 """Dumps judged in a process of its own: whatever is in them can neither stop nor swell the cockpit.
 
-Run as `python -m gpuwatch.diagnose.hang.flight_recorder.isolated FOLDER PARENT`; only `Apart` does that.
+Run as `python -m gpuwatch.diagnose.hang.flight_recorder.isolated FOLDER PARENT`, by
+`IsolatedAnalysis` only.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import msgspec
 
 from gpuwatch.agent.logs.ipc.lifeline import die_with
 from gpuwatch.diagnose.hang.flight_recorder.verdict import judge_flight
-from gpuwatch.diagnose.model.source_verdict import Testimony
+from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.plain import plain
 from gpuwatch.runs.flight.files import gather_dumps, rank_of
 
@@ -39,7 +40,7 @@ class Order(msgspec.Struct, frozen=True):
 class Judged(msgspec.Struct, frozen=True):
     """What the dumps say."""
 
-    testimony: Testimony | None
+    testimony: SourceVerdict | None
     """None: not one of them could be read."""
     ranks: list[int]
     """Whose dumps were read."""
@@ -47,7 +48,7 @@ class Judged(msgspec.Struct, frozen=True):
     """Rank -> why its dump is none."""
 
 
-class Apart:
+class IsolatedAnalysis:
     """One such process. `take` never waits."""
 
     def __init__(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from gpuwatch.diagnose.hang.flight_recorder.text import SAME_MOMENT
 from gpuwatch.diagnose.model.condition import duration
-from gpuwatch.diagnose.model.source_verdict import Testimony
+from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import clock, plural, ranks_text
 
 APART_S = 60.0
@@ -44,12 +44,12 @@ class JobDumps:
     """Rank -> why no dump of it was read."""
     asked: bool = False
     """They were written because we asked for them."""
-    testimony: Testimony | None = None
+    testimony: SourceVerdict | None = None
     """None: no dump was read, or they are still being judged."""
 
 
 @dataclass(frozen=True)
-class FlightHeard:
+class FlightEvidence:
     """All jobs, those that something is wrong with first."""
 
     jobs: tuple[JobDumps, ...] = ()
@@ -59,12 +59,12 @@ class FlightHeard:
     """Where the dumps go, as the jobs name it; torch's own places are not told."""
 
     @property
-    def testimony(self) -> Testimony | None:
+    def testimony(self) -> SourceVerdict | None:
         """What is put together with the other witnesses."""
         return next((each.testimony for each in self.jobs if each.testimony is not None), None)
 
 
-def with_age(said: Testimony, job: JobDumps) -> Testimony:
+def with_age(said: SourceVerdict, job: JobDumps) -> SourceVerdict:
     """The testimony with what it rests on: how many dumps, when they were written, and what is missing."""
     note = dumps_text(job)
     reasons = tuple(f"no dump of {line}" for line in reasons_text(job.without))
@@ -89,7 +89,7 @@ def with_age(said: Testimony, job: JobDumps) -> Testimony:
     )
 
 
-def outlived(heard: FlightHeard, stepped: Mapping[str | None, float]) -> FlightHeard:
+def outlived(heard: FlightEvidence, stepped: Mapping[str | None, float]) -> FlightEvidence:
     """Dumps of before a job's last step say nothing of what it waits for now.
 
     Args:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from gpuwatch.diagnose.hang.flight_recorder.groups import SURE, Crew, Problem
 from gpuwatch.diagnose.model.confidence import Confidence
-from gpuwatch.diagnose.model.source_verdict import Testimony
+from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import clock, plural, ranks_text
 from gpuwatch.runs.flight.dumps import Dump, Op
 
@@ -19,12 +19,12 @@ SHOWN = 8
 SAME_MOMENT = "whether all dumps were written at the same moment: a job that runs on looks like this too"
 
 
-def nothing_testimony() -> Testimony:
+def nothing_testimony() -> SourceVerdict:
     """There was nothing to read."""
-    return Testimony("flight", wrong=False, sentence="no dump could be read")
+    return SourceVerdict("flight", wrong=False, sentence="no dump could be read")
 
 
-def healthy_testimony(dumps: Sequence[Dump], crews: Sequence[Crew]) -> Testimony:
+def healthy_testimony(dumps: Sequence[Dump], crews: Sequence[Crew]) -> SourceVerdict:
     """All members of all groups are together."""
     if not crews:
         return _no_entries(dumps)
@@ -40,12 +40,12 @@ def healthy_testimony(dumps: Sequence[Dump], crews: Sequence[Crew]) -> Testimony
         text = "nothing wrong in the only dump: what the other ranks did is not known"
     lasts = [(crew, max(lane.last for lane in crew.lanes.values())) for crew in list(crews)[:SHOWN]]
     evidence = tuple(f"{crew.title}: {plural(len(crew.lanes), 'rank')} at #{last}" for crew, last in lasts)
-    return Testimony("flight", wrong=False, sentence=text, evidence=evidence, settle=settle)
+    return SourceVerdict("flight", wrong=False, sentence=text, evidence=evidence, settle=settle)
 
 
-def _no_entries(dumps: Sequence[Dump]) -> Testimony:
+def _no_entries(dumps: Sequence[Dump]) -> SourceVerdict:
     """Nobody has recorded anything."""
-    return Testimony(
+    return SourceVerdict(
         "flight",
         wrong=False,
         sentence=f"no verdict: no collective is recorded in {plural(len(dumps), 'dump')}",
@@ -58,13 +58,13 @@ def _no_entries(dumps: Sequence[Dump]) -> Testimony:
 
 def testimony_of(
     cause: Problem, others: Sequence[Problem], explained: Sequence[Problem], newest: Newest
-) -> Testimony:
+) -> SourceVerdict:
     """The sentence about the first cause, with what else was found as evidence."""
     evidence = [*_proofs(cause, newest), *_further(others, "besides"), *_further(explained, "follows")]
     settle = _settle(cause)
     if len(others) and cause.kind != "stalled":
         settle.append(f"{plural(len(others), 'other group')} are blocked for other reasons: see below")
-    return Testimony(
+    return SourceVerdict(
         witness="flight",
         wrong=True,
         sentence=_sentence(cause, newest),
@@ -75,7 +75,7 @@ def testimony_of(
     )
 
 
-def circle_testimony(circle: Sequence[Problem], newest: Newest) -> Testimony:
+def circle_testimony(circle: Sequence[Problem], newest: Newest) -> SourceVerdict:
     """Groups that wait for each other in a ring."""
     parts = [
         f"{ranks_text(each.waiting)} in {_called(each)} of {each.group.title} for {ranks_text(each.culprits)}"
@@ -83,7 +83,7 @@ def circle_testimony(circle: Sequence[Problem], newest: Newest) -> Testimony:
     ]
     ranks = tuple(sorted({rank for each in circle for rank in each.culprits}))
     proofs = [proof for each in circle for proof in _proofs(each, newest)]
-    return Testimony(
+    return SourceVerdict(
         witness="flight",
         wrong=True,
         sentence="deadlock: " + ", and ".join(parts),

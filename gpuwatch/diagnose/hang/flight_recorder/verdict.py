@@ -13,7 +13,7 @@ from gpuwatch.diagnose.hang.flight_recorder.text import (
     nothing_testimony,
     testimony_of,
 )
-from gpuwatch.diagnose.model.source_verdict import Testimony
+from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.runs.flight.dumps import Dump
 
 MAY_FOLLOW = frozenset({"missing", "p2p", "behind", "late"})
@@ -24,7 +24,7 @@ MAY_FOLLOW = frozenset({"missing", "p2p", "behind", "late"})
 class FlightVerdict:
     """The sentence, and every group that does not get on, its cause first."""
 
-    testimony: Testimony
+    testimony: SourceVerdict
     problems: tuple[Problem, ...]
     crews: tuple[Crew, ...]
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from gpuwatch.diagnose.hang.ras.model import Bucket, Communicator, Peer, Ras
 from gpuwatch.diagnose.model.confidence import Confidence
-from gpuwatch.diagnose.model.source_verdict import Testimony
+from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import plural, ranges
 
 Locate: TypeAlias = Callable[[str | None, int | None], int | None]
@@ -35,7 +35,7 @@ def judge_ras(
     answers: Sequence[Ras],
     locate: Locate = lambda _host, _pid: None,
     names: Mapping[str, str] = NOBODY,
-) -> Testimony:
+) -> SourceVerdict:
     """All answers about one job (several nodes may have been asked).
 
     Dead ranks say most, then those that do not answer, those with an error, and those that have launched
@@ -44,7 +44,7 @@ def judge_ras(
     charges = [charge for ras in answers for each in ras.communicators for charge in _charges(each)]
     evidence = [sentence for ras in answers for sentence in _circumstances(ras)]
     if not answers:
-        return Testimony("ras", wrong=False, sentence="NCCL's RAS did not answer")
+        return SourceVerdict("ras", wrong=False, sentence="NCCL's RAS did not answer")
     world = max((each.size or 0 for ras in answers for each in ras.communicators), default=0)
     if not charges:
         lost = [peer for ras in answers for peer in ras.dead]
@@ -52,12 +52,12 @@ def judge_ras(
             return _lost(lost, locate, names, evidence)
         sentence = "NCCL's RAS finds nobody behind: all ranks have launched the same collectives"
         settle = ("a kernel or the network that stands looks like this too: " + LAUNCHES,)
-        return Testimony("ras", wrong=False, sentence=sentence, evidence=tuple(evidence), settle=settle)
+        return SourceVerdict("ras", wrong=False, sentence=sentence, evidence=tuple(evidence), settle=settle)
     charges.sort(key=lambda charge: (charge.weight, len(charge.peers), -(charge.communicator.size or 0)))
     first = charges[0]
     ranks = [_global(peer, first.communicator, world, locate) for peer in first.peers]
     told = [f"{_whose(charge, world, locate, names)} {charge.what}" for charge in charges[:8]]
-    return Testimony(
+    return SourceVerdict(
         witness="ras",
         wrong=True,
         sentence=f"{_whose(first, world, locate, names)} {first.what}, according to NCCL RAS",
@@ -129,13 +129,13 @@ def _circumstances(ras: Ras) -> list[str]:
 
 def _lost(
     lost: Sequence[Peer], locate: Locate, names: Mapping[str, str], evidence: Sequence[str]
-) -> Testimony:
+) -> SourceVerdict:
     ranks = [rank for peer in lost if (rank := locate(peer.host, peer.pid)) is not None]
     named = ", ".join(
         f"process {peer.pid} on {names.get(peer.host or '', peer.host)} (GPU {peer.gpu})" for peer in lost[:4]
     )
     sentence = f"{named}: reported dead by the others, according to NCCL RAS"
-    return Testimony("ras", True, sentence, tuple(sorted(ranks)), "high", tuple(evidence))
+    return SourceVerdict("ras", True, sentence, tuple(sorted(ranks)), "high", tuple(evidence))
 
 
 def _global(peer: Peer, communicator: Communicator, world: int, locate: Locate) -> int | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from gpuwatch.diagnose.hang.stacks.kernel_waits import HELD, kernel_wait
 from gpuwatch.diagnose.hang.stacks.locations import ONE_TO_ONE, line, place_of
 from gpuwatch.diagnose.model.confidence import Confidence
-from gpuwatch.diagnose.model.source_verdict import Testimony
+from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import guessed, place, plural, ranks_text
 from gpuwatch.wire import KernelThread, ProcessStack, PythonThread
 
@@ -70,7 +70,7 @@ class JobStacks:
     """Ranks that the job should have and that run on no node that answered."""
     by: str
     """python: compared by frames; kernel: by what the kernel says."""
-    testimony: Testimony
+    testimony: SourceVerdict
 
 
 def judge_stacks(stacks: Sequence[RankStack]) -> list[JobStacks]:
@@ -134,7 +134,7 @@ def _kernel_spot(each: RankStack) -> tuple[str, bool]:
     return ("gone", False) if thread is None else kernel_wait(thread)
 
 
-def _testimony(spots: Sequence[Spot], unseen: Sequence[RankStack], by: str) -> Testimony:
+def _testimony(spots: Sequence[Spot], unseen: Sequence[RankStack], by: str) -> SourceVerdict:
     total = sum(len(spot.ranks) for spot in spots)
     evidence = [_evidence(spot, total) for spot in spots[:8]]
     evidence += [
@@ -144,14 +144,14 @@ def _testimony(spots: Sequence[Spot], unseen: Sequence[RankStack], by: str) -> T
         evidence.append(f"{_named(unseen)}: {unseen[0].missing or 'not heard of'}")
     settle = [] if by == "python" else [PYTHON_STACKS]
     if not spots:
-        return Testimony(
+        return SourceVerdict(
             "stacks", wrong=False, sentence="nothing was heard of any rank", evidence=tuple(evidence)
         )
     usual = spots[-1]
     if len(spots) == 1:
         all_of = "the one rank that was heard is" if total == 1 else f"all {total} ranks are"
         settle.append("the flight recorder's dumps (gpuwatch flight), or NCCL's RAS: who is behind there")
-        return Testimony(
+        return SourceVerdict(
             "stacks",
             wrong=False,
             sentence=f"{all_of} {usual.what}",
@@ -173,7 +173,7 @@ def _testimony(spots: Sequence[Spot], unseen: Sequence[RankStack], by: str) -> T
     what = odd[0].what if len(odd) == 1 else "elsewhere"
     where = usual.what if len(rest) == 1 else f"waiting for others, most of them {rest[-1].what}"
     rest_of_them = "the other one is" if of_two else f"{others} of {total} ranks are"
-    return Testimony(
+    return SourceVerdict(
         witness="stacks",
         wrong=True,
         sentence=f"{_named(ranks)} {word} {what}, while {rest_of_them} {where}",
@@ -190,7 +190,7 @@ def _testimony(spots: Sequence[Spot], unseen: Sequence[RankStack], by: str) -> T
 
 def _no_majority(
     spots: Sequence[Spot], unseen: Sequence[RankStack], evidence: Sequence[str], settle: Sequence[str]
-) -> Testimony:
+) -> SourceVerdict:
     """Many places: all wait for each other, or nothing can be said."""
     total = sum(len(spot.ranks) for spot in spots)
     stuck = None if unseen else _deadlock(spots, total, evidence)
@@ -203,7 +203,9 @@ def _no_majority(
         settle = ["the flight recorder's dumps (gpuwatch flight): which rank left out a call", *settle]
     else:
         sentence = f"no majority: {plural(total, 'rank')} are at {len(spots)} places, {most}"
-    return Testimony("stacks", wrong=apart, sentence=sentence, evidence=tuple(evidence), settle=tuple(settle))
+    return SourceVerdict(
+        "stacks", wrong=apart, sentence=sentence, evidence=tuple(evidence), settle=tuple(settle)
+    )
 
 
 def _still(spots: Sequence[Spot]) -> bool:
@@ -226,7 +228,7 @@ def _may_be_victims(rest: Sequence[Spot], odd: Sequence[Spot]) -> bool:
     return odd[0].waits and odd[0].call is not None and odd[0].call == rest[-1].call
 
 
-def _deadlock(spots: Sequence[Spot], total: int, evidence: Sequence[str]) -> Testimony | None:
+def _deadlock(spots: Sequence[Spot], total: int, evidence: Sequence[str]) -> SourceVerdict | None:
     """Every rank waits for others in torch: some for one other, and the rest in a collective for those."""
     paired = [spot for spot in spots if spot.call in ONE_TO_ONE]
     together = [spot for spot in spots if spot.call is not None and spot.call not in ONE_TO_ONE]
@@ -237,7 +239,7 @@ def _deadlock(spots: Sequence[Spot], total: int, evidence: Sequence[str]) -> Tes
     rest = together[-1].what if len(together) == 1 else "in collectives"
     count = sum(len(spot.ranks) for spot in together)
     word = "is" if len(ranks) == 1 else "are"
-    return Testimony(
+    return SourceVerdict(
         witness="stacks",
         wrong=True,
         sentence=f"all {total} ranks wait for each other: {_named(ranks)} {word} {what}, "
@@ -253,13 +255,13 @@ def _deadlock(spots: Sequence[Spot], total: int, evidence: Sequence[str]) -> Tes
     )
 
 
-def _gone(spots: Sequence[Spot], absent: Sequence[int]) -> Testimony | None:
+def _gone(spots: Sequence[Spot], absent: Sequence[int]) -> SourceVerdict | None:
     """All that are there wait together, and some are not there: those are whom they wait for."""
     if len(spots) != 1 or not absent or not spots[0].waits:
         return None
     count = len(spots[0].ranks)
     rest = f"all {plural(count, 'rank')} that do"
-    return Testimony(
+    return SourceVerdict(
         witness="stacks",
         wrong=True,
         sentence=f"{_numbers(absent)} on no node that answered, while {rest} are {spots[0].what}",

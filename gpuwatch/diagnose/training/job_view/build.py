@@ -12,7 +12,7 @@ from typing import TypeAlias
 from gpuwatch.diagnose.training.job_view.facts import JobFacts, step_times, usual_gap
 from gpuwatch.diagnose.training.job_view.imbalance import compare
 from gpuwatch.diagnose.training.job_view.job_metrics import fill_numbers, fill_size
-from gpuwatch.diagnose.training.job_view.rank_placement import Job, Seats, Voice
+from gpuwatch.diagnose.training.job_view.rank_placement import Job, RankPlacement, Voice
 from gpuwatch.diagnose.training.job_view.rank_rows import rank_rows
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
@@ -24,7 +24,7 @@ LATE_GAPS, LATE_S, LATE_UNKNOWN_S = 3.0, 10.0, 120.0
 """Told values are late after so many usual gaps, and at least so long; where no gap is known, the last."""
 
 
-def heard_of(fleet: Fleet, seats: Seats) -> Heard:
+def heard_of(fleet: Fleet, seats: RankPlacement) -> Heard:
     """What all logs tell, by the job that they speak of."""
     heard: Heard = {}
     for voice in fleet.progress.voices.values():
@@ -33,7 +33,7 @@ def heard_of(fleet: Fleet, seats: Seats) -> Heard:
     return heard
 
 
-def jobs_of(seats: Seats, heard: Heard) -> list[Job]:
+def jobs_of(seats: RankPlacement, heard: Heard) -> list[Job]:
     """All jobs: those that run and tell steps first, the largest first."""
     told = {job for job, voices in heard.items() if any(v.stepped_at is not None for v, _ in voices)}
 
@@ -46,7 +46,7 @@ def jobs_of(seats: Seats, heard: Heard) -> list[Job]:
 
 
 def overview(
-    fleet: Fleet, seats: Seats, heard: Heard, job: Job, now: float, wall: float
+    fleet: Fleet, seats: RankPlacement, heard: Heard, job: Job, now: float, wall: float
 ) -> Iterator[JobFacts | None]:
     """All that is known of a job, worked out in parts: of 1,024 ranks all at once would hold up a frame.
 

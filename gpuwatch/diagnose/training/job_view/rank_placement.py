@@ -39,7 +39,7 @@ Voice: TypeAlias = tuple[RankProgress, Seat | None]
 """Who speaks, and where that one sits."""
 
 
-class Seats:
+class RankPlacement:
     """All that are known; `refresh` looks only at nodes that listed their processes anew."""
 
     def __init__(self) -> None:

@@ -34,7 +34,7 @@ class RetestAsked:
 FromPerson: TypeAlias = Confirmed | RetestAsked
 
 
-class Company:
+class NodePool:
     """Heard and told by the conductor's thread alone; `ask` and `cancel` come from any thread."""
 
     def __init__(self, lines: Sequence[NodeLine], clock: Callable[[], float] = time.monotonic) -> None:

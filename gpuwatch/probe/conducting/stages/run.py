@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from gpuwatch.probe.conducting.nodes.line import Lost
-from gpuwatch.probe.conducting.nodes.node_pool import Company
+from gpuwatch.probe.conducting.nodes.node_pool import NodePool
 from gpuwatch.probe.conducting.planning.choice import Choice
 from gpuwatch.probe.conducting.planning.plan import Plan
 from gpuwatch.probe.protocol import Alive, AnySaid, Counters, Died, Ground, Note, Transport
@@ -27,7 +27,7 @@ class FailedError(Exception):
 class ProbeRun:
     """Written by the conductor's thread alone."""
 
-    company: Company
+    company: NodePool
     results: Results
     clock: Callable[[], float]
     grounds: dict[str, Ground] = field(default_factory=dict)

@@ -48,7 +48,7 @@ class Blame:
     bad: tuple[Link, ...]
 
 
-class Peel:
+class FaultAttribution:
     """One pass over links: `blamed` in the order found, `left` what no part explains.
 
     `crowded` are links that are slow only while others talk: of their part's links most were fine alone.

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpuwatch.probe.judging.links.attribution import Blame, Peel
+from gpuwatch.probe.judging.links.attribution import Blame, FaultAttribution
 from gpuwatch.probe.judging.links.links import BAD, NOISY, Link, graded
 from gpuwatch.probe.judging.links.pair_faults import between
 from gpuwatch.probe.results import LinkClass, Results
@@ -52,7 +52,7 @@ def make_case(results: Results, floors: Mapping[LinkClass, float] | None = None)
     links = [link for link in graded(results, floors) if not _of_the_gone(link, results)]
     all_bad = _all_bad(links)
     judged = [link for link in links if link.link not in all_bad]
-    peel = Peel(judged, lambda link: link.fails)
+    peel = FaultAttribution(judged, lambda link: link.fails)
     left = [link for link in peel.left if link.fails]
     blamed = [*peel.blamed, *between(peel.left, left)]
     many_nodes = len({link.src.node for link in links if link.link == "same_node"}) >= ENOUGH_NODES
@@ -96,7 +96,7 @@ def _all_bad(links: list[Link]) -> dict[LinkClass, tuple[Link, ...]]:
 
 def _low(links: list[Link]) -> list[Blame]:
     judged = [link for link in links if not link.fails and not link.shares_cores]
-    peel = Peel(judged, lambda link: link.grade == "low")
+    peel = FaultAttribution(judged, lambda link: link.grade == "low")
     return [*peel.blamed, *between(peel.left, [link for link in peel.left if link.grade == "low"])]
 
 

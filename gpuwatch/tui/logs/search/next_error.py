@@ -62,7 +62,7 @@ def none_left(step: int, what: str) -> str:
 
 def to_bad(
     view: View, step: int, fleet: Fleet, asker: Searcher, *, warnings: bool, offset_s: float
-) -> Quest | str | bool:
+) -> PendingJump | str | bool:
     """Go to the next (1) or previous (-1) error or warning.
 
     Args:
@@ -89,7 +89,7 @@ def to_bad(
         return False
     if (buffer.live or buffer.at_end) if step > 0 else buffer.at_start:
         return none_left(step, what) + " in this file"
-    return Quest(asker, view, step, warnings=warnings, offset_s=offset_s)
+    return PendingJump(asker, view, step, warnings=warnings, offset_s=offset_s)
 
 
 def to_hit(view: View, step: int, search: LogSearch) -> str | bool:
@@ -105,7 +105,7 @@ def to_hit(view: View, step: int, search: LogSearch) -> str | bool:
     return False
 
 
-class Quest:
+class PendingJump:
     """A search in one file for the next bad line, which nothing that is loaded or known told."""
 
     def __init__(self, asker: Searcher, view: View, step: int, *, warnings: bool, offset_s: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwatch.tui.incidents.evidence_location import spot_of
+from gpuwatch.tui.incidents.evidence_location import location_of
 from gpuwatch.tui.logs.data.sources import LogSource, all_sources, folded, known_ranks, rank_sources
 from gpuwatch.tui.model.view_state import Scene
 
@@ -54,7 +54,7 @@ def first_choice(scene: Scene) -> tuple[str, list[LogSource], bool]:
     sources, ranks, text = all_sources(scene.fleet), failed_ranks(scene)[:FEW], ""
     chosen: list[LogSource] = []
     incident = scene.told.leading
-    if incident and incident.cause and (spot := spot_of(incident.cause)):
+    if incident and incident.cause and (spot := location_of(incident.cause)):
         chosen = [s for s in sources if (s.node, s.file) == (spot.node, spot.file)]
     if ranks:
         text = "failed"

@@ -22,7 +22,7 @@ class LogHunt:
             offset: A node's clock minus ours.
         """
         self.search: LogSearch | None = None
-        self.quest: next_error.Quest | None = None
+        self.quest: next_error.PendingJump | None = None
         self.note = ""
         """What the last gesture came to, where that must be said."""
         self.version = 0
@@ -69,7 +69,7 @@ class LogHunt:
         self.end_quest()
         scene, offset_s = self._scene, self._offset(view.buffers[0].source.node)
         told = next_error.to_bad(view, step, scene.fleet, scene.session, warnings=warnings, offset_s=offset_s)
-        if isinstance(told, next_error.Quest):
+        if isinstance(told, next_error.PendingJump):
             self.quest = told
             return False
         return self._heard(told)

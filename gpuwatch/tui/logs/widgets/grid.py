@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.containers import Grid
 
 from gpuwatch.tui.logs.widgets.pane import LogPane
-from gpuwatch.tui.logs.workspace.workspace import MOST_PANES, LogDesk
+from gpuwatch.tui.logs.workspace.workspace import MOST_PANES, LogWorkspace
 
 LEAST_WIDTH, LEAST_HEIGHT = 48, 7
 """Of a pane, where there is more than one."""
@@ -28,7 +28,7 @@ def grid_for(wanted: int, width: int, height: int) -> tuple[int, int]:
 class LogGrid(Grid):
     """Every pane there can be; those that are not needed are hidden. One may be shown alone."""
 
-    def __init__(self, desk: LogDesk) -> None:
+    def __init__(self, desk: LogWorkspace) -> None:
         self.panes = [LogPane(desk, id=f"log-{n}") for n in range(MOST_PANES)]
         super().__init__(*self.panes, id="log-grid")
         self.desk = desk

@@ -30,7 +30,7 @@ from gpuwatch.tui.logs.widgets.line_painter import (
 from gpuwatch.tui.logs.widgets.pane_header import file_words, merged_words
 from gpuwatch.tui.logs.workspace.shown_rows import ShownLine, shown_lines
 from gpuwatch.tui.logs.workspace.time_input import clock_text
-from gpuwatch.tui.logs.workspace.workspace import LogDesk
+from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.line_view import Lines, Row, wrapped
 from gpuwatch.tui.toolkit.styles import clean, fit
@@ -60,7 +60,7 @@ class LogPane(Lines, can_focus=True):
 
         pane: LogPane
 
-    def __init__(self, desk: LogDesk, *, id: str) -> None:  # noqa: A002 - textual's name
+    def __init__(self, desk: LogWorkspace, *, id: str) -> None:  # noqa: A002 - textual's name
         super().__init__(id=id)
         self.desk = desk
         self._view: View | None = None

@@ -13,7 +13,7 @@ from gpuwatch.tui.logs.search.bookmarks import Bookmark
 from gpuwatch.tui.logs.search.node_search import Hit
 from gpuwatch.tui.logs.widgets.line_painter import Ink, loudness, mark, on_ground, text_segments
 from gpuwatch.tui.logs.workspace.time_input import clock_text
-from gpuwatch.tui.logs.workspace.workspace import LogDesk
+from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
 from gpuwatch.tui.toolkit.line_view import Picker, Row, text_of
 from gpuwatch.tui.toolkit.styles import clean, fit
 
@@ -26,7 +26,7 @@ class LogResults(Picker):
     DEFAULT_CSS: ClassVar[str] = "LogResults { height: 33%; min-height: 4; }"
     pinned = 1
 
-    def __init__(self, desk: LogDesk) -> None:
+    def __init__(self, desk: LogWorkspace) -> None:
         super().__init__(id="log-results")
         self.desk = desk
         self.of_bookmarks = False

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpuwatch.tui.logs.workspace.time_input import clock_text
-from gpuwatch.tui.logs.workspace.workspace import LogDesk
+from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
 from gpuwatch.tui.toolkit.line_view import Page, Row
 from gpuwatch.tui.toolkit.styles import clean, fit
 
@@ -21,7 +21,7 @@ class LogBar(Page, can_focus=False):
 
     DEFAULT_CSS: ClassVar[str] = "LogBar { height: 1; background: $surface; overflow-y: hidden; }"
 
-    def __init__(self, desk: LogDesk) -> None:
+    def __init__(self, desk: LogWorkspace) -> None:
         super().__init__(id="log-bar")
         self.desk = desk
         self.shown = 0

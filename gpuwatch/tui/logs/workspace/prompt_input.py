@@ -7,14 +7,14 @@ from typing import Literal, TypeAlias
 
 from gpuwatch.tui.logs.data.sources import ChoiceError, choose
 from gpuwatch.tui.logs.workspace.time_input import TimeError, time_typed
-from gpuwatch.tui.logs.workspace.workspace import LogDesk
+from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
 
 Purpose: TypeAlias = Literal["choose", "search", "filter", "time"]
 WRONG = (re.error, ChoiceError, TimeError)
 """What `try_out` and `enter` raise; the message says what is wrong with the text."""
 
 
-def try_out(desk: LogDesk, purpose: Purpose, text: str) -> str:
+def try_out(desk: LogWorkspace, purpose: Purpose, text: str) -> str:
     """Words about a text that is being typed, or none. A filter holds at once, all else when it is entered.
 
     Raises:
@@ -32,7 +32,7 @@ def try_out(desk: LogDesk, purpose: Purpose, text: str) -> str:
     return ""
 
 
-def enter(desk: LogDesk, purpose: Purpose, text: str) -> None:
+def enter(desk: LogWorkspace, purpose: Purpose, text: str) -> None:
     """Do what a text says; a search for nothing ends the one that runs.
 
     Raises:
@@ -51,6 +51,6 @@ def enter(desk: LogDesk, purpose: Purpose, text: str) -> None:
             desk.hunt.end_search()
 
 
-def _time(desk: LogDesk, text: str) -> float:
+def _time(desk: LogWorkspace, text: str) -> float:
     wall = desk.scene.wall()
     return time_typed(text, wall if desk.opened.time is None else desk.opened.time, wall)

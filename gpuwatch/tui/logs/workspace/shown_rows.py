@@ -9,7 +9,7 @@ from gpuwatch.tui.logs.data.folding import Fold
 from gpuwatch.tui.logs.data.sources import LogSource
 from gpuwatch.tui.logs.data.viewport import Spot, View
 from gpuwatch.tui.logs.search.bookmarks import Key
-from gpuwatch.tui.logs.workspace.workspace import LogDesk
+from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
 from gpuwatch.wire import LogLine, Severity
 
 
@@ -38,7 +38,7 @@ class ShownLine:
     """The cursor is on it."""
 
 
-def shown_lines(view: View, desk: LogDesk, width: int, height: int) -> Iterator[ShownLine]:
+def shown_lines(view: View, desk: LogWorkspace, width: int, height: int) -> Iterator[ShownLine]:
     """Lay a view out that is up to date with its feed."""
     feed, index = view.feed, view.index
     for spot in view.layout(width, height):

@@ -43,7 +43,7 @@ class Wanted:
     merged: bool = False
 
 
-class LogDesk:
+class LogWorkspace:
     """Survives the screen: the choice and the bookmarks are there when it is opened again."""
 
     def __init__(self, scene: Scene) -> None:
