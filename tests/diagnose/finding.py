@@ -61,6 +61,9 @@ PACK = Pack(
         rule("data.loader_timeout", "error", title="Data loader timed out"),
         rule("gpu.xid.remap", "warning", title="Memory row remapped"),
         rule("slurm.time_limit", "error", title="Slurm time limit reached"),
+        rule("slurm.node_failure", title="Slurm: node failed"),
+        rule("ray.node_dead", title="Ray declared a node dead"),
+        rule("launch.ssh_unreachable", title="The launcher cannot reach a node over ssh"),
         rule("launch.siblings_killed", "info", role="echo", title="Launcher ends the other ranks"),
     )
 )

@@ -17,9 +17,12 @@ from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.places import RankPlace
+from gpuwatch.fleet.nodes.node import Node
 
 NOTICED_S = 15.0
 """A process that ended is off its node's list so soon: processes are listed every few seconds."""
+NODE_FAILURES = frozenset(("slurm.node_failure", "ray.node_dead", "launch.ssh_unreachable"))
+"""That a whole node is down or cannot be reached."""
 
 
 class Doubt(NamedTuple):
@@ -46,6 +49,10 @@ class NodeReport:
     """Log files that other nodes see as well -> the identity that they have on all of them."""
     jobs: frozenset[str | None] = frozenset()
     """Of its processes, launchers included."""
+    is_live: bool = False
+    """Its link is up and its newest frame is not late."""
+    booted_at: float | None = None
+    """Unix seconds on our clock."""
 
 
 def node_reports(fleet: Fleet, now: float, wall: float) -> dict[str, NodeReport]:
@@ -60,9 +67,17 @@ def node_reports(fleet: Fleet, now: float, wall: float) -> dict[str, NodeReport]
             ),
             {file.path: file.identity for file in node.logs if file.identity is not None},
             frozenset(each.job for each in node.processes if each.rank is not None or each.job is not None),
+            node.state(now) == "live",
+            _booted_at(node),
         )
         for name, node in fleet.nodes.items()
     }
+
+
+def _booted_at(node: Node) -> float | None:
+    if node.hello is None or node.hello.booted_at is None:
+        return None
+    return node.hello.booted_at - node.offset_s
 
 
 def with_contradictions(
@@ -98,13 +113,35 @@ def contradiction(alert: Alert, where: RankIndex, reports: Mapping[str, NodeRepo
     senders = {proof.node for proof in alert.proof if proof.node is not None}
     if not senders or any(proof.kind != "line" for proof in alert.proof):
         return UNDISPUTED
+    if alert.code in NODE_FAILURES and alert.node is not None and alert.node not in senders:
+        doubt = _about_failed_node(alert, alert.node, where, reports)
+        if doubt.text:
+            return doubt
     if place is not None and place.node not in senders:
         return _about_rank(alert, place, senders, where, reports)
-    if any(alert.job in _jobs(sender, where, reports) for sender in senders):
-        return UNDISPUTED
     if place is None and alert.node is not None and alert.node not in senders:
-        return _about_node(alert, alert.node, senders, where, reports)
+        is_of_job = any(alert.job in _jobs(sender, where, reports) for sender in senders)
+        return UNDISPUTED if is_of_job else _about_node(alert, alert.node, senders, where, reports)
     return _about_listed(alert, senders, where, reports)
+
+
+def _about_failed_node(alert: Alert, node: str, where: RankIndex, reports: Mapping[str, NodeReport]) -> Doubt:
+    """A line that a node failed, while the node itself answers and was not booted since.
+
+    Its own report outweighs the line, also of a node that shares its job: ranks that were started before the
+    line and still run refute it; a node that only answers may have been cut off for a while.
+    """
+    own = reports.get(node, NodeReport())
+    if not own.is_live or (own.booted_at is not None and own.booted_at > alert.first):
+        return UNDISPUTED
+    running = [
+        place
+        for place in where.on(node)
+        if place.until is None and place.started is not None and place.started < alert.first
+    ]
+    if running:
+        return Doubt(f"{node} answers, and {len(running)} ranks that were started before run there", True)
+    return Doubt(f"{node} answers now and was not booted since")
 
 
 def _about_rank(
@@ -119,7 +156,7 @@ def _about_rank(
     seen = _shared_files(alert, reports)
     if _ended(alert, place) or seen & {own.shared.get(path) for path in place.logs}:
         return UNDISPUTED
-    job_mates = any(place.job in _jobs(sender, where, reports) for sender in senders)
+    job_mates = _shares_job(place, senders, where, reports)
     is_read = any(path in own.read for path in place.logs)
     log = "its own log there does not have it" if is_read else "nothing there confirms it"
     refuted = not job_mates or (is_read and alert.code not in EXITS)
@@ -152,7 +189,7 @@ def _about_listed(
     """A line that lists ranks of another node, from nodes that run nothing of their job."""
     places = [where.of(rank, alert.job) for rank in absent_ranks(alert)]
     listed = [place for place in places if place is not None and place.node not in senders]
-    if any(place.job in _jobs(sender, where, reports) for place in listed for sender in senders):
+    if any(_shares_job(place, senders, where, reports) for place in listed):
         return UNDISPUTED
     text = f"{_named(senders)}, which logged it, runs nothing of that job"
     return Doubt(text, refuted=True) if listed else UNDISPUTED
@@ -171,6 +208,25 @@ def _shared_files(alert: Alert, reports: Mapping[str, NodeReport]) -> set[str]:
 def _jobs(node: str, where: RankIndex, reports: Mapping[str, NodeReport]) -> set[str | None]:
     """The jobs of a node's ranks, those that ended included, and of its launchers."""
     return {place.job for place in where.on(node)} | reports.get(node, NodeReport()).jobs
+
+
+def _shares_job(
+    place: RankPlace, senders: set[str], where: RankIndex, reports: Mapping[str, NodeReport]
+) -> bool:
+    """Whether one of the nodes runs ranks of a rank's job, or its launcher, and agrees on the world size."""
+    own_sizes = _world_sizes(place.node, place.job, where)
+    for sender in senders:
+        sizes = _world_sizes(sender, place.job, where)
+        disagrees = own_sizes and sizes and not own_sizes & sizes
+        if place.job in _jobs(sender, where, reports) and not disagrees:
+            return True
+    return False
+
+
+def _world_sizes(node: str, job: str | None, where: RankIndex) -> set[int]:
+    """The world sizes that a node's ranks of a job state, those of ended attempts included."""
+    places = (place for place in where.on(node) if place.job == job)
+    return {place.world_size for place in places if place.world_size is not None}
 
 
 def _named(nodes: set[str]) -> str:

@@ -261,6 +261,55 @@ def test_a_process_that_was_started_anew_contradicts_no_table(cluster: Watched) 
     assert cluster.incident().rank == 9
 
 
+@pytest.mark.parametrize("rule", ["slurm.node_failure", "ray.node_dead", "launch.ssh_unreachable"])
+def test_a_node_that_answers_refutes_that_it_failed(cluster: Watched, rule: str) -> None:
+    cluster.find(rule, None, fields={"node": "gpu-002"}, job="4711")
+    cluster.wait()
+    alert, incident = cluster.alert(rule), cluster.incident()
+    assert (alert.node, alert.refuted) == ("gpu-002", True)
+    assert (incident.node, incident.confidence) == (None, "low")
+    assert "gpu-002" not in " ".join(incident.do)
+
+
+def test_a_node_without_a_rank_that_answers_lowers_that_it_failed(cluster: Watched) -> None:
+    cluster.tell("gpu-002", wire.Ranks(t=cluster.t, seq=4))
+    cluster.wait()
+    cluster.find("slurm.node_failure", None, fields={"node": "gpu-002"}, job="4711")
+    cluster.wait()
+    assert (cluster.incident().node, cluster.incident().confidence) == ("gpu-002", "medium")
+
+
+def test_a_node_that_falls_silent_confirms_that_it_failed(cluster: Watched) -> None:
+    cluster.find("slurm.node_failure", None, fields={"node": "gpu-002"}, job="4711")
+    cluster.step(3)
+    assert cluster.alert("slurm.node_failure").refuted
+    cluster.step(20, silent="gpu-002")
+    assert (cluster.incident().node, cluster.incident().confidence) == ("gpu-002", "high")
+
+
+def test_a_node_that_was_booted_since_does_not_deny_that_it_failed(cluster: Watched) -> None:
+    cluster.find("slurm.node_failure", None, fields={"node": "gpu-002"}, job="4711")
+    greeting = cluster.fleet.nodes["gpu-002"].hello
+    assert greeting is not None
+    again = structs.replace(greeting, boot_id="second", booted_at=cluster.t + 5)
+    cluster.tell("gpu-002", again, wire.Ranks(t=cluster.t, seq=4))
+    cluster.wait()
+    assert not cluster.alert("slurm.node_failure").doubt
+
+
+@pytest.mark.parametrize(("size", "named"), [(16, True), (24, False)])
+def test_a_node_that_states_another_world_size_shares_no_job(
+    cluster: Watched, *, size: int, named: bool
+) -> None:
+    claims = [structs.replace(each, world_size=size) for each in cluster.fleet.nodes["gpu-001"].processes]
+    cluster.tell("gpu-001", wire.Ranks(t=cluster.t, seq=4, processes=claims))
+    cluster.step(3)
+    cluster.find("nccl.desync_report", 0, rank_from="process", fields={"missing_ranks": "9"})
+    cluster.wait()
+    assert (cluster.incident().node == "gpu-002") == named
+    assert cluster.alert("nccl.desync_report").refuted is not named
+
+
 def conflicts(fleet: Fleet, name: str) -> list[str]:
     return [each.code for each in identity(fleet.nodes[name], Thresholds(), 0.0)]
 
