@@ -7,40 +7,49 @@ A secret that stands without any of these signs cannot be told from other text.
 
 import re
 
+from .secret_forms import FORM_SIGNS, MASK, is_random, without_key_line, without_known_forms
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Match  # noqa: F401 - used in type comments
 
-MASK = "[masked]"
 MAX_SECRET = 4096
-_SIGNS = (
-    "passw", "passphrase", "secret", "token", "apikey", "api_key", "api-key", "access_key", "access-key",
-    "accesskey", "auth", "bearer", "://", "hf_", "akia", "asia", "ghp_", "gho_", "ghs_", "ghu_", "ghr_",
-    "github_pat_", "glpat-", "xox", "sk-", "aiza", "eyj", "wandb", "private", "credential",
-    "nvapi-", "npm_", "dckr_pat_", "pypi-", "sg.", "ya29.", "-pass", "_pass", "pwd", "sig=", "signature=",
-    "accountkey", "curl",
+_SIGNS = FORM_SIGNS + (
+    "passw", "passphrase", "secret", "token", "apikey", "api_key", "api-key", "access_key",
+    "access-key", "accesskey", "auth", "bearer", "://", "private", "credential", "-pass", "_pass",
+    "pwd", "sig=", "signature=", "accountkey", "curl", "pass=", "pass:", "sshpass", "mysql", "mariadb",
+    "redis-cli", "_key", "-key", "key:", 'key"', "key'", "--key", "pw=", "jwt", "cookie", "@",
+    "session",
 )  # fmt: skip
 """One of these words stands in every text with something to mask, in lower case."""
+_BETWEEN = (
+    r"(?P<between>\\?[\"']{0,2} {0,3}(?::=|=>|->|[=:]) {0,3}|%(?:2[27]%)?3[Aa](?:%2[27])?|%3[Dd]"
+    r"|\\?[\"'],[ \t]{0,3}(?=\\?[\"'])|[\"']?[ \t]{1,8}(?:is[ \t]{1,3})?)"
+)
+_REST = r"(?:[,;&<>(){}\[\]](?![\w.-]{1,40}[=:])[^\s\"',;&<>(){}\[\]]{1,4096}){0,64}"
+"""What follows a separator is still of the value, unless the next name begins."""
+_VALUE = (
+    r"(?:(?P<masked>\[masked\])|[br]{0,2}(?:\\[\"'](?P<escaped>[^\"'\n]{1,4096})"
+    r"|(?P<quote>[\"'])(?P<quoted>(?:\\[^\n]|(?!(?P=quote))[^\\\n]){1,4096}))"
+    r"|(?P<value>[^\s\"',;&<>(){}\[\]]{1,4096}" + _REST + r")|(?P<odd>[<({][^\s\"']{5,4096}))"
+)
 _NAMED = re.compile(
     r"(?:passw(?:or)?d|passphrase|secret|token|api[-_]?key|access[-_]?key|secret[-_]?key|private[-_]?key"
-    r"|auth[-_]?key|credentials?)(?P<between>\\?[\"']{0,2} {0,3}[=:] {0,3}|[\"']?[ \t]{1,8})"
-    r"(?:[br]{0,2}\\?(?P<quote>[\"'])(?P<quoted>[^\"'\n]{1,4096})|(?P<value>[^\s\"',;&<>(){}\[\]]{1,4096}))",
+    r"|auth[-_]?key|credentials?)" + _BETWEEN + _VALUE,
     re.IGNORECASE,
 )
-_FORMS = re.compile(
-    r"\bhf_[A-Za-z0-9]{16,200}|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{20,255}"
-    r"|\bgithub_pat_\w{20,255}|\bglpat-[\w-]{16,255}|\bxox[abeoprs]-[A-Za-z0-9-]{10,255}"
-    r"|\bsk-(?:ant-|proj-|or-)?[A-Za-z0-9_-]{20,255}|\bAIza[\w-]{35}"
-    r"|\bnvapi-[\w-]{16,255}|\bnpm_[A-Za-z0-9]{16,255}|\bdckr_pat_[\w-]{16,255}|\bpypi-Ag[\w-]{16,1000}"
-    r"|\bSG\.[\w-]{16,255}\.[\w-]{16,255}|\bya29\.[\w-]{16,2000}"
-    r"|\beyJ[\w-]{10,2000}\.[\w-]{10,2000}\.[\w-]{0,2000}"
+_WEAK = re.compile(
+    r"(?<![A-Za-z0-9])(?P<name>pass|pwd|pw|key|jwt|auth|session|cookie)" + _BETWEEN + _VALUE, re.IGNORECASE
 )
+"""Names that often mean something else: the value must look like a secret too."""
 _BEARER = re.compile(
     r"(\bBearer {1,3}|\bAuthorization[\"']?: {0,3}[\"']?(?:Basic|Token|Api-?Key|Digest) {1,3})"
     r"([\w.~+/=-]{8,4096})",
     re.IGNORECASE,
 )
 _URL = re.compile(r"(?<=://)([^\s/@:\"']{0,256})(:[^\s/\"']{0,256})?(?=@)")
+_URL_SLASH = re.compile(r"(?<=://)([^\s/@:\"']{1,256}:)(?!\d{1,5}(?:/|$))([^\s\"'@]{1,256})(?=@)")
+"""A password with an unescaped slash."""
 _SIGNED = re.compile(
     r"([?&;]sig(?:nature)?=|\bX-(?:Amz|Goog)-(?:Signature|Security-Token)=|\b(?:Account|SharedAccess)Key=)"
     r"([^\s\"'&;]{4,4096})",
@@ -48,54 +57,66 @@ _SIGNED = re.compile(
 )
 """Signatures in URLs, and keys of connection strings."""
 _OPTION = re.compile(
-    r"((?:^|(?<=[\s\"']))--?(?:[A-Za-z]{1,24}[-_]){0,3}(?:pass|pwd|auth)(?:=|[ \t]{1,8})[\"']?)"
+    r"((?:^|(?<=[\s\"']))--?(?:[A-Za-z]{1,24}[-_]){0,3}(?:pass|pwd|auth)(?:=|[ \t]{1,8}|[\"'],[ \t]{0,3})"
+    r"[\"']?)"
     r"([^\s\"',;&<>-][^\s\"']{3,4095})",
     re.IGNORECASE,
 )
 _CURL_USER = re.compile(
-    r"((?:^|(?<=\s))(?:-u|--user|--proxy-user)[= ]{0,3}[\"']?[^\s:\"']{1,256}:)([^\s\"']{1,4096})"
+    r"((?:^|(?<=[\s\"']))(?:-u|--user|--proxy-user)(?:[= ]{0,3}|[\"'], {0,3})[\"']?[^\s:\"']{1,256}:)"
+    r"([^\s\"']{1,4096})"
 )
+_CLIENT = re.compile(
+    r"((?:\bsshpass[\"']?,?[ \t]{1,3}[\"']?-p"
+    r"|\b(?:mysql|mariadb)[a-z-]{0,12}[^\n|;]{0,200}?[\s\"']-p(?=[^\s\"'])"
+    r"|\bredis-cli[^\n|;]{0,200}?[\s\"']-a)(?:[\"'],)?[ \t]{0,3}[\"']?)([^\s\"']{1,4096})"
+)
+"""Options of database clients and of sshpass that are one letter."""
+_HEADER = re.compile(
+    r"(\b(?:(?:Proxy-)?Authorization|(?:Set-)?Cookie)[\"']{0,2}: {0,3}[\"']?)([^\"'\n]{8,4096})",
+    re.IGNORECASE,
+)
+_USER_AT = re.compile(
+    r"(?<![\w@/.:%+-])([A-Za-z_][\w.-]{0,63}:)([^\s@\"'/:,;()]{6,256})(?=@[A-Za-z0-9][\w-]{0,62}(?:[.:/]|$))"
+)
+"""`user:password@host` without a scheme."""
 _PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)([^-]{1,16384})")
 _METHODS = frozenset(
     ("basic", "digest", "gssapi", "kerberos", "ldap", "munge", "auth/munge", "oauth", "oauth2")
 )
 """Ways to log in, which `--auth` may name."""
 _WANDB = re.compile(r"(wandb login (?:--?[\w-]{1,20} )?)([0-9a-f]{40})", re.IGNORECASE)
-_NO_SECRETS = frozenset(
-    [
-        "none",
-        "null",
-        "true",
-        "false",
-        "nil",
-        "undefined",
-        "required",
-        "missing",
-        "invalid",
-        "expired",
-        "is",
-        "for",
-        "was",
-        "not",
-        "and",
-        "or",
-        "in",
-        "of",
-        "to",
-        "the",
-        "id",
-        "error",
-        "found",
-        "unset",
-        "empty",
-        "default",
-    ]
-)
+_NO_SECRETS = frozenset((
+    "none", "null", "true", "false", "nil", "undefined", "required", "missing", "invalid", "expired",
+    "is", "for", "was", "not", "and", "or", "in", "of", "to", "the", "id", "error", "found", "unset",
+    "empty", "default", "session", "password", "token", "secret", "key", "str", "string", "bytes",
+))  # fmt: skip
 _TEXT_TOKEN = re.compile(
     r"(?:pad|eos|bos|eot|unk|mask|sep|cls|image|next|last|first|special|stop|end|start)[_ -]$", re.IGNORECASE
 )
 _LONG_TOKEN = 8
 _LONG_USER = 20
+_SECRET_KEYS = frozenset((
+    "wandb", "hf", "openai", "anthropic", "storage", "encryption", "encrypt", "signing", "sign", "ngc",
+    "comet", "neptune", "mlflow", "aws", "azure", "gcp", "account", "shared", "master", "ssh",
+    "client", "service", "license", "deploy", "admin", "app", "user", "login", "crypt", "jwt", "hmac",
+    "secret", "session", "webhook", "ssl", "tls", "gpg", "pgp", "vault", "db", "database", "s3",
+    "minio", "azureml", "databricks", "bearer",
+    "mysql", "pg", "postgres", "mongo", "redis", "smtp", "mail", "ftp", "root", "proxy", "registry",
+))  # fmt: skip
+"""What stands before `_KEY` or `_PASS` where it opens something."""
+_PASSES = frozenset((
+    "forward", "backward", "fwd", "bwd", "first", "second", "third", "single", "multi", "two", "one",
+    "last", "next", "per", "eval", "train", "bypass", "by",
+))  # fmt: skip
+"""What stands before `_pass` where it is a pass over data."""
+_REFERENCE = re.compile(r"\$(?:\w{1,64}|\{[^}\s]{0,200}\}?|\(.{0,4096})$|\*{1,4096}$|<[^>\n]{0,200}>?$")
+"""`$NAME`, `$(command)`, `****`, `<hidden>`: stands for a secret, but is none."""
+_LAST_WORD = re.compile(r"[A-Za-z0-9]{1,24}$")
+_CLOSED = re.compile(r"[<({\[].{0,4096}[>)}\]][,;.]?$")
+_MEASURE = re.compile(r"[+-]?[0-9.]{1,20}(?:[eE][+-]?[0-9]{1,3})?(?:/[0-9]{1,20})?[%a-zA-Z]{0,3}$")
+_WEAK_LEAST = 4
+_RANDOM_LEAST = 12
 
 
 def masked(text):
@@ -103,17 +124,40 @@ def masked(text):
     """The text with `MASK` in place of every secret; the same text where there is none."""
     lower = text.lower()
     if not any(sign in lower for sign in _SIGNS):
-        return text
-    text = _URL.sub(_url, text)
+        return without_key_line(text)
+    text = _URL_SLASH.sub(_url_with_slash, _URL.sub(_url, text))
     text = _BEARER.sub(r"\1" + MASK, text)
+    text = _HEADER.sub(_header, text)
     text = _WANDB.sub(r"\1" + MASK, text)
     text = _PRIVATE_KEY.sub(r"\1" + MASK, text)
     text = _SIGNED.sub(r"\1" + MASK, text)
     text = _OPTION.sub(_option, text)
+    text = _CLIENT.sub(r"\1" + MASK, text)
     if "curl" in lower:
         text = _CURL_USER.sub(r"\1" + MASK, text)
-    text = _FORMS.sub(MASK, text)
-    return _NAMED.sub(_named, text)
+    if "@" in text:
+        text = _USER_AT.sub(_user_at, text)
+    text = without_key_line(without_known_forms(text))
+    return _WEAK.sub(_weak, _NAMED.sub(_named, text))
+
+
+def _url_with_slash(found):
+    # type: (Match[str]) -> str
+    return found.group(0) if found.group(2).startswith(MASK) else found.group(1) + MASK
+
+
+def _header(found):
+    # type: (Match[str]) -> str
+    return found.group(0) if MASK in found.group(2) else found.group(1) + MASK
+
+
+def _user_at(found):
+    # type: (Match[str]) -> str
+    value = found.group(2)
+    plain = (
+        value.startswith("[") or not re.search(r"[0-9!#$%^&*+=?~]", value) or not re.search("[A-Za-z]", value)
+    )
+    return found.group(0) if plain else found.group(1) + MASK
 
 
 def _url(found):
@@ -127,7 +171,7 @@ def _url(found):
 def _option(found):
     # type: (Match[str]) -> str
     value = found.group(2).lower()
-    plain = value in _METHODS or value in _NO_SECRETS or value.startswith((MASK, "*", "$", "<"))
+    plain = value in _METHODS or value in _NO_SECRETS or _is_reference(found.group(2)) or _is_number(value)
     return found.group(0) if plain else found.group(1) + MASK
 
 
@@ -135,18 +179,77 @@ def _named(found):
     # type: (Match[str]) -> str
     """A value behind a name; behind a space it is one only in an option."""
     whole, between = found.group(0), found.group("between")
-    value = (found.group("quoted") or found.group("value")).rstrip("\\")
-    spaced = not between.strip("\\ \t\"'")
+    value = _value(found)
+    spaced = not between.strip("\\ \t\"',is")
+    if spaced and not value.startswith("-") and not _in_option(found) and "," not in between:
+        return _masked_value(found) if is_random(value, _RANDOM_LEAST) else whole
     if spaced and (value.startswith("-") or not _in_option(found)):
         return whole
-    if not value or value.strip().lower() in _NO_SECRETS or value.startswith((MASK, "*", "$", "<")):
+    if found.group("odd") and (whole[:5].lower() == "token" or _CLOSED.match(value)):
+        return whole
+    if not value or value.strip().lower() in _NO_SECRETS or _is_reference(value):
         return whole
     if _is_number(value) and (between[:1] == '"' or whole[:5].lower() == "token"):
         return whole  # of a JSON record, or a count of tokens
     if whole[:5].lower() == "token" and _is_text_token(found, value):
         return whole
+    return _masked_value(found)
+
+
+def _weak(found):
+    # type: (Match[str]) -> str
+    """A value behind `DB_PASS=` or `WANDB_KEY=`: not of `forward_pass=`, `sort_key=` or `--pass 3`."""
+    name, value = found.group("name").lower(), _value(found)
+    assigned = any(sign in found.group("between") for sign in "=:%>") or _in_option(found)
+    plain = value.lower() in _NO_SECRETS or value.lower() in _METHODS or _is_reference(value)
+    if not assigned or plain or _is_measure(value):
+        return found.group(0)
+    before = _word_before(found)
+    if name in ("pass", "pwd", "pw"):
+        is_pair = before != "" and before not in _PASSES and ":" not in found.group("between")
+        named = is_pair or before in _SECRET_KEYS
+        secret = named or (found.group("name") == "PASS" and "=" in found.group("between"))
+        secret = secret and len(value) >= _WEAK_LEAST and "/" not in value and not value.startswith("-")
+    else:
+        secret = name == "key" and before in _SECRET_KEYS and len(value) >= 8 and "/" not in value[:3]
+    secret = secret and not found.group("odd")
+    return _masked_value(found) if secret or is_random(value, _RANDOM_LEAST) else found.group(0)
+
+
+def _word_before(found):
+    # type: (Match[str]) -> str
+    """`db` of `X_DB_PASS` or `--x-db-pass`; empty where the name is one word."""
+    start = found.start()
+    if found.string[start - 1 : start] not in ("-", "_"):
+        return ""
+    known = _LAST_WORD.search(found.string[max(0, start - 25) : start - 1])
+    return "" if known is None else known.group(0).lower()
+
+
+def _value(found):
+    # type: (Match[str]) -> str
+    groups = ("masked", "quoted", "escaped", "value", "odd")
+    return next(found.group(each) for each in groups if found.group(each)).rstrip("\\")
+
+
+def _masked_value(found):
+    # type: (Match[str]) -> str
+    whole, value = found.group(0), _value(found)
     at = whole.rindex(value)
     return whole[:at] + MASK + whole[at + len(value) :]
+
+
+def _is_reference(value):
+    # type: (str) -> bool
+    if value[:1] in ("$", "<") and value[-1:] != ">" and is_random(value, _RANDOM_LEAST):
+        return False
+    return value.startswith(MASK) or _REFERENCE.match(value) is not None
+
+
+def _is_measure(value):
+    # type: (str) -> bool
+    """A number with or without a unit: `12.3ms`, `3/5`, `1e-3`."""
+    return _MEASURE.match(value) is not None
 
 
 def _is_number(value):
@@ -165,4 +268,4 @@ def _in_option(found):
     # type: (Match[str]) -> bool
     """Whether the name is that of an option, `--hf-token` or `-password`."""
     before = found.string[max(0, found.start() - 48) : found.start()].replace("\t", " ")
-    return before[before.rfind(" ") + 1 :].lstrip("\"'([=")[:1] == "-"
+    return before[before.rfind(" ") + 1 :].lstrip("\\\"'([=")[:1] == "-"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gpuwatch.agent.base.secret_masking import MASK
+from gpuwatch.agent.base.secret_forms import MASK
 
 
 def masked_in(value: object) -> int:

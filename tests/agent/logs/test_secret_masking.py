@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import random
 import subprocess
 import sys
 import time
@@ -11,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.agent.base.secret_masking import MASK, masked
+from gpuwatch.agent.base.secret_forms import MASK
+from gpuwatch.agent.base.secret_masking import masked
 from gpuwatch.agent.logs.lines.splitter import Splitter, shown
 from gpuwatch.agent.processes.inspection import command_line
 
 SECRET = "s3cr3tV4lue"  # noqa: S105 - plays one
+MIXED = "Zq8Xv2Lm9Tw4Rb7Y"
 HEX = "0123456789abcdef" * 2 + "01234567"
 ISSUED = [
     "hf_" + "aB3" * 11,
@@ -32,6 +36,14 @@ ISSUED = [
     "pypi-AgEIcHlwaS5vcmc" + "aB3_" * 20,
     "SG." + "aB3_" * 5 + "." + "aB3-" * 10,
     "ya29." + "aB3_" * 20,
+    "sk_live_" + "aB3" * 10,
+    "rk_test_" + "aB3" * 10,
+    "hvs." + "aB3_" * 10,
+    "gsk_" + "aB3x" * 13,
+    "xai-" + "aB3x" * 20,
+    "r8_" + "aB3x" * 9,
+    "dapi" + "0123456789abcdef" * 2,
+    "wandb_v1_" + "aB3x" * 15,
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.c2ln",
 ]
 PLACES = [
@@ -69,6 +81,43 @@ PLACES = [
     "serve --hf_token\t{}",
     "api_key=b'{}'",
     "https://user:p@ss{}@host/x",
+    "argv: ['train.py', '--password', '{}', '--lr', '1']",
+    'cmd ["serve", "--api-key", "{}"]',
+    '{{"argv": "[\\"--hf-token\\", \\"{}\\"]"}}',
+    "['serve', '--db-pass', '{}']",
+    "MYSQL_PWD={} mysql",
+    "DB_PASS={}",
+    "PASS={}",
+    "db_pass: {}",
+    "DB_PASS=4x{}",
+    "SMTP_PASS={} python train.py",
+    "WANDB_KEY={}",
+    "export STORAGE_KEY={}",
+    "ENCRYPTION_KEY={}",
+    "serve --wandb-key {}",
+    "Authorization: {}",
+    "password=a,{}",
+    "password=a;{}",
+    "password=a&{}",
+    "password=a<{}",
+    "PASSWORD='a\\'{}'",
+    'PASSWORD="it\'s {}"',
+    "password=*{}",
+    "password=(x){}",
+    "password={{{}",
+    "password%3D{}",
+    "client_secret%3d{}",
+    "access_token%22%3A%22{}%22",
+    "https://user:pa/{}@host/x",
+    "api_key := {}",
+    "api_key => {}",
+    "sshpass -p {} ssh host",
+    "mysql -u root -p{} db",
+    "redis-cli -h x -a {} ping",
+    "['sshpass', '-p', '{}', 'ssh']",
+    "curl -b x -H 'Cookie: session={}'",
+    "Set-Cookie: sid={}",
+    "hooks.slack.com/services/T000/B000/{}",
     "KEY='-----BEGIN RSA PRIVATE KEY-----{}-----END RSA PRIVATE KEY-----'",
 ]
 PLAIN = [
@@ -92,6 +141,22 @@ PLAIN = [
     "http://[::1]:80/x",
     "commit 0123456789abcdef0123456789abcdef01234567",
     "step 10 loss 2.1 tok/s 12,000 lr 3e-4",
+    "--tokenizer meta-llama/Llama-3.1-8B --max_tokens 4096 --max-tokens=4096 --tokenizer_path /m/tok",
+    "train.py --pass 3 --passes 4 --num-pass 2 --pass 1000 --eval_pass=5",
+    "forward_pass=12.3ms backward_pass: 45.1 pass=2/5 eval_pass=second one_pass=enabled",
+    "key=value sort_key=length cache_key=fa0b1c2d3e4f --image-key image --text_key caption_en",
+    "monitor_key: val/loss_epoch metric_key=eval_accuracy key: model.layers.12.self_attn.q_proj.weight",
+    '{"key": "train/loss_epoch_12", "keys": 3, "session": "run-2026-11-22"}',
+    "KeyError: 'lm_head.weight' num_key_value_heads=8 dict_keys(['a'])",
+    "cls_pw=1.0 obj_pw=0.5 pw=0.25",
+    "PASS: test_matmul_fp16 PASS: 12 of 12, pass: compile",
+    "image repo/name:tag@sha256:0123456789abcdef git@github.com:org/repo.git",
+    "http://10.0.0.1:29500/path@x user@host:/data/x1",
+    "tokens=4096, tokens_per_s=1.2e5, total_tokens: 12B, token_budget=[1, 2], token_type_ids=(0, 1)",
+    "Namespace(tokenizer='Qwen2Tokenizer', add_bos_token=True, token=None, password=None)",
+    "password=${DB_PASSWORD} secret=$(cat /run/x) token=<hidden> password=********",
+    "step=100,loss=2.1,acc=0.5,lr=3e-4 cookie recipe",
+    "/data/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/shard0001",
     "NCCL INFO Bootstrap: Using eth0:10.0.0.1<0>",
 ]
 
@@ -118,6 +183,31 @@ def test_other_text_stays(text: str) -> None:
     assert masked(text) == text
 
 
+@pytest.mark.parametrize("secret", ["$" + MIXED, "<" + MIXED, "*" + MIXED, MIXED])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "password={}",
+        "X-Vault-Token {}",
+        "password is {}",
+        "AWS_SESSION={}",
+        "pass: {}",
+        '{{"auth":"{}"}}',
+        "key: {}",
+    ],
+)
+def test_random_text_behind_a_name_is_masked(place: str, secret: str) -> None:
+    assert MIXED not in masked(place.format(secret))
+
+
+@pytest.mark.parametrize("width", [64, 70, 76])
+def test_a_line_of_the_body_of_a_private_key_is_masked(width: int) -> None:
+    body = (base64.b64encode(random.Random(7).randbytes(100)).decode().replace("=", ""))[:width]
+    for line in (body, f"[rank0]: {body}", body + "\r"):
+        assert body not in masked(line)
+    assert masked("0123456789abcdef" * 4) == "0123456789abcdef" * 4
+
+
 def test_json_stays_json() -> None:
     record = {"api_key": SECRET, "token": 12, "password": 1234, "message": f"--password {SECRET}"}
     told = json.loads(masked(json.dumps(record)))
@@ -131,7 +221,34 @@ def test_lines_of_a_file_come_masked() -> None:
 
 @pytest.mark.parametrize(
     "unit",
-    ["password=", "token ", "://a", "Bearer ", "--", "-a", '"', "eyJ", "sk-", "hf_a", "wandb login ", "a:"],
+    [
+        "password=",
+        "password=a,",
+        "key=",
+        "a_",
+        "a:b@",
+        "x_key='",
+        "Cookie: ",
+        "'--p', ",
+        "mysql ",
+        "redis-cli ",
+        "sshpass -p",
+        "://a:b/",
+        "A1b",
+        "pass:",
+        "<",
+        "token ",
+        "://a",
+        "Bearer ",
+        "--",
+        "-a",
+        '"',
+        "eyJ",
+        "sk-",
+        "hf_a",
+        "wandb login ",
+        "a:",
+    ],
 )
 def test_masking_takes_time_in_proportion_to_the_line(unit: str) -> None:
     def cost(size: int) -> float:

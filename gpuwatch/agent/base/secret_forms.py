@@ -1,0 +1,64 @@
+"""Forms that show a secret by themselves: tokens of known issuers, lines of a private key, random text."""
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Match  # noqa: F401 - used in type comments
+
+MASK = "[masked]"
+FORM_SIGNS = (
+    "hf_", "akia", "asia", "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "xox", "sk-",
+    "aiza", "eyj", "wandb", "nvapi-", "npm_", "dckr_pat_", "pypi-", "sg.", "ya29.", "k_live_", "k_test_",
+    "hvs.", "hvb.", "gsk_", "xai-", "r8_", "dapi", "hooks.slack.com", "/webhooks/", "atatt3x", "secret-key-",
+    "tskey-",
+)  # fmt: skip
+"""One of these words stands in every text with such a token, in lower case."""
+_FORMS = re.compile(
+    r"\bhf_[A-Za-z0-9]{16,200}|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{20,255}"
+    r"|\bgithub_pat_\w{20,255}|\bglpat-[\w-]{16,255}|\bxox[abeoprs]-[A-Za-z0-9-]{10,255}"
+    r"|\bsk-(?:ant-|proj-|or-)?[A-Za-z0-9_-]{20,255}|\bAIza[\w-]{35}"
+    r"|\bnvapi-[\w-]{16,255}|\bnpm_[A-Za-z0-9]{16,255}|\bdckr_pat_[\w-]{16,255}|\bpypi-Ag[\w-]{16,1000}"
+    r"|\bSG\.[\w-]{16,255}\.[\w-]{16,255}|\bya29\.[\w-]{16,2000}"
+    r"|\beyJ[\w-]{10,2000}\.[\w-]{10,2000}\.[\w-]{0,2000}"
+    r"|\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,255}|\bhv[sb]\.[\w-]{20,255}|\bgsk_[A-Za-z0-9]{32,255}"
+    r"|\bxai-[A-Za-z0-9]{32,255}|\br8_[A-Za-z0-9]{32,255}|\bdapi[0-9a-f]{32}|\bwandb_v1_\w{20,255}"
+    r"|\bATATT3x[\w=-]{20,255}|\bAGE-SECRET-KEY-1[A-Z0-9]{20,255}|\btskey-[a-z]{1,20}-[\w-]{10,255}"
+)
+_WEBHOOK = re.compile(r"(hooks\.slack\.com/services/|/api/webhooks/)([\w/-]{8,255})")
+_KEY_LINE = re.compile(r"(?:(?<=\s)|^)[A-Za-z0-9+/]{64,76}={0,2}(?=\s{0,3}$)")
+_KEY_LINE_WIDTH = 64
+"""Characters in a line of a PEM file (RFC 7468); OpenSSH writes 70, MIME 76."""
+_CLASSES = re.compile(r"[a-z]{1,4096}|[A-Z]{1,4096}|[0-9]{1,4096}|[^a-zA-Z0-9]{1,4096}")
+
+
+def without_known_forms(text):
+    # type: (str) -> str
+    """The text without tokens whose issuer is known by their form."""
+    return _WEBHOOK.sub(r"\1" + MASK, _FORMS.sub(MASK, text))
+
+
+def without_key_line(text):
+    # type: (str) -> str
+    """The text without a line of base64, as the body of a private key has them."""
+    end = text.rstrip()[-_KEY_LINE_WIDTH:]
+    if len(end) < _KEY_LINE_WIDTH or " " in end:
+        return text
+    return _KEY_LINE.sub(_key_line, text)
+
+
+def _key_line(found):
+    # type: (Match[str]) -> str
+    return MASK if is_random(found.group(0), _KEY_LINE_WIDTH) else found.group(0)
+
+
+def is_random(value, least):
+    # type: (str, int) -> bool
+    """Whether a text of at least `least` characters changes between small, capital and digit all the time.
+
+    Of random base64 two in three neighbours differ in kind; of words, names and numbers one in four or fewer.
+    A hash in hexadecimal digits is not meant: it has no capitals.
+    """
+    changes = len(_CLASSES.findall(value))
+    kinds = (value.lower() != value) + (value.upper() != value) + any(each in value for each in "0123456789")
+    return len(value) >= least and kinds == 3 and changes * 5 >= len(value) * 2
