@@ -178,11 +178,11 @@ class GpuwatchApp(ErrorBoundary, Navigation):
     def _handle_exception(self, error: Exception) -> None:
         """Survive what was raised outside of an error boundary: in a timer, or in a part of Textual's.
 
-        Where the fleet's screen cannot be made, the app ends and leaves the terminal in order; the caller
-        prints the traceback, without the values of variables.
+        Before the links are started, and where the fleet's screen cannot be made, the app ends in order: the
+        caller prints the traceback, without the values of variables.
         """
         part = active_message_pump.get(self)
-        if part is self and not self.started:
+        if not self.started:
             self._crash(error)
             return
         self.report_fault(f"the {type(part).__name__}", error)

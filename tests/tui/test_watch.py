@@ -22,8 +22,8 @@ from tests.tui.still import StillSession
 from tests.tui.shots import plan_for
 
 class Broken(StillSession):
-    def poll(self):
-        raise RuntimeError("poll broke")
+    def start(self):
+        raise RuntimeError("start broke")
     def close(self):
         print("closed", flush=True)
 
@@ -63,11 +63,12 @@ def on_pty(*arguments: str, keys: bytes = b"", after: bytes = b"") -> tuple[int,
         os.close(ours)
 
 
+@pytest.mark.faults_expected
 def test_a_fault_of_ours_restores_the_terminal_first_and_then_tells() -> None:
     status, seen = on_pty("-c", CRASH)
     assert status == 70
     restored = seen.rindex(LEFT_ALTERNATE_SCREEN)
-    told = seen.index(b"RuntimeError: poll broke")
+    told = seen.index(b"RuntimeError: start broke")
     assert restored < told
     assert b"please report" in seen[told:]
     assert seen.count(b"closed") == 1

@@ -35,7 +35,7 @@ def test_dumps_from_before_the_last_step_are_hardly_believed() -> None:
     assert said is not None
     assert said.confidence == "low"
     assert "older than the job's last step" in said.evidence[0]
-    assert said.settle[0].startswith("fresh dumps")
+    assert len(said.settle) == 1
 
 
 def test_a_doubtful_witness_makes_no_other_surer() -> None:

@@ -110,8 +110,7 @@ def test_the_one_that_spins_while_the_others_work_is_told_and_blamed_for_nothing
     cluster.job.phase("work", steps=True, odd=(RANK, "spin"))
     cluster.run(90)
     alert = cluster.alert("spins_alone")
-    assert re.search(r"at 0\.[34]\dx power and full utilisation", alert.text)
-    assert "slows nobody" in alert.text
+    assert re.search(r"one of 64 ranks at 0\.[34]\dx", alert.text)
     assert alert.severity == "info"
     assert [each.code for each in cluster.told if each.severity != "info"] == []
 
@@ -138,7 +137,7 @@ def test_half_of_the_pcie_lanes() -> None:
     cluster = Watched()
     cluster.fault(changed("medium", pcie_width=8))
     cluster.run(90)
-    assert cluster.alert("pcie_degraded").text == "PCIe at gen 5 x8, could be gen 5 x16"
+    assert cluster.alert("pcie_degraded").text.count("gen 5 x") == 2
     assert len(cluster.told) == 1
 
 
