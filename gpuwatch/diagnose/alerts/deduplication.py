@@ -191,6 +191,7 @@ class Thing:
             last=max(alert.last for alert in told),
             timed=any(alert.timed for alert in told),
             count=_times(told),
+            last_offset=_last_offset(lead.proof[0], told),
             fields=fields,
             state="firing" if any(alert.state == "firing" for alert in told) else "resolved",
             kernel=any(alert.kernel for alert in told),
@@ -222,9 +223,14 @@ def thing(alert: Alert) -> Key:
 def _marks(alert: Alert) -> Marks:
     """What tells two things of one bucket apart, as far as the line says it."""
     fields = alert.fields
-    marks: Marks = {"gpu": alert.gpu, "node": alert.node}
+    marks: Marks = {"gpu": alert.gpu, "node": alert.node, "recovered": alert.recovered}
     if alert.code in EXITS and "pid" in fields:
-        marks = {"node": alert.node, "rank": alert.rank, "exitcode": fields.get("exitcode")}
+        marks = {
+            "node": alert.node,
+            "rank": alert.rank,
+            "exitcode": fields.get("exitcode"),
+            "recovered": alert.recovered,
+        }
     elif alert.kernel or alert.rank is None or alert.code in FALLEN:
         bus = fields.get("pci") or fields.get("bus_id")
         if not alert.code.startswith("pcie."):  # the port above a device tells of it too
@@ -280,6 +286,19 @@ def _times(told: Sequence[Alert]) -> int:
     for alert in told:
         counts[_wording(alert.proof[0])] += alert.count
     return sum(counts.values()) if told[0].code == UNEXPLAINED else max(counts.values())
+
+
+def _last_offset(proof: Proof, told: Sequence[Alert]) -> int | None:
+    """Where the last one stands in the file of a proof."""
+    offsets = [
+        offset
+        for alert in told
+        if (alert.proof[0].file, alert.proof[0].node) == (proof.file, proof.node)
+        for offset in (alert.proof[0].offset, alert.last_offset)
+        if offset is not None
+    ]
+    last = max(offsets, default=None)
+    return None if last is None or last == proof.offset else last
 
 
 def _wording(proof: Proof) -> object:

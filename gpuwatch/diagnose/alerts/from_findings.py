@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from msgspec import structs
@@ -16,6 +16,8 @@ from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import KERNEL_RULES, NODE_NAMING, UNEXPLAINED, Packs
 from gpuwatch.diagnose.model.rank_index import STARTED_S, RankIndex, bus_key
 from gpuwatch.diagnose.model.text import what
+from gpuwatch.diagnose.outcome.outcome import StepTrack
+from gpuwatch.diagnose.outcome.repeated import outlived_repeats
 from gpuwatch.diagnose.sources.kernel_claims import kernel_claim
 from gpuwatch.fleet.jobs.places import Places, RankPlace
 from gpuwatch.wire import KERNEL_LOG, Finding, RankSource, Role
@@ -53,11 +55,14 @@ class Found:
     """When the file was last written (unix seconds on our clock), where that is known."""
 
 
-def alerts_of(found: Iterable[Found], packs: Packs, places: Places) -> list[Alert]:
+def alerts_of(
+    found: Iterable[Found], packs: Packs, places: Places, tracks: Sequence[StepTrack] = ()
+) -> list[Alert]:
     """One alert for each thing that happened, by time.
 
     The same finding told again (a reconnect, a backlog read twice) is one, and so are two witnesses of one
-    thing: a line in two files, an Xid in the kernel log and by the driver.
+    thing: a line in two files, an Xid in the kernel log and by the driver. By `tracks`, the steps of the
+    ranks, an error that a rank outlived is apart from the same error that ended it.
     """
     where = RankIndex(places)
     alerts: dict[str, Alert] = {}
@@ -65,7 +70,7 @@ def alerts_of(found: Iterable[Found], packs: Packs, places: Places) -> list[Aler
         alert = alert_of(each, packs, where)
         known = alerts.get(alert.id)
         alerts[alert.id] = alert if known is None else retold(known, alert)
-    return joined(alerts.values())
+    return joined(outlived_repeats(list(alerts.values()), tracks))
 
 
 def alert_of(found: Found, packs: Packs, where: RankIndex) -> Alert:

@@ -51,7 +51,7 @@ _NO_WORK = re.compile(
     r"|abort\w*|kill\w*|signal|heartbeat\w*|terminat\w*|exit\w*|watchdog|stall\w*|h[au]ng|stuck|nccl|frame|dump\w*"
     r"|back ?trace|stack|shut\w*|stopp\w*|destroy\w*|unavailable|unreachable|lost|keep-?alive|ping"
     r"|metrics|util\w*|idle|no response|skipp\w*|bad|corrupt\w*|crash\w*|defunct)\b"
-    r"|^\s{0,12}(?:File \"|at |#\d|\^)|\(\S{1,200}:\d{1,6}\)\s*$|0x[0-9a-f]{6}"
+    r"|^\s{0,12}(?:File \"|at |#\d|\^)|\(\S{1,200}:\d{1,6}\)\s*$|0x[0-9a-f]{6}|[a-z](?:error|exception)\b"
 )
 """What ends, hangs and call stacks print as well."""
 _COMMAND = re.compile(

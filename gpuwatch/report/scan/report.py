@@ -102,7 +102,7 @@ def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
     """Alerts and incidents of what was found; the lines of the evidence are counted in the files."""
     found = [Found(heard.node, heard.finding) for heard in scan.heard]
     tracks = tracks_of(scan.files)
-    alerts = with_outcomes(alerts_of(found, packs, scan.places), tracks)
+    alerts = with_outcomes(alerts_of(found, packs, scan.places, tracks), tracks)
     own = [file.name for file in scan.files if file.rank is not None]
     alerts = with_later_lines(alerts, around_in(scan.files), own, tracks)
     closings = closings_of(scan.files)

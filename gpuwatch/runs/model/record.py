@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, TypeAlias
@@ -20,6 +20,8 @@ MOST_CLUES = 50_000
 
 Row: TypeAlias = dict[str, Any]
 """A finding with the keys of `wire.Finding`."""
+StepsBetween: TypeAlias = Callable[[Row, int, int | None], int]
+"""How many different steps the speaker of a finding logged between two offsets; None: the end of the file."""
 
 
 @dataclass
@@ -30,6 +32,20 @@ class Match:
     row: Row
     message: str
     more: int = 0
+    last: Row | None = None
+    """The newest of the further ones."""
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The match, and the newest one that was counted with it."""
+        return (self.row,) if self.last is None else (self.row, self.last)
+
+    def count(self, finding: Row) -> None:
+        """Count one more match."""
+        self.more += 1
+        self.last = finding
+        self.row["last_at"] = max(self.row["last_at"], finding["at"])
+        self.row["last_offset"] = finding["offset"]
 
 
 @dataclass
@@ -52,6 +68,9 @@ class Recorder:
         self.left_out = 0
         self._of_rule: Counter[tuple[object, ...]] = Counter()
         self._last: dict[tuple[object, ...], Match] = {}
+        """Wording of a speaker -> its newest match."""
+        self._newest: dict[tuple[object, ...], Match] = {}
+        """Speaker of a rule -> the newest match."""
         self._clues_seen: set[tuple[object, ...]] = set()
         self._renewed: dict[tuple[object, ...], int] = {}
         """Speaker of a rule of which only the newest counts -> where it stands in `clues`."""
@@ -68,15 +87,10 @@ class Recorder:
         self._of_rule[key[:1]] += 1
         most = MOST_OF_A_SPEAKER if self._of_rule[key[:1]] <= MOST_OF_A_RULE else 1
         if self._of_rule[key[:4]] > most:
-            known = self._last.get(key)
-            if known is None:
-                self.left_out += 1
-            else:
-                known.more += 1
-                known.row["last_at"] = max(known.row["last_at"], finding["at"])
-                known.row["last_offset"] = finding["offset"]
+            self.left_out += key not in self._last
+            self._last.get(key, self._newest[key[:4]]).count(finding)
             return None
-        match = self._last[key] = Match(rule.id, finding, message)
+        match = self._last[key] = self._newest[key[:4]] = Match(rule.id, finding, message)
         self.events.append(match)
         return Open(finding, None)
 
@@ -111,27 +125,82 @@ class Recorder:
         return Open(finding, None)
 
 
-def gathered(events: Iterable[Match | Recovery], rules: dict[str, Rule]) -> list[Row]:
-    """The findings of a whole file: equal ones counted, floods told once, closed by their recoveries."""
+def gathered(
+    events: Iterable[Match | Recovery], rules: dict[str, Rule], steps_between: StepsBetween
+) -> list[Row]:
+    """The findings of a whole file: equal ones counted, floods told once, closed by their recoveries.
+
+    The last match of a rule and speaker is a finding of its own where steps stand right above it, and none
+    below.
+    """
     ids = count(1)
     gatherer = Gatherer(ids.__next__)
     rows: list[Row] = []
     newest: dict[tuple[object, ...], Row] = {}
+    lasts: dict[tuple[object, ...], Last] = {}
     for event in events:
         rule = rules[event.rule]
         if isinstance(event, Recovery):
             gatherer.close(rule, event.fields, event.at)
+            lasts = {speaker: last for speaker, last in lasts.items() if speaker[0] != rule.id}
             continue
+        if rule.flood is None and not rule.newest:
+            lasts.setdefault((rule.id, *signature(event.row, "")[:3]), Last()).take(event)
         last_at, last_offset = event.row["last_at"], event.row.get("last_offset")
         key = signature(event.row, event.message)
         known = gatherer.add(rule, event.row, event.message)
         mine = (rule.id, *(key if rule.flood is None else key[:3]))
         if known is not None:
             rows.append(known.finding)
-            newest[mine] = known.finding
-        row = newest.get(mine)
+            newest[mine] = newest[mine[:4]] = known.finding
+        row = newest.get(mine, newest.get(mine[:4]))
         if row is not None and event.more:
             row["count"] += event.more
             row["last_at"] = max(row["last_at"], last_at)
             row["last_offset"] = max(row.get("last_offset") or 0, last_offset or 0) or None
-    return rows
+    return rows + [
+        apart
+        for last in lasts.values()
+        if last.is_apart(steps_between) and (apart := split_off(last, rows, ids.__next__)) is not None
+    ]
+
+
+@dataclass
+class Last:
+    """The last match of a rule and speaker in a file, and where the one before it stands."""
+
+    row: Row | None = None
+    before: int | None = None
+    """Offset (bytes)."""
+
+    def take(self, event: Match) -> None:
+        """Take the matches in the order of the file."""
+        for row in event.rows:
+            if self.row is None or row["offset"] > self.row["offset"]:
+                self.before = None if self.row is None else self.row["offset"]
+                self.row = dict(row)
+            elif self.before is None or row["offset"] > self.before:
+                self.before = row["offset"]
+
+    def is_apart(self, steps_between: StepsBetween) -> bool:
+        """Whether steps were logged between the two, and at most one, which a buffer may have held, below."""
+        if self.row is None or self.before is None:
+            return False
+        if steps_between(self.row, self.before, self.row["offset"]) == 0:
+            return False
+        return steps_between(self.row, self.row["offset"], None) <= 1
+
+
+def split_off(last: Last, rows: Iterable[Row], new_id: Callable[[], int]) -> Row | None:
+    """The last match as a finding, no longer counted in another one; None: it is a finding already."""
+    row = last.row
+    if row is None:
+        return None
+    for known in rows:
+        if known.get("last_offset") == row["offset"] and known["rule"] == row["rule"]:
+            known["count"] -= 1
+            known["last_offset"] = None if last.before == known["offset"] else last.before
+            apart = {**row, "id": new_id(), "count": 1, "last_at": row["at"]}
+            apart.pop("last_offset", None)
+            return apart
+    return None

@@ -179,9 +179,11 @@ def date(part: Part, read: PartRead, tail: bytes, tail_at: int) -> None:
     if part.end is None:
         read.last_time = ending.of(len(tail)).above
     undated = {
-        event.row["offset"]
+        row["offset"]
         for event in read.events
-        if isinstance(event, Match) and needs_time(event.row, arrived)
+        if isinstance(event, Match)
+        for row in event.rows
+        if needs_time(row, arrived)
     }
     if part.log.packing is not None:
         read.times = {offset: ending.of(offset - tail_at) for offset in undated if offset >= tail_at}

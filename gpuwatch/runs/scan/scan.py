@@ -29,6 +29,7 @@ from gpuwatch.runs.ranks.job_ranks import of_ranks, with_census
 from gpuwatch.runs.ranks.owners import path_says
 from gpuwatch.runs.ranks.rank_map import FileOwner, RankMap, rank_map
 from gpuwatch.runs.ranks.step_series import FIRST_LINES, LARGE, LEAST_FIRST_LINES, StepSeries, joined
+from gpuwatch.runs.ranks.steps_between import steps_in
 from gpuwatch.runs.ranks.unfinished import Unfinished, unfinished
 from gpuwatch.runs.scan import hyper
 from gpuwatch.runs.scan.reading import Part, PartRead, parts_of, reader
@@ -348,7 +349,9 @@ def rows_of(files: Sequence[_File], rules: dict[str, CompiledRule]) -> dict[str,
         events = [
             event for read in file.in_order() for event in dated(read, file.log, before, job_end, last_line)
         ]
-        rows[file.log.name] = gathered(events, rules)
+        rows[file.log.name] = gathered(
+            events, rules, steps_in([each for read in file.in_order() for each in read.series.values()])
+        )
     return rows
 
 
@@ -382,11 +385,12 @@ def dated(
         last_line: The last time that a line of the job carries.
     """
     for event in read.events:
-        if isinstance(event, Match) and needs_time(event.row, log.until):
-            times = read.times.get(event.row["offset"], Times())
-            times = Times(times.above or before, times.below)
-            event.row["at"] = event.row["last_at"] = likely_time(times, log.mtime, job_end)
-            event.row.update(bound=bound_of(times, last_line), not_before=times.above)
+        for row in event.rows if isinstance(event, Match) else ():
+            if needs_time(row, log.until):
+                times = read.times.get(row["offset"], Times())
+                times = Times(times.above or before, times.below)
+                row["at"] = row["last_at"] = likely_time(times, log.mtime, job_end)
+                row.update(bound=bound_of(times, last_line), not_before=times.above)
         yield event
 
 
