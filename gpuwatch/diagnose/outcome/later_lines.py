@@ -49,7 +49,7 @@ _RANK = re.compile(r"(?i)\brank[ _:=]{0,2}(\d{1,6})\b|^\[(?:1,)?(\d{1,6})\]<std"
 _NO_WORK = re.compile(
     r"(?i)\b(?:errors?|exception|fail\w*|retr(?:y|ies|ying)|attempts?|wait\w*|time(?:d|s)?[ _-]?out\w*"
     r"|abort\w*|kill\w*|signal|heartbeat\w*|terminat\w*|exit\w*|watchdog|stall\w*|h[au]ng|stuck|nccl|frame|dump\w*"
-    r"|back ?trace|stack|shut\w*|stopp\w*|destroy\w*|unavailable|unreachable|lost|keep-?alive|ping"
+    r"|back ?trace|traceback|stack|shut\w*|stopp\w*|destroy\w*|unavailable|unreachable|lost|keep-?alive|ping"
     r"|metrics|util\w*|idle|no response|skipp\w*|bad|corrupt\w*|crash\w*|defunct)\b"
     r"|^\s{0,12}(?:File \"|at |#\d|\^)|\(\S{1,200}:\d{1,6}\)\s*$|0x[0-9a-f]{6}|[a-z](?:error|exception)\b"
 )
