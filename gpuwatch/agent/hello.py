@@ -44,7 +44,7 @@ def _index(info):
 
 def _notices(driver, node):
     # type: (Driver, Node) -> list[dict[str, Any]]
-    found = [driver.notice, node.kernel_notice]
+    found = [driver.notice, node.kernel_notice, node.processes_notice]
     if not driver.opened:
         call = driver.slot.now
         found.append(notices.starting(call[0] if call else "loading", late=driver.late))

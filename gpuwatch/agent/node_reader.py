@@ -2,6 +2,7 @@
 
 import time
 
+from .base import notices
 from .base.ticker import Reader
 from .host import host, machine
 from .host.addresses import own_addresses
@@ -36,6 +37,7 @@ class Node(Reader):
         self.holders = Holders(settings.proc)
         self.kernel_source = None  # type: str | None
         self.kernel_notice = None  # type: dict[str, Any] | None
+        self.processes_notice = notices.processes_hidden(settings.proc)
         self.memory = None  # type: tuple[int | None, int | None] | None
         """(used, total) bytes of the last reading, for GPUs that share it."""
         self._settings = settings
@@ -63,6 +65,7 @@ class Node(Reader):
         if now >= self._addresses_due:
             self._addresses_due = now + ADDRESSES_EVERY_S
             self.addresses = own_addresses(self._settings.proc)
+            self.processes_notice = notices.processes_hidden(self._settings.proc)
         if tick > 1 and now >= self._processes_due:
             self._processes_due = now + self._settings.medium_s
             rows, truncated = self._processes.read(self.holders.by_pid())

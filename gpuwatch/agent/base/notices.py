@@ -1,13 +1,18 @@
 """Sentences about the whole node: what is wrong, and the remedy. Dicts with the keys of `wire.Notice`."""
 
+import errno
 import os
 import sys
 
-from . import nvml_codes
+from . import nvml_codes, procfs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
+
+PROCESSES_HIDDEN = "processes_hidden"
+FIRST_PERSON = 1000
+"""The lowest user id that is given to people (login.defs UID_MIN); those below run services."""
 
 
 def no_gpu():
@@ -86,6 +91,40 @@ def fewer_than_on_bus(found, on_bus, hidden=None):
         text,
         "Read the kernel log for Xids and PCIe errors; reboot, then reseat it.",
     )
+
+
+def processes_hidden(proc="/proc", user=None):
+    # type: (str, int | None) -> dict[str, Any] | None
+    """Whose processes, or whose environments with their ranks, the kernel does not show to this user."""
+    own = os.geteuid() if user is None else user
+    if procfs.read_bytes(proc + "/self/stat") is not None and procfs.read_bytes(proc + "/1/stat") is None:
+        why = "/proc is mounted with hidepid"
+    elif own != 0 and _has_closed_environment(proc, own):
+        why = "the agent does not run as root"
+    else:
+        return None
+    return _notice(
+        PROCESSES_HIDDEN,
+        "info",
+        "Processes of other users are not visible ({}): their jobs are not shown.".format(why),
+        "Run the agent as root, or as the user of the jobs.",
+    )
+
+
+def _has_closed_environment(proc, own):
+    # type: (str, int) -> bool
+    """Whether a person other than `own` (user ids from 1000) runs a process whose environment is closed."""
+    for pid in procfs.names(proc):
+        if not pid.isdigit():
+            continue
+        try:
+            owner = os.stat(os.path.join(proc, pid)).st_uid
+            if owner >= FIRST_PERSON and owner != own:
+                os.close(os.open(os.path.join(proc, pid, "environ"), os.O_RDONLY))
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EPERM):
+                return True
+    return False
 
 
 def _driver_in_kernel():

@@ -37,8 +37,8 @@ def checklist(
         now: Monotonic seconds, the fleet's own clock.
         wall: Unix seconds of the same moment.
     """
-    live = [node for node in fleet.nodes.values() if node.state(now) == "live"]
-    silent = {node.name: why(node, now) for node in fleet.nodes.values() if node.state(now) != "live"}
+    live = [node for node in fleet.nodes.values() if answers(node, now)]
+    silent = {node.name: why(node, now) for node in fleet.nodes.values() if not answers(node, now)}
     conditions = [
         (node.name, each)
         for node in live
@@ -58,8 +58,15 @@ def conditions_of(node: Node, thresholds: Thresholds, now: float) -> Iterator[Co
     yield from peer_conditions(node, thresholds, now)
 
 
+def answers(node: Node, now: float) -> bool:
+    """Whether a node is live and has said what it is."""
+    return node.state(now) == "live" and node.hello is not None
+
+
 def why(node: Node, now: float) -> str:
     """Why a node does not answer."""
+    if node.state(now) == "live":
+        return "no answer from the agent yet"
     if (age := node.age(now)) is not None:
         return node.link.reason or node.bye or f"it answered, and has been silent for {duration(age)}"
     return node.link.reason or node.bye or "no answer yet"

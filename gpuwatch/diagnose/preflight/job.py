@@ -21,6 +21,7 @@ from gpuwatch.diagnose.preflight.check import (
     skipped,
 )
 from gpuwatch.hosts.names import fold
+from gpuwatch.wire import NO_PYTHON
 
 IMBALANCE_PCT = 20.0
 """(max - min) / mean of the ranks' GPU memory; over it the load is not balanced (DESIGN section 6)."""
@@ -80,7 +81,7 @@ def missing_from(there: Collection[int], size: int) -> str:
 
 
 def network(case: Case) -> Check:
-    """Every node answers, and reaches the rendezvous of its ranks."""
+    """Every node answers, also the question for its settings; without an agent there it cannot."""
     id_ = "net.reachable"
     if case.silent:
         detail = listed(f"{node}: {why}" for node, why in case.silent.items())
@@ -88,7 +89,13 @@ def network(case: Case) -> Check:
     mute = tuple(node.name for node in case.nodes if node.name not in case.told)
     if mute:
         detail = f"settings and limits were not reported in time by {fold(mute)}: other checks leave them out"
-        return Check(id_, "WARN", detail, mute, "A dead mount or a missing Python can cause this.")
+        due = any(
+            node.hello is not None and node.hello.python != NO_PYTHON
+            for node in case.nodes
+            if node.name in mute
+        )
+        status: Status = "FAIL" if due else "WARN"
+        return Check(id_, status, detail, mute, "A dead mount or a missing Python can cause this.")
     return passed(id_, f"all answer: {count(len(case.nodes), 'node')}")
 
 

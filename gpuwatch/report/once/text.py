@@ -24,7 +24,7 @@ from gpuwatch.report.once.gpu_columns import COLUMNS, OLD_TICKS, gpu_style, proc
 from gpuwatch.report.once.health import Finding, healthy, without_log
 from gpuwatch.report.once.json_output import node_error
 from gpuwatch.report.once.pending import pending, unreadable
-from gpuwatch.report.once.unseen import busy_unseen
+from gpuwatch.report.once.unseen import busy_unseen, processes_hidden
 from gpuwatch.report.output.line import Line, names
 from gpuwatch.wire import Notice, Severity
 
@@ -321,7 +321,13 @@ def nothing_runs(fleet: Fleet) -> list[str]:
     """`no running job`, `no log is followed`: what an all-clear is not about."""
     nodes, jobs = fleet.nodes.values(), job_runs(fleet)
     logs = any(file.source != "kernel" for node in nodes for file in node.logs)
-    no_job = "the processes that use the GPUs are not visible" if busy_unseen(fleet) else "no running job"
+    no_job = "no running job"
+    if busy_unseen(fleet):
+        no_job = "the processes that use the GPUs are not visible"
+    elif hidden := processes_hidden(fleet):
+        no_job = (
+            f"no running job among the visible processes (those of other users on {fold(hidden)} are not)"
+        )
     return [no_job] * (not jobs) + ["no log followed"] * (not logs)
 
 

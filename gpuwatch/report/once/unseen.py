@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuwatch.agent.base.notices import PROCESSES_HIDDEN
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Gpu
 
@@ -19,6 +20,15 @@ def busy_unseen(fleet: Fleet) -> dict[str, list[int]]:
         if busy:
             found[node.name] = busy
     return found
+
+
+def processes_hidden(fleet: Fleet) -> list[str]:
+    """Nodes where the agent's user may not see the processes of others."""
+    return [
+        node.name
+        for node in fleet.nodes.values()
+        if node.hello is not None and any(each.code == PROCESSES_HIDDEN for each in node.hello.notices)
+    ]
 
 
 def _is_busy(gpu: Gpu) -> bool:

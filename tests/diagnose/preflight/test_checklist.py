@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from msgspec import structs
 
 from gpuwatch import wire
 from gpuwatch.diagnose.preflight.check import Check
@@ -16,6 +17,7 @@ from gpuwatch.link.stream.inbox import Arrival, ClockReading, Content, LinkStatu
 from gpuwatch.probe.probe_request import Wish
 from gpuwatch.probe.results import NodeGround, Results
 from gpuwatch.probe.verdict import Verdict
+from gpuwatch.wire import NO_PYTHON
 from tests.diagnose.story import EPOCH, FINE, HOST, MEDIUM, NOW, SLOW, info
 
 HALF = 40 << 30
@@ -140,7 +142,23 @@ def test_a_node_that_fell_silent_is_not_said_never_to_have_answered() -> None:
 
 def test_a_node_that_does_not_tell_its_settings_is_named() -> None:
     check = Cluster(2).check({"gpu-001": wire.Particulars()})["net.reachable"]
+    assert (check.status, check.nodes) == ("FAIL", ("gpu-002",))
+
+
+def test_a_node_without_an_agent_cannot_tell_its_settings() -> None:
+    cluster = Cluster(2)
+    greeting = cluster.fleet.nodes["gpu-002"].hello
+    assert greeting is not None
+    cluster.tell("gpu-002", structs.replace(greeting, python=NO_PYTHON))
+    check = cluster.check({"gpu-001": wire.Particulars()})["net.reachable"]
     assert (check.status, check.nodes) == ("WARN", ("gpu-002",))
+
+
+def test_a_node_that_has_not_said_what_it_is_does_not_answer() -> None:
+    cluster = Cluster(2)
+    cluster.fleet.nodes["gpu-002"].hello = None
+    check = cluster.check(dict.fromkeys(cluster.names, wire.Particulars()))["net.reachable"]
+    assert (check.status, check.nodes) == ("FAIL", ("gpu-002",))
 
 
 def test_nothing_passes_that_nobody_could_see() -> None:

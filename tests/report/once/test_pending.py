@@ -155,6 +155,17 @@ def test_an_all_clear_says_what_it_is_not_about() -> None:
     assert "no log followed" in told
 
 
+def test_an_all_clear_of_an_agent_that_sees_no_other_users_is_not_that_no_job_runs() -> None:
+    fleet = healthy_fleet()
+    fleet.nodes["gpu-001"].processes = []
+    hidden = Notice("processes_hidden", "not visible", "info")
+    feed(fleet, "gpu-001", structs.replace(hello(2), notices=[hidden]))
+    feed(fleet, "gpu-001", sample(*(reading(index, utilization_pct=0.0) for index in range(2))))
+    told = report(fleet, [], START, NODE_TIME).verdict.text
+    assert "; no running job;" not in told
+    assert "other users on gpu-001" in told
+
+
 def test_a_gpu_without_a_name_does_not_count_as_another_model() -> None:
     fleet = healthy_fleet(gpus=1)
     nameless = GpuInfo(uuid="unidentified-gpu-001-1", index=1, name="", identified=False)
