@@ -41,6 +41,8 @@ class LogFile(Part, frozen=True):
     """When it last grew: as the agent saw it, else as the file system says (node's clock)."""
     backlog_pct: Real | None = None
     """How far what was there before has been scanned; None: done, or not begun (`searched_to` tells)."""
+    searched_from: Count = 0
+    """Bytes before this one are not searched, now or later: a search of the past has a bound."""
     searched_to: Count | None = None
     """All bytes before this one have been searched, as far back as the search goes; None: not yet."""
     seams: Count = 0

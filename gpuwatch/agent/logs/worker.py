@@ -215,7 +215,7 @@ class Worker(object):
             return False
         now, arrived = time.monotonic(), time.time()
         if piece.seam is not None:
-            entry.old_until = 0
+            entry.old_until = entry.searched_from = 0
             self._server.seam(entry, piece.seam)
         elif piece.offset + len(piece.data) <= entry.old_until:
             arrived = min(arrived, follower.entered_at)  # a bar that stood there unfinished
@@ -231,7 +231,7 @@ class Worker(object):
     def _scan_held(self, entry):
         # type: (Entry) -> None
         """One step of the backlog that a live piece waits for, or that piece."""
-        if entry.backlog is not None:
+        if entry.backlog is not None and entry.ahead is None:
             self._scan_backlog(entry)
         elif entry.held is not None:
             piece, entry.held = entry.held, None
@@ -333,20 +333,29 @@ class Worker(object):
             piece = data, offset, min(time.time(), backlog.written_at), True
             self._feed(entry, scanner, backlog.inode, piece, backlog.scanned)
         if not backlog.left:
+            self._end_backlog(entry, backlog, scanner)
+
+    def _end_backlog(self, entry, backlog, scanner):
+        # type: (Entry, Backlog, Scanner) -> None
+        """A part of the backlog is scanned: the older one is next, with a scanner of its own."""
+        self._enter_scan(entry, scanner, backlog)
+        self._safely(entry, scanner.progress, tell=self._teller.progress)
+        self._safely(entry, scanner.past, time.time(), tell=self._teller.progress)
+        self._safely(entry, scanner.gather.grown, time.time() + TELL_EVERY_S)  # what was told already
+        if entry.ahead is not None:
+            self._safely(entry, scanner.end)
+            entry.scanner, entry.ahead = entry.ahead, None
+        entry.active_at = time.monotonic()
+        if backlog.older is None:
             backlog.close()
             entry.backlog = None
             self._teller.place(entry)
-            entry.active_at = time.monotonic()
-            self._enter_scan(entry, scanner, backlog)
-            self._safely(entry, scanner.progress, tell=self._teller.progress)
-            self._safely(entry, scanner.past, time.time(), tell=self._teller.progress)
-            self._safely(entry, scanner.gather.grown, time.time() + TELL_EVERY_S)  # what was told already
-            if entry.ahead is not None:
-                self._safely(entry, scanner.end)
-                entry.scanner, entry.ahead = entry.ahead, None
-            self._crumbs.idle()
-            if not any(one.backlog for one in self._catalog.entries.values()):
-                self._teller.list_soon()
+        else:
+            backlog.go_older()
+            entry.ahead, entry.scanner = entry.scanner, self._scanner_of(entry, steps=False)
+        self._crumbs.idle()
+        if not any(one.backlog for one in self._catalog.entries.values()):
+            self._teller.list_soon()
 
     # ----------------------------------------------------------------- how far training is
 
@@ -386,9 +395,9 @@ class Worker(object):
         """Of a checkpoint with what lies there; what is too young to judge is looked at again."""
         self._teller.tell([self._checkpoints.with_files(finding) for finding in found])
 
-    def _scanner_of(self, entry):
-        # type: (Entry) -> Scanner
-        return Scanner(self._ruleset, entry.name, self._numbers, entry.speaker, self._sieve)
+    def _scanner_of(self, entry, steps=True):
+        # type: (Entry, bool) -> Scanner
+        return Scanner(self._ruleset, entry.name, self._numbers, entry.speaker, self._sieve, steps=steps)
 
     def _enter_record(self, number):
         # type: (int) -> None
@@ -404,5 +413,6 @@ class Worker(object):
 
 
 def _spent(entry):
-    # type: (Entry) -> float
-    return entry.step.spent_s
+    # type: (Entry) -> tuple[bool, float]
+    """The newest parts of all files come before the older ones."""
+    return entry.backlog is not None and entry.backlog.second, entry.step.spent_s

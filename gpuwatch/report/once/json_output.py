@@ -101,6 +101,7 @@ def pending_facts(waited: Pending) -> Facts:
         "part": waited.part,
         "gpu_index": None if waited.gpu is None else waited.gpu.info.index,
         "file": None if waited.file is None else plain(waited.file.path),
+        "searched_from": None if waited.file is None else waited.file.searched_from,
         "searched_to": None if waited.file is None else waited.file.searched_to,
         "text": plain(waited.text),
         "waited_s": rounded(waited.waited_s),

@@ -22,6 +22,7 @@ Part: TypeAlias = Literal[
     "kernel_log",
     "log_reader",
     "log",
+    "log_start",
     "unreadable_log",
     "rank_log",
 ]
@@ -46,7 +47,7 @@ class Pending:
     @property
     def may_answer(self) -> bool:
         """Whether waiting may help."""
-        return self.part not in ("unreadable_log", "rank_log")
+        return self.part not in ("log_start", "unreadable_log", "rank_log")
 
     @property
     def place(self) -> str:
@@ -104,6 +105,10 @@ def _agent(node: Node) -> Iterator[Pending]:
         yield Pending(node.name, "log_reader", "log files not found yet")
     for file in unsearched(node):
         yield Pending(node.name, "log", "not searched yet", file=file)
+    for file in node.logs:
+        if file.searched_from and file.state == "following":
+            text = f"{file.path}: the first {file.searched_from / 2**20:,.0f} MiB are not searched"
+            yield Pending(node.name, "log_start", text, file=file)
     for file in unreadable(node):
         yield Pending(node.name, "unreadable_log", f"not read: {file.reason or 'unreadable'}", file=file)
 

@@ -2,30 +2,54 @@
 
 import os
 
+from .holes import data_from, newest_data
 from .regular_file import open_regular
 
 BACKLOG_BYTES = 64 << 20
-"""Of each file, its newest."""
+"""Stored bytes of each file that are searched first, its newest."""
+OLDER_BYTES = 1 << 30
+"""Stored bytes of each file, those included, that are searched at all: more would burden a file server."""
 _LINE_BYTES = 64 * 1024
 
 
 class Backlog(object):
     """One file's backlog, from its own descriptor: the file may be rotated meanwhile."""
 
-    def __init__(self, path, end, begin=None):
-        # type: (str, int, int | None) -> None
-        """Scan from `begin` (a line's first byte), else as far back as `BACKLOG_BYTES`, to `end`."""
+    def __init__(self, path, end, begin=None, older=None):
+        # type: (str, int, int | None, int | None) -> None
+        """Scan from `begin` (a line's first byte), else as far back as `BACKLOG_BYTES`, to `end`.
+
+        `older`: where the part begins that is to be scanned after this one; with neither, `OLDER_BYTES` back.
+        """
         self._descriptor = open_regular(path)
         found = os.fstat(self._descriptor)
         self.inode = found.st_ino
         self.written_at = found.st_mtime
         """What stands in it was written no later (unix seconds)."""
-        self._begin = max(0, end - BACKLOG_BYTES) if begin is None else begin
         self._end = end
-        if self._begin and begin is None:
-            head = os.pread(self._descriptor, _LINE_BYTES, self._begin)
-            self._begin += head.find(b"\n") + 1
+        if begin is None:
+            begin = self._line_from(newest_data(self._descriptor, end, BACKLOG_BYTES))
+            older = self._line_from(newest_data(self._descriptor, end, OLDER_BYTES))
+        self._begin = begin
+        self.older = None if older is None or older >= self._begin else older  # type: int | None
+        """Where the part begins that is to be scanned after this one."""
         self._at = self._begin
+        self._in_hole = False
+        self.second = False
+        """Whether the older part is being scanned."""
+
+    def _line_from(self, offset):
+        # type: (int) -> int
+        """The first line behind the one that `offset` is in."""
+        if not offset:
+            return 0
+        return offset + os.pread(self._descriptor, _LINE_BYTES, offset).find(b"\n") + 1
+
+    @property
+    def begin(self):
+        # type: () -> int
+        """The first byte that is scanned now or later; what stands above it never is."""
+        return self._begin if self.older is None else self.older
 
     @property
     def span(self):
@@ -54,11 +78,17 @@ class Backlog(object):
         # type: (int) -> tuple[bytes, int]
         """The next piece, of at most `budget` bytes, and its offset.
 
+        Of a hole only the first byte is given, as a line end: an unfinished line before it ends there.
         A file that ends early, being truncated, is finished.
 
         Raises:
             OSError: it cannot be read any more.
         """
+        stored = data_from(self._descriptor, self._at, self._end)
+        if stored > self._at and not self._in_hole:
+            self._in_hole = True
+            return b"\n", self._at
+        self._in_hole, self._at = False, stored
         data = os.pread(self._descriptor, min(budget, self._end - self._at), self._at)
         if not data:
             self._end = self._at
@@ -68,6 +98,13 @@ class Backlog(object):
         # type: (int) -> None
         """So many bytes more are scanned."""
         self._at += count
+
+    def go_older(self):
+        # type: () -> None
+        """The newest part is scanned: the older one is next."""
+        if self.older is not None:
+            self._begin, self._end, self._at = self.older, self._begin, self.older
+            self.older, self.second, self._in_hole = None, True, False
 
     def give_up(self):
         # type: () -> None

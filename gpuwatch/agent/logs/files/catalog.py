@@ -262,7 +262,7 @@ class Catalog(object):
             follower.open(line_start(follower.at, place[2]))  # half a line was read, and is scanned whole
             entry.scanner = self._scanner_of(entry)
             if len(place) > 3:
-                entry.backlog = Backlog(entry.path, place[4], place[3])
+                entry.backlog = Backlog(entry.path, place[4], place[3], *place[5:])
             return
         if done is not None and done <= follower.size:
             follower.open(done)
@@ -272,6 +272,7 @@ class Catalog(object):
             end = _last_line(follower)
             if end:
                 entry.backlog = Backlog(entry.path, end)
+                entry.searched_from = entry.backlog.begin
             entry.old_until = follower.size
             follower.open(end)
         entry.scanner = self._scanner_of(entry)

@@ -36,6 +36,8 @@ class Entry(object):
         self.ahead = None  # type: Scanner | None
         """Scans what is live while `scanner` is still at the backlog."""
         self.backlog = None  # type: Backlog | None
+        self.searched_from = 0
+        """Bytes before this are never searched."""
         self.old_until = 0
         """Bytes before this were there when we came."""
         self.tails = []  # type: list[Tail]
@@ -114,7 +116,10 @@ class Entry(object):
 
     def place(self):
         # type: () -> list[int]
-        """How far it has been read: device, inode, next byte; and of a backlog its next byte and its end."""
+        """How far it has been read: device, inode, next byte; then of a backlog.
+
+        Of that: its next byte, its end, and where the older part begins that comes after it, if any.
+        """
         follower = self.follower
         if follower is None:
             return []
@@ -122,7 +127,8 @@ class Entry(object):
         if self.backlog is None:
             return here
         begin, end = self.backlog.span
-        return here + [begin if self.scanner is None else self.scanner.unread_from(begin), end]
+        here += [begin if self.scanner is None else self.scanner.unread_from(begin), end]
+        return here if self.backlog.older is None else here + [self.backlog.older]
 
     def scanned(self, count):
         # type: (int) -> None
@@ -152,6 +158,7 @@ class Entry(object):
             "lines": self.lines,
             "grown_at": self.grown_at,
             "backlog_pct": None if backlog is None else backlog.pct(),
+            "searched_from": self.searched_from,
             "searched_to": self.searched_to(),
             "seams": 0 if follower is None else follower.seams,
             "ranks": self._ranks or [rank for rank in [spoken.get("rank")] if rank is not None],

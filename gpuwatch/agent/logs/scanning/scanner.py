@@ -40,8 +40,8 @@ QUIET_S = 0.5
 class Scanner(object):
     """Scans one file: feed it all bytes in order, call `quiet` each tick and `end` at the end."""
 
-    def __init__(self, ruleset, file, ids, speaker=None, sieve=None, gather=None, progress=None):
-        # type: (RuleSet, str, Any, Any, Sieve | None, Any, Any) -> None
+    def __init__(self, ruleset, file, ids, speaker=None, sieve=None, gather=None, progress=None, steps=True):
+        # type: (RuleSet, str, Any, Any, Sieve | None, Any, Any, bool) -> None
         self._search = Search(ruleset, file)
         self._file = file
         self._speaker = speaker
@@ -68,7 +68,7 @@ class Scanner(object):
         self._shape_searched = None  # type: int | None
         self._steady = {}  # type: dict[Phrase, bool]
         self._progress = progress  # type: Progress | None
-        if progress is None and ruleset.dialects:
+        if progress is None and steps and ruleset.dialects:
             self._progress = Progress(file, self._search, self._sieve, speaker)
 
     def feed(self, data, offset, arrived, backlog=False):
