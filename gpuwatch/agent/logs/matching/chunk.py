@@ -184,6 +184,12 @@ class Chunk(object):
                 return at
         return None
 
+    def latest_time(self, start, arrived):
+        # type: (int, float) -> float | None
+        """The latest of the times that the lines above carry."""
+        times = [_time_of(line, arrived) for line in self.above(start, 40)]
+        return max((at for at in times if at is not None), default=None)
+
     def end_of_text(self):
         # type: () -> bytes
         """What the next chunk needs to know of this one."""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from .chunk import Chunk  # noqa: F401 - used in type comments
     from .ruleset import Rule  # noqa: F401 - used in type comments
 
+MOST_BACK_S = 86400.0
+"""A time so far before one above it in the file is not believed: zones explain less."""
 _TABLE = ("exitcode", "error_file", "traceback")
 """Rows of torch's table of failed ranks that come below the one with the rank."""
 
@@ -30,10 +32,16 @@ def described(rule, chunk, line, text, by, fields, arrived, backlog):
         row, when = chunk.failure_table(line.start)
         fields = dict(row, **fields)
         own = time_of(when, arrived) if own is None else own
-    at = own
     bounds = {}  # type: dict[str, Any]
-    if at is None and backlog:
+    latest = None if own is None else chunk.latest_time(line.start, arrived)
+    if own is not None and latest is not None and latest - own > MOST_BACK_S:
+        own = None
+        bounds = {"bound": "after", "not_before": latest} if backlog else {}
+        at = latest if backlog else None
+    elif own is None and backlog:
         at, bounds = _bounded(chunk, line, arrived)
+    else:
+        at = own
     lines, key = chunk.shown_around(line.start, line.end, text, by)
     found = {
         "rule": rule.id,

@@ -349,3 +349,14 @@ def test_bytes_count_as_searched_when_their_line_is_and_its_block_is_told() -> N
     assert one.searched_to(len(data)) == 0
     one.quiet(NOW + 1)
     assert one.searched_to(len(data)) == len(data)
+
+
+@pytest.mark.parametrize("backlog", [True, False])
+@pytest.mark.parametrize("below", ["", "2020-01-01 00:00:01Z bye\n"])
+def test_a_time_long_before_one_above_it_is_not_believed(backlog: bool, below: str) -> None:
+    text = (
+        f"2025-06-15 12:00:00Z step 1\n2020-01-01 00:00:00Z Traceback\n2020-01-01 00:00:00Z {LINE}\n{below}"
+    )
+    (finding,) = scanner(LOST).feed(text.encode(), 0, NOW, backlog)
+    assert (finding["at"], finding["timed"]) == (1749988800.0 if backlog else NOW, False)
+    assert finding.get("not_before") == (1749988800.0 if backlog else None)
