@@ -30,6 +30,7 @@ PACKAGE_OF = {
     "zsh": "zsh",
     "getconf": "libc-bin",
     "make": "make",
+    "unshare": "util-linux",
 }
 C_HEADERS = "libc6-dev"
 _SBIN = "/usr/sbin:/sbin:/usr/local/sbin"
