@@ -52,10 +52,14 @@ def places_of(nodes: Collection[Node], before: Places | None = None, wall: float
 
 
 def _claims(nodes: Collection[Node], known: Ranks) -> tuple[Ranks, list[RankPlace]]:
-    """Every rank's place by the first node that lists it, and the places that other nodes claim for it."""
+    """Every rank's place by the first node that lists it, and the places that other nodes claim for it.
+
+    A node that has not said what it is (hello) has no claim to a rank of one that has.
+    """
     ranks: Ranks = {}
     rivals: list[RankPlace] = []
-    for node in nodes:
+    known_nodes = {node.name for node in nodes if node.hello is not None}
+    for node in sorted(nodes, key=lambda node: node.name not in known_nodes):
         for process in node.processes:
             place = _place(process, node)
             if place is None:
@@ -63,7 +67,8 @@ def _claims(nodes: Collection[Node], known: Ranks) -> tuple[Ranks, list[RankPlac
             earlier = known.get((place.job, place.rank))
             since = place.since if earlier is None else earlier.since
             first = ranks.setdefault((place.job, place.rank), replace(place, since=since))
-            if first.node != place.node:
+            is_claim = place.node in known_nodes or first.node not in known_nodes
+            if first.node != place.node and is_claim:
                 rivals.append(place)
     for node in nodes:
         for file in node.logs:

@@ -353,6 +353,19 @@ def test_a_rank_that_two_nodes_claim_is_on_neither() -> None:
     assert where.of(1, "7") is not None
 
 
+@pytest.mark.parametrize("known", ["gpu-001", "gpu-002"])
+def test_a_node_that_has_not_said_what_it_is_claims_no_rank_of_another(known: str) -> None:
+    fleet = Fleet(plan("gpu-001", "gpu-002"))
+    for name in fleet.nodes:
+        processes = [Process(50, "python", rank=3, job="7", world_size=8)]
+        if name == known:
+            feed(fleet, name, hello(2, host=name, boot_id=name))
+        feed(fleet, name, Ranks(t=NODE_TIME, seq=1, processes=processes))
+    place = RankIndex(places_of(list(fleet.nodes.values()))).of(3, "7")
+    assert place is not None
+    assert place.node == known
+
+
 def test_one_machine_that_the_plan_names_twice_is_in_no_conflict_with_itself() -> None:
     fleet = Fleet(plan("gpu-001", "gpu-001.cluster"))
     for name in fleet.nodes:
