@@ -11,7 +11,7 @@ FORM_SIGNS = (
     "hf_", "akia", "asia", "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "xox", "sk-",
     "aiza", "eyj", "wandb", "nvapi-", "npm_", "dckr_pat_", "pypi-", "sg.", "ya29.", "k_live_", "k_test_",
     "hvs.", "hvb.", "gsk_", "xai-", "r8_", "dapi", "hooks.slack.com", "/webhooks/", "atatt3x", "secret-key-",
-    "tskey-",
+    "tskey-", "mii", "b3blbnnzac1rzxktdj",
 )  # fmt: skip
 """One of these words stands in every text with such a token, in lower case."""
 _FORMS = re.compile(
@@ -24,6 +24,7 @@ _FORMS = re.compile(
     r"|\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,255}|\bhv[sb]\.[\w-]{20,255}|\bgsk_[A-Za-z0-9]{32,255}"
     r"|\bxai-[A-Za-z0-9]{32,255}|\br8_[A-Za-z0-9]{32,255}|\bdapi[0-9a-f]{32}|\bwandb_v1_\w{20,255}"
     r"|\bATATT3x[\w=-]{20,255}|\bAGE-SECRET-KEY-1[A-Z0-9]{20,255}|\btskey-[a-z]{1,20}-[\w-]{10,255}"
+    r"|\b(?:MII[A-Z]|b3BlbnNzaC1rZXktdj)[A-Za-z0-9+/]{28,8192}={0,2}"  # how the body of a private key begins
 )
 _WEBHOOK = re.compile(r"(hooks\.slack\.com/services/|/api/webhooks/)([\w/-]{8,255})")
 _KEY_LINE = re.compile(r"(?:(?<=\s)|^)[A-Za-z0-9+/]{64,76}={0,2}(?=\s{0,3}$)")

@@ -37,6 +37,8 @@ ISSUED = [
     "SG." + "aB3_" * 5 + "." + "aB3-" * 10,
     "ya29." + "aB3_" * 20,
     "sk_live_" + "aB3" * 10,
+    "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7",
+    "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtz",
     "rk_test_" + "aB3" * 10,
     "hvs." + "aB3_" * 10,
     "gsk_" + "aB3x" * 13,
