@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
 import os
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -153,6 +157,18 @@ def test_dmon_leaves_with_1_after_an_xid(driver: FakeNvml) -> None:
     done = alone("dmon", "--local", "-s", "p", "-c", "4")
     seen.join()
     assert (done.returncode, "Xid 79" in done.stdout) == (1, True), done.stdout
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_a_packed_log_is_named_as_not_followed(
+    driver: FakeNvml, tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    driver.set("gpus 0")
+    (tmp_path / "rank0.log").write_bytes(pack(b"torch.OutOfMemoryError: CUDA out of memory\n"))
+    done = alone("once", "--local", "--json", "--log", str(tmp_path / "rank0.log"), *WAIT)
+    facts = json.loads(done.stdout)
+    assert (done.returncode, facts["healthy"]) == (1, False)
+    assert [Path(each["file"]).name for each in facts["unreadable_logs"]] == ["rank0.log"]
 
 
 def test_each_log_option_that_leads_to_no_file_is_named_with_the_reason(

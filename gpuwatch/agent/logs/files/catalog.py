@@ -8,6 +8,7 @@ from collections import OrderedDict
 from .backlog import Backlog
 from .entry import Entry
 from .follower import Follower
+from .packed import packing_of
 from .pages import line_start
 
 TYPE_CHECKING = False
@@ -242,6 +243,7 @@ class Catalog(object):
         follower = Follower(entry.path, self._clock, lambda here: self._followed(here, entry))
         try:
             follower.open()
+            _refuse_packed(follower)
             self._mounts_say(entry, follower)
             self._from_where(entry, follower, fresh)
         except OSError as error:
@@ -302,6 +304,13 @@ class Catalog(object):
         # type: (Entry, Follower) -> None
         entry.identity = self._mounts.identity(follower.device, follower.inode)
         follower.remote = entry.identity is not None
+
+
+def _refuse_packed(follower):
+    # type: (Follower) -> None
+    packing = packing_of(follower.at(0, 8))
+    if packing is not None:
+        raise OSError("packed ({}): only `gpuwatch scan` reads it".format(packing))
 
 
 def _last_line(follower):

@@ -1,0 +1,17 @@
+"""Packed logs: they are not followed, as nothing that is appended to them is text."""
+
+_HEADS = (
+    (b"\x1f\x8b\x08", "gzip"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"\xfd7zXZ\0", "xz"),
+    (b"\x04\x22\x4d\x18", "lz4"),
+    (b"PK\x03\x04", "zip"),
+)
+
+
+def packing_of(head):
+    # type: (bytes) -> str | None
+    """What a file that begins with these bytes (8 or more, where it has them) is packed with, if anything."""
+    if head.startswith(b"BZh") and head[4:8] == b"1AY&":
+        return "bzip2"
+    return next((name for magic, name in _HEADS if head.startswith(magic)), None)
