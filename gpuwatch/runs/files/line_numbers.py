@@ -2,26 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from gpuwatch.agent.logs.files.holes import data_from
+from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import Contents
+
+PIECE_BYTES = 1 << 20
 
 
 def line_numbers(path: Path, packing: str | None, offsets: Iterable[int]) -> dict[int, int]:
     """Offset (bytes, unpacked) -> line number from 1; what cannot be read is left out."""
     wanted = sorted(offsets, reverse=True)
     numbers: dict[int, int] = {}
-    at, line = 0, 1
+    line = 1
     try:
-        for data in Contents(path, packing).pieces():
+        for at, data in _pieces(path, packing):
             while wanted and wanted[-1] < at + len(data):
                 offset = wanted.pop()
                 numbers[offset] = line + data.count(b"\n", 0, offset - at)
             if not wanted:
                 break
             line += data.count(b"\n")
-            at += len(data)
     except OSError:
         pass
     return numbers
+
+
+def _pieces(path: Path, packing: str | None) -> Iterator[tuple[int, bytes]]:
+    """(offset, bytes) in order; the holes of a plain file, which hold no line, are left out."""
+    at = 0
+    if packing is not None:
+        for data in Contents(path, packing).pieces():
+            yield at, data
+            at += len(data)
+        return
+    with open_file(path) as file:
+        size = file.seek(0, os.SEEK_END)
+        while (at := data_from(file.fileno(), at, size)) < size:
+            file.seek(at)
+            data = file.read(PIECE_BYTES)
+            if not data:
+                return
+            yield at, data
+            at += len(data)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
 from gpuwatch.agent.base.path_ranks import ranks_of_path
+from gpuwatch.agent.logs.files.holes import data_from
 from gpuwatch.agent.logs.matching.matcher import Search
 from gpuwatch.agent.logs.matching.ruleset import Rule, RuleSet
 from gpuwatch.agent.logs.scanning.progress_reader import Progress
@@ -75,9 +77,23 @@ def parts_of(log: LogPath) -> list[Part]:
     """A plain file in parts that several workers can take; a packed one is read from its beginning."""
     if log.packing is not None or log.size <= 2 * PART_BYTES:
         return [Part(log)]
-    starts = range(0, log.size, PART_BYTES)
-    ends = [*starts[1:], None]
+    starts = stored_parts(log)
+    ends = [*(start + PART_BYTES for start in starts[:-1]), None]
     return [Part(log, start, end) for start, end in zip(starts, ends, strict=True)]
+
+
+def stored_parts(log: LogPath) -> list[int]:
+    """Where the parts of a plain file begin that hold more than a hole; the first one in any case."""
+    starts = [0]
+    try:
+        with open_file(log.path) as file:
+            at = PART_BYTES
+            while (at := data_from(file.fileno(), at, log.size)) < log.size:
+                starts.append(at // PART_BYTES * PART_BYTES)
+                at = starts[-1] + PART_BYTES
+    except OSError:
+        return [0]  # who reads it tells why it cannot be read
+    return starts
 
 
 def reader(ruleset: RuleSet, new_sieve: Callable[[RuleSet], Any]) -> Callable[[Part, Dial], PartRead]:
@@ -134,7 +150,7 @@ def read_part(
                 read.bytes += len(data)
             if not offset:
                 read.first_time = TimesAround(b"\n" + data[:TAIL_BYTES], part.log.until).of(0).below
-            tail = (tail + data)[-TAIL_BYTES:]
+            tail = ((tail if tail_at + len(tail) == offset else b"") + data)[-TAIL_BYTES:]
             tail_at = offset + len(data) - len(tail)
             if dial.stopping:
                 read.trouble = "stopped"
@@ -227,8 +243,14 @@ def plain_part(part: Part) -> Iterator[tuple[bytes, int, int]]:
     borders = [part.start] if part.end is None else [part.start, part.end, part.end + AROUND_BYTES]
     with open_file(part.log.path) as file:
         file.seek(at)
+        size = os.fstat(file.fileno()).st_size
         first = at > 0
         while True:
+            stored = data_from(file.fileno(), at, size)
+            if stored > at:
+                yield b"\n", at, 0  # an unfinished line before a hole ends there
+                at = stored
+            file.seek(at)
             border = next((each for each in borders if each > at), None)
             if border is None and part.end is not None:
                 return
