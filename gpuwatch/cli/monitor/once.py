@@ -63,7 +63,7 @@ def report_once(source: Source, form: str = "text", wait_s: float | None = None)
         fleet, now, unix = session.fleet, time.monotonic(), time.time()
         found, stands = findings(fleet, now), standing(session.book, fleet, unix)
         print_as(form, fleet, found, now, unix, stands)
-    well = healthy(fleet, found, now, stands.incidents)
+    well = healthy(fleet, found, now, stands.incidents, stands.alerts)
     return exit_codes.HEALTHY if well else exit_codes.UNHEALTHY
 
 

@@ -171,10 +171,15 @@ def reaches_total(around: Around) -> bool:
     return False
 
 
-def passes(around: Around) -> bool:
-    """Whether the file ends with the result of a test run without failures, or with exit status 0."""
+def passes(around: Around, *, tests: bool = True) -> bool:
+    """Whether the file ends with the result of a test run without failures, or with exit status 0.
+
+    `tests`: False for the log of a training, in which such a result is another program's.
+    """
     ends = [line for line in around.last[-END_LINES:] if _PASSED.search(line) and _is_good(line)]
-    return bool(ends) and ("passed" in ends[-1].lower() or ends[-1] is around.last[-1])
+    if not ends or (not tests and "passed" in ends[-1].lower()):
+        return False
+    return "passed" in ends[-1].lower() or ends[-1] is around.last[-1]
 
 
 def finishes(around: Around) -> bool:

@@ -134,6 +134,8 @@ def recovery_of(
         deaths: Alerts that tell how processes ended.
     """
     end = next((each for each in ends if _follows(alert, each)), None)
+    if end is not None and not _same_file_or_rank(alert, end) and any(_breaks_off(alert, t) for t in tracks):
+        end = None  # another rank finished
     for track in tracks:
         later = later_marks(alert, track)
         if not _steps_on(alert, later):
@@ -163,6 +165,12 @@ def later_marks(alert: Alert, track: StepTrack) -> list[Mark]:
         if same or dated:
             found.append(mark)
     return found
+
+
+def _breaks_off(alert: Alert, track: StepTrack) -> bool:
+    """Whether the rank of an alert logged no step below it, and not the last one of those announced."""
+    own = alert.rank is not None and track.rank == alert.rank and track.total_steps is not None
+    return own and bool(track.marks) and not track.complete and not later_marks(alert, track)
 
 
 def _steps_on(alert: Alert, later: Sequence[Mark]) -> bool:

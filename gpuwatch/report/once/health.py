@@ -9,6 +9,7 @@ from gpuwatch.agent.logs.files.finder import NOTHING
 from gpuwatch.diagnose.attempts.missing import MissingRank, missing_ranks
 from gpuwatch.diagnose.attempts.vanished import how_ended
 from gpuwatch.diagnose.health.conditions import gpu_conditions, node_conditions
+from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER, Condition, Evidence
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.text import job_text
@@ -75,8 +76,24 @@ def without_log(fleet: Fleet) -> dict[str, str]:
     return found
 
 
-def healthy(fleet: Fleet, found: list[Finding], now: float, incidents: Sequence[Incident] = ()) -> bool:
-    """Everything that is due has answered, no incident stands, and nothing worse than a remark was found."""
+def healthy(
+    fleet: Fleet,
+    found: list[Finding],
+    now: float,
+    incidents: Sequence[Incident] = (),
+    alerts: Sequence[Alert] = (),
+) -> bool:
+    """Everything that is due has answered, no incident stands, and nothing worse than a remark was found.
+
+    Args:
+        fleet: What is known now.
+        found: Conditions that hold now.
+        now: Monotonic seconds, the fleet's own clock.
+        incidents: Those that stand.
+        alerts: Of lines and events, those that fire and belong to no incident.
+    """
+    if any(alert.severity != "info" for alert in alerts):
+        return False
     if incidents or pending(fleet.nodes.values(), now) or without_log(fleet):
         return False
     all_heard = all(node.state(now) == "live" for node in fleet.nodes.values())

@@ -63,7 +63,7 @@ def fleet_facts(
     if any(node.spec.link == "demo" for node in fleet.nodes.values()):
         facts["demo"] = True
     facts["interval_s"] = fleet.plan.interval_s
-    facts["healthy"] = healthy(fleet, found, now, stands.incidents)
+    facts["healthy"] = healthy(fleet, found, now, stands.incidents, stands.alerts)
     facts["incidents"] = [incident_facts(incident) for incident in stands.incidents]
     facts["alerts"] = [alert_facts(alert) for alert in stands.alerts]
     facts["silent_jobs"] = [

@@ -341,7 +341,7 @@ def verdict(fleet: Fleet, found: list[Finding], now: float, stands: Standing) ->
     if unknown:
         counted = f"{counted} and those of {fold(unknown)} not known yet" if gpus else "GPUs not known yet"
     what = f"{nodes} node{'s' * (nodes != 1)}, {counted}"
-    if healthy(fleet, found, now, stands.incidents):
+    if healthy(fleet, found, now, stands.incidents, stands.alerts):
         silent = [f"{plural(len(stands.silent), 'silent job')}"] if stands.silent else []
         told = ", ".join([*filter(None, [told_kinds(stands.alerts)]), *silent])
         idle = "; ".join(nothing_runs(fleet))
@@ -349,10 +349,12 @@ def verdict(fleet: Fleet, found: list[Finding], now: float, stands: Standing) ->
         unseen = busy_unseen(fleet)
         seen = f"healthy, except that the jobs on {fold(unseen)} are not visible" if unseen else "all healthy"
         return Line(f"{what}: {seen}{end}", "warning" if unseen else "ok")
+    severities = Counter(finding.condition.severity for finding in found if not stands.says(finding))
+    severities.update(alert.severity for alert in stands.alerts)
     counts = [
         f"{count} {severity}"
         for severity in ("critical", "error", "warning")
-        if (count := sum(finding.condition.severity == severity for finding in found))
+        if (count := severities[severity])
     ]
     stand = len(stands.incidents)
     counts = [f"{stand} incident{'s' * (stand != 1)}"] * bool(stand) + counts

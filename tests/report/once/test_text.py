@@ -3,19 +3,21 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
+import pytest
 from rich.console import Console
 
 from gpuwatch.diagnose.alert_book import AlertBook
+from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.link.stream.inbox import LinkStatus
-from gpuwatch.report.once.active import standing
-from gpuwatch.report.once.health import findings
+from gpuwatch.report.once.active import Standing, standing
+from gpuwatch.report.once.health import findings, healthy
 from gpuwatch.report.once.json_output import fleet_facts
 from gpuwatch.report.once.tables import draw, print_report
 from gpuwatch.report.once.text import Report, report
 from gpuwatch.rules.load import load_packs
-from gpuwatch.wire import GpuSample, LogFile, Logs, Notice
+from gpuwatch.wire import GpuSample, LogFile, Logs, Notice, Severity
 from tests.report.fleets import (
     GIB,
     NODE_TIME,
@@ -231,3 +233,14 @@ def test_a_job_that_is_silent_is_told_though_every_node_is_well() -> None:
     assert facts["silent_jobs"] == [{"job": "4711", "ranks": 2, "nodes": ["gpu-001"], "silent_s": 200.0}]
     node.logs = [LogFile("/logs/a.log", searched_to=0, grown_at=NODE_TIME - 20)]
     assert standing(AlertBook(load_packs(), Thresholds()), fleet, NODE_TIME).silent == ()
+
+
+@pytest.mark.parametrize("severity", ["critical", "error", "warning"])
+def test_an_alert_outside_all_incidents_is_no_all_clear(severity: Severity) -> None:
+    fleet = healthy_fleet()
+    proof = Proof("line", "words", NODE_TIME, file="/logs/a.log", offset=0)
+    alert = Alert("a", "peer.connection_lost", severity, "lost", "lost", (proof,), role="echo")
+    stands = Standing(alerts=(alert,))
+    told = report(fleet, [], START, NODE_TIME, stands)
+    assert told.verdict.text.endswith(f": 1 {severity}")
+    assert not healthy(fleet, [], START, stands.incidents, stands.alerts)
