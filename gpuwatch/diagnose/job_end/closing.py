@@ -15,6 +15,14 @@ FAILED_END = re.compile(
     r"\b(?:status|code|rc)[ =:]{0,3}-?[1-9]\d{0,4}\b"
 )
 """A program tells that it ends, with a code that is no success."""
+ON_PURPOSE = re.compile(
+    r"(?i)\b(?:early[ -]?stop\w*|(?:no|without) improvement|patience|KeyboardInterrupt|interrupt(?:ed)?"
+    r"|ctrl[- ]?c|sig(?:int|term|usr1)|cancel\w*|time[ -]?limit|wall ?time|budget|deadline|preempt\w*"
+    r"|requeu\w*|stopp(?:ed|ing)|finish(?:ed|ing)?|done|complet(?:e|ed)|converged|exit(?:ed|ing)?"
+    r"|shutting down|leaving|synced|bye|goodbye|quit(?:ting)?|ended|target (?:reached|met)"
+    r"|by (?:the )?user)\b|\^C"
+)
+"""In the last lines of a log: the end was meant, or the program names its reason."""
 EPOCH_OF = re.compile(r"(?i)\bepochs?[ :=#\[(]{1,3}(\d{1,6}) ?(?:/|of) ?(\d{1,6})\b")
 SAVED = re.compile(
     r"(?i)\b(?:saved|wrote|written)\b.{0,60}\b(?:checkpoint|ckpt|state|snapshot|step)\b"

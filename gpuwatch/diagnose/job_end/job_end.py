@@ -16,6 +16,7 @@ from gpuwatch.diagnose.hang.monitor import CODE as HANG
 from gpuwatch.diagnose.incidents.grouping import QUIET_ALONE
 from gpuwatch.diagnose.job_end.closing import (
     NUMBER,
+    ON_PURPOSE,
     Closing,
     below_steps,
     ends_with_failure,
@@ -23,6 +24,7 @@ from gpuwatch.diagnose.job_end.closing import (
     has_stalled,
     is_failed_end,
 )
+from gpuwatch.diagnose.job_end.stopped_ranks import ranks_cut_short
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import SCHEDULER
 from gpuwatch.diagnose.model.incident import UNKNOWN
@@ -43,14 +45,6 @@ FEW = 0.125
 """More ranks than this share (or than one) do not count as behind: they log at other moments."""
 _WORD = re.compile(r"[^\W\d_]{3}")
 
-ON_PURPOSE = re.compile(
-    r"(?i)\b(?:early[ -]?stop\w*|(?:no|without) improvement|patience|KeyboardInterrupt|interrupt(?:ed)?"
-    r"|ctrl[- ]?c|sig(?:int|term|usr1)|cancel\w*|time[ -]?limit|wall ?time|budget|deadline|preempt\w*"
-    r"|requeu\w*|stopp(?:ed|ing)|finish(?:ed|ing)?|done|complet(?:e|ed)|converged|exit(?:ed|ing)?"
-    r"|shutting down|leaving|synced|bye|goodbye|quit(?:ting)?|ended|target (?:reached|met)"
-    r"|by (?:the )?user)\b|\^C"
-)
-"""In the last lines of a log: the end was meant, or the program names its reason."""
 OWN_RULE = re.compile(
     r"(?i)\bearly[ _-]?stop(?:ped|ping)?(?: (?:was|is|has been))? ?"
     r"(?:triggered|now|reached|activated|condition met)\b"
@@ -91,6 +85,8 @@ class JobEnd:
     """A rule of its own (early stopping) finished it before the announced end."""
     epoch: tuple[int, int] | None = None
     """The last epoch that its log names and the number of epochs, where that is not the last one."""
+    finished: tuple[int, ...] = ()
+    """Ranks that reached the announced last step while those behind stopped far before it."""
 
     @property
     def text(self) -> str:
@@ -111,6 +107,9 @@ class JobEnd:
         if not self.behind:
             return f"stopped at step {self.step:,}{total}"
         first = min(each.step for each in self.ranks if each.rank in self.behind)
+        if self.finished:
+            others = ranks_text(self.finished)
+            return f"{ranks_text(self.behind)} stopped at step {first:,}{total}; {others} finished"
         return (
             f"stopped at step {first:,}{total}: {ranks_text(self.behind)} first, the others at {self.step:,}"
         )
@@ -144,9 +143,12 @@ def job_end(
     run = is_run(main) or (settled and is_short_run(main)) or ends_with_failure(main, closings)
     stopped = furthest is not None and bool(behind or (total is not None and run))
     early = ended_by_rule(main, closings) and not any(_is_failure(alert) for alert in alerts)
+    short = () if early else ranks_cut_short(main, total, closings)
     state: State = "unknown"
     if growing:
         state = "running"
+    elif short:
+        state, behind = "stopped", short
     elif complete or early or any(_is_last(end, main) for end in ends):
         state = "finished"
     elif stopped:
@@ -159,6 +161,7 @@ def job_end(
         behind if state == "stopped" else (),
         early and state == "finished" and not complete,
         epoch,
+        tuple(each.rank for each in ranks if reached(each.step, total)) if short else (),
     )
 
 
@@ -256,7 +259,8 @@ def stop_alerts(
             each for each in tracks if each.rank == rank and each.marks[-1].step == _step_of(end, rank)
         )
         settle = f"the last lines of rank {rank}, and its node's kernel log"
-        return [_stop(end, track, closings, HANG, rank, "A rank stopped first", settle)]
+        code = UNKNOWN if end.finished else HANG
+        return [_stop(end, track, closings, code, rank, "A rank stopped first", settle)]
     main = main_tracks(tracks)
     closing = below_steps(main, closings)
     if any(ON_PURPOSE.search(line) and not is_failed_end(line) for line in closing):
@@ -281,7 +285,8 @@ def _stop(
     mark = track.marks[-1]
     at = closings[track.file].at if mark.at is None else mark.at
     words = last_words(closings[track.file].lines, mark.step)
-    text = f"{end.text}; no line says why" if words is None else f"{end.text}; then {quoted(words)}"
+    did = end.text.removeprefix(f"{ranks_text(end.behind)} ") if end.finished else end.text
+    text = f"{did}; no line says why" if words is None else f"{did}; then {quoted(words)}"
     below = tuple(below_steps([track], closings)[1:])
     proof = Proof("line", text, at, mark.at is not None, track.node, track.file, mark.offset, (text, *below))
     return Alert(

@@ -9,15 +9,13 @@ from typing import NamedTuple
 
 from gpuwatch.diagnose.job_end.closing import Closing
 from gpuwatch.diagnose.job_end.job_end import JobEnd, job_end, stride_of
+from gpuwatch.diagnose.job_end.stopped_ranks import APART_STEPS
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.outcome.outcome import StepTrack
 
 GRAVEST = ("stopped", "unknown", "running", "finished")
 FIRST_STEPS = 2
 """A job that starts anew logs its first step within so many logged steps of its beginning."""
-
-APART_STEPS = 16
-"""Ends that lie more logged steps apart are of several jobs: the ranks of one job wait for each other."""
 
 
 class NamedEnd(NamedTuple):

@@ -27,6 +27,7 @@ from gpuwatch.diagnose.model.last_checkpoint import Checkpoint, of_lines
 from gpuwatch.diagnose.outcome.consequence import followed_nothing, without_harm
 from gpuwatch.diagnose.outcome.outcome import FINISHED, with_outcomes
 from gpuwatch.diagnose.outcome.outlived import with_later_lines
+from gpuwatch.diagnose.outcome.own_logs import with_own_logs
 from gpuwatch.fleet.jobs.places import RankPlace
 from gpuwatch.plain import plain
 from gpuwatch.report.incidents.json_output import alert_facts, evidence, incident_facts, named, outside
@@ -102,8 +103,9 @@ def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
     """Alerts and incidents of what was found; the lines of the evidence are counted in the files."""
     found = [Found(heard.node, heard.finding) for heard in scan.heard]
     tracks = tracks_of(scan.files)
-    alerts = with_outcomes(alerts_of(found, packs, scan.places, tracks), tracks)
-    own = [file.name for file in scan.files if file.rank is not None]
+    own = {file.name: file.rank for file in scan.files if file.rank is not None and not file.kernel}
+    alerts = with_own_logs(alerts_of(found, packs, scan.places, tracks), own, tracks)
+    alerts = with_outcomes(alerts, tracks)
     alerts = with_later_lines(alerts, around_in(scan.files), own, tracks)
     closings = closings_of(scan.files)
     growing, settled = is_growing(scan.files, time), is_settled(scan.files, tracks, time)

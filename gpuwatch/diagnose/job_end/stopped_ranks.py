@@ -1,0 +1,115 @@
+"""Ranks whose own logs end far before the announced last step, while other ranks reach it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from pathlib import PurePath
+
+from gpuwatch.diagnose.job_end.closing import NUMBER, ON_PURPOSE, Closing, below_steps, is_failed_end
+from gpuwatch.diagnose.outcome.outcome import StepTrack
+
+LEAST_MARKS = 20
+"""Fewer logged steps may be those of a program that logs its first steps alone."""
+APART_STEPS = 16
+"""Ranks of one job wait for each other: a few logged steps less are another moment of logging or of data."""
+RECENT_MARKS, SPARSER = 10, 4
+"""A rank whose last steps lie so many times farther apart than those of another logs now and then."""
+PAUSE_S, PAUSE_STEPS = 10.0, 10
+"""A job that pauses so long, and so many step times, after a rank's last step goes on without it."""
+RESIZED = re.compile(
+    r"(?i)\b(?:elastic\w*|scal(?:e|ed|ing)[ -]?(?:in|down)|resiz\w*|member(?:s|ship)?|rendezvous|rdzv|removed"
+    r"|evict\w*|drain\w*|world[ _]size)\b"
+)
+"""In the last lines of a rank: the job goes on without it."""
+
+
+def ranks_cut_short(
+    tracks: Iterable[StepTrack], total: int | None, closings: Mapping[str, Closing]
+) -> tuple[int, ...]:
+    """The ranks that logged their steps as the others did, up to one where their log ends without a word.
+
+    Ranks that log at other moments, that leave with a line about it, that other ranks pause for (an elastic
+    job) or that begin anew are none of them; nor are several that cease at one step where rank 0 alone
+    logs on.
+
+    Args:
+        tracks: The steps of the training.
+        total: The announced number of steps.
+        closings: File -> how its log ends.
+    """
+    own = [track for track in tracks if track.rank is not None and track.total_steps == total and track.alone]
+    furthest: dict[int, StepTrack] = {}
+    for track in own:
+        rank = track.rank or 0
+        if rank not in furthest or furthest[rank].marks[-1].step < track.marks[-1].step:
+            furthest[rank] = track
+    through = [track for track in furthest.values() if track.complete]
+    short = [
+        track
+        for track in furthest.values()
+        if not track.complete and any(_leaves_behind(track, other, closings) for other in through)
+    ]
+    ends = {track.marks[-1].step for track in short}
+    if [track.rank for track in through] == [0] and len(short) > len(ends) == 1:
+        return ()
+    return tuple(sorted(track.rank for track in short if track.rank is not None))
+
+
+def _leaves_behind(short: StepTrack, whole: StepTrack, closings: Mapping[str, Closing]) -> bool:
+    """Whether two ranks logged the same steps together, and one of them ceased."""
+    last = short.marks[-1]
+    gap = _gap(short, last.step)
+    return (
+        len(short.marks) >= LEAST_MARKS
+        and whole.marks[-1].step - last.step > APART_STEPS * gap
+        and gap <= SPARSER * _gap(whole, last.step)
+        and abs(short.marks[0].step - whole.marks[0].step) <= gap
+        and not _begins_anew(short)
+        and not _begins_anew(whole)
+        and _folder(short) == _folder(whole)
+        and _breaks_off(short, closings)
+        and not _pauses(whole, last.step)
+    )
+
+
+def _folder(track: StepTrack) -> PurePath:
+    """Of all logs of an attempt: torchrun makes one in it for each rank (`attempt_0/3/stdout.log`)."""
+    folder = PurePath(track.file).parent
+    return folder.parent / PurePath(track.file).name if folder.name.isdecimal() else folder
+
+
+def _gap(track: StepTrack, until: int) -> int:
+    """The most steps between two logged ones among the last up to a step; of a long log not all are kept."""
+    steps = [mark.step for mark in track.marks if mark.step <= until][-RECENT_MARKS:]
+    return max((later - before for before, later in pairwise(steps)), default=1)
+
+
+def _breaks_off(track: StepTrack, closings: Mapping[str, Closing]) -> bool:
+    """Whether a log ends right below the last step, without a word about leaving or about a smaller job."""
+    closing, last = closings.get(track.file), track.marks[-1]
+    lines = below_steps([track], closings)
+    if closing is None or not lines or str(last.step) not in NUMBER.findall(lines[0].replace(",", "")):
+        return False
+    if last.at is not None and closing.at - last.at > PAUSE_S:
+        return False
+    leaving = (line for line in lines[1:] if not is_failed_end(line))
+    return not any(ON_PURPOSE.search(line) or RESIZED.search(line) for line in leaving)
+
+
+def _begins_anew(track: StepTrack) -> bool:
+    return any(later.step < before.step for before, later in pairwise(track.marks))
+
+
+def _pauses(track: StepTrack, step: int) -> bool:
+    """Whether a rank waits after a step far longer than before it, and then goes on."""
+    gaps = [
+        (before.step, later.at - before.at)
+        for before, later in pairwise(track.marks)
+        if before.at is not None and later.at is not None
+    ]
+    usual = sorted(gap for _, gap in gaps)
+    quiet_s = max(PAUSE_S, PAUSE_STEPS * usual[len(usual) // 2]) if usual else PAUSE_S
+    near = APART_STEPS * _gap(track, step)
+    return any(gap > quiet_s and abs(before - step) <= near for before, gap in gaps)

@@ -1,0 +1,128 @@
+"""A line that names another rank than the log's own, against that rank's own log; ranks that stop alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuwatch.cli.analysis.scan import scan
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+
+
+def stamp(second: int) -> str:
+    return f"2026-11-22 20:{second // 60:02}:{second % 60:02} "
+
+
+def steps(first: int, last: int, *, dated: bool = True) -> str:
+    return "".join(
+        f"{stamp(number) if dated else ''}step {number}/600 loss 2.5\n" for number in range(first, last)
+    )
+
+
+def scanned(
+    folder: Path, capsys: pytest.CaptureFixture[str], files: dict[str, str]
+) -> tuple[int, dict[str, Any]]:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    status = scan.main(["--json", str(folder)], standalone_mode=False)
+    return status, json.loads(capsys.readouterr().out)
+
+
+def blamed(report: dict[str, Any]) -> list[tuple[str, int | None, str]]:
+    return [(each["class"], each["rank"], each["confidence"]) for each in report["incidents"]]
+
+
+@pytest.mark.parametrize(
+    ("dated", "later"),
+    [(True, "2026-11-22 20:05:30 step 301/600 loss 2\n"), (False, steps(300, 320, dated=False))],
+)
+def test_a_rank_is_not_named_against_its_own_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], dated: bool, later: str
+) -> None:
+    line = f"{stamp(300) if dated else ''}[rank3]: {OOM}\n"
+    files = {"rank0.log": steps(0, 300, dated=dated) + line, "rank3.log": steps(0, 300, dated=dated) + later}
+    status, report = scanned(tmp_path, capsys, files)
+    assert (status, blamed(report)) == (1, [("oom.cuda", 0, "low")])
+    assert "names rank 3" in report["incidents"][0]["confidence_reason"]
+
+
+OWN_LOGS = {
+    "it ends": steps(0, 300),
+    "it ends a moment later": steps(0, 302),
+    "it has the line": f"{steps(0, 300)}{stamp(300)}{OOM}\n{steps(320, 321)}",
+    "it begins anew": steps(0, 300) + f"{stamp(400)}step 200/600 loss 2\n",
+    "": "",
+}
+
+
+@pytest.mark.parametrize("own", OWN_LOGS.values(), ids=OWN_LOGS)
+def test_a_rank_whose_own_log_does_not_contradict_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], own: str
+) -> None:
+    files = {"rank0.log": f"{steps(0, 300)}{stamp(300)}[rank3]: {OOM}\n", "rank3.log": own}
+    _, report = scanned(tmp_path, capsys, {name: text for name, text in files.items() if text})
+    assert [(each[0], each[1]) for each in blamed(report) if each[0] == "oom.cuda"] == [("oom.cuda", 3)]
+    assert all(each["confidence"] != "low" for each in report["incidents"])
+
+
+def test_a_log_that_several_ranks_write_is_believed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shared = "".join(
+        f"{stamp(number)}[rank{rank}]: step {number}/600 loss 2.5\n"
+        for number in range(300)
+        for rank in range(4)
+    )
+    files = {"job.log": f"{shared}{stamp(300)}[rank3]: {OOM}\n", "rank3.log": steps(0, 300)}
+    _, report = scanned(tmp_path, capsys, files)
+    assert blamed(report) == [("oom.cuda", 3, "high")]
+
+
+def test_a_rank_that_stops_while_another_finishes_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = f"{stamp(600)}Training finished\n"
+    status, report = scanned(
+        tmp_path, capsys, {"rank0.log": steps(0, 300), "rank3.log": steps(0, 600) + done}
+    )
+    outcome = report["outcome"]
+    assert (status, outcome["state"], outcome["behind"]) == (1, "stopped", [0])
+    assert outcome["text"] == "rank 0 stopped at step 299 of 600; rank 3 finished"
+    assert [each["rank"] for each in report["incidents"]] == [0]
+
+
+@pytest.mark.parametrize("dated", [True, False])
+def test_several_ranks_that_stop_are_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], dated: bool
+) -> None:
+    ends = {0: 300, 1: 302, 2: 600, 3: 600}
+    files = {f"rank{rank}.log": steps(0, end, dated=dated) for rank, end in ends.items()}
+    status, report = scanned(tmp_path, capsys, files)
+    assert (status, report["outcome"]["behind"]) == (1, [0, 1])
+
+
+SPARSE = "".join(f"{stamp(number)}step {number}/600 loss 2.5\n" for number in range(0, 300, 50))
+RESUMED = steps(0, 300) + "".join(f"{stamp(n + 90)}step {n}/600 loss 2.5\n" for n in range(300, 600))
+HARMLESS = {
+    "only rank 0 logs steps": (steps(0, 600), f"{stamp(1)}ready\n", f"{stamp(1)}ready\n"),
+    "the others log only the beginning": (steps(0, 600), steps(0, 30), steps(0, 30)),
+    "one logs now and then": (steps(0, 600), steps(0, 600), SPARSE),
+    "one ends a few steps before": (steps(0, 600), steps(0, 600), steps(0, 590)),
+    "one leaves": (steps(0, 600), steps(0, 600), f"{steps(0, 300)}{stamp(300)}leaving the job\n"),
+    "one lives on": (steps(0, 600), steps(0, 600), f"{steps(0, 300)}{stamp(610)}synchronized\n"),
+    "the job is made smaller": (RESUMED, RESUMED, steps(0, 300)),
+}
+
+
+@pytest.mark.parametrize("texts", HARMLESS.values(), ids=HARMLESS)
+def test_ranks_that_log_less_are_no_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], texts: tuple[str, ...]
+) -> None:
+    files = {f"rank{rank}.log": text for rank, text in enumerate(texts)}
+    status, report = scanned(tmp_path, capsys, files)
+    assert (status, report["outcome"]["state"]) == (0, "finished")
