@@ -8,8 +8,10 @@ import subprocess
 from pathlib import Path
 
 from tests.cli.running import COMMAND, ROOT, environment, gpuwatch, read_until, terminal
-from tests.parts import need
+from tests.parts import SEEN_BY_EVERY_AGENT, need
 from tests.sshd import Sshd
+
+pytestmark = SEEN_BY_EVERY_AGENT
 
 SECRET = "open sesame"  # noqa: S105  of a key that lives as long as this test
 

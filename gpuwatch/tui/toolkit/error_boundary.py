@@ -36,4 +36,6 @@ class ErrorBoundary(MessagePump):
         except Exception as error:
             if isinstance(message, STARTING):
                 raise
+            if not self.app.screen_stack:  # the app is ending, and what comes late finds no screen
+                return
             cast("Cockpit", self.app).report_fault(self.part, error)

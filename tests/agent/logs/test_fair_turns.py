@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 from pathlib import Path
 
-from gpuwatch.agent.logs.files.step_size import (
+from gpuwatch.agent.logs.files.entry import (
     AIM_FINDINGS,
     AIM_S,
     FIRST_BYTES,
