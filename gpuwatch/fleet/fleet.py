@@ -13,6 +13,7 @@ from gpuwatch.fleet.jobs.jobs import Jobs
 from gpuwatch.fleet.logs.checkpoints import FleetCheckpoints, tells_checkpoint
 from gpuwatch.fleet.logs.log_stream import LogStream
 from gpuwatch.fleet.logs.progress import FleetProgress
+from gpuwatch.fleet.logs.progress_sources import ProgressSources
 from gpuwatch.fleet.logs.shared_findings import FindingKey, SharedFindings
 from gpuwatch.fleet.logs.twins import Twins
 from gpuwatch.fleet.nodes.node import Gpu, Node
@@ -98,6 +99,7 @@ class Fleet:
         """Node -> its log files as its agent told them."""
         self._twins = Twins()
         self._rank_changes = RankChanges()
+        self._progress_sources = ProgressSources()
         self.version = 0
 
     def apply(self, arrival: Arrival) -> None:
@@ -165,6 +167,7 @@ class Fleet:
                 self._name_files(node)
                 self.logs_version += 1
             case Progress():
+                self._progress_sources.admit(node.name, what, at)
                 job = self.jobs.of_line(node.name, what.file, what.job)
                 told = what if job == what.job else structs.replace(what, job=job)
                 self.progress.take(node.name, told, what.t, at)
@@ -282,8 +285,7 @@ class Fleet:
             del self.findings[key]
         for event in alone.events:
             self.events.remove(event)
-        for voice in alone.progress.voices:
-            del self.progress.voices[voice]
+        self.progress.forget(name)
         for known in (self._characters, self._jobless, self._listed):
             known.pop(name, None)
         self._take_processes(node, [])

@@ -18,7 +18,18 @@ from gpuwatch.hosts.load import parse_plan
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.stream.inbox import Arrival, LinkStatus
 from gpuwatch.session import Session
-from gpuwatch.wire import AnyFrame, Event, Finding, GpuInfo, Hello, HostSample, Process, Ranks, Sample
+from gpuwatch.wire import (
+    AnyFrame,
+    Event,
+    Finding,
+    GpuInfo,
+    Hello,
+    HostSample,
+    Process,
+    Progress,
+    Ranks,
+    Sample,
+)
 
 HELLO = Hello(t=1.0, seq=1, host="h", agent="1", python="3", pid=1, interval_s=1.0)
 
@@ -117,6 +128,43 @@ def test_ranks_that_change_without_an_end_cost_the_link_and_little_time(session:
     assert set(session._links.ended) == {"bad"}  # type: ignore[attr-defined]
     assert len(session.book.places.ranks) < 10_000
     assert time.thread_time() - began < 10.0
+
+
+def progress(number: int, **places: Any) -> Progress:
+    return Progress(
+        **{"t": 1.0, "seq": 9, "offset": number, "at": 1.0, "file": "/logs/job.log", "job": "4711", **places},
+        timed=True,
+        dialect="x",
+        fields={"step": number, "loss": "nan"},
+        phases_s={f"p{number}-{phase}": 1.0 for phase in range(20)},
+    )
+
+
+@pytest.mark.parametrize("kind", ["file", "job"])
+def test_progress_of_ever_new_files_or_jobs_costs_the_link_and_little_time(
+    session: Session, kind: str
+) -> None:
+    began = time.thread_time()
+    for number in range(3000):
+        tell(session, "bad", progress(number, **{kind: f"{kind}-{number}"}))
+        if number % 300 == 0:
+            session.poll()
+    session.poll()
+    assert set(session._links.ended) == {"bad"}  # type: ignore[attr-defined]
+    assert len(session.fleet.progress.voices) <= 1024
+    assert len(session.book.alerts) <= 1024
+    assert time.thread_time() - began < 3.0
+
+
+def test_the_logs_of_large_jobs_cost_no_link(session: Session) -> None:
+    for number in range(2048):
+        launcher = f"/logs/launcher-{number % 2}.log"
+        tell(session, "good", progress(1, file=launcher, rank=number // 2))
+    for number in range(512):
+        tell(session, "other", progress(1, file=f"/logs/{number}.log", job=str(number)))
+    session.poll()
+    assert session._links.ended == []  # type: ignore[attr-defined]
+    assert len(session.fleet.progress.voices) == 2560
 
 
 def test_ranks_that_ended_are_kept_up_to_a_bound() -> None:

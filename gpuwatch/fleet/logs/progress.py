@@ -7,8 +7,8 @@ nothing is not behind. What a node's agent finds in the past of a log never repl
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -20,6 +20,8 @@ VoiceKey: TypeAlias = tuple[str, str, int | None, int | None, int | None, str | 
 KEPT_STEPS = 2_000
 KEPT_PAST = 400
 KEPT_VOICES = 10_000
+KEPT_OF_NODE = 4_096
+"""Voices of one node, as in four logs of 1,024 ranks each; its oldest go first."""
 KEPT_PHASES = 256
 """Timers of one voice; more names than that are not told apart."""
 CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s")
@@ -76,7 +78,7 @@ class RankProgress:
     """Field (of `wire.Progress`) -> the newest."""
     phases: dict[str, Value] = field(default_factory=dict)
     """Timer -> seconds, the newest."""
-    timings: dict[str, deque[Value]] = field(default_factory=dict)
+    timings: dict[str, Sequence[Value]] = field(default_factory=dict)
     """Timer -> the last ones that were told live, oldest first."""
     steps: deque[Step] = field(default_factory=lambda: deque(maxlen=KEPT_STEPS))
     """Steps that went forward, oldest first; at most one a tick, so of fast ones not each."""
@@ -122,14 +124,31 @@ class FleetProgress:
 
     def __init__(self) -> None:
         self.voices: dict[VoiceKey, RankProgress] = {}
+        self._count: Counter[str] = Counter()
+        """Voices by node."""
         self.version = 0
 
     def only(self, node: str) -> FleetProgress:
         """What is known of one node."""
         part = FleetProgress()
         part.voices = {key: known for key, known in self.voices.items() if key[0] == node}
+        part._count[node] = len(part.voices)
         part.version = self.version
         return part
+
+    def forget(self, node: str) -> None:
+        """Drop what is known of one node."""
+        for key in [key for key in self.voices if key[0] == node]:
+            del self.voices[key]
+        del self._count[node]
+
+    def _make_room(self, node: str) -> None:
+        """Drop the oldest voice of the node that has too many, or of the one with most."""
+        if self._count[node] <= KEPT_OF_NODE and len(self.voices) <= KEPT_VOICES:
+            return
+        largest = node if self._count[node] > KEPT_OF_NODE else self._count.most_common(1)[0][0]
+        del self.voices[next(key for key in self.voices if key[0] == largest)]
+        self._count[largest] -= 1
 
     def take(self, node: str, told: Progress, sent_at: float, arrived: float) -> RankProgress:
         """Take one frame in.
@@ -144,9 +163,9 @@ class FleetProgress:
         known = self.voices.pop(key, None)
         if known is None:
             known = RankProgress(node, told.file, told.rank, told.local_rank, host=told.host, pid=told.pid)
+            self._count[node] += 1
         self.voices[key] = known
-        while len(self.voices) > KEPT_VOICES:
-            del self.voices[next(iter(self.voices))]
+        self._make_room(node)
         at = arrived - max(0.0, sent_at - told.at)
         if not _is_other_bar(known, told, at):
             _take(known, told, at)
@@ -188,7 +207,8 @@ def _take(known: RankProgress, told: Progress, at: float) -> None:
         if not past or name not in known.phases:
             known.phases[name] = Value(seconds, at, sure)
         if sure and not past:
-            known.timings.setdefault(name, deque(maxlen=KEPT_TIMINGS)).append(known.phases[name])
+            earlier = known.timings.get(name, ())
+            known.timings[name] = (*earlier, known.phases[name])[-KEPT_TIMINGS:]
     if not past and "step" in fields:
         known.stepped_live = known.stepped_live or not told.backlog
         _step(known, fields, at, sure)

@@ -68,6 +68,13 @@ def frames(what: str) -> Iterator[dict[str, Any]]:
         elif what == "phases":
             told = {"file": f"/logs/{number % 50}", "offset": 1, "at": now, "dialect": "x"}
             yield {"kind": "progress", **told, "phases_s": {noise(300): 1.0 for _ in range(1000)}}
+        elif what == "progress":
+            time.sleep(1 / 190)  # below the rate of frames at which a link is closed
+            told = {"file": f"/logs/{number}", "offset": 1, "at": now, "timed": True, "dialect": "x"}
+            place = {"rank": number, "job": f"j{number}", "host": f"h{number}"}
+            phases = {f"p{number}-{each}": 1.0 for each in range(20)}
+            fields = {"step": number, "loss": "nan"}
+            yield {"kind": "progress", **told, **place, "fields": fields, "phases_s": phases}
         elif what == "files":
             files = [{"path": f"/logs/{noise(60)}", "size": 5, "searched_to": 5} for _ in range(5000)]
             yield {"kind": "logs", "complete": True, "files": files}

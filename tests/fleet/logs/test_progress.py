@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.logs.progress import KEPT_STEPS, KEPT_VOICES, FleetProgress, RankProgress
+from gpuwatch.fleet.logs.progress import KEPT_OF_NODE, KEPT_STEPS, KEPT_VOICES, FleetProgress, RankProgress
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.wire import PastStep, Progress
@@ -131,9 +132,18 @@ def test_ranks_files_and_jobs_are_told_apart() -> None:
 
 def test_memory_is_bounded() -> None:
     progress = FleetProgress()
-    for number in range(KEPT_VOICES + 5):
+    small = Progress(t=1.0, seq=1, file="/small", offset=0, at=1.0, dialect="x", fields={"step": 1})
+    progress.take("small", small, 1.0, 1.0)
+    for number in range(KEPT_OF_NODE + 5):
         tell(progress, {"step": 1}, 1.0, file=f"/logs/{number}")
+    assert len(progress.voices) == KEPT_OF_NODE + 1
+    for number in range(KEPT_VOICES):
+        progress.take(f"n{number % 4}", structs.replace(small, file=f"/{number}"), 1.0, 1.0)
     assert len(progress.voices) == KEPT_VOICES
+    assert next(iter(progress.voices))[0] == "small"
+    progress.forget("n0")
+    assert {key[0] for key in progress.voices} == {"small", "n1", "n2", "n3"}
+    assert not progress.only("n0").voices
     for step in range(KEPT_STEPS + 5):
         tell(progress, {"step": step}, 2.0 + step, file="/logs/one")
     voice = next(voice for voice in progress.voices.values() if voice.file == "/logs/one")
