@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import NamedTuple
 
 from msgspec import structs
@@ -96,7 +97,11 @@ def with_outcomes(alerts: Iterable[Alert], tracks: Sequence[StepTrack]) -> list[
     index = _Index(tracks)
     found = []
     for alert in alerts:
-        recovery = None if _lasts(alert) else recovery_of(alert, index.of(alert), ends, deaths)
+        known = [] if _lasts(alert) else index.of(alert)
+        apart = files_of_namesakes(alert, known)
+        own = [track for track in known if track.file not in apart]
+        later = [end for end in ends if end.proof[0].file not in apart]
+        recovery = None if _lasts(alert) else recovery_of(alert, own, later, deaths)
         found.append(alert if recovery is None else softened(alert, recovery))
     return found
 
@@ -146,6 +151,25 @@ def recovery_of(
     if end is not None and not any(_kills(each, alert, end) for each in deaths):
         return Recovery(end.first if end.timed else None, None, finished=True)
     return None
+
+
+def files_of_namesakes(alert: Alert, tracks: Iterable[StepTrack]) -> frozenset[str]:
+    """Logs of another job's rank of the same number: both logged steps when this one's ended at an alert.
+
+    They are in other folders; what one process writes to several files is beside each other, and a rank that
+    was started anew logs nothing there before.
+    """
+    tracks = list(tracks)
+    file = alert.proof[0].file
+    if not alert.timed or not any(track.file == file and _breaks_off(alert, track) for track in tracks):
+        return frozenset()
+    return frozenset(
+        track.file
+        for track in tracks
+        if PurePath(track.file).parent != PurePath(file or "").parent
+        and any(mark.at is not None and mark.at < alert.first - LEAVING_S for mark in track.marks[:1])
+        and later_marks(alert, track)
+    )
 
 
 def later_marks(alert: Alert, track: StepTrack) -> list[Mark]:

@@ -126,3 +126,22 @@ def test_ranks_that_log_less_are_no_failure(
     files = {f"rank{rank}.log": text for rank, text in enumerate(texts)}
     status, report = scanned(tmp_path, capsys, files)
     assert (status, report["outcome"]["state"]) == (0, "finished")
+
+
+def test_another_job_s_rank_of_the_same_number_clears_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {
+        "a/rank3.log": f"{steps(0, 300)}{stamp(300)}{OOM}\n",
+        "b/rank3.log": f"{steps(0, 600)}{stamp(600)}Training finished\n",
+    }
+    status, report = scanned(tmp_path, capsys, files)
+    assert (status, [each[:2] for each in blamed(report)]) == (1, [("oom.cuda", 3)])
+
+
+def test_a_rank_that_was_started_anew_in_another_folder_went_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {"a/rank3.log": f"{steps(0, 300)}{stamp(300)}{OOM}\n", "b/rank3.log": steps(301, 600)}
+    status, report = scanned(tmp_path, capsys, files)
+    assert (status, report["incidents"]) == (0, [])
