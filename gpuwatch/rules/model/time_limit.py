@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -15,6 +16,8 @@ from gpuwatch.agent.logs.scanning.scanner import Scanner
 T = TypeVar("T")
 EXCERPT_S = 2.0
 """Of CPU time for a few lines; they take milliseconds."""
+IN_RULE_SHARE = 0.25
+"""Of the CPU time allowed; a rule searched for less long than that is not what has no end."""
 ENDLESS = "did not come to an end on a line of {}"
 
 
@@ -30,7 +33,7 @@ class TimeLimit:
     """Bounds the CPU time of what is done with one set of rules; without effect outside of a main thread."""
 
     def __init__(self, ruleset: RuleSet) -> None:
-        self._rule = ""
+        self._rule, self._entered_at, self._least_s = "", 0.0, 0.0
         ruleset.entered, ruleset.left = self._enter, self._leave
 
     @contextmanager
@@ -39,7 +42,7 @@ class TimeLimit:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        self._rule = ""
+        self._rule, self._least_s = "", IN_RULE_SHARE * seconds
         before = signal.signal(signal.SIGPROF, self._ended)
         signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
@@ -49,10 +52,10 @@ class TimeLimit:
             signal.signal(signal.SIGPROF, before)
 
     def _ended(self, _number: int, _frame: FrameType | None) -> None:
-        raise EndlessError(self._rule)
+        raise EndlessError(self._rule if time.process_time() - self._entered_at >= self._least_s else "")
 
     def _enter(self, rule: str) -> None:
-        self._rule = rule
+        self._rule, self._entered_at = rule, time.process_time()
 
     def _leave(self) -> None:
         self._rule = ""

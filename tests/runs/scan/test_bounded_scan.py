@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import cProfile
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from gpuwatch.agent.logs.matching.chunk import Chunk
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.rules.compiling.compile import compiled
 from gpuwatch.rules.model.rule import Rule
+from gpuwatch.rules.model.time_limit import EndlessError, TimeLimit
 from gpuwatch.rules.scoring.score import Excerpt, score
 from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.scan import bounded_scan
@@ -49,6 +52,30 @@ def test_a_rule_that_has_no_end_is_suspended_in_its_file_and_named(tmp_path: Pat
         "2",
         "3",
     ]
+
+
+@pytest.mark.parametrize(("search_s", "blamed"), [(0.001, ""), (9.0, "a.rule")])
+def test_a_rule_is_blamed_only_for_its_own_time(search_s: float, blamed: str) -> None:
+    ruleset = RuleSet([])
+    limit = TimeLimit(ruleset)
+    assert ruleset.entered is not None
+    assert ruleset.left is not None
+    with pytest.raises(EndlessError) as raised, limit.of(0.1):
+        while True:
+            ruleset.entered("a.rule")
+            until = time.process_time() + search_s
+            while time.process_time() < until:
+                pass
+            ruleset.left()
+    assert raised.value.rule == blamed
+
+
+def test_the_lines_above_are_found_without_looking_at_all_that_came_before() -> None:
+    text = b"".join(b"line %d of many\n\n" % number for number in range(3000))
+    profile = cProfile.Profile()
+    lines = profile.runcall(Chunk(text, 0, b"").above, len(text), 40)
+    assert lines == [b"line %d of many" % number for number in range(2960, 3000)]
+    assert sum(row.callcount for row in profile.getstats()) < 300
 
 
 def test_a_line_that_a_second_rule_has_no_end_on_is_skipped_and_counted(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from functools import lru_cache
+from itertools import islice
 
 from ..lines.normalise import messages
 from ..lines.prefixes import differ
@@ -10,13 +11,15 @@ from ..lines.timestamps import time_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any, Iterator  # noqa: F401 - used in type comments
 
     from ..lines.prefixes import Speaker  # noqa: F401 - used in type comments
 
 PAST = 16 * 1024
 """Bytes of what came before that are kept, for context and conditions."""
 MAX_TRACEBACK = 30
+SHORT_TRACEBACK = 12
+"""Lines that are looked at before those of a long traceback."""
 NEIGHBOURS = 256
 """Lines that are kept as they were read: those around one finding are mostly around the next one, too."""
 
@@ -96,7 +99,7 @@ class Chunk(object):
         """Up to `most` lines before the one at `start` that are not blank, in order."""
         if most <= 0:
             return []
-        size = 512 * most
+        size = 128 * most  # most lines are shorter
         while True:
             before = self.clean[max(0, start - size) : start]
             whole = start <= size
@@ -106,10 +109,19 @@ class Chunk(object):
             lines = _END.split(before)
             if not whole:
                 del lines[0]  # may be cut
-            lines = [line for line in lines if line.strip()]
-            if len(lines) >= most or whole or size >= PAST:
-                return lines[-most:]
+            last = list(islice((line for line in reversed(lines) if line.strip()), most))
+            if len(last) >= most or whole or size >= PAST:
+                return last[::-1]
             size *= 4
+
+    def _upwards(self, start, most):
+        # type: (int, int) -> Iterator[bytes]
+        """The lines of `above`, the nearest first; the far ones are looked for when they are asked for."""
+        near = self.above(start, SHORT_TRACEBACK)
+        for line in reversed(near):
+            yield line
+        for line in reversed(self.above(start, most)[: -len(near) or None]):
+            yield line
 
     def below(self, end, most):
         # type: (int, int) -> list[bytes]
@@ -205,7 +217,7 @@ class Chunk(object):
         lines = []  # type: list[str]
         if self.clean.rfind(_TRACEBACK, 0, start) < 0 and _TRACEBACK not in self._past:
             return lines
-        for raw in reversed(self.above(start, 3 * MAX_TRACEBACK)):
+        for raw in self._upwards(start, 3 * MAX_TRACEBACK):
             text, who = _last_message(raw)
             if differ(who, by):
                 continue
