@@ -13,11 +13,11 @@ from gpuwatch.fleet.jobs.jobs import Jobs
 from gpuwatch.fleet.logs.checkpoints import FleetCheckpoints, tells_checkpoint
 from gpuwatch.fleet.logs.log_stream import LogStream
 from gpuwatch.fleet.logs.progress import FleetProgress
-from gpuwatch.fleet.logs.progress_sources import ProgressSources
 from gpuwatch.fleet.logs.shared_findings import FindingKey, SharedFindings
 from gpuwatch.fleet.logs.twins import Twins
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.fleet.pending_request import Asked
+from gpuwatch.fleet.progress_sources import ProgressSources
 from gpuwatch.fleet.rank_changes import RankChanges, TooManyError
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.stream.inbox import Arrival, ClockReading, Content, LinkStatus, Refused

@@ -56,6 +56,7 @@ async def test_random_keys_over_live_nodes(session: Session) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)
 async def test_random_keys_for_minutes(session: Session) -> None:
     seed = time.time_ns() % 1_000_000
     await press(EndlessApp(session), seed, 1_000_000, LONG_S)

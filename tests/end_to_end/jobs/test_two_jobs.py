@@ -23,7 +23,7 @@ pytestmark = SEEN_BY_EVERY_AGENT
 LAUNCHER = """
 import os, subprocess, sys, time
 for rank in range(2):
-    numbers = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
+    numbers = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "13"}
     with open(f"{sys.argv[1]}/rank_{rank}.out", "ab") as words:
         argv = [sys.executable, "-c", "import time; time.sleep(170)"]
         subprocess.Popen(argv, stdout=words, stderr=words, env={**os.environ, **numbers})
@@ -54,7 +54,7 @@ def job(logs: Path, name: str, port: int | None) -> Iterator[subprocess.Popen[by
 def test_each_incident_is_of_one_job(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     host = platform.node()
-    one, other, unnamed = f"{host}:29611", f"{host}:29612", "unnamed-2"
+    one, other, unnamed = f"{host}:29611", f"{host}:29612", "unnamed-13"  # a size that no other test has
     plan = Plan((NodeSpec("n1", link="local"),), interval_s=0.5, source="test")
     with ExitStack() as jobs:
         jobs.enter_context(job(logs, "one", 29611))
