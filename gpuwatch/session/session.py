@@ -19,12 +19,13 @@ from gpuwatch.link.opening import open_links
 from gpuwatch.link.stream.inbox import Arrival, Inbox, LinkStatus
 from gpuwatch.link.stream.limits import Allowance
 from gpuwatch.link.stream.options import Ask, LinkOptions
+from gpuwatch.own_folders import config_folder
 from gpuwatch.plain import plain
 from gpuwatch.rules.load import load_packs
 from gpuwatch.session.containment import culprits
 from gpuwatch.session.hang.hang_queries import HangQueries
 from gpuwatch.session.settings.followed_folders import FollowedFolders
-from gpuwatch.session.settings.settings_folder import own_packs, settings_folder
+from gpuwatch.session.settings.own_packs import own_packs
 from gpuwatch.session.settings.silence_file import SilenceFile
 from gpuwatch.session.shared_file_owners import SharedFileOwners
 from gpuwatch.wire import (
@@ -88,7 +89,7 @@ class Session:
         self.py_spy = py_spy
         self.packs = load_packs([*(Path(path) for path in plan.rules), *own_packs()])
         self.book = AlertBook(self.packs, plan.thresholds)
-        self._silences = SilenceFile(settings_folder() / "silences.json")
+        self._silences = SilenceFile(config_folder() / "silences.json")
         self.book.restore(self._silences.read())
         self.inbox = Inbox()
         self.fleet = Fleet(plan)
@@ -100,7 +101,7 @@ class Session:
         self._hang_queries = HangQueries(self, self.book) if plan.hang_query == "auto" else None
         self._sharing = SharedFileOwners()
         self._options = options or LinkOptions()
-        self._followed = FollowedFolders(settings_folder() / "followed.json")
+        self._followed = FollowedFolders(config_folder() / "followed.json")
         self._links = open_links(plan, self.inbox, self._options, ask, self._followed.read())
         self.probes: list[Conductor] = []
         """Of this session, the newest last."""

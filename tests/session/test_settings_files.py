@@ -9,7 +9,7 @@ import pytest
 
 from gpuwatch.rules.model.errors import RulesError
 from gpuwatch.session.settings.followed_folders import FollowedFolders
-from gpuwatch.session.settings.settings_folder import own_packs
+from gpuwatch.session.settings.own_packs import own_packs
 from gpuwatch.session.settings.silence_file import SilenceFile
 from gpuwatch.whole_file import read_own
 from tests.cli.running import gpuwatch

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from gpuwatch.own_folders import cache_folder
 from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.rules.model.rule import Rule
 from gpuwatch.whole_file import read_own, write_whole
@@ -43,12 +43,6 @@ def compiled_or_kept(rules: Sequence[Rule | Dialect]) -> list[dict[str, Any]]:
         data = msgspec.json.encode(made)
         _write(folder, file, _seal(name, data) + b"\n" + data)
     return made
-
-
-def cache_folder() -> Path:
-    """`$XDG_CACHE_HOME/gpuwatch`."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if base.startswith("/") else Path("~/.cache").expanduser()) / "gpuwatch"
 
 
 def _digest(rules: Sequence[Rule | Dialect]) -> str:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from gpuwatch import __version__
+from gpuwatch.own_folders import state_folder
 
 MAX_WRITTEN = 100
 """Different faults that one session writes; all are counted."""
 
 
-def fault_file(environment: Mapping[str, str] = os.environ) -> Path:
+def fault_file() -> Path:
     """`$XDG_STATE_HOME/gpuwatch/faults.log`, by default below `~/.local/state`."""
-    base = environment.get("XDG_STATE_HOME", "")
-    return (Path(base) if base.startswith("/") else Path.home() / ".local/state") / "gpuwatch/faults.log"
+    return state_folder() / "faults.log"
 
 
 class FaultLog:
@@ -26,8 +26,6 @@ class FaultLog:
     def __init__(self, file: Path, wall: Callable[[], float] = time.time) -> None:
         self.file = file
         self.count = 0
-        self.last = ""
-        """Where the newest fault happened, such as "the log pane"."""
         self._wall = wall
         self._known: set[tuple[str, str]] = set()
 
@@ -39,7 +37,6 @@ class FaultLog:
     def add(self, where: str, error: Exception) -> str:
         """Count a fault; returns the line to show: where it happened and which file has the traceback."""
         self.count += 1
-        self.last = where
         frames = traceback.extract_tb(error.__traceback__)
         kind = type(error).__name__, f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
         if kind not in self._known:

@@ -23,10 +23,10 @@ from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.agent import agent_link
 from gpuwatch.link.agent.start_method import Way, agent_way
 from gpuwatch.link.start.log_settings import VARIABLE
+from gpuwatch.own_folders import config_folder
 from gpuwatch.report.once.active import standing
 from gpuwatch.session import Session
 from gpuwatch.session.settings.followed_folders import FollowedFolders
-from gpuwatch.session.settings.settings_folder import settings_folder
 from gpuwatch.wire import LogFile
 from tests.cli.running import alone as as_if_alone
 from tests.end_to_end.cluster import watch
@@ -187,7 +187,7 @@ def test_the_kernel_tells_who_was_killed(alone: Path, tmp_path: Path) -> None:
 def test_folders_of_earlier_sessions_are_searched(tmp_path: Path) -> None:
     far = tmp_path / "scratch" / "far" / "away" / "run7"
     run_job(far, 120, 1000)
-    kept = settings_folder() / "followed.json"
+    kept = config_folder() / "followed.json"
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_text(json.dumps({"a": [str(far)]}))
     with Session(PLAN) as session:
@@ -200,7 +200,7 @@ def test_a_job_that_was_followed_is_remembered_for_later_sessions(tmp_path: Path
     run_job(tmp_path / "elsewhere", 120, 1000)
     with Session(replace(PLAN, logs=(f"{tmp_path}/elsewhere/*.log",))) as session:
         watch(session, lambda fleet, _now: len(fleet.nodes["a"].logs) > 1)
-    assert str(tmp_path / "elsewhere") in FollowedFolders(settings_folder() / "followed.json").read()["a"]
+    assert str(tmp_path / "elsewhere") in FollowedFolders(config_folder() / "followed.json").read()["a"]
 
 
 def test_the_way_through_a_process_is_not_remembered(tmp_path: Path) -> None:

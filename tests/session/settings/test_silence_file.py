@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.diagnose.model.silence import Silence
+from gpuwatch.own_folders import config_folder
 from gpuwatch.session.settings import silence_file
-from gpuwatch.session.settings.settings_folder import own_packs, settings_folder
+from gpuwatch.session.settings.own_packs import own_packs
 from gpuwatch.session.settings.silence_file import SilenceFile
 
 HOT = Silence("temperature", node="gpu-007", gpu=3)
@@ -97,10 +98,10 @@ def test_no_file_is_no_trouble(tmp_path: Path) -> None:
 
 def test_the_folder_follows_xdg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    assert settings_folder() == tmp_path / "gpuwatch"
+    assert config_folder() == tmp_path / "gpuwatch"
     (tmp_path / "gpuwatch" / "rules").mkdir(parents=True)
     (tmp_path / "gpuwatch" / "rules" / "b.yaml").write_text("")
     (tmp_path / "gpuwatch" / "rules" / "a.yaml").write_text("")
     assert [pack.name for pack in own_packs()] == ["a.yaml", "b.yaml"]
     monkeypatch.setenv("XDG_CONFIG_HOME", "relative")
-    assert settings_folder() == Path.home() / ".config" / "gpuwatch"
+    assert config_folder() == Path.home() / ".config" / "gpuwatch"

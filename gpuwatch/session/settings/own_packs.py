@@ -1,21 +1,15 @@
-"""The folder where a person keeps their own rules and silences: `$XDG_CONFIG_HOME/gpuwatch`."""
+"""The rule packs in the person's settings folder."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+from gpuwatch.own_folders import config_folder
 from gpuwatch.rules.model.errors import RulesError
 from gpuwatch.whole_file import read_own
 
 MOST_BYTES = 16 << 20
 """Of a rule pack."""
-
-
-def settings_folder() -> Path:
-    """The folder; nobody has made it yet, perhaps."""
-    base = os.environ.get("XDG_CONFIG_HOME", "")
-    return (Path(base) if base.startswith("/") else Path.home() / ".config") / "gpuwatch"
 
 
 def own_packs() -> list[Path]:
@@ -24,7 +18,7 @@ def own_packs() -> list[Path]:
     Raises:
         RulesError: one of them cannot be read, or somebody else may have written it.
     """
-    packs = sorted((settings_folder() / "rules").glob("*.yaml"))
+    packs = sorted((config_folder() / "rules").glob("*.yaml"))
     problems = [f"{pack}: {why}" for pack in packs if (why := _trouble(pack))]
     if problems:
         raise RulesError(problems)

@@ -1,0 +1,27 @@
+"""Where a person's own files are, by the XDG base directory specification."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def config_folder() -> Path:
+    """`$XDG_CONFIG_HOME/gpuwatch`: rules and silences. It may not exist yet, nor may the others."""
+    return _folder("XDG_CONFIG_HOME", ".config")
+
+
+def cache_folder() -> Path:
+    """`$XDG_CACHE_HOME/gpuwatch`: compiled rules."""
+    return _folder("XDG_CACHE_HOME", ".cache")
+
+
+def state_folder() -> Path:
+    """`$XDG_STATE_HOME/gpuwatch`: the faults that the screens survived."""
+    return _folder("XDG_STATE_HOME", ".local/state")
+
+
+def _folder(variable: str, default: str) -> Path:
+    """The specification has relative paths ignored."""
+    base = os.environ.get(variable, "")
+    return (Path(base) if base.startswith("/") else Path.home() / default) / "gpuwatch"
