@@ -7,6 +7,9 @@ from typing import Literal
 from gpuwatch.wire.limits import Few, Moment, Name, Rank, Real, Table, Text, Whole, WorldSize
 from gpuwatch.wire.part import Part
 
+LOOPBACK = ("localhost", "127.", "[::1]", "::1")
+"""How a rendezvous on the loopback begins."""
+
 
 class ProcessGpu(Part, frozen=True):
     """A process's hold on one GPU."""
@@ -53,6 +56,11 @@ class Process(Part, frozen=True):
     """Its output goes into a pipe: what reads that, such as its launcher, has it."""
     logs: Few[Name] = []
     """Regular files behind its write-only descriptors."""
+
+    @property
+    def on_loopback(self) -> bool:
+        """Whether its rendezvous is reached from its own node alone."""
+        return (self.master or "").startswith(LOOPBACK)
 
     @property
     def inferred(self) -> bool:

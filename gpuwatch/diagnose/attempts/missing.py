@@ -14,7 +14,6 @@ from gpuwatch.wire import LogFile, Process
 
 STARTED_S = 30.0
 """A job of which one rank is younger may still be starting the others."""
-_LOOPBACK = ("localhost", "127.", "[::1]", "::1")
 
 Member: TypeAlias = tuple[Node, Process]
 
@@ -110,7 +109,7 @@ def _block(process: Process, world: int) -> tuple[int, int] | None:
     size = process.variables.get("LOCAL_WORLD_SIZE", "")
     if size.isdecimal() and len(size) < 7 and local < int(size) <= world:
         return rank - local, rank - local + int(size)
-    if not size and (process.master or "").startswith(_LOOPBACK):
+    if not size and process.on_loopback:
         return 0, world
     return None
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from msgspec import structs
 
 from gpuwatch.diagnose.attempts.missing import MissingRank, missing_ranks
-from gpuwatch.diagnose.attempts.vanished import CODE, EVERY_S, SIBLINGS_S, RankKey, how_ended, running_ranks
+from gpuwatch.diagnose.attempts.vanished import (
+    CODE,
+    EVERY_S,
+    SIBLINGS_S,
+    RankKey,
+    how_ended,
+    running_ranks,
+    vanished_alert,
+)
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.fleet.fleet import Fleet
 
@@ -62,19 +70,6 @@ def _alert(name: str, one: MissingRank, since: float) -> Alert:
     proofs = [Proof("value", seen, since, node=one.node.name)]
     if one.last_line is not None:
         proofs.append(Proof("line", one.last_line, at, timed=False, node=one.node.name, file=one.file))
-    return Alert(
-        id=name,
-        code=CODE,
-        severity="error",
-        title="Rank vanished",
-        text=f"{how_ended(one.node, one.job, one.rank)}; other ranks of the job live on",
-        proof=tuple(proofs),
-        role="first",
-        node=one.node.name,
-        rank=one.rank,
-        rank_from="process",
-        job=one.job,
-        first=at,
-        last=at,
-        timed=one.logged_at is not None,
-    )
+    text = f"{how_ended(one.node, one.job, one.rank)}; other ranks of the job live on"
+    alert = vanished_alert(name, (one.job, one.rank), one.node.name, at, text, tuple(proofs))
+    return structs.replace(alert, timed=one.logged_at is not None)

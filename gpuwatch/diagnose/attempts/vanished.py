@@ -135,20 +135,28 @@ def _others(left: int) -> str:
 
 def _alert(name: str, job: str, rank: int, seen: Seen, text: str) -> Alert:
     listed = f"pid {seen.process.pid} was listed last at that time and is gone since"
+    proof = Proof("value", listed, seen.at, node=seen.node)
+    alert = vanished_alert(name, (job, rank), seen.node, seen.at, text, (proof,))
+    return structs.replace(alert, gpu=seen.gpu, fields={"pid": seen.process.pid})
+
+
+def vanished_alert(
+    name: str, key: RankKey, node: str, at: float, text: str, proof: tuple[Proof, ...]
+) -> Alert:
+    """The alert, with the id `name`, of a rank that was gone `at` (unix seconds)."""
+    job, rank = key
     return Alert(
         id=name,
         code=CODE,
         severity="error",
         title="Rank vanished",
         text=text,
-        proof=(Proof("value", listed, seen.at, node=seen.node),),
+        proof=proof,
         role="first",
-        node=seen.node,
-        gpu=seen.gpu,
+        node=node,
         rank=rank,
         rank_from="process",
         job=job,
-        first=seen.at,
-        last=seen.at,
-        fields={"pid": seen.process.pid},
+        first=at,
+        last=at,
     )

@@ -22,7 +22,6 @@ UNNAMED = "unnamed"
 EACH = "each"
 KEPT_LAUNCHERS = 1024
 _RESTARTS = "TORCHELASTIC_RESTART_COUNT"
-_LOOPBACK = ("localhost", "127.", "[::1]", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +229,7 @@ class Jobs:
 def _member(jobs: Jobs, process: Process, host: str) -> Member:
     launcher = process.launcher or 0
     master = _whole(process.master)
-    alone = (process.master or "").startswith(_LOOPBACK)
-    if master is not None and alone:
+    if master is not None and process.on_loopback:
         master = f"{host}:{master.rpartition(':')[2]}"
     if master is not None and _RESTARTS in process.variables:
         master = jobs.lasting(f"{host}:{launcher or process.pid}", master)
@@ -240,7 +238,7 @@ def _member(jobs: Jobs, process: Process, host: str) -> Member:
         host,
         process.pid,
         process.rank if process.rank is not None else -1,
-        process.job or master or f"{UNNAMED}{size}{f'@{host}' if alone else ''}",
+        process.job or master or f"{UNNAMED}{size}{f'@{host}' if process.on_loopback else ''}",
         master,
         launcher,
         home(process.logs[0]) if process.logs else "",

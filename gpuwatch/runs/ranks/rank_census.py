@@ -86,8 +86,8 @@ ASSIGNED = re.compile(
     r"\b(?:assign|given|gets|has|as|is|->)(?:ed)?:? (?:the )?(?:global )?rank[ =:#]{1,2}(\d{1,6})\b",
     re.IGNORECASE,
 )
+"""Gives a rank to an address: `start signal from 10.1.6.7; assign rank 2`."""
 ADDRESS = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")
-"""A line that gives a rank to an address: `start signal from 10.1.6.7; assign rank 2`."""
 LETTER = re.compile(r"(?<![\w.-])r(?P<letter_n>\d{1,5})(?![\w.-])")
 WORLD_RANK = re.compile(r"\bworld_rank=\d")
 """Ray Train's table of its workers, which it calls by their world ranks."""
