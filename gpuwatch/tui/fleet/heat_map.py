@@ -314,7 +314,7 @@ class HeatMap(Picker):
         """A page of lines."""
         self.action_move(0, int(pages * self.page() / self.layout_now.tall))
 
-    def action_ends(self, item: int) -> None:
+    def action_jump_to_end(self, item: int) -> None:
         """The first or the last GPU."""
         last = len(self.shown.views) - 1
         self.put(0, 0) if item >= 0 else self.put(last, 1 << 30)

@@ -177,7 +177,7 @@ class IncidentsScreen(LiveScreen):
         if incident := self.incident():
             self.cockpit.show_rank_of(incident)
 
-    def action_another(self, step: int) -> None:  # noqa: ARG002 - there is one other way to show it
+    def action_next_mode(self, step: int) -> None:  # noqa: ARG002 - there is one other way to show it
         """The logs of all ranks around the second of what the cursor is on."""
         incident, alert = self.incident(), self.alert()
         if incident is not None:

@@ -254,7 +254,7 @@ class LinkMatrix(Picker):
         """A page of rows."""
         self.put(self.place[0] + int(pages * self.page() / self.shape.tall), self.place[1])
 
-    def action_ends(self, item: int) -> None:
+    def action_jump_to_end(self, item: int) -> None:
         """The first or the last link."""
         last = self.shape.size - 1
         self.put(*((0, 0) if item >= 0 else (last, last)))

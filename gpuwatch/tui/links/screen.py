@@ -322,7 +322,7 @@ class LinksScreen(LiveScreen):
     def _moved(self) -> None:
         self.cell.pull()
 
-    def action_neighbour(self, step: int) -> None:
+    def action_next_item(self, step: int) -> None:
         """The probe before, or the next one."""
         probes = self.cockpit.scene.session.probes
         if probes:
@@ -330,7 +330,7 @@ class LinksScreen(LiveScreen):
             self.view.show(max(0, min(at + step, len(probes) - 1)))
             self.pull()
 
-    def action_another(self, step: int) -> None:
+    def action_next_mode(self, step: int) -> None:
         """Links as shares of their peers, as rates, as latencies."""
         self.matrix.cycle_measure(step)
 

@@ -278,7 +278,7 @@ class LogsScreen(LiveScreen):
         self.opened.go_to_time(at + 60 * minutes)
         self.pull()
 
-    def action_another(self, step: int) -> None:
+    def action_next_mode(self, step: int) -> None:
         """One by one, merged, all ranks merged."""
         some = len(self.desk.sources) > 1 and not self.desk.led
         modes = [mode for mode in MODES if mode != "merged" or some]
@@ -291,7 +291,7 @@ class LogsScreen(LiveScreen):
         """The line of the next rank of the incident that led here, else of the one that matters most."""
         self.cockpit.show_next_rank()
 
-    def action_neighbour(self, step: int) -> None:
+    def action_next_item(self, step: int) -> None:
         """The logs before or after the ones that are shown."""
         self.desk.turn(step, max(1, self.bar.shown))
         self.pull()
@@ -301,7 +301,7 @@ class LogsScreen(LiveScreen):
         self.grid.zoomed = not self.grid.zoomed
         self.pull()
 
-    def action_bad(self, step: int, warnings: int) -> None:
+    def action_next_error(self, step: int, warnings: int) -> None:
         """The next or previous error or warning."""
         view = self.view
         if view is not None:

@@ -136,7 +136,7 @@ class GpuScreen(LiveScreen):
         """The GPU's node."""
         return self.place[0]
 
-    def action_neighbour(self, step: int) -> None:
+    def action_next_item(self, step: int) -> None:
         """The GPU before or after, on this node."""
         node = self.cockpit.scene.node(self.place[0])
         uuids = [gpu.info.uuid for gpu in node.gpu_list()] if node else []

@@ -98,7 +98,7 @@ class NodeScreen(LiveScreen):
             if str(tab.label) != label:
                 tab.label = label
 
-    def action_neighbour(self, step: int) -> None:
+    def action_next_item(self, step: int) -> None:
         """The node before or after, in the order of the plan."""
         names = list(self.cockpit.scene.fleet.nodes)
         name = names[(names.index(self._node) + step) % len(names)]

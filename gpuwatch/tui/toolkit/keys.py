@@ -1,549 +1,210 @@
-"""Every key, as data: help and docs/keys.md are made from it. A key means the same on every screen."""
+"""Every key, as tables of rows, one table per screen; help and docs/keys.md are made from them.
+
+A key means the same on every screen. A widget or screen binds the table of its name.
+"""
 
 from __future__ import annotations
 
 from textual.binding import Binding
 
+_SYMBOLS = {
+    "slash": "/",
+    "question_mark": "?",
+    "colon": ":",
+    "minus": "-",
+    "plus": "+",
+    "underscore": "_",
+    "exclamation_mark": "!",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+}
+_NAMES = {**_SYMBOLS, "escape": "esc", "pageup": "page up", "pagedown": "page down"}
+
+
+def row(
+    name: str,
+    keys: str,
+    action: str,
+    label: str,
+    tooltip: str = "",
+    *,
+    hint: bool = False,
+    display: str | None = None,
+    priority: bool = False,
+) -> Binding:
+    """Build one binding.
+
+    Args:
+        name: Its id, unique; a user's own keymap refers to it.
+        keys: By Textual's names, separated by commas.
+        action: A method `action_...` of the widget, the screen or the app.
+        label: In the line of key hints and the command palette.
+        tooltip: On the help page; by default the label in lower case.
+        hint: Whether the line of key hints shows it.
+        display: How the keys are written; by default punctuation keys show their symbol.
+        priority: Whether it takes precedence over the focused widget.
+    """
+    if display is None and any(key in _SYMBOLS for key in keys.split(",")):
+        display = " ".join(_NAMES[key] for key in keys.split(",") if key in _NAMES)
+    return Binding(keys, action, label, hint, display, priority, tooltip, id=name)
+
+
+# fmt: off
 EVERYWHERE = [
-    Binding("1", "fleet", "Fleet", id="app.fleet", show=False, tooltip="the fleet: every GPU and every node"),
-    Binding(
-        "2",
-        "node",
-        "Node",
-        id="app.node",
-        show=False,
-        tooltip="the node under the cursor, or the last one opened",
-    ),
-    Binding("3", "logs", "Logs", id="app.logs", show=False, tooltip="the logs of the ranks"),
-    Binding(
-        "4",
-        "incidents",
-        "Incidents",
-        id="app.incidents",
-        tooltip="incidents and alerts: what failed first, why, and what to do",
-    ),
-    Binding(
-        "5",
-        "links",
-        "Links",
-        id="app.links",
-        show=False,
-        tooltip="links: measure bandwidth and latency between ranks, and find the slow node or link",
-    ),
-    Binding(
-        "6",
-        "training",
-        "Training",
-        id="app.training",
-        show=False,
-        tooltip="training: progress and speed of a job, and how its ranks compare",
-    ),
-    Binding(
-        "D",
-        "waiting",
-        "Hang",
-        id="app.waiting",
-        tooltip="hang analysis: collect the stacks and dumps of all ranks and the counters of NCCL RAS now",
-    ),
-    Binding(
-        "slash",
-        "filter",
-        "Find",
-        id="app.find",
-        key_display="/",
-        tooltip="find: lines in the logs of all nodes; elsewhere nodes and GPUs (temp>85 & host~=dgx)",
-    ),
-    Binding(
-        "p",
-        "freeze",
-        "Freeze",
-        id="app.freeze",
-        tooltip="freeze or resume the view; gpuwatch keeps collecting",
-    ),
-    Binding("question_mark,f1", "help", "Help", id="app.help", key_display="?", tooltip="show this page"),
-    Binding(
-        "colon",
-        "command_palette",
-        "Go to",
-        id="app.palette",
-        key_display=":",
-        tooltip="command palette: jump to a node or GPU, change the theme",
-    ),
-    Binding(
-        "ctrl+p",
-        "command_palette",
-        "Go to",
-        id="app.palette.ctrl",
-        show=False,
-        priority=True,
-        tooltip="same as :",
-    ),
-    Binding(
-        "minus,escape",
-        "back",
-        "Back",
-        id="app.back",
-        show=False,
-        key_display="- esc",
-        tooltip="go back one screen",
-    ),
-    Binding("q", "back_or_quit", "Quit", id="app.quit", tooltip="go back; quit from the fleet screen"),
-    Binding(
-        "ctrl+q", "quit", "Quit", id="app.quit.now", show=False, priority=True, tooltip="quit immediately"
-    ),
-    Binding(
-        "ctrl+c", "quit", "Quit", id="app.quit.break", show=False, priority=True, tooltip="quit immediately"
-    ),
-    Binding(
-        "y", "copy", "Copy", id="app.copy", show=False, tooltip="copy the line under the cursor (OSC 52)"
-    ),
-    Binding(
-        "plus",
-        "faster",
-        "Faster",
-        id="app.faster",
-        show=False,
-        key_display="+",
-        tooltip="repaint more often, up to 8 times a second",
-    ),
-    Binding(
-        "underscore",
-        "slower",
-        "Slower",
-        id="app.slower",
-        show=False,
-        key_display="_",
-        tooltip="repaint less often, down to once a second",
-    ),
-    Binding(
-        "ctrl+r",
-        "retry",
-        "Reconnect",
-        id="app.retry",
-        show=False,
-        tooltip="reconnect now to the node under the cursor, if it is lost",
-    ),
-    Binding(
-        "ctrl+z",
-        "suspend_process",
-        "Suspend",
-        id="app.suspend",
-        show=False,
-        tooltip="suspend gpuwatch; fg resumes it",
-    ),
+    row("app.fleet", "1", "fleet", "Fleet", "the fleet: every GPU and every node"),
+    row("app.node", "2", "node", "Node", "the node under the cursor, or the last one opened"),
+    row("app.logs", "3", "logs", "Logs", "the logs of the ranks"),
+    row("app.incidents", "4", "incidents", "Incidents", hint=True,
+        tooltip="incidents and alerts: what failed first, why, and what to do"),
+    row("app.links", "5", "links", "Links",
+        tooltip="links: measure bandwidth and latency between ranks, and find the slow node or link"),
+    row("app.training", "6", "training", "Training",
+        tooltip="training: progress and speed of a job, and how its ranks compare"),
+    row("app.waiting", "D", "waiting", "Hang", hint=True,
+        tooltip="hang analysis: collect the stacks and dumps of all ranks and the counters of NCCL RAS now"),
+    row("app.find", "slash", "filter", "Find", hint=True,
+        tooltip="find: lines in the logs of all nodes; elsewhere nodes and GPUs (temp>85 & host~=dgx)"),
+    row("app.freeze", "p", "freeze", "Freeze", hint=True,
+        tooltip="freeze or resume the view; gpuwatch keeps collecting"),
+    row("app.help", "question_mark,f1", "help", "Help", "show this page", hint=True),
+    row("app.palette", "colon", "command_palette", "Go to", hint=True,
+        tooltip="command palette: jump to a node or GPU, change the theme"),
+    row("app.palette.ctrl", "ctrl+p", "command_palette", "Go to", "same as :", priority=True),
+    row("app.back", "minus,escape", "back", "Back", "go back one screen"),
+    row("app.quit", "q", "back_or_quit", "Quit", "go back; quit from the fleet screen", hint=True),
+    row("app.quit.now", "ctrl+q", "quit", "Quit", "quit immediately", priority=True),
+    row("app.quit.break", "ctrl+c", "quit", "Quit", "quit immediately", priority=True),
+    row("app.copy", "y", "copy", "Copy", "copy the line under the cursor (OSC 52)"),
+    row("app.faster", "plus", "faster", "Faster", "repaint more often, up to 8 times a second"),
+    row("app.slower", "underscore", "slower", "Slower", "repaint less often, down to once a second"),
+    row("app.retry", "ctrl+r", "retry", "Reconnect",
+        tooltip="reconnect now to the node under the cursor, if it is lost"),
+    row("app.suspend", "ctrl+z", "suspend_process", "Suspend", "suspend gpuwatch; fg resumes it"),
 ]
 
 MOVES = [
-    Binding("up,k", "move(0, -1)", "Up", id="move.up", show=False),
-    Binding("down,j", "move(0, 1)", "Down", id="move.down", show=False),
-    Binding("left,h", "move(-1, 0)", "Left", id="move.left", show=False),
-    Binding("right,l", "move(1, 0)", "Right", id="move.right", show=False),
-    Binding("pageup", "pages(-1)", "Page up", id="move.page_up", show=False),
-    Binding("pagedown,space", "pages(1)", "Page down", id="move.page_down", show=False),
-    Binding("ctrl+u", "pages(-0.5)", "Half a page up", id="move.half_up", show=False),
-    Binding("ctrl+d", "pages(0.5)", "Half a page down", id="move.half_down", show=False),
-    Binding("home,g", "ends(0)", "First", id="move.first", show=False),
-    Binding("end,G", "ends(-1)", "Last", id="move.last", show=False),
-    Binding(
-        "enter",
-        "choose",
-        "Open",
-        id="move.open",
-        key_display="enter",
-        tooltip="open the item under the cursor",
-    ),
+    row("move.up", "up,k", "move(0, -1)", "Up"),
+    row("move.down", "down,j", "move(0, 1)", "Down"),
+    row("move.left", "left,h", "move(-1, 0)", "Left"),
+    row("move.right", "right,l", "move(1, 0)", "Right"),
+    row("move.page_up", "pageup", "pages(-1)", "Page up"),
+    row("move.page_down", "pagedown,space", "pages(1)", "Page down"),
+    row("move.half_up", "ctrl+u", "pages(-0.5)", "Half a page up"),
+    row("move.half_down", "ctrl+d", "pages(0.5)", "Half a page down"),
+    row("move.first", "home,g", "jump_to_end(0)", "First"),
+    row("move.last", "end,G", "jump_to_end(-1)", "Last"),
+    row("move.open", "enter", "choose", "Open", "open the item under the cursor", display="enter", hint=True),
 ]
 
 PANES = [
-    Binding(
-        "tab", "app.focus_next", "Next pane", id="pane.next", show=False, tooltip="move to the next pane"
-    ),
-    Binding(
-        "shift+tab",
-        "app.focus_previous",
-        "Previous pane",
-        id="pane.previous",
-        show=False,
-        tooltip="move to the previous pane",
-    ),
+    row("pane.next", "tab", "app.focus_next", "Next pane", "move to the next pane"),
+    row("pane.previous", "shift+tab", "app.focus_previous", "Previous pane", "move to the previous pane"),
 ]
 
 FLEET = [
-    Binding(
-        "m",
-        "another(1)",
-        "Metric",
-        id="fleet.metric",
-        tooltip="next view: the next metric of the heat map",
-    ),
-    Binding(
-        "M",
-        "another(-1)",
-        "Previous metric",
-        id="fleet.metric.before",
-        show=False,
-        tooltip="the previous metric",
-    ),
-    Binding(
-        "exclamation_mark",
-        "unhealthy",
-        "Unhealthy",
-        id="fleet.unhealthy",
-        key_display="!",
-        tooltip="show only unhealthy nodes and GPUs, or only firing alerts",
-    ),
-    Binding("s", "sort", "Sort", id="fleet.sort", tooltip="sort the table by the next column"),
-    Binding("S", "reverse", "Reverse", id="fleet.sort.reverse", show=False, tooltip="reverse the sort order"),
-    Binding(
-        "z", "zoom", "Zoom", id="fleet.zoom", show=False, tooltip="change the size of the heat map's cells"
-    ),
+    row("fleet.metric", "m", "next_mode(1)", "Metric", hint=True,
+        tooltip="next view: the next metric of the heat map"),
+    row("fleet.metric.before", "M", "next_mode(-1)", "Previous metric", "the previous metric"),
+    row("fleet.unhealthy", "exclamation_mark", "unhealthy", "Unhealthy", hint=True,
+        tooltip="show only unhealthy nodes and GPUs, or only firing alerts"),
+    row("fleet.sort", "s", "sort", "Sort", "sort the table by the next column", hint=True),
+    row("fleet.sort.reverse", "S", "reverse", "Reverse", "reverse the sort order"),
+    row("fleet.zoom", "z", "zoom", "Zoom", "change the size of the heat map's cells"),
 ]
 
 NODE = [
-    Binding(
-        "left_square_bracket",
-        "neighbour(-1)",
-        "Previous node",
-        id="node.before",
-        key_display="[",
-        show=False,
-        tooltip="the previous node",
-    ),
-    Binding(
-        "right_square_bracket",
-        "neighbour(1)",
-        "Next node",
-        id="node.after",
-        key_display="]",
-        tooltip="the next node",
-    ),
-    Binding("v", "pane(1)", "Pane", id="node.pane", tooltip="the next pane below"),
-    Binding("V", "pane(-1)", "Previous pane", id="node.pane.before", show=False, tooltip="the previous pane"),
+    row("node.before", "left_square_bracket", "next_item(-1)", "Previous node", "the previous node"),
+    row("node.after", "right_square_bracket", "next_item(1)", "Next node", "the next node", hint=True),
+    row("node.pane", "v", "pane(1)", "Pane", "the next pane below", hint=True),
+    row("node.pane.before", "V", "pane(-1)", "Previous pane", "the previous pane"),
 ]
 
 GPU = [
-    Binding(
-        "left_square_bracket",
-        "neighbour(-1)",
-        "Previous GPU",
-        id="gpu.before",
-        key_display="[",
-        show=False,
-        tooltip="the previous GPU",
-    ),
-    Binding(
-        "right_square_bracket",
-        "neighbour(1)",
-        "Next GPU",
-        id="gpu.after",
-        key_display="]",
-        tooltip="the next GPU",
-    ),
-    Binding(
-        "z",
-        "zoom",
-        "Window",
-        id="gpu.zoom",
-        tooltip="time window of the charts: 2 minutes, 15 minutes or 24 hours",
-    ),
+    row("gpu.before", "left_square_bracket", "next_item(-1)", "Previous GPU", "the previous GPU"),
+    row("gpu.after", "right_square_bracket", "next_item(1)", "Next GPU", "the next GPU", hint=True),
+    row("gpu.zoom", "z", "zoom", "Window", hint=True,
+        tooltip="time window of the charts: 2 minutes, 15 minutes or 24 hours"),
 ]
 
 LOGS = [
-    Binding(
-        "c",
-        "choose_logs",
-        "Choose",
-        id="logs.choose",
-        tooltip="choose logs: 0-7, 3,8-15, a node, failed, slowest, all, part of a file's name",
-    ),
-    Binding(
-        "m",
-        "another(1)",
-        "Merge",
-        id="logs.merged",
-        tooltip="next view: separate panes, merged by time, all ranks merged",
-    ),
-    Binding(
-        "M", "another(-1)", "Previous mode", id="logs.merged.before", show=False, tooltip="the previous view"
-    ),
-    Binding(
-        "e",
-        "bad(1, 0)",
-        "Error",
-        id="logs.error",
-        tooltip="the next error: in the loaded lines, by the rules, or by a search on the node",
-    ),
-    Binding(
-        "E", "bad(-1, 0)", "Previous error", id="logs.error.before", show=False, tooltip="the previous error"
-    ),
-    Binding("w", "bad(1, 1)", "Warning", id="logs.warning", show=False, tooltip="the next warning or error"),
-    Binding(
-        "W",
-        "bad(-1, 1)",
-        "Previous warning",
-        id="logs.warning.before",
-        show=False,
-        tooltip="the previous warning or error",
-    ),
-    Binding("n", "hit(1)", "Next match", id="logs.hit", show=False, tooltip="the next match of the search"),
-    Binding(
-        "N",
-        "hit(-1)",
-        "Previous match",
-        id="logs.hit.before",
-        show=False,
-        tooltip="the previous match of the search",
-    ),
-    Binding(
-        "t",
-        "go_to_time",
-        "Time",
-        id="logs.time",
-        tooltip="go to a time in all panes: 12:03:11, -30s, +5m, 2026-03-01 12:03:11",
-    ),
-    Binding(
-        "7",
-        "minutes(-1)",
-        "Back a minute",
-        id="logs.minute.before",
-        show=False,
-        tooltip="move all panes back one minute",
-    ),
-    Binding(
-        "8",
-        "minutes(1)",
-        "On a minute",
-        id="logs.minute",
-        show=False,
-        tooltip="move all panes forward one minute",
-    ),
-    Binding(
-        "f",
-        "filter_lines",
-        "Filter",
-        id="logs.filter",
-        tooltip="show only lines that match a pattern; a leading ! excludes them",
-    ),
-    Binding(
-        "left_square_bracket",
-        "neighbour(-1)",
-        "Previous logs",
-        id="logs.before",
-        key_display="[",
-        show=False,
-        tooltip="the previous logs",
-    ),
-    Binding(
-        "right_square_bracket",
-        "neighbour(1)",
-        "Next logs",
-        id="logs.after",
-        key_display="]",
-        show=False,
-        tooltip="the next logs",
-    ),
-    Binding("z", "zoom", "Zoom", id="logs.zoom", tooltip="show only this pane, or all panes"),
-    Binding(
-        "o",
-        "unfold",
-        "Unfold",
-        id="logs.unfold",
-        show=False,
-        tooltip="unfold or fold the lines under the cursor (enter unfolds, too)",
-    ),
-    Binding(
-        "O",
-        "folding",
-        "Folding",
-        id="logs.folding",
-        show=False,
-        tooltip="fold tracebacks and repeated lines, or show all lines",
-    ),
-    Binding("b", "bookmark", "Bookmark", id="logs.bookmark", show=False, tooltip="set or remove a bookmark"),
-    Binding(
-        "u",
-        "next_bookmark(1)",
-        "Next bookmark",
-        id="logs.bookmark.after",
-        show=False,
-        tooltip="the next bookmark",
-    ),
-    Binding(
-        "U",
-        "next_bookmark(-1)",
-        "Previous bookmark",
-        id="logs.bookmark.before",
-        show=False,
-        tooltip="the previous bookmark",
-    ),
-    Binding("B", "bookmarks", "Bookmarks", id="logs.bookmarks", show=False, tooltip="list the bookmarks"),
-    Binding(
-        "T",
-        "clocks",
-        "Times",
-        id="logs.times",
-        show=False,
-        tooltip="show the time of each line, on this machine's clock; ~ marks the time of arrival",
-    ),
-    Binding(
-        "ctrl+w",
-        "wrap",
-        "Wrap",
-        id="logs.wrap",
-        show=False,
-        tooltip="wrap or truncate long lines; left and right scroll truncated lines",
-    ),
-    Binding(
-        "P",
-        "pager",
-        "Pager",
-        id="logs.pager",
-        show=False,
-        tooltip="open the loaded lines in $PAGER",
-    ),
+    row("logs.choose", "c", "choose_logs", "Choose", hint=True,
+        tooltip="choose logs: 0-7, 3,8-15, a node, failed, slowest, all, part of a file's name"),
+    row("logs.merged", "m", "next_mode(1)", "Merge", hint=True,
+        tooltip="next view: separate panes, merged by time, all ranks merged"),
+    row("logs.merged.before", "M", "next_mode(-1)", "Previous mode", "the previous view"),
+    row("logs.error", "e", "next_error(1, 0)", "Error", hint=True,
+        tooltip="the next error: in the loaded lines, by the rules, or by a search on the node"),
+    row("logs.error.before", "E", "next_error(-1, 0)", "Previous error", "the previous error"),
+    row("logs.warning", "w", "next_error(1, 1)", "Warning", "the next warning or error"),
+    row("logs.warning.before", "W", "next_error(-1, 1)", "Previous warning", "the previous warning or error"),
+    row("logs.hit", "n", "hit(1)", "Next match", "the next match of the search"),
+    row("logs.hit.before", "N", "hit(-1)", "Previous match", "the previous match of the search"),
+    row("logs.time", "t", "go_to_time", "Time", hint=True,
+        tooltip="go to a time in all panes: 12:03:11, -30s, +5m, 2026-03-01 12:03:11"),
+    row("logs.minute.before", "7", "minutes(-1)", "Back a minute", "move all panes back one minute"),
+    row("logs.minute", "8", "minutes(1)", "On a minute", "move all panes forward one minute"),
+    row("logs.filter", "f", "filter_lines", "Filter", hint=True,
+        tooltip="show only lines that match a pattern; a leading ! excludes them"),
+    row("logs.before", "left_square_bracket", "next_item(-1)", "Previous logs", "the previous logs"),
+    row("logs.after", "right_square_bracket", "next_item(1)", "Next logs", "the next logs"),
+    row("logs.zoom", "z", "zoom", "Zoom", "show only this pane, or all panes", hint=True),
+    row("logs.unfold", "o", "unfold", "Unfold",
+        tooltip="unfold or fold the lines under the cursor (enter unfolds, too)"),
+    row("logs.folding", "O", "folding", "Folding", "fold tracebacks and repeated lines, or show all lines"),
+    row("logs.bookmark", "b", "bookmark", "Bookmark", "set or remove a bookmark"),
+    row("logs.bookmark.after", "u", "next_bookmark(1)", "Next bookmark", "the next bookmark"),
+    row("logs.bookmark.before", "U", "next_bookmark(-1)", "Previous bookmark", "the previous bookmark"),
+    row("logs.bookmarks", "B", "bookmarks", "Bookmarks", "list the bookmarks"),
+    row("logs.times", "T", "clocks", "Times",
+        tooltip="show the time of each line, on this machine's clock; ~ marks the time of arrival"),
+    row("logs.wrap", "ctrl+w", "wrap", "Wrap",
+        tooltip="wrap or truncate long lines; left and right scroll truncated lines"),
+    row("logs.pager", "P", "pager", "Pager", "open the loaded lines in $PAGER"),
 ]
 
 INCIDENTS = [
-    Binding(
-        "a",
-        "acknowledge",
-        "Ack",
-        id="incident.acknowledge",
-        tooltip="acknowledge this incident or alert (toggle)",
-    ),
-    Binding(
-        "x",
-        "silence",
-        "Silence",
-        id="incident.silence",
-        tooltip="silence this alert here (toggle)",
-    ),
-    Binding(
-        "r",
-        "next_rank",
-        "Next rank",
-        id="incident.rank",
-        tooltip="open the log line of the next rank of the incident",
-    ),
-    Binding(
-        "m",
-        "another(1)",
-        "All ranks",
-        id="incident.ranks",
-        tooltip="open the logs of all ranks at the time of the incident",
-    ),
+    row("incident.acknowledge", "a", "acknowledge", "Ack", hint=True,
+        tooltip="acknowledge this incident or alert (toggle)"),
+    row("incident.silence", "x", "silence", "Silence", "silence this alert here (toggle)", hint=True),
+    row("incident.rank", "r", "next_rank", "Next rank", hint=True,
+        tooltip="open the log line of the next rank of the incident"),
+    row("incident.ranks", "m", "next_mode(1)", "All ranks", hint=True,
+        tooltip="open the logs of all ranks at the time of the incident"),
 ]
 
 WAITING = [
-    Binding(
-        "F",
-        "write_dumps",
-        "Trigger dumps",
-        id="waiting.dumps",
-        tooltip="make the ranks write flight-recorder dumps now; the files go to the job's dump path",
-    )
+    row("waiting.dumps", "F", "write_dumps", "Trigger dumps", hint=True,
+        tooltip="make the ranks write flight-recorder dumps now; the files go to the job's dump path"),
 ]
 
 LINK = [
-    Binding(
-        "enter",
-        "choose",
-        "Again",
-        id="links.again",
-        key_display="enter",
-        tooltip="on a link: measure it again on its own",
-    )
+    row("links.again", "enter", "choose", "Again", display="enter", hint=True,
+        tooltip="on a link: measure it again on its own"),
 ]
 
 LINKS = [
-    Binding(
-        "ctrl+n",
-        "new_probe",
-        "New",
-        id="links.new",
-        key_display="^n",
-        tooltip="set up a probe; its plan is shown before anything is measured",
-    ),
-    Binding(
-        "ctrl+x",
-        "cancel_probe",
-        "End",
-        id="links.cancel",
-        key_display="^x",
-        tooltip="cancel the running probe on all nodes; results so far are kept",
-    ),
-    Binding(
-        "m",
-        "another(1)",
-        "Measure",
-        id="links.measure",
-        tooltip="next view: links in % of their peers, in GB/s, in us",
-    ),
-    Binding(
-        "M",
-        "another(-1)",
-        "Previous measure",
-        id="links.measure.before",
-        show=False,
-        tooltip="the previous view",
-    ),
-    Binding("z", "zoom", "Ranks", id="links.zoom", tooltip="show links between nodes, or between ranks"),
-    Binding(
-        "v",
-        "pane(1)",
-        "Pane",
-        id="links.pane",
-        tooltip="next pane: verdict, collectives, node inventory, probes of this session",
-    ),
-    Binding(
-        "V", "pane(-1)", "Previous pane", id="links.pane.before", show=False, tooltip="the previous pane"
-    ),
-    Binding(
-        "left_square_bracket",
-        "neighbour(-1)",
-        "Previous probe",
-        id="links.before",
-        key_display="[",
-        show=False,
-        tooltip="the previous probe",
-    ),
-    Binding(
-        "right_square_bracket",
-        "neighbour(1)",
-        "Next probe",
-        id="links.after",
-        key_display="]",
-        show=False,
-        tooltip="the next probe",
-    ),
+    row("links.new", "ctrl+n", "new_probe", "New", display="^n", hint=True,
+        tooltip="set up a probe; its plan is shown before anything is measured"),
+    row("links.cancel", "ctrl+x", "cancel_probe", "End", display="^x", hint=True,
+        tooltip="cancel the running probe on all nodes; results so far are kept"),
+    row("links.measure", "m", "next_mode(1)", "Measure", hint=True,
+        tooltip="next view: links in % of their peers, in GB/s, in us"),
+    row("links.measure.before", "M", "next_mode(-1)", "Previous measure", "the previous view"),
+    row("links.zoom", "z", "zoom", "Ranks", "show links between nodes, or between ranks", hint=True),
+    row("links.pane", "v", "pane(1)", "Pane", hint=True,
+        tooltip="next pane: verdict, collectives, node inventory, probes of this session"),
+    row("links.pane.before", "V", "pane(-1)", "Previous pane", "the previous pane"),
+    row("links.before", "left_square_bracket", "next_item(-1)", "Previous probe", "the previous probe"),
+    row("links.after", "right_square_bracket", "next_item(1)", "Next probe", "the next probe"),
 ]
 
 TRAINING = [
-    Binding(
-        "left_square_bracket",
-        "neighbour(-1)",
-        "Previous job",
-        id="training.before",
-        key_display="[",
-        show=False,
-        tooltip="the previous job",
-    ),
-    Binding(
-        "right_square_bracket",
-        "neighbour(1)",
-        "Next job",
-        id="training.after",
-        key_display="]",
-        tooltip="the next job",
-    ),
-    Binding(
-        "m",
-        "another(1)",
-        "Log",
-        id="training.log",
-        tooltip="open the log of the rank under the cursor at its latest step",
-    ),
+    row("training.before", "left_square_bracket", "next_item(-1)", "Previous job", "the previous job"),
+    row("training.after", "right_square_bracket", "next_item(1)", "Next job", "the next job", hint=True),
+    row("training.log", "m", "next_mode(1)", "Log", hint=True,
+        tooltip="open the log of the rank under the cursor at its latest step"),
 ]
+# fmt: on
 
 SECTIONS: list[tuple[str, list[Binding]]] = [
     ("On every screen", EVERYWHERE),
@@ -558,23 +219,6 @@ SECTIONS: list[tuple[str, list[Binding]]] = [
     ("Training", TRAINING),
 ]
 """For people: in this order on the help screen and in docs/keys.md."""
-
-_NAMES = {
-    "slash": "/",
-    "question_mark": "?",
-    "colon": ":",
-    "minus": "-",
-    "plus": "+",
-    "underscore": "_",
-    "exclamation_mark": "!",
-    "left_square_bracket": "[",
-    "right_square_bracket": "]",
-    "escape": "esc",
-    "pageup": "page up",
-    "pagedown": "page down",
-    "up": "up",
-    "down": "down",
-}
 
 
 def shown(binding: Binding) -> list[str]:

@@ -258,7 +258,7 @@ class Picker(Lines, can_focus=True):
         """A page, or half of one."""
         self.go(self.at + int(pages * self.page()))
 
-    def action_ends(self, item: int) -> None:
+    def action_jump_to_end(self, item: int) -> None:
         """The first (0) or last (-1) thing."""
         self.go(item if item >= 0 else self.items() - 1)
 

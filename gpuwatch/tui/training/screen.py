@@ -96,11 +96,11 @@ class TrainingScreen(LiveScreen):
         if row.uuid is not None and self.cockpit.scene.gpu(row.node, row.uuid) is not None:
             self.cockpit.show_place(row.node, row.uuid)
         else:
-            self.action_another(1)
+            self.action_next_mode(1)
 
     # ---- gestures
 
-    def action_another(self, step: int) -> None:  # noqa: ARG002 - there is one other way to show it
+    def action_next_mode(self, step: int) -> None:  # noqa: ARG002 - there is one other way to show it
         """The log of the rank, at the line that told its newest step."""
         row = self.ranks.chosen()
         if row is None or row.file is None:
@@ -112,11 +112,11 @@ class TrainingScreen(LiveScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """There is a next job where there are several."""
-        if action == "neighbour":
+        if action == "next_item":
             return len(self.view.jobs) > 1
         return super().check_action(action, parameters)
 
-    def action_neighbour(self, step: int) -> None:
+    def action_next_item(self, step: int) -> None:
         """The job before or after."""
         self.view.turn(step)
         self.pull()

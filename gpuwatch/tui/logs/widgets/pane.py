@@ -277,7 +277,7 @@ class LogPane(Lines, can_focus=True):
             self.view.move(int(pages * max(1, self.size.height - 2)))
             self._told()
 
-    def action_ends(self, item: int) -> None:
+    def action_jump_to_end(self, item: int) -> None:
         """The file's beginning, or its end, to stay there."""
         view = self.view
         if view is None:
