@@ -83,7 +83,7 @@ class Navigation(App[None]):
         """The very line that an alert rests on; where it rests on values, the GPU or the node."""
         if spot := location_of(alert):
             self._turn = incident.id if incident else "", alert.rank
-            self._show_spot(spot)
+            self._show_spot(spot, incident)
         elif node := self.scene.fleet.nodes.get(alert.node or ""):
             gpu = next((gpu for gpu in node.gpu_list() if gpu.info.index == alert.gpu), None)
             self.show_place(node.name, None if gpu is None else gpu.info.uuid)
@@ -102,7 +102,7 @@ class Navigation(App[None]):
         shown, rank = self._turn
         if spot := location_after(incident, rank if shown == incident.id else None):
             self._turn = incident.id, spot.rank
-            self._show_spot(spot)
+            self._show_spot(spot, incident)
         else:
             self.notify("no log line of this incident has a rank", timeout=3)
 
@@ -118,11 +118,17 @@ class Navigation(App[None]):
     def show_ranks_of(self, incident: Incident, alert: Alert | None) -> None:
         """The logs of all ranks of an incident around the second of an alert."""
         at = incident.first if alert is None else alert.first
-        self.show_logs(ranks=ranks_of(incident), at=at, merged=True)
+        ranks, spot = ranks_of(incident), location_of(alert) if alert else None
+        if spot is None:
+            self.show_logs(ranks=ranks, at=at, merged=True, incident=incident)
+        else:
+            self.show_logs(
+                spot.node, spot.file, offset=spot.offset, at=at, ranks=ranks, merged=True, incident=incident
+            )
 
-    def _show_spot(self, spot: Spot) -> None:
+    def _show_spot(self, spot: Spot, incident: Incident | None) -> None:
         ranks = () if spot.rank is None else (spot.rank,)
-        self.show_logs(spot.node, spot.file, offset=spot.offset, at=spot.at, ranks=ranks)
+        self.show_logs(spot.node, spot.file, offset=spot.offset, at=spot.at, ranks=ranks, incident=incident)
 
     def action_fleet(self) -> None:
         """The fleet screen."""
@@ -181,6 +187,7 @@ class Navigation(App[None]):
         at: float | None = None,
         ranks: Sequence[int] = (),
         merged: bool = False,
+        incident: Incident | None = None,
     ) -> None:
         """Open the logs, over the screen that is shown.
 
@@ -191,22 +198,26 @@ class Navigation(App[None]):
             at: The second to go to, unix seconds on our clock.
             ranks: Whose logs to show beside it.
             merged: All of it merged instead of one by one.
+            incident: Whose logs to show, too.
         """
         from gpuwatch.tui.logs.screen import LogsScreen
         from gpuwatch.tui.logs.workspace.workspace import Wanted
 
-        wanted = Wanted(node, file, offset, at, tuple(ranks), merged)
+        about = incident.id if incident else None
+        wanted = Wanted(node, file, offset, at, tuple(ranks), merged, about)
         if isinstance(self.screen, LogsScreen):
             self.screen.lead(wanted)
         else:
             self.push_screen(LogsScreen(self.desk, wanted))
 
     def action_logs(self) -> None:
-        """The logs: as they were left, else of what failed, else of the first ranks."""
+        """The logs: of the incident that came or is shown, else as they were left, else of some ranks."""
+        from gpuwatch.tui.incidents.screen import IncidentsScreen
         from gpuwatch.tui.logs.screen import LogsScreen
 
         if self.where != "logs":
-            self.push_screen(LogsScreen(self.desk))
+            shown = self.screen.incident() if isinstance(self.screen, IncidentsScreen) else None
+            self.push_screen(LogsScreen(self.desk, about=shown))
 
     def action_filter(self) -> None:
         """Search in the logs where they are on the screen, else filter the fleet."""

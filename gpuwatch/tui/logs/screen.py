@@ -11,8 +11,9 @@ from textual.app import ComposeResult, SuspendNotSupported
 from textual.binding import BindingType
 from textual.widgets import Input
 
+from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.tui.chrome.status_bar import StatusLine
-from gpuwatch.tui.logs.data.sources import ChoiceError, LogSource
+from gpuwatch.tui.logs.data.sources import LogSource
 from gpuwatch.tui.logs.data.viewport import View
 from gpuwatch.tui.logs.empty_state import why_empty
 from gpuwatch.tui.logs.pager import page, pager_command
@@ -42,12 +43,15 @@ class LogsScreen(LiveScreen):
         *(binding for binding in keys.INCIDENTS if binding.id == "incident.rank"),
     ]
 
-    def __init__(self, desk: LogWorkspace, wanted: Wanted | None = None) -> None:
+    def __init__(
+        self, desk: LogWorkspace, wanted: Wanted | None = None, about: Incident | None = None
+    ) -> None:
         """Show the desk.
 
         Args:
             desk: What was chosen before; it survives this screen.
             wanted: What to open on it first.
+            about: The incident that was shown on the screen before.
         """
         super().__init__()
         self.desk = desk
@@ -56,7 +60,7 @@ class LogsScreen(LiveScreen):
         self.grid = LogGrid(desk)
         self.results = LogResults(desk)
         self.prompt = LogPrompt()
-        self._wanted = wanted
+        self._wanted, self._about = wanted, about
         self._last = self.grid.panes[0]
 
     def compose(self) -> ComposeResult:
@@ -75,8 +79,8 @@ class LogsScreen(LiveScreen):
             pane.empty = self._why_empty
         if self._wanted is not None:
             self.desk.open(self._wanted)
-        elif self.desk.text:
-            self._choose_again()
+        else:
+            self.desk.look_again(self._about)
         self.arrange_parts()
         self.grid.panes[0].focus()
 
@@ -94,12 +98,6 @@ class LogsScreen(LiveScreen):
     def on_unmount(self) -> None:
         """Nobody looks any more."""
         self.desk.leave()
-
-    def _choose_again(self) -> None:
-        try:
-            self.desk.choose(self.desk.text)
-        except ChoiceError:
-            self.desk.text = ""
 
     def _why_empty(self) -> list[str]:
         return why_empty(self.cockpit.scene.fleet, self.cockpit.scene.now)

@@ -79,6 +79,7 @@ class Cockpit(Protocol):
         at: float | None = None,
         ranks: Sequence[int] = (),
         merged: bool = False,
+        incident: Incident | None = None,
     ) -> None:
         """Open the logs, over the screen that is shown."""
         ...

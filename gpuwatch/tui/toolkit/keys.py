@@ -128,7 +128,7 @@ GPU = [
 
 LOGS = [
     row("logs.choose", "c", "choose_logs", "Choose", hint=True,
-        tooltip="choose logs: 0-7, 3,8-15, a node, failed, slowest, all, part of a file's name"),
+        tooltip="choose logs: 0-7, 3,8-15, a node, incident-1, failed, slowest, all, part of a file's name"),
     row("logs.merged", "m", "next_mode(1)", "Merge", hint=True,
         tooltip="next view: separate panes, merged by time, all ranks merged"),
     row("logs.merged.before", "M", "next_mode(-1)", "Previous mode", "the previous view"),

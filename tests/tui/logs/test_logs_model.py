@@ -12,7 +12,7 @@ from gpuwatch.tui.logs.data.buffer import Buffer
 from gpuwatch.tui.logs.data.folding import normal
 from gpuwatch.tui.logs.data.merge import Merge
 from gpuwatch.tui.logs.data.rows import Sheet
-from gpuwatch.tui.logs.data.sources import ChoiceError, LogSource, choose, folded
+from gpuwatch.tui.logs.data.sources import ChoiceError, LogSource, all_sources, choose, folded, rank_sources
 from gpuwatch.tui.logs.data.viewport import View
 from gpuwatch.tui.logs.pager import page, pager_command
 from gpuwatch.tui.logs.search.node_search import LogSearch
@@ -324,8 +324,10 @@ def test_a_wrapped_line_is_shown_whole() -> None:
 def test_ranks_and_nodes_are_chosen_by_text() -> None:
     session = story(ranks=8, steps=2)
 
+    two = [each for rank in (5, 1) for each in rank_sources(all_sources(session.fleet), rank)]
+
     def ranks(text: str) -> list[int | None]:
-        return [source.rank for source in choose(text, session.fleet, lambda _word: (5, 1))]
+        return [source.rank for source in choose(text, session.fleet, lambda _word: two)]
 
     assert ranks("3") == [3]
     assert ranks("0-2, 7") == [0, 1, 2, 7]
@@ -362,7 +364,7 @@ def test_failed_ranks_come_in_the_order_of_their_first_error() -> None:
     with_finding(session, "gpu-001", "/scratch/run7/logs/rank_1.log", "collective timed out", 1)
     with_finding(session, "gpu-002", "/scratch/run7/logs/rank_5.log", "ERROR allocator", 5)
     desk = LogWorkspace(Scene(session, lambda: 10.0, lambda: NOON))
-    assert list(desk.special("failed")) == [5, 1]
+    assert [source.rank for source in desk.special("failed")] == [5, 1]
     assert [source.rank for source in first_choice(desk.scene)[1]] == [5, 1]
 
 

@@ -38,7 +38,7 @@ class Marked:
         if not self._known:
             return None
         worst: Severity | None = None
-        for number in range(row.last, max(row.first, row.last - MOST_LOOKED_AT) - 1, -1):
+        for number in row.members[-MOST_LOOKED_AT:] or (row.first,):
             source = feed.source_of(number)
             found = self.at(source.node, source.file, feed.line(number).offset)
             if found is not None:

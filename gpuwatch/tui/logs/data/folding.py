@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -19,6 +20,10 @@ _CHAINED = ("During handling of the above exception", "The above exception was t
 _FRAME = re.compile(r"frame #\d+:")
 TOGETHER_S = 1.0
 """What ranks say of the same step stands so close together; failures trickle in for minutes."""
+TRICKLE_S = 60.0
+"""The same error of another rank belongs to the row while no longer than this passed since the last one."""
+RESUMED = 256
+"""Rows of a list that is continued to which lines of further ranks may still go."""
 _OFTEN = 24
 """Lines that mean the same differ by a few digits in length, not by more."""
 
@@ -37,68 +42,113 @@ def normal(line: LogLine, *, loose: bool = False) -> str:
 
 @dataclass(slots=True)
 class Fold:
-    """A row: the lines from `first` to `last`, which are counted by their feed's numbers."""
+    """A row: some lines from `first` to `last`, which are counted by their feed's numbers."""
 
     first: int
     last: int
     key: int
-    """The line that stands for it: the newest of equal ones, a traceback's exception."""
+    """The line that stands for it: the newest of one rank, the first of several, a traceback's exception."""
     kind: Kind = "line"
     count: int = 1
     """Lines in it; filtered ones between them do not count."""
     at: float = 0.0
     """When the first line was written."""
     ranks: set[int] = field(default_factory=set)
-    """Who said it; kept for rows of several lines only."""
+    """Who wrote it."""
     fixed: bool = False
     """Unfolded by hand: takes no more lines in."""
+    until: float = 0.0
+    """When the last line was written,"""
+    last_rank: int | None = None
+    """and by whom."""
+    first_rank: int | None = None
+    members: list[int] = field(default_factory=list, compare=False)
+    """The numbers of its lines where they are several: lines of other rows may stand between them."""
+    whole: Fold | None = field(default=None, compare=False)
+    """The row that this one was unfolded from."""
+
+
+@dataclass(slots=True)
+class _Trace:
+    """A traceback of one rank that has not ended."""
+
+    row: Fold
+    indent: int
+    """Where its text begins."""
+    ended: bool = False
+    """Its exception was read; only a chained one may follow,"""
+    chained: bool = False
+    """of which the announcement was seen."""
 
 
 class Folder:
     """Takes lines in order and appends rows to a list."""
 
-    def __init__(self, rows: list[Fold], *, folding: bool = True) -> None:
+    def __init__(self, rows: list[Fold], *, folding: bool = True, across: bool = False) -> None:
+        """Fold nothing yet.
+
+        Args:
+            rows: Where rows are appended.
+            folding: Off: every line is a row.
+            across: The lines of several files alternate, so that equal ones need not be neighbours.
+        """
         self.rows = rows
         self.folding = folding
+        self._across = across
         self._line: LogLine | None = None
         self._normal: str | None = None
         """The line before, normalised,"""
         self._loose = False
         """and whether without all its numbers."""
-        self._indent = -1
-        """Where the open traceback's text begins; -1: none is open."""
-        self._ended = False
-        """Its exception was told; only a chained one may follow,"""
-        self._chained = False
-        """of which the announcement was seen."""
+        self._traces: dict[int | None, _Trace] = {}
+        self._alike: dict[tuple[str | None, str], Fold] = {}
+        """Level and normalised text -> the newest row that several ranks may share."""
 
-    def add(self, number: int, line: LogLine, rank: int | None, at: float) -> None:
-        """The next line, whose it is and when it was written."""
-        if self.folding and self.rows and not self.rows[-1].fixed:
-            if self._indent >= 0 and self._in_trace(line.text):
-                self._extend(number, rank, told=bool(line.text.strip()) and not _FRAME.search(line.text))
-                return
-            if self._again(line, rank, at):
-                self._extend(number, rank)
-                self.rows[-1].kind = "same"
-                self._line = line
-                return
+    def resume(self, line: Callable[[int], LogLine]) -> None:
+        """Go on behind rows that are there: lines of further ranks go to the newest of them."""
+        for row in self.rows[-RESUMED:]:
+            if self._across and row.kind != "trace" and row.first_rank is not None and not row.fixed:
+                self._remember(line(row.first), row)
+
+    def add(self, number: int, line: LogLine, rank: int | None, at: float) -> Fold:
+        """Put the next line, whose it is and when it was written, into the row that is returned."""
+        if self.folding and (found := self._fold(number, line, rank, at)) is not None:
+            return found
         self._line, self._normal = line, None
-        self._indent = line.text.find(_TRACE)
-        self._ended = self._chained = False
-        kind: Kind = "trace" if self._indent >= 0 and self.folding else "line"
-        self.rows.append(Fold(number, number, number, kind, at=at, ranks=set() if rank is None else {rank}))
-
-    def _extend(self, number: int, rank: int | None, *, told: bool = True) -> None:
-        row = self.rows[-1]
-        row.last = number
-        row.key = number if told else row.key
-        row.count += 1
+        indent = line.text.find(_TRACE) if self.folding else -1
+        row = Fold(number, number, number, "line" if indent < 0 else "trace", at=at, until=at)
+        row.first_rank = row.last_rank = rank
         if rank is not None:
             row.ranks.add(rank)
+        self.rows.append(row)
+        if indent >= 0:
+            self._traces[rank if self._across else None] = _Trace(row, indent)
+        elif self._across and self.folding and rank is not None:
+            self._remember(line, row)
+        return row
+
+    def _fold(self, number: int, line: LogLine, rank: int | None, at: float) -> Fold | None:
+        """Put a line into a row that is there already; None: it begins a row of its own."""
+        writer = rank if self._across else None
+        trace = self._traces.get(writer)
+        if trace is not None and not trace.row.fixed:
+            if _in_trace(trace, line.text):
+                stands = bool(line.text.strip()) and not _FRAME.search(line.text)
+                _extend(trace.row, number, rank, at, stands=stands)
+                return trace.row
+            del self._traces[writer]
+        if self.rows and not self.rows[-1].fixed and self._again(line, rank, at):
+            row, self._line = self.rows[-1], line
+        elif (shared := self._shared_row(line, rank, at)) is not None:
+            row = shared
+        else:
+            return None
+        _extend(row, number, rank, at, stands=row.ranks <= {rank})
+        row.kind = "same"
+        return row
 
     def _again(self, line: LogLine, rank: int | None, at: float) -> bool:
-        """Whether a line says what the row says: again, or as another rank."""
+        """Whether a line says what the last row says: again, or as another rank."""
         before, row = self._line, self.rows[-1]
         if before is None or row.kind == "trace":
             return False
@@ -113,18 +163,51 @@ class Folder:
             self._normal, self._loose = normal(before, loose=another), another
         return normal(line, loose=another) == self._normal
 
-    def _in_trace(self, text: str) -> bool:
-        """Whether a line belongs to the open traceback, which its exception ends unless one is chained."""
-        body = text[self._indent :] if len(text) > self._indent else text.strip()
-        if not body.strip() or _FRAME.search(body):
-            return True
-        if body.startswith(_CHAINED):
-            self._chained, self._ended = True, False
-        elif self._ended or (body.startswith(_TRACE) and not self._chained):
-            self._indent = -1
-            return False
-        elif body.startswith(_TRACE):
-            self._chained = False
-        else:
-            self._ended = not body.startswith(" ")
+    def _shared_row(self, line: LogLine, rank: int | None, at: float) -> Fold | None:
+        """The row in which other ranks said the same a short time ago, wherever it stands."""
+        if not self._across or rank is None:
+            return None
+        row = self._alike.get((line.level, normal(line, loose=True)))
+        if row is None or row.fixed or rank in row.ranks:
+            return None
+        quiet = line.level in (None, "info") and line.rule is None
+        return row if at <= (row.at + TOGETHER_S if quiet else row.until + TRICKLE_S) else None
+
+    def _remember(self, line: LogLine, row: Fold) -> None:
+        self._alike[line.level, normal(line, loose=True)] = row
+
+
+def _extend(row: Fold, number: int, rank: int | None, at: float, *, stands: bool) -> None:
+    """Take one more line into a row.
+
+    Args:
+        row: Of one line or more.
+        number: Of the line.
+        rank: Who wrote it.
+        at: When.
+        stands: It stands for the row from now on.
+    """
+    if not row.members:
+        row.members.append(row.first)
+    row.members.append(number)
+    row.last, row.until, row.last_rank = number, at, rank
+    row.key = number if stands else row.key
+    row.count += 1
+    if rank is not None:
+        row.ranks.add(rank)
+
+
+def _in_trace(trace: _Trace, text: str) -> bool:
+    """Whether a line belongs to a traceback, which its exception ends unless one is chained."""
+    body = text[trace.indent :] if len(text) > trace.indent else text.strip()
+    if not body.strip() or _FRAME.search(body):
         return True
+    if body.startswith(_CHAINED):
+        trace.chained, trace.ended = True, False
+    elif trace.ended or (body.startswith(_TRACE) and not trace.chained):
+        return False
+    elif body.startswith(_TRACE):
+        trace.chained = False
+    else:
+        trace.ended = not body.startswith(" ")
+    return True

@@ -95,6 +95,11 @@ class Merge:
                     return self.base + at
         return None
 
+    def number_of(self, source: LogSource, offset: int) -> int | None:
+        """The number of the line that holds a byte of a file; None: it is not loaded."""
+        own = next((buffer.at_offset(offset) for buffer in self.buffers if buffer.source == source), None)
+        return None if own is None else self.find((source, own))
+
     def at_time(self, at: float) -> int:
         """The first line that is not older than a time."""
         index = bisect_left(self._entries, at, key=lambda entry: entry[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import Protocol
 
 from gpuwatch.tui.logs.data.folding import Fold, Folder
@@ -86,6 +86,8 @@ class Sheet:
         self.folding = True
         self.keep: re.Pattern[str] | None = None
         self.without: re.Pattern[str] | None = None
+        self.across = False
+        """The lines of several files alternate: equal ones fold over what stands between them."""
         self.only_rank: int | None = None
         """Lines that another rank's prefix begins are left out."""
         self.version = 0
@@ -94,6 +96,8 @@ class Sheet:
         self._upto = 0
         self._folder = Folder(self.rows)
         self._speaks = True
+        self._homes: dict[int, int] = {}
+        """Number of a line -> first line of its row, where rows of others stand between the two."""
 
     def forget(self) -> None:
         """Make everything anew: the filter or the folding is another one."""
@@ -124,32 +128,48 @@ class Sheet:
         self.version += 1
         changed = feed.touched[1]
         if once and self.rows and self.rows[0].last < changed:
-            cut = self.row_of(changed)
-            if cut > 0:  # the row before might take the new lines in
-                cut -= 1
+            cut = self._clean_cut(max(0, self.row_of(changed) - 1))  # the row before might take them in
             self._upto = max(self._from, min(self._upto, self.rows[cut].first))
             del self.rows[cut:]
+            self._homes = {number: first for number, first in self._homes.items() if number < self._upto}
         else:
             self.rows.clear()
+            self._homes.clear()
             self._from = self._upto = feed.base
-        self._folder = Folder(self.rows, folding=self.folding)
+        self._folder = Folder(self.rows, folding=self.folding, across=self.across)
+        self._folder.resume(feed.line)
+
+    def _clean_cut(self, cut: int) -> int:
+        """The last row up to `cut` that no row before it reaches into."""
+        if not self.across:
+            return cut
+        found, reached = 0, -1
+        for index, row in enumerate(self.rows[: cut + 1]):
+            if reached < row.first:
+                found = index
+            reached = max(reached, row.last)
+        return found
 
     def _prepend(self, feed: Feed) -> None:
         rows: list[Fold] = []
-        folder = Folder(rows, folding=self.folding)
+        folder = Folder(rows, folding=self.folding, across=self.across)
         for number in range(feed.base, self._from):
             self._add(folder, number, feed)
         self.rows[:0] = rows
         self._from = feed.base
 
     def _drop_front(self, base: int) -> None:
-        gone = 0
-        while gone < len(self.rows) and self.rows[gone].last < base:
-            gone += 1
-        del self.rows[:gone]
-        if self.rows and self.rows[0].first < base:
-            self.rows[0].first = base
-            self.rows[0].key = max(base, self.rows[0].key)
+        reached = bisect_left(self.rows, base, key=lambda row: row.first)
+        trimmed = [row for row in self.rows[:reached] if row.last >= base]
+        for row in trimmed:
+            row.members = [number for number in row.members if number >= base]
+            row.first = row.members[0] if row.members else max(base, row.first)
+            row.key = max(row.first, row.key)
+        self.rows[:reached] = trimmed
+        self.rows.sort(key=lambda row: row.first)
+        self._homes = {number: first for number, first in self._homes.items() if first >= base}
+        for row in trimmed:
+            self._note_homes(row)
         self._from = base
         self._upto = max(self._upto, base)
 
@@ -157,7 +177,9 @@ class Sheet:
         line = feed.line(number)
         if self._wanted(line):
             rank = feed.source_of(number).rank
-            folder.add(number, line, line.rank if rank is None else rank, feed.time(number))
+            row = folder.add(number, line, line.rank if rank is None else rank, feed.time(number))
+            if row is not folder.rows[-1]:
+                self._homes[number] = row.first
 
     def _wanted(self, line: LogLine) -> bool:
         if self.only_rank is not None:
@@ -173,27 +195,32 @@ class Sheet:
 
     def row_of(self, number: int) -> int:
         """The index of the row that holds a line, or of the last one before it."""
+        number = self._homes.get(number, number)
         return max(0, bisect_right(self.rows, number, key=lambda row: row.first) - 1)
 
-    def unfold(self, index: int, feed: Feed) -> bool:
+    def unfold(self, index: int) -> bool:
         """Show every line of a row, or fold what was unfolded again; False: there is nothing to do."""
         row = self.rows[index]
-        if row.fixed:
-            self._fold_again(index)
+        if row.whole is not None:
+            self._fold_again(row.whole)
         elif row.count > 1:
-            wanted = [n for n in range(row.first, row.last + 1) if self._wanted(feed.line(n))]
-            self.rows[index : index + 1] = [Fold(n, n, n, row.kind, fixed=True) for n in wanted]
+            row.fixed = True
+            self._homes = {number: first for number, first in self._homes.items() if first != row.first}
+            parts = [Fold(n, n, n, row.kind, fixed=True, whole=row) for n in row.members]
+            self.rows[index : index + 1] = parts
+            self.rows.sort(key=lambda each: each.first)
         else:
             return False
         self.version += 1
         return True
 
-    def _fold_again(self, index: int) -> None:
-        kind, first, last = self.rows[index].kind, index, index
-        while first > 0 and self.rows[first - 1].fixed and self.rows[first - 1].kind == kind:
-            first -= 1
-        while last + 1 < len(self.rows) and self.rows[last + 1].fixed and self.rows[last + 1].kind == kind:
-            last += 1
-        key = self.rows[last].key
-        whole = Fold(self.rows[first].first, self.rows[last].last, key, kind, last - first + 1)
-        self.rows[first : last + 1] = [whole]
+    def _fold_again(self, whole: Fold) -> None:
+        parts = [row for row in self.rows if row.whole is whole]
+        whole.fixed, whole.members, whole.first = False, [row.first for row in parts], parts[0].first
+        self.rows[:] = [row for row in self.rows if row.whole is not whole]
+        self.rows.append(whole)
+        self.rows.sort(key=lambda each: each.first)
+        self._note_homes(whole)
+
+    def _note_homes(self, row: Fold) -> None:
+        self._homes.update((number, row.first) for number in row.members if number != row.first)

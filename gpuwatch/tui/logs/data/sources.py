@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+from typing import TypeAlias
 
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
@@ -126,17 +127,26 @@ def folded(numbers: Iterable[int]) -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
 
 
+_INCIDENT = re.compile(r"incident-\d{1,9}$")
+NOTHING_NAMED = {
+    "failed": "no rank is known to have failed",
+    "slowest": "no rank is known to be the slowest",
+}
 _RANGE = re.compile(r"(?:r|rank)?(\d{1,9})(?:-(\d{1,9}))?$")
 
 
-def choose(text: str, fleet: Fleet, special: Callable[[str], Sequence[int]]) -> list[LogSource]:
+Special: TypeAlias = Callable[[str], "Sequence[LogSource]"]
+"""Gives the logs for `failed`, `slowest` and `incident-1`."""
+
+
+def choose(text: str, fleet: Fleet, special: Special) -> list[LogSource]:
     """The files that a person means, in the order of the words, each once.
 
     Args:
         text: Words between commas or blanks: a rank, a range of ranks, a node (a shell pattern may stand for
-            several), a part of a path with a slash or a star in it, `failed`, `slowest`, `all`.
+            several), a part of a path with a slash or a star in it, `incident-1`, `failed`, `slowest`, `all`.
         fleet: What is known.
-        special: Gives the ranks for `failed` and `slowest`.
+        special: Gives the logs that are named by what happened.
 
     Raises:
         ChoiceError: A word names nothing that is known.
@@ -151,17 +161,14 @@ def choose(text: str, fleet: Fleet, special: Callable[[str], Sequence[int]]) -> 
     return list(chosen)
 
 
-def _named(
-    word: str, fleet: Fleet, sources: list[LogSource], special: Callable[[str], Sequence[int]]
-) -> Iterator[LogSource]:
+def _named(word: str, fleet: Fleet, sources: list[LogSource], special: Special) -> Iterator[LogSource]:
     if word == "all":
         yield from every_rank(sources)
-    elif word in ("failed", "slowest"):
-        ranks = special(word)
-        if not ranks:
-            raise ChoiceError(f"no rank is known to be {'failed' if word == 'failed' else 'the slowest'}")
-        for rank in ranks:
-            yield from rank_sources(sources, rank)
+    elif word in NOTHING_NAMED or _INCIDENT.match(word):
+        found = special(word)
+        if not found:
+            raise ChoiceError(NOTHING_NAMED.get(word, f"there is no {word}"))
+        yield from found
     elif word in fleet.nodes:
         yield from _of_nodes([word], fleet)
     elif match := _RANGE.match(word):

@@ -22,6 +22,8 @@ class Spot:
     row: int
     piece: int
     text: str
+    ruled: bool = False
+    """Not of the row: the rule above it."""
 
 
 def pieces(text: str, width: int) -> list[str]:
@@ -40,6 +42,7 @@ class View:
     def __init__(self, feed: Buffer | Merge) -> None:
         self.feed = feed
         self.sheet = Sheet()
+        self.sheet.across = isinstance(feed, Merge)
         self.following = True
         self.wrap = False
         self.left = 0
@@ -48,12 +51,18 @@ class View:
         """Number of the first line of the row that the cursor is on."""
         self.marked: tuple[LogSource, int] | None = None
         """The line that was gone to: stays highlighted."""
+        self.aim: tuple[LogSource, int] | None = None
+        """File and offset of the line of a merged view that is gone to once it is loaded."""
+        self.rule: tuple[int, str] | None = None
+        """The line above which a rule is drawn, and what the rule says."""
         self._top = 0
         """Number of the first line of the topmost row."""
         self._place: tuple[LogSource, int] | None = None
         self._at = UNKNOWN
         self._epoch = -1
         self._aimed = False
+        self._ruled = -1
+        """The row above which the rule stands, as it was laid out last."""
         self._marking = self._leading = self._landed = False
         self.room = (80, 20)
 
@@ -85,6 +94,11 @@ class View:
         if feed.epoch != self._epoch:
             self._epoch = feed.epoch
             self._find_again()
+        if self.aim is not None and isinstance(feed, Merge):
+            number = feed.number_of(*self.aim)
+            if number is not None:
+                self.land(number)
+                self.aim = None
         if isinstance(feed, Buffer) and feed.target is not None:
             self.land(feed.target, mark=self._marking)
             feed.target, self._landed = None, self._landed or self._leading
@@ -188,7 +202,7 @@ class View:
     def move(self, rows: int) -> None:
         """Walk over rows; asks for more lines before they are needed."""
         self.catch_up()
-        count = len(self.sheet.rows)
+        count, self.aim = len(self.sheet.rows), None
         if not count:
             return
         index = self.index + rows
@@ -213,7 +227,7 @@ class View:
     def unfold(self) -> bool:
         """Open the row under the cursor, or close it again."""
         self.catch_up()
-        return bool(self.sheet.rows) and self.sheet.unfold(self.index, self.feed)
+        return bool(self.sheet.rows) and self.sheet.unfold(self.index)
 
     # ---- what stands where
 
@@ -221,6 +235,7 @@ class View:
         """Which pieces of which rows stand on the screen's lines, for text of this width."""
         self.room = (width, height)
         rows = self.sheet.rows
+        self._ruled = -1 if self.rule is None else self.sheet.row_of(self.rule[0])
         if not rows or height <= 0:
             return []
         top = self._first_row(width, height)
@@ -236,12 +251,14 @@ class View:
 
     def _spots(self, index: int, width: int) -> list[Spot]:
         text = self.shown(index).text
+        rule = [Spot(index, 0, self.rule[1], ruled=True)] if self.rule and index == self._ruled else []
         if not self.wrap:
-            return [Spot(index, 0, text)]
-        return [Spot(index, n, piece) for n, piece in enumerate(pieces(text, width))]
+            return [*rule, Spot(index, 0, text)]
+        return [*rule, *(Spot(index, n, piece) for n, piece in enumerate(pieces(text, width)))]
 
     def _lines_of(self, index: int, width: int) -> int:
-        return len(pieces(self.shown(index).text, width)) if self.wrap else 1
+        own = len(pieces(self.shown(index).text, width)) if self.wrap else 1
+        return own + (index == self._ruled)
 
     def _first_row(self, width: int, height: int) -> int:
         index, count = self.index, len(self.sheet.rows)

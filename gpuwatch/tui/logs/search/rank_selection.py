@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpuwatch.tui.incidents.evidence_location import location_of
 from gpuwatch.tui.logs.data.sources import LogSource, all_sources, folded, known_ranks, rank_sources
+from gpuwatch.tui.logs.search.incident_logs import incident_logs, name_of
 from gpuwatch.tui.model.view_state import Scene
 
 FEW = 4
@@ -11,14 +11,7 @@ FEW = 4
 
 
 def failed_ranks(scene: Scene) -> list[int]:
-    """The ranks that an incident is about, the first to fail first; else ranks with errors in their logs.
-
-    Those that only echo another's failure come last.
-    """
-    if incident := scene.told.leading:
-        own = [incident.rank, *(each.rank for each in incident.alerts if each.role not in ("echo", "hint"))]
-        if named := [rank for rank in dict.fromkeys(own) if rank is not None]:
-            return named
+    """The ranks with errors in their logs, the first to fail first; those that only follow come last."""
     found: dict[int, tuple[bool, float]] = {}
     for told in scene.fleet.findings.values():
         finding = told.finding
@@ -45,17 +38,17 @@ def silent_ranks(scene: Scene) -> list[int]:
 def first_choice(scene: Scene) -> tuple[str, list[LogSource], bool]:
     """What to show before anybody chose: a few logs that can be read at once, all ranks are one key away.
 
-    The line that the incident rests on and the ranks that failed, the first one first; where none did,
-    all ranks of a small job, of a large one the first and the last.
+    The logs of the incident, else of the ranks that failed, the first one first; where none did, all ranks
+    of a small job, of a large one the first and the last.
 
     Returns:
         The choice as a person would type it, the logs, and whether what happened led to them.
     """
-    sources, ranks, text = all_sources(scene.fleet), failed_ranks(scene)[:FEW], ""
+    sources = all_sources(scene.fleet)
+    if incident := scene.told.leading:
+        return name_of(incident), incident_logs(incident, sources) or sources, True
+    ranks, text = failed_ranks(scene)[:FEW], ""
     chosen: list[LogSource] = []
-    incident = scene.told.leading
-    if incident and incident.cause and (spot := location_of(incident.cause)):
-        chosen = [s for s in sources if (s.node, s.file) == (spot.node, spot.file)]
     if ranks:
         text = "failed"
     elif known := known_ranks(sources):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 
 from gpuwatch.tui.logs.data.folding import Fold
+from gpuwatch.tui.logs.data.line_prefix import message_at, short_prefix
 from gpuwatch.tui.logs.data.sources import folded
 from gpuwatch.tui.toolkit.styles import Look, clean, fit
 from gpuwatch.wire import LogLine, Severity
@@ -34,6 +36,12 @@ class Ink:
     left: int = 0
     severity: Severity | None = None
     """What the line is painted as: what a rule says of it goes before the line's own words."""
+    first: bool = True
+    """The text begins the line: it may have a prefix."""
+    whole: bool = False
+    """The prefix stays as it is, whatever room there is."""
+    message_only: bool = False
+    """The prefix is left out: the row is of several ranks."""
 
 
 def loudness(line: LogLine, found: Severity | None) -> Severity | None:
@@ -52,23 +60,56 @@ def mark(severity: Severity | None, look: Look, *, bookmarked: bool, wanted: boo
     return [sign, Segment(look.glyphs.cursor, look.title) if wanted else Segment(" ")]
 
 
-def fold_badge(row: Fold, everyone: Sequence[int], look: Look) -> list[Segment]:
-    """What a folded row holds: how many lines, from which ranks, and who is missing."""
+def of_ranks(row: Fold) -> bool:
+    """Whether a row holds what several ranks say alike."""
+    return row.kind == "same" and len(row.ranks) > 1
+
+
+def fold_badge(row: Fold, look: Look) -> list[Segment]:
+    """What a folded row holds: how many lines, of how many ranks."""
     if row.count < 2:
         return []
     words = f" {row.count} lines " if row.kind == "trace" else f" x{row.count} "
     out = [Segment(words, look.badge["unknown"]), Segment(" ")]
-    if row.kind != "same" or len(row.ranks) < 2:
+    if not of_ranks(row):
         return out
+    return [*out, Segment(f"{len(row.ranks)} ranks: ", look.strong)]
+
+
+def fold_tail(
+    row: Fold, everyone: Sequence[int], cause_at: float | None, look: Look, room: int
+) -> list[Segment]:
+    """Behind the message of a row of several ranks: who is missing, who said it first and last, who did.
+
+    Args:
+        row: The row.
+        everyone: All ranks of the view.
+        cause_at: When the cause happened, on our clock; None: no incident is shown.
+        look: The styles.
+        room: Cells; what does not fit is left out, the last part first.
+    """
+    if not of_ranks(row):
+        return []
     missing = [rank for rank in everyone if rank not in row.ranks]
-    text = folded(row.ranks)
-    out.append(Segment(f"{len(row.ranks)} ranks", look.strong))
-    if len(text) <= MOST_RANKS:
-        out.append(Segment(f" {text}", look.dim))
+    parts: list[Segment] = []
     if missing and len(missing) <= len(row.ranks):
-        out.append(Segment(f" missing: {fit_list(missing)} ", look.severity["warning"]))
-    out.append(Segment("  "))
+        parts.append(Segment(f"  missing: {fit_list(missing)}", look.severity["warning"]))
+    if cause_at is not None and row.at > cause_at:
+        first, last = f"r{row.first_rank} {since(row.at, cause_at)}", since(row.until, cause_at)
+        parts.append(Segment(f"  first {first}, last r{row.last_rank} {last}", look.dim))
+    elif len(text := folded(row.ranks)) <= MOST_RANKS:
+        parts.append(Segment(f"  {text}", look.dim))
+    out: list[Segment] = []
+    for part in parts:
+        if part.cell_length <= room:
+            out.append(part)
+            room -= part.cell_length
     return out
+
+
+def since(at: float, cause_at: float) -> str:
+    """`+30.4 s`."""
+    return f"{at - cause_at:+.1f} s"
 
 
 def fit_list(ranks: Iterable[int]) -> str:
@@ -84,24 +125,33 @@ def text_style(severity: Severity | None, look: Look) -> Style:
 
 
 def text_segments(text: str, ink: Ink, width: int) -> list[Segment]:
-    """Cleaned text in at most `width` cells, with what was searched for on a badge's ground."""
+    """Cleaned text in at most `width` cells, its prefix dim, what was searched for on a badge's ground.
+
+    Where not all fits, of the prefix only the time of day is kept, so that the message is in sight.
+    """
     text = clean(text)
+    begin = message_at(text) if ink.first else 0
     if ink.left:
         text = text[ink.left :] if text.isascii() else _without_head(text, ink.left)
+        begin = max(0, begin - ink.left)
+    elif begin and (ink.message_only or (not ink.whole and cell_len(text) > width)):
+        kept = "" if ink.message_only else short_prefix(text[:begin])
+        text, begin = kept + text[begin:], len(kept)
     if len(text) > width or not text.isascii():
         text = fit(text, width) if cell_len(text) > width else text
-    style = text_style(ink.severity, ink.look)
     spans = _spans(text, ink.patterns) if ink.patterns else []
-    if not spans:
-        return [Segment(text, style)]
-    out, at = [], 0
-    for start, end in spans:
-        if start > at:
-            out.append(Segment(text[at:start], style))
-        out.append(Segment(text[start:end], ink.look.badge["warning"]))
-        at = end
-    out.append(Segment(text[at:], style))
+    style, dim = text_style(ink.severity, ink.look), ink.look.dim
+    out: list[Segment] = []
+    for start, end, found in _parts(spans, min(begin, len(text)), len(text)):
+        ground = ink.look.badge["warning"] if found else dim if start < begin else style
+        out.append(Segment(text[start:end], ground))
     return out
+
+
+def _parts(spans: Sequence[tuple[int, int]], begin: int, end: int) -> list[tuple[int, int, bool]]:
+    """Start, end and whether it was searched for, of every piece; one ends where the message begins."""
+    edges = sorted({0, begin, end, *(edge for span in spans for edge in span)})
+    return [(left, right, any(a <= left < b for a, b in spans)) for left, right in pairwise(edges)]
 
 
 def _without_head(text: str, cells: int) -> str:

@@ -22,8 +22,10 @@ from gpuwatch.tui.logs.widgets.line_painter import (
     GUTTER,
     Ink,
     fold_badge,
+    fold_tail,
     loudness,
     mark,
+    of_ranks,
     on_ground,
     text_segments,
 )
@@ -32,13 +34,15 @@ from gpuwatch.tui.logs.workspace.shown_rows import ShownLine, shown_lines
 from gpuwatch.tui.logs.workspace.time_input import clock_text
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.line_view import Lines, Row, wrapped
+from gpuwatch.tui.toolkit.line_view import Lines, Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean, fit
 
 WHEEL_LINES = 3
 SIDEWAYS = 16
 """Cells that an arrow key scrolls to the side."""
 MOST_NAME = 18
+LEAST_MESSAGE = 32
+"""Cells that the message keeps before what stands behind it."""
 
 
 class LogPane(Lines, can_focus=True):
@@ -70,6 +74,7 @@ class LogPane(Lines, can_focus=True):
         self._empty_rows: list[Row] = []
         self._gutter_cells = 0
         self._everyone: list[int] = []
+        self._cause_at: float | None = None
 
     @property
     def view(self) -> View | None:
@@ -94,6 +99,8 @@ class LogPane(Lines, can_focus=True):
             self.post_message(self.Moved(self))
         self._gutter_cells = self._names(view)
         self._everyone = self.desk.everyone(view) if view.merged else []
+        course = self.desk.course if view.merged else None
+        self._cause_at = course.cause.at if course else None
         width = max(8, self.columns - self._before(view))
         self._shown = list(shown_lines(view, self.desk, width, self.size.height - 1))
 
@@ -134,7 +141,7 @@ class LogPane(Lines, can_focus=True):
         if line > len(self._shown):
             return None
         shown = self._shown[line - 1]
-        return shown, shown.here and self.has_focus, self.desk.ink, view.left
+        return shown, shown.here and self.has_focus, self.desk.ink, view.left, self._cause_at
 
     def row(self, line: int, width: int) -> Row:
         """Paint one."""
@@ -149,6 +156,8 @@ class LogPane(Lines, can_focus=True):
 
     def _log_row(self, view: View, shown: ShownLine, width: int) -> Row:
         look = self.look
+        if shown.spot.ruled:
+            return heading(shown.spot.text, width, look)
         severity = loudness(shown.line, shown.found)
         out: list[Segment] = []
         if shown.spot.piece:
@@ -162,10 +171,22 @@ class LogPane(Lines, can_focus=True):
             if shown.seam is not None:
                 out += [Segment(f" {clean(shown.seam)} ", look.badge["warning"]), Segment(" ")]
             if not shown.fold.fixed:
-                out += fold_badge(shown.fold, self._everyone, look)
+                out += fold_badge(shown.fold, look)
         room = max(0, width - sum(segment.cell_length for segment in out))
-        ink = Ink(look, self.desk.hunt.patterns, 0 if view.wrap else view.left, severity)
-        out += text_segments(shown.spot.text, ink, room)
+        tail: list[Segment] = []
+        if not shown.spot.piece and not shown.fold.fixed:
+            tail = fold_tail(shown.fold, self._everyone, self._cause_at, look, room - LEAST_MESSAGE)
+        room -= sum(segment.cell_length for segment in tail)
+        ink = Ink(
+            look,
+            self.desk.hunt.patterns,
+            0 if view.wrap else view.left,
+            severity,
+            first=not shown.spot.piece,
+            whole=view.wrap,
+            message_only=of_ranks(shown.fold) and not view.wrap,
+        )
+        out += [*text_segments(shown.spot.text, ink, room), *tail]
         if shown.here and (self.has_focus or shown.wanted):
             return on_ground(tuple(out), width, look.cursor + look.strong if shown.wanted else look.cursor)
         if shown.wanted:

@@ -43,15 +43,25 @@ class OpenLogs:
         self.merged = None
         self._close_others(sources)
 
-    def merge(self, sources: Sequence[LogSource]) -> None:
-        """Show these files in the order of time, and close all others."""
+    def merge(self, sources: Sequence[LogSource], lead: tuple[LogSource, int] | None = None) -> None:
+        """Show these files in the order of time, and close all others.
+
+        Args:
+            sources: The files.
+            lead: One of them and the offset of its line that the cursor goes to.
+        """
         page = max(40, min(PAGE, KEPT // 2 // max(1, len(sources))))
         known = set(self._buffers)
         buffers = [self._buffer(source, page) for source in sources]
         self._to_open = [buffer for buffer in buffers if buffer.source not in known]
+        if lead is not None:
+            self._to_open = [buffer for buffer in self._to_open if buffer.source != lead[0]]
+            self._buffers[lead[0]].go(offset=lead[1])
         self.merged = self._fresh_view(Merge(buffers))
         if self.time is not None:
             self.merged.to_time(self.time)
+        if lead is not None:
+            self.merged.aim = lead
         self._close_others(sources)
 
     def view_of(self, source: LogSource) -> View:

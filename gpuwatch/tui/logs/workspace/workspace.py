@@ -6,8 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.tui.logs.data.finding_marks import Marked
+from gpuwatch.tui.logs.data.merge import Merge
 from gpuwatch.tui.logs.data.sources import (
+    ChoiceError,
     LogSource,
     all_sources,
     choose,
@@ -18,9 +21,17 @@ from gpuwatch.tui.logs.data.sources import (
 )
 from gpuwatch.tui.logs.data.viewport import View
 from gpuwatch.tui.logs.search.bookmarks import Bookmarks, Key
+from gpuwatch.tui.logs.search.incident_logs import (
+    Course,
+    course_of,
+    incident_logs,
+    incident_named,
+    name_of,
+)
 from gpuwatch.tui.logs.search.rank_selection import failed_ranks, first_choice, silent_ranks
 from gpuwatch.tui.logs.search.session import LogHunt
 from gpuwatch.tui.logs.workspace.open_files import OpenLogs
+from gpuwatch.tui.model.alert_snapshot import Told
 from gpuwatch.tui.model.view_state import Scene
 
 Mode: TypeAlias = Literal["panes", "merged", "everyone"]
@@ -41,6 +52,8 @@ class Wanted:
     """Unix seconds on our clock."""
     ranks: tuple[int, ...] = ()
     merged: bool = False
+    incident: str | None = None
+    """The id of the incident that leads here: its logs are shown, too."""
 
 
 class LogWorkspace:
@@ -64,6 +77,11 @@ class LogWorkspace:
         self.clocks = False
         """A time stands before every line."""
         self.marked = Marked()
+        self.course: Course | None = None
+        """Of the incident whose logs are shown: what times are measured by in the merged view."""
+        self._alerts_seen: Told | None = None
+        self._chosen_for: str | None = None
+        """The incident that mattered most when the logs were chosen."""
 
     # ---- what is shown
 
@@ -74,15 +92,18 @@ class LogWorkspace:
             ChoiceError: The text names nothing; what is shown stays.
         """
         found = choose(text, self.scene.fleet, self.special)
-        self.text, self.led = text.strip(), False
+        leading = self.scene.told.leading
+        names = [name_of(leading) if word == "failed" and leading else word for word in text.split()]
+        self.text, self.led = " ".join(names), False
         self.show(found)
 
-    def show(self, sources: Iterable[LogSource]) -> None:
-        """Show these files, in panes of their own."""
+    def show(self, sources: Iterable[LogSource], lead: tuple[LogSource, int] | None = None) -> None:
+        """Show these files, in panes of their own or merged, and of one of them a line by its offset."""
         self.sources, self.first = list(sources)[:MOST_FILES], 0
+        self._chosen_for, self._alerts_seen = self._leading_id, None
         if self.mode == "everyone":
             self.mode = "merged"
-        self._arrange()
+        self._arrange(lead)
 
     def open(self, wanted: Wanted) -> None:
         """Show what another screen leads to: a line, a second, some ranks."""
@@ -92,14 +113,16 @@ class LogWorkspace:
             own = [LogSource(wanted.node, wanted.file)]
         for rank in wanted.ranks:
             own += rank_sources(known, rank)
+        incident = self.scene.told.incident(wanted.incident or "")
+        about = incident_logs(incident, known) if incident else []
         self.text = folded(wanted.ranks) or " ".join(part for part in (wanted.node, wanted.file) if part)
-        self.opened.time, self.mode, self.led = wanted.at, "panes", True
-        self.show(dict.fromkeys(own))
-        if wanted.offset is not None and own:
-            self.opened.lead(own[0], wanted.offset)
-            self.led_to = (own[0].node, own[0].file, wanted.offset)
-        if wanted.merged:
-            self.set_mode("merged")
+        if incident is not None:
+            self.text = f"{'' if set(own) <= set(about) else self.text} {name_of(incident)}".strip()
+        self.opened.time, self.led = wanted.at, True
+        self.mode = "merged" if wanted.merged else "panes"
+        lead = (own[0], wanted.offset) if wanted.offset is not None and own else None
+        self.led_to = None if lead is None else (lead[0].node, lead[0].file, lead[1])
+        self.show(dict.fromkeys([*own, *about]), lead)
 
     def choose_for_them(self) -> None:
         """Show what matters most, as nobody has chosen yet."""
@@ -107,11 +130,52 @@ class LogWorkspace:
         if found:
             self.show(found)
 
-    def special(self, word: str) -> Sequence[int]:
-        """The ranks that failed, the first one first; or those whose logs have been silent longest."""
-        if word == "failed":
-            return failed_ranks(self.scene)
-        return silent_ranks(self.scene)[:SLOWEST]
+    def look_again(self, about: Incident | None = None) -> None:
+        """Show what was left; where another incident leads since, or is being looked at, its logs.
+
+        Args:
+            about: The incident on the screen before.
+        """
+        incident = about or self.scene.told.leading
+        if incident is not None and incident.id not in (self._chosen_for, self._about_id):
+            self._choose_for(incident)
+            return
+        try:
+            self.choose(self.text)
+        except ChoiceError:
+            self.text = ""
+
+    def _choose_for(self, incident: Incident) -> None:
+        self.opened.time, self.mode = None, "panes"
+        self.choose(name_of(incident))
+        self._chosen_for = incident.id
+
+    @property
+    def _leading_id(self) -> str | None:
+        leading = self.scene.told.leading
+        return leading.id if leading else None
+
+    @property
+    def _about(self) -> Incident | None:
+        """The incident whose logs are shown."""
+        told = self.scene.told
+        return next((found for word in self.text.split() if (found := incident_named(word, told))), None)
+
+    @property
+    def _about_id(self) -> str | None:
+        about = self._about
+        return about.id if about else None
+
+    def special(self, word: str) -> Sequence[LogSource]:
+        """The logs of an incident, of the ranks that failed, or of those that have been silent longest."""
+        known, told = all_sources(self.scene.fleet), self.scene.told
+        incident = told.leading if word == "failed" else incident_named(word, told)
+        if incident is not None:
+            return incident_logs(incident, known)
+        ranks = failed_ranks(self.scene) if word == "failed" else []
+        if word == "slowest":
+            ranks = silent_ranks(self.scene)[:SLOWEST]
+        return [source for rank in ranks for source in rank_sources(known, rank)]
 
     def set_mode(self, mode: Mode) -> None:
         """One pane a file, all of them merged, or every rank of the job merged."""
@@ -129,22 +193,41 @@ class LogWorkspace:
         """Moves when every line must be painted anew."""
         return self.hunt.version, self.bookmarks.version, self.clocks
 
-    def _arrange(self) -> None:
-        """Open what the mode needs and close what nobody looks at."""
+    def _arrange(self, lead: tuple[LogSource, int] | None = None) -> None:
+        """Open what the mode needs, close what nobody looks at, and go to a line by its offset."""
         if self.mode == "panes":
             self.opened.keep(self.sources)
+            if lead is not None:
+                self.opened.lead(*lead)
             return
         wanted = self.sources
         if self.mode == "everyone":
             ranks = every_rank(all_sources(self.scene.fleet))[:MOST_FILES]
             wanted = list(dict.fromkeys([*self.sources, *ranks]))
-        self.opened.merge(wanted)
+        self.opened.merge(wanted, lead)
 
     def pull(self) -> None:
         """Once a frame: take in what came; ask for what is due."""
         self.marked.refresh(self.scene.fleet)
         self.opened.pull()
         self.hunt.pull()
+        if self._alerts_seen is not (told := self.scene.told):
+            self._alerts_seen, about = told, self._about
+            self.course = course_of(about) if about else None
+        if self.opened.merged is not None:
+            self.opened.merged.rule = self._rule(self.opened.merged)
+
+    def _rule(self, view: View) -> tuple[int, str] | None:
+        """What stands above the first follower's line: how long after the cause it came."""
+        echo = self.course.echo if self.course else None
+        if self.course is None or echo is None or not isinstance(view.feed, Merge):
+            return None
+        view.feed.sync()
+        source = next(
+            (b.source for b in view.buffers if (b.source.node, b.source.file) == (echo.node, echo.file)), None
+        )
+        number = None if source is None else view.feed.number_of(source, echo.offset)
+        return None if number is None else (number, f"{echo.at - self.course.cause.at:+.1f} s")
 
     def everyone(self, view: View) -> list[int]:
         """The ranks whose lines a view holds: who of them is missing is worth a word."""

@@ -1,0 +1,37 @@
+"""Where the message of a line begins: behind the times, ranks, levels and source lines of loggers."""
+
+from __future__ import annotations
+
+import re
+
+_STAMP = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
+_CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
+_LEVEL = r"(?:DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)\b"
+_PART = re.compile(
+    r"[ \t]{0,8}(?:\[[^\[\]]{1,120}\]:?|" + _STAMP + "|" + _CLOCK + "|" + _LEVEL + r":?|[-|:](?=\s))"
+)
+_TIME = re.compile(_CLOCK)
+MOST_PARTS = 10
+MOST = 240
+"""Characters of a line in which its prefix is looked for."""
+LEAST_MESSAGE = 16
+"""A shorter rest is no message: what stands in brackets is."""
+
+
+def message_at(text: str) -> int:
+    """The index of the message in a line; 0 where the line has no prefix."""
+    at = 0
+    for _ in range(MOST_PARTS):
+        found = _PART.match(text, at, MOST)
+        if found is None:
+            break
+        at = found.end()
+    while text[at : at + 1] in (" ", "\t"):
+        at += 1
+    return at if at and len(text) - at >= LEAST_MESSAGE else 0
+
+
+def short_prefix(prefix: str) -> str:
+    """The time of day in a prefix, which is what is kept of it where there is no room; else nothing."""
+    found = _TIME.search(prefix)
+    return f"{found[0][:8]} " if found else ""

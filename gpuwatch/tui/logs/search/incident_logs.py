@@ -1,0 +1,86 @@
+"""The logs of an incident: where its cause stands, the culprit's own, and those of the first followers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.tui.incidents.evidence_location import Spot, location_of
+from gpuwatch.tui.logs.data.sources import LogSource, rank_sources
+from gpuwatch.tui.model.alert_snapshot import Told
+
+FOLLOWERS = 2
+"""Ranks that only follow whose logs are shown: the first to report, or the silent ones of a hang."""
+MOST = 8
+"""Files of evidence that are shown."""
+_NAME = "incident-"
+
+
+def name_of(incident: Incident) -> str:
+    """What is typed to choose its logs: `incident-1`."""
+    return f"{_NAME}{incident.number}"
+
+
+def incident_named(word: str, told: Told) -> Incident | None:
+    """The incident that a word names; None: the word names none, or there is none of that number."""
+    number = word.removeprefix(_NAME)
+    if not (word.startswith(_NAME) and number.isdecimal()):
+        return None
+    return next((each for each in told.incidents if each.number == int(number)), None)
+
+
+def incident_logs(incident: Incident, sources: Sequence[LogSource]) -> list[LogSource]:
+    """The files to read first, each once: the cause's evidence, the culprit rank's own, the followers'.
+
+    Kernel and launcher logs are among them where the evidence stands there, also when their node does not
+    list them any more.
+    """
+    found: dict[LogSource, None] = {}
+    for spot in islice(_evidence(incident), MOST):
+        listed = [each for each in sources if (each.node, each.file) == (spot.node, spot.file)]
+        found |= dict.fromkeys(listed or [LogSource(spot.node, spot.file)])
+    ranks = [*_suspects(incident), *(alert.rank for alert in _followers(incident))]
+    for rank in [rank for rank in dict.fromkeys(ranks) if rank is not None][: 1 + FOLLOWERS]:
+        found |= dict.fromkeys(rank_sources(sources, rank))
+    return list(found)
+
+
+def _evidence(incident: Incident) -> Iterator[Spot]:
+    """The lines of the cause, and what its own rank or node reports beside it."""
+    for alert in incident.alerts:
+        own = alert.rank in (None, incident.rank) and alert.role in ("root", "first")
+        if (own or alert == incident.cause) and (spot := location_of(alert)):
+            yield spot
+
+
+def _suspects(incident: Incident) -> list[int]:
+    return list(incident.silent) if incident.rank is None else [incident.rank]
+
+
+def _followers(incident: Incident) -> list[Alert]:
+    """What other ranks report, the first one first."""
+    others = [alert for alert in incident.alerts if alert.rank not in (None, incident.rank)]
+    reports = [alert for alert in others if alert.role != "hint" and alert != incident.cause]
+    return sorted(reports, key=lambda alert: alert.first)
+
+
+@dataclass(frozen=True)
+class Course:
+    """The two moments that a merged view of an incident measures times by."""
+
+    cause: Spot
+    echo: Spot | None
+    """The first line that only follows; None: there is none yet."""
+
+
+def course_of(incident: Incident) -> Course | None:
+    """Its cause's line and the first follower's; None where the cause has no line."""
+    cause = location_of(incident.cause) if incident.cause else None
+    if cause is None:
+        return None
+    spots = [spot for alert in _followers(incident) if (spot := location_of(alert))]
+    later = [spot for spot in spots if spot.at > cause.at]
+    return Course(cause, min(later, key=lambda spot: spot.at, default=None))
