@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from gpuwatch.cli.analysis.scan import scan
+from tests.tool_outputs import smi
 
 XID = "[Sun Nov 22 {} 2026] NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.\n"
 KILL = (
@@ -50,11 +52,12 @@ def test_a_refuted_line_does_not_lead_over_what_the_job_says(tmp_path: Path) -> 
     assert [each["class"] for each in found] == ["oom.cuda"]
 
 
-def test_a_kernel_log_that_has_it_as_well_makes_it_sure(tmp_path: Path) -> None:
+def test_a_kernel_log_that_has_it_as_well_confirms_it(tmp_path: Path) -> None:
     line = XID.format("10:00:00")
     kernel = BEFORE + line + AFTER
     (told,) = incidents(tmp_path, rank0=STEPS + KILL.format("09:00:00") + line, dmesg__gpu__007=kernel)
-    assert (told["class"], told["confidence"]) == ("gpu.xid.fell_off", "high")
+    assert (told["class"], told["confidence"]) == ("gpu.xid.fell_off", "medium")
+    assert "dmesg-gpu-007.log" in told["because"]
 
 
 def test_a_kernel_log_of_another_time_refutes_nothing(tmp_path: Path) -> None:
@@ -64,6 +67,54 @@ def test_a_kernel_log_of_another_time_refutes_nothing(tmp_path: Path) -> None:
     assert told["confidence"] == "medium"
 
 
-def test_a_kernel_log_keeps_its_weight(tmp_path: Path) -> None:
+def test_a_kernel_log_among_the_files_of_one_account_is_not_sure(tmp_path: Path) -> None:
     (told,) = incidents(tmp_path, rank0=STEPS, dmesg__gpu__007=BEFORE + XID.format("10:00:00"))
+    assert (told["class"], told["node"], told["confidence"]) == ("gpu.xid.fell_off", "gpu-007", "medium")
+    assert "dmesg-gpu-007.log" in told["because"]
+    assert "dmesg -T" in told["do"][0]
+
+
+def test_an_output_of_a_tool_among_the_files_of_one_account_is_not_sure(tmp_path: Path) -> None:
+    query = "\n".join(smi.query("550", smi.eight(gpu3={"Remapping Failure Occurred": "Yes"})))
+    found = incidents(tmp_path, rank0=STEPS, gpu__007=query)
+    assert found
+    assert {each["confidence"] for each in found} <= {"medium", "low"}
+
+
+def test_a_kernel_log_by_itself_is_the_word_of_the_person(tmp_path: Path) -> None:
+    (told,) = incidents(tmp_path, dmesg__gpu__007=BEFORE + XID.format("10:00:00"))
     assert (told["class"], told["confidence"]) == ("gpu.xid.fell_off", "high")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file away")
+@pytest.mark.parametrize(
+    ("job", "kernel", "mode", "wanted"),
+    [
+        (4711, 0, 0o644, "high"),
+        (4711, 104, 0o640, "high"),
+        (4711, 4711, 0o644, "medium"),
+        (4711, 4712, 0o644, "medium"),
+        (4711, 0, 0o666, "medium"),
+        (0, 0, 0o644, "medium"),
+    ],
+)
+def test_the_owner_of_a_kernel_log_decides(
+    tmp_path: Path, job: int, kernel: int, mode: int, wanted: str
+) -> None:
+    (tmp_path / "rank0.log").write_text(STEPS)
+    log = tmp_path / "dmesg-gpu-007.log"
+    log.write_text(BEFORE + XID.format("10:00:00"))
+    os.chown(tmp_path / "rank0.log", job, job)
+    os.chown(log, kernel, kernel)
+    log.chmod(mode)
+    (told,) = incidents(tmp_path)
+    assert told["confidence"] == wanted
+
+
+def test_a_file_of_the_name_of_the_nodes_kernel_log_is_an_ordinary_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kernel log").write_text(STEPS + XID.format("10:00:00"))
+    monkeypatch.chdir(tmp_path)
+    (told,) = incidents(Path())
+    assert told["confidence"] == "medium"

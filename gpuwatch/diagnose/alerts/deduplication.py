@@ -195,6 +195,7 @@ class Thing:
             fields=fields,
             state="firing" if any(alert.state == "firing" for alert in told) else "resolved",
             kernel=any(alert.kernel for alert in told),
+            writer_unknown=all(alert.writer_unknown or not alert.kernel for alert in told),
             parts=tuple(alert.id for alert in self.told),
         )
 

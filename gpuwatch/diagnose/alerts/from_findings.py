@@ -18,7 +18,7 @@ from gpuwatch.diagnose.model.rank_index import STARTED_S, RankIndex, bus_key
 from gpuwatch.diagnose.model.text import what
 from gpuwatch.diagnose.outcome.outcome import StepTrack
 from gpuwatch.diagnose.outcome.repeated import outlived_repeats
-from gpuwatch.diagnose.sources.kernel_claims import kernel_claim
+from gpuwatch.diagnose.sources.kernel_claims import anybody_may_have_written, kernel_claim
 from gpuwatch.fleet.jobs.places import Places, RankPlace
 from gpuwatch.wire import KERNEL_LOG, Finding, RankSource, Role
 
@@ -80,7 +80,7 @@ def alert_of(found: Found, packs: Packs, where: RankIndex) -> Alert:
     title = finding.rule if rule is None else rule.title
     at = finding.at - found.offset_s
     last = at if finding.last_at is None else finding.last_at - found.offset_s
-    by_driver = finding.file == KERNEL_LOG or "tool" in finding.fields
+    by_driver = finding.file == KERNEL_LOG or ("tool" in finding.fields and not where.places.live)
     kernel = by_driver or finding.rule.startswith(KERNEL_RULES)
     node, place, rank_from = _place(found, where, at, kernel=kernel)
     claim = None
@@ -129,6 +129,7 @@ def alert_of(found: Found, packs: Packs, where: RankIndex) -> Alert:
         kernel=kernel and (claim is None or not claim.refuted),
         doubt="" if claim is None else claim.doubt,
         refuted=claim is not None and claim.refuted,
+        writer_unknown=kernel and claim is None and anybody_may_have_written(finding.file, where.places),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
 from msgspec import structs
 
@@ -113,7 +114,9 @@ def incident_of(
         blame.node,
         blame.gpu,
         blame.rank,
-        unconfirmed=cause is not None and bool(cause.doubt) and code.startswith(KERNEL_RULES),
+        unconfirmed=cause is not None
+        and (bool(cause.doubt) or cause.writer_unknown)
+        and code.startswith(KERNEL_RULES),
     )
     firing = [alert for alert in alerts if alert.state == "firing" and not alert.acknowledged]
     text = headline.sentence(told, where, now)
@@ -252,7 +255,7 @@ def _certainty(cause: Alert, named: Sequence[int], alerts: Sequence[Alert]) -> t
     if cause.code == HANG:
         return _told_with(cause), "based on GPU and process state; no log line shows it"
     if cause.kernel and not cause.doubt:
-        return "high", "reported by the kernel or the driver"
+        return _certainty_of_kernel(cause)
     if cause.code in EXITS or cause.code in UNSPECIFIC:
         return _certainty_of_end(cause, alerts)
     if cause.role == "first":
@@ -261,6 +264,13 @@ def _certainty(cause: Alert, named: Sequence[int], alerts: Sequence[Alert]) -> t
             "no earlier cause found, but it may itself be the consequence of something not logged",
         )
     return "high", "a root cause, and older than the other reports"
+
+
+def _certainty_of_kernel(cause: Alert) -> tuple[Confidence, str]:
+    if not cause.writer_unknown:
+        return "high", "reported by the kernel or the driver"
+    name = PurePosixPath(cause.proof[0].file or "").name
+    return "medium", f"{name} has the line, but the job's user may have written that file"
 
 
 def _told_with(cause: Alert) -> Confidence:

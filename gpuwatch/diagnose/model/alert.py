@@ -82,6 +82,9 @@ class Alert(msgspec.Struct, frozen=True):
     refuted: bool = False
     """The doubt is a contradiction: this leads no incident while anything else does."""
 
+    writer_unknown: bool = False
+    """A line of the kernel or the driver in a collected file that a user of the job may have written."""
+
     @property
     def position(self) -> tuple[str, int, str]:
         """Orders what happened at one time: by the place in the log, else by the id."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from gpuwatch.fleet.jobs.places import Places
-from gpuwatch.wire import Finding, Severity
+from gpuwatch.wire import KERNEL_LOG, Finding, Severity
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,11 @@ def kernel_claim(finding: Finding, node: str | None, places: Places, at: float |
     severity: Severity = "info" if finding.severity == "info" else "warning"
     log = "no kernel log confirms it" if node is None else f"the kernel log of {node} does not confirm it"
     return KernelClaim(f"printed in {whose}; {log}", severity, refuted=True)
+
+
+def anybody_may_have_written(file: str, places: Places) -> bool:
+    """Whether a collected file with lines of the kernel or the driver may be a forgery of a job's user."""
+    return not places.live and file != KERNEL_LOG and file not in places.system_logs
 
 
 def _covered(node: str | None, at: float | None, places: Places) -> bool:

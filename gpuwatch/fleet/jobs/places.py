@@ -57,6 +57,8 @@ class Places:
     """Of an ended job: node, first and last time (unix seconds) of each file that is a kernel log."""
     job_logs: frozenset[str] = frozenset()
     """Of an ended job: files that its ranks wrote, or that have steps of a training."""
+    system_logs: frozenset[str] = frozenset()
+    """Of an ended job: files of the system or the person whose owner wrote none of the other files."""
     world: int | None = None
     """Number of ranks of the only job, as its lines state it."""
     counted: frozenset[str] = frozenset()

@@ -15,6 +15,7 @@ from gpuwatch.plain import plain
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import READ_BYTES, Contents, packing_of
 from gpuwatch.runs.tools.sections import BEGIN_BYTES, begins_with_tool_output
+from gpuwatch.wire import KERNEL_LOG
 
 KINDS: dict[str, str] = {
     "picture": "png jpg jpeg gif bmp svg webp pdf mp4 wav mp3",
@@ -53,6 +54,7 @@ YEAR = re.compile(
     rb"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} 20\d\d\]"
 )
 LOOK_TIMES = 20
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 DAY_S = 86_400.0
 CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b\x07") | {127})
 
@@ -77,6 +79,8 @@ class LogPath:
     until: float = 0.0
     """Nothing in it is more than a day younger, as far as the lines of all files tell; the year of times
     that have none follows from it. `mtime` where no line says otherwise: a copy's is that of copying."""
+    owner: int = -1
+    """User id of the file's owner; -1: unknown, or others than the owner may write to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +187,15 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
         return
     dated = last_year_time(sample, status.st_mtime)
     inner = inner_name(path, root)
+    if name == KERNEL_LOG:
+        name = f"./{name}"  # the name alone means the log that a node's agent reads from its kernel
     if name in gathered.names:
         name = f"{name} ({len(gathered.files)})"
     gathered.names.add(name)
-    gathered.files.append(LogPath(path, name, inner, status.st_size, status.st_mtime, packing, dated))
+    owner = -1 if status.st_mode & OTHERS_WRITE else status.st_uid
+    gathered.files.append(
+        LogPath(path, name, inner, status.st_size, status.st_mtime, packing, dated, owner=owner)
+    )
 
 
 def inner_name(path: Path, root: Path | None) -> str:

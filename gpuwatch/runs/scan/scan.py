@@ -22,6 +22,7 @@ from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.rules.model.rule import Rule
 from gpuwatch.runs.files.files import Gathered, LogPath, Skipped
 from gpuwatch.runs.files.samples import sampled
+from gpuwatch.runs.files.system_logs import system_logs
 from gpuwatch.runs.files.times import COPIED_S, Times, bound_of, likely_time, needs_time
 from gpuwatch.runs.model.clues import CLUES, Clue, clues_of
 from gpuwatch.runs.model.record import Match, Recovery, Row, gathered
@@ -280,6 +281,11 @@ def whole(
     known = rank_map(owners, clues)
     writers = {log: place.rank for place in reversed(known.places.ranks) for log in place.logs}
     known = with_kernel_logs(replace(known, places=replace(known.places, counted=counted)), owners, files)
+    from_tools = {log for log, found in rows.items() if any("tool" in row["fields"] for row in found)}
+    evidence = from_tools | {file.log.name for file in files if path_says(file.log.inner).kernel}
+    of_job = known.places.job_logs | {log for log, parts in reads.items() if any(p.series for p in parts)}
+    system = system_logs([file.log for file in files], evidence - of_job)
+    known = replace(known, places=replace(known.places, system_logs=system))
     every = [read for parts in reads.values() for read in parts]
     suspended = {rule: why for read in every for rule, why in read.suspended.items()}
     return Scan(
